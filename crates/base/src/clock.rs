@@ -1,0 +1,195 @@
+//! Time as a value.
+//!
+//! Two clocks that must not be mixed up are two types: [`Seconds`] decide expiry, as in memcached;
+//! [`Ticks`] (1/64 s) order accesses, so that queue ages mean something within a second. Both count
+//! from the start of the process. One read of the [`Clock`] gives both, as [`Now`], and every engine
+//! operation takes that `Now` as an argument: the lab runs years of it without waiting.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Whole seconds since the process started, plus [`Seconds::START`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seconds(pub u32);
+
+impl Seconds {
+    /// What a clock reads at the start: 2, so that [`Expiry::PAST`] (second 1) is past at once.
+    pub const START: Seconds = Seconds(2);
+}
+
+/// Ticks of 1/64 s since the process started. They wrap after two years, so they are only ever
+/// compared by [`Ticks::age_at`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ticks(pub u32);
+
+impl Ticks {
+    /// Ticks in a second.
+    pub const PER_SECOND: u32 = 64;
+
+    /// The ticks from `self` to `now`; right for ages under two years.
+    pub fn age_at(self, now: Ticks) -> u32 {
+        now.0.wrapping_sub(self.0)
+    }
+}
+
+/// When an item ends: never, or at the start of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Expiry(u32);
+
+impl Expiry {
+    /// The item has no end.
+    pub const NEVER: Expiry = Expiry(0);
+    /// The item has ended before it began, as a negative TTL asks for.
+    pub const PAST: Expiry = Expiry(1);
+
+    /// Ends at `second`; second 0 cannot be asked for, it means never.
+    pub fn at(second: Seconds) -> Expiry {
+        Expiry(second.0.max(1))
+    }
+
+    /// The second it ends at, if it ever does.
+    pub fn second(self) -> Option<Seconds> {
+        (self.0 != 0).then_some(Seconds(self.0))
+    }
+
+    /// Whether an item with this expiry is gone at `now`.
+    pub fn is_past(self, now: Seconds) -> bool {
+        self.0 != 0 && self.0 <= now.0
+    }
+
+    /// The word kept in an item: 0 for never.
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The inverse of [`Expiry::to_bits`].
+    pub fn from_bits(bits: u32) -> Expiry {
+        Expiry(bits)
+    }
+}
+
+/// One reading of the clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// For expiry.
+    pub seconds: Seconds,
+    /// For the order and age of accesses.
+    pub ticks: Ticks,
+}
+
+impl Now {
+    /// The reading `nanos` nanoseconds after the start.
+    pub fn from_nanos(nanos: u64) -> Now {
+        let seconds = nanos / 1_000_000_000 + u64::from(Seconds::START.0);
+        let ticks = u128::from(nanos) * u128::from(Ticks::PER_SECOND) / 1_000_000_000;
+        Now { seconds: Seconds(seconds as u32), ticks: Ticks(ticks as u32) }
+    }
+}
+
+/// Where time comes from: the machine, or a test's or simulation's hand.
+#[derive(Debug)]
+pub enum Clock {
+    /// The machine's monotonic clock.
+    Real(RealClock),
+    /// Moves only by [`Clock::advance`].
+    Manual(ManualClock),
+}
+
+/// The machine's clock, with the instant and the date it was made at.
+#[derive(Debug)]
+pub struct RealClock {
+    start: Instant,
+    start_unix_seconds: u64,
+    /// What [`Clock::advance`] has added.
+    offset_nanos: AtomicU64,
+}
+
+/// A clock that only moves when told.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    nanos: AtomicU64,
+}
+
+/// The date that a manual clock starts at: one that no TTL could be mistaken for.
+const MANUAL_START_UNIX_SECONDS: u64 = 1_700_000_000;
+
+impl Clock {
+    /// The machine's clock, starting now.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    pub fn real() -> Clock {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock::Real(RealClock {
+            start: Instant::now(),
+            start_unix_seconds: since_epoch.as_secs(),
+            offset_nanos: AtomicU64::new(0),
+        })
+    }
+
+    /// A clock that stands at the start until [`Clock::advance`] moves it.
+    pub fn manual() -> Clock {
+        Clock::Manual(ManualClock::default())
+    }
+
+    /// Nanoseconds since the start.
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    pub fn nanos(&self) -> u64 {
+        match self {
+            Clock::Real(real) => {
+                let elapsed = Instant::now().duration_since(real.start);
+                elapsed.as_nanos() as u64 + real.offset_nanos.load(Ordering::Relaxed)
+            }
+            Clock::Manual(manual) => manual.nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The present reading.
+    pub fn now(&self) -> Now {
+        Now::from_nanos(self.nanos())
+    }
+
+    /// The Unix time at which [`Seconds`] would read 0.
+    pub fn zero_unix_seconds(&self) -> u64 {
+        let start = match self {
+            Clock::Real(real) => real.start_unix_seconds,
+            Clock::Manual(_) => MANUAL_START_UNIX_SECONDS,
+        };
+        start.saturating_sub(u64::from(Seconds::START.0))
+    }
+
+    /// Moves the clock forward: a manual clock's only way to move, and for a real one the jump that
+    /// memcached's `debugtime` makes.
+    pub fn advance(&self, by: Duration) {
+        let cell = match self {
+            Clock::Real(real) => &real.offset_nanos,
+            Clock::Manual(manual) => &manual.nanos,
+        };
+        cell.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, Expiry, Now, Seconds, Ticks};
+    use std::time::Duration;
+
+    #[test]
+    fn a_manual_clock_moves_only_by_hand() {
+        let clock = Clock::manual();
+        assert_eq!(clock.now(), Now { seconds: Seconds::START, ticks: Ticks(0) });
+        clock.advance(Duration::from_millis(1500));
+        assert_eq!(clock.now(), Now { seconds: Seconds(3), ticks: Ticks(96) });
+    }
+
+    #[test]
+    fn past_is_past_from_the_start_and_never_is_never() {
+        assert!(Expiry::PAST.is_past(Seconds::START));
+        assert!(!Expiry::NEVER.is_past(Seconds(u32::MAX)));
+        assert!(!Expiry::at(Seconds(5)).is_past(Seconds(4)));
+        assert!(Expiry::at(Seconds(5)).is_past(Seconds(5)));
+    }
+
+    #[test]
+    fn ages_survive_the_wrap_of_ticks() {
+        assert_eq!(Ticks(u32::MAX).age_at(Ticks(4)), 5);
+    }
+}

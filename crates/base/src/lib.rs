@@ -1,0 +1,19 @@
+//! What every other crate stands on: ids, units, time, randomness and the key hash.
+//!
+//! Nothing here knows of sockets, caches or policies, and nothing is global: time and randomness
+//! are values that a caller hands on.
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod hash;
+pub mod ids;
+pub mod random;
+pub mod sync;
+
+pub use clock::{Clock, Expiry, Now, Seconds, Ticks};
+pub use hash::KeyHasher;
+pub use ids::{ClassId, PageId};
+pub use random::Random;
+
+/// The most bytes a key may have, as in memcached.
+pub const KEY_SIZE_BYTES_MAX: usize = 250;

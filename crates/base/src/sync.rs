@@ -1,0 +1,27 @@
+//! Locks and atomics: the standard ones, or loom's under `--cfg loom`.
+//!
+//! A poisoned lock means that a law was found broken while it was held. [`lock`] then stops too.
+
+#[cfg(loom)]
+pub use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+/// Takes a lock; stops the process if its last holder stopped while holding it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.lock() {
+        Ok(guard) => guard,
+        Err(_) => panic!("a thread stopped while it held this lock: its data may break a law"),
+    }
+}
+
+/// Takes a lock if nobody holds it.
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock().ok()
+}

@@ -1,0 +1,99 @@
+//! What an engine is made with. A plain struct: the server's options and the lab's specs fill it.
+
+use crate::class_table::{ClassTable, SizeModel};
+use slabwise_base::Seconds;
+
+/// Everything that an [`Engine`](crate::Engine) is made with.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The limit of item memory, in bytes; the arena holds as many whole pages as fit, at least one.
+    pub memory_limit_bytes: u64,
+    /// Bytes a page; a power of two from 4 KiB to 1 GiB. [`page_size_default`] chooses one.
+    pub page_size_bytes: usize,
+    /// The chunk sizes.
+    pub classes: ClassTable,
+    /// How an item's bytes are counted when its class is chosen.
+    pub size_model: SizeModel,
+    /// Grants every class its first page even beyond the limit, as memcached does.
+    pub first_page_beyond_limit: bool,
+    /// The most bytes an item may take, key and header included.
+    pub item_size_bytes_max: u64,
+    /// Whether a full cache evicts (the default) or refuses (memcached's `-M`).
+    pub eviction_enabled: bool,
+    /// Which item leaves first.
+    pub eviction: EvictionKind,
+    /// The segmented LRU's limits.
+    pub lru: LruConfig,
+    /// Asks the system for huge pages (`-L`).
+    pub huge_pages: bool,
+    /// The key hash's seed.
+    pub hash_seed: u64,
+}
+
+/// The order in which a class gives up its items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvictionKind {
+    /// memcached's hot, warm, cold (and temp) queues; a hit only marks the item.
+    Segmented,
+    /// One queue in exact order of use; every hit takes the class's lock.
+    Lru,
+}
+
+/// The limits of the segmented LRU, with memcached's defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LruConfig {
+    /// The share of a class's bytes that the hot queue may hold, in percent.
+    pub hot_percent: u32,
+    /// The same for the warm queue.
+    pub warm_percent: u32,
+    /// A hot item older than this factor of the cold tail's age goes to cold.
+    pub hot_age_factor: f64,
+    /// The same for the warm queue.
+    pub warm_age_factor: f64,
+    /// Items that live at most this long go to the temp queue, which only expiry empties.
+    pub temporary_ttl: Option<Seconds>,
+}
+
+impl Default for LruConfig {
+    fn default() -> LruConfig {
+        LruConfig {
+            hot_percent: 20,
+            warm_percent: 40,
+            hot_age_factor: 0.2,
+            warm_age_factor: 2.0,
+            temporary_ttl: None,
+        }
+    }
+}
+
+/// The page size that suits a memory limit: small caches need small pages, because a class cannot
+/// own less than one; large ones prefer fewer.
+pub fn page_size_default(memory_limit_bytes: u64) -> usize {
+    const MIB: u64 = 1 << 20;
+    match memory_limit_bytes {
+        0..0x0100_0000 => 16 << 10,
+        0x0100_0000..0x0800_0000 => 64 << 10,
+        limit if limit <= 1024 * MIB => 256 << 10,
+        _ => 1 << 20,
+    }
+}
+
+impl EngineConfig {
+    /// slabwise's own defaults for this memory limit.
+    pub fn new(memory_limit_bytes: u64) -> EngineConfig {
+        let page_size_bytes = page_size_default(memory_limit_bytes);
+        EngineConfig {
+            memory_limit_bytes,
+            page_size_bytes,
+            classes: ClassTable::default_for(page_size_bytes),
+            size_model: SizeModel::Exact,
+            first_page_beyond_limit: false,
+            item_size_bytes_max: 1 << 20,
+            eviction_enabled: true,
+            eviction: EvictionKind::Segmented,
+            lru: LruConfig::default(),
+            huge_pages: false,
+            hash_seed: 0,
+        }
+    }
+}

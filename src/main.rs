@@ -1,0 +1,2 @@
+//! The `slabwise` command.
+fn main() {}
