@@ -115,6 +115,11 @@ impl ClassStats {
         self.touch_hits += operations.touch_hits.get();
     }
 
+    /// Gets that hit.
+    pub fn get_hits(&self) -> u64 {
+        self.hits_to.iter().sum()
+    }
+
     fn add(&mut self, other: &ClassStats) {
         self.pages += other.pages;
         self.used_chunks += other.used_chunks;
