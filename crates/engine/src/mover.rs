@@ -231,6 +231,10 @@ impl Engine {
     fn begin(&self, victim: ClassId, receiver: Option<ClassId>) -> Option<Job> {
         let frontier = lock(&self.pool).frontier();
         let mut state = self.class(victim).lock();
+        // A first page granted beyond the limit stays, or the class would be granted another.
+        if self.config.first_page_beyond_limit && state.page_count() < 2 {
+            return None;
+        }
         let page = self.emptiest_page(victim, frontier)?;
         state.begin_drain(&self.memory, page);
         Some(Job {
