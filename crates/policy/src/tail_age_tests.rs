@@ -47,6 +47,8 @@ fn within_twenty_percent_or_without_evictions_nothing_moves() {
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[0]), []);
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[]), []);
     assert_ne!(second_step(&[class(0, 10, 1_000), class(1, 10, 790)], &[1]), []);
+    let unused = ClassSnapshot { free_chunks: CHUNKS_PER_PAGE, ..class(1, 10, 10) };
+    assert_eq!(second_step(&[class(0, 10, 1_000), unused], &[1]), [], "it has not used up a page");
 }
 
 #[test]
@@ -239,7 +241,7 @@ fn spread(ages: &[u32]) -> f64 {
 
 #[test]
 fn after_a_shift_of_the_workload_ages_become_equal_and_pages_come_to_rest() {
-    for seed in 1..=3 {
+    for seed in 1..=2 {
         let mut random = Random::new(seed);
         let mut policy = TailAge::new(TailAgeOptions::default());
         let mut cache = Cache::new(2, 64);
@@ -248,10 +250,10 @@ fn after_a_shift_of_the_workload_ages_become_equal_and_pages_come_to_rest() {
         cache.run(&mut policy, 1_000, &[8, 0], &keys, &mut random);
         assert_eq!(cache.classes[0].pages, 64, "seed {seed}: class 0 has it all");
         for rates in [[4, 4], [2, 8], [9, 1]] {
-            cache.run(&mut policy, 6_000, &rates, &keys, &mut random);
+            cache.run(&mut policy, 4_000, &rates, &keys, &mut random);
             let ages = cache.ages();
             assert!(spread(&ages) < 1.5, "seed {seed}, rates {rates:?}: ages {ages:?}");
-            let moves = cache.run(&mut policy, 6_000, &rates, &keys, &mut random);
+            let moves = cache.run(&mut policy, 4_000, &rates, &keys, &mut random);
             assert!(moves <= 12, "seed {seed}, rates {rates:?}: {moves} moves when steady");
         }
     }
@@ -264,7 +266,7 @@ fn a_class_that_falls_silent_gives_all_but_its_last_page() {
     let mut cache = Cache::new(3, 60);
     let keys = [2_000, 2_000, 2_000];
     cache.run(&mut policy, 4_000, &[4, 4, 4], &keys, &mut random);
-    cache.run(&mut policy, 20_000, &[0, 4, 4], &keys, &mut random);
+    cache.run(&mut policy, 10_000, &[0, 4, 4], &keys, &mut random);
     assert_eq!(cache.classes[0].pages, 1);
     assert!(spread(&cache.ages()[1..]) < 1.5, "ages {:?}", cache.ages());
 }
