@@ -94,7 +94,7 @@ impl Engine {
         Ok(Engine {
             hasher: KeyHasher::new(config.hash_seed),
             memory,
-            pool: Mutex::new(Pool::new(limit_pages)),
+            pool: Mutex::new(Pool::new(limit_pages, pages_beyond_limit(&config))),
             classes: config.classes.ids().map(class).collect(),
             index: Index::new(),
             mover: Mutex::new(Mover::default()),
@@ -119,15 +119,19 @@ impl Engine {
         Handle::new(self, counters)
     }
 
-    /// Ends every item stored so far, at once or when `at` has come.
+    /// Ends every item stored so far, at once or when `at` has come. A later call replaces a flush
+    /// that is still to come.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
+        self.settle_flush(now);
         match at {
             Some(second) if second > now.seconds => self.flush.due_second.store(second.0, Relaxed),
-            _ => {
-                self.flush.due_second.store(0, Relaxed);
-                self.flush.cas_bound.fetch_max(self.cas.load(Relaxed), Relaxed);
-            }
+            _ => self.flush_now(),
         }
+    }
+
+    fn flush_now(&self) {
+        self.flush.due_second.store(0, Relaxed);
+        self.flush.cas_bound.fetch_max(self.cas.load(Relaxed), Relaxed);
     }
 
     /// Changes the memory limit. A lower one takes effect as the mover empties pages.
@@ -187,6 +191,16 @@ impl Engine {
         self.cas.fetch_add(1, Relaxed) + 1
     }
 
+    /// Carries a delayed flush out once its time has come. Every look-up begins with this: an item
+    /// stored after that time must not be taken for one stored before.
+    #[inline]
+    pub(crate) fn settle_flush(&self, now: Now) {
+        let due = self.flush.due_second.load(Relaxed);
+        if due != 0 && due <= now.seconds.0 {
+            self.flush_now();
+        }
+    }
+
     /// Whether an item with this expiry belongs in the temp queue.
     pub(crate) fn is_short_lived(&self, expiry: Expiry, now: Now) -> bool {
         let ttl_max = self.temporary_ttl.load(Relaxed);
@@ -202,10 +216,6 @@ impl Engine {
         now: Now,
         proof: ReadProof<'_>,
     ) -> Option<Death> {
-        let due = self.flush.due_second.load(Relaxed);
-        if due != 0 && due <= now.seconds.0 {
-            self.flush_all(None, now);
-        }
         if self.memory.header(address).cas() <= self.flush.cas_bound.load(Relaxed) {
             return Some(Death::Flushed);
         }
@@ -227,6 +237,11 @@ fn temporary_ttl_word(lru: &LruConfig) -> u32 {
     lru.temporary_ttl.map_or(NO_TEMPORARY_TTL, |ttl| ttl.0.min(NO_TEMPORARY_TTL - 1))
 }
 
+/// Pages that may be granted beyond the limit: a first one for each class.
+fn pages_beyond_limit(config: &EngineConfig) -> u32 {
+    if config.first_page_beyond_limit { config.classes.count() as u32 } else { 0 }
+}
+
 /// Whole pages within a limit, at least one.
 fn limit_in_pages(bytes: u64, page_size_bytes: usize) -> u32 {
     (bytes / page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
@@ -235,8 +250,8 @@ fn limit_in_pages(bytes: u64, page_size_bytes: usize) -> u32 {
 /// Reserves the arena: with room to raise the limit, or, where the system refuses, for the limit alone.
 fn reserve(config: &EngineConfig, limit_pages: u32) -> Result<Arena, EngineError> {
     let page_size_bytes = config.page_size_bytes as u64;
-    let beyond = if config.first_page_beyond_limit { ClassId::COUNT_MAX as u64 } else { 0 };
-    let limit_bytes = (u64::from(limit_pages) + beyond) * page_size_bytes;
+    let limit_bytes =
+        (u64::from(limit_pages) + u64::from(pages_beyond_limit(config))) * page_size_bytes;
     let roomy = (limit_bytes * RESERVE_FACTOR).max(RESERVE_BYTES_MIN).min(1 << 40);
     Arena::reserve(roomy.max(limit_bytes) as usize, config.huge_pages)
         .or_else(|_| Arena::reserve(limit_bytes as usize, config.huge_pages))

@@ -90,6 +90,7 @@ impl<'e> Handle<'e> {
     }
 
     /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
+    /// Counts as a touch.
     pub fn get_and_touch<R>(
         &mut self,
         key: &[u8],
@@ -103,13 +104,10 @@ impl<'e> Handle<'e> {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
-                let state = self.engine.memory.header(found.address).state().load();
-                self.counters.class(class).hits_to[state.queue().index()].bump();
                 Ok(Some(self.show(&found, now, f)))
             }
             None => {
                 self.counters.touch_misses.bump();
-                self.counters.get_misses.bump();
                 Ok(None)
             }
         }
@@ -227,6 +225,7 @@ impl<'e> Engine {
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
+        self.settle_flush(now);
         let mut stripe = self.index.lock(hash);
         let proof = ReadProof::under_stripe(&stripe);
         let is_match = |address| self.memory.key(address, proof) == key;

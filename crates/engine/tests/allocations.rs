@@ -58,7 +58,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     }
     handle.set(b"number", &text, meta, StoreMode::Set, now);
     handle.set(b"large", &large, meta, StoreMode::Set, now);
-    // The index may still be growing; work until it rests.
+    // Until every path was taken once.
     for item in 0..100_000 {
         handle.set(&key(item), &value, meta, StoreMode::Set, now);
     }

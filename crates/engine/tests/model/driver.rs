@@ -5,7 +5,7 @@ use crate::oracle::{Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    CrawlStep, CrawledItem, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned,
+    CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned,
     ReassignError, StoreMode,
 };
 use std::collections::{HashSet, VecDeque};
@@ -64,7 +64,7 @@ impl<'e> Driver<'e> {
         self.perform(operation, now);
         self.steps += 1;
         if self.steps.is_multiple_of(self.scenario.check_every) {
-            self.check();
+            self.check(now);
         }
     }
 
@@ -76,10 +76,10 @@ impl<'e> Driver<'e> {
             self.get(key, now);
         }
         self.crawl_all(now);
-        self.check();
+        self.check(now);
         self.pins.clear();
         self.reservations.clear();
-        self.check();
+        self.check(now);
     }
 
     /// Makes the model wrong on purpose, by one byte.
@@ -337,11 +337,11 @@ impl<'e> Driver<'e> {
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let oracle = &mut self.oracle;
         let mut steps = 0;
-        let mut visit = |item: CrawledItem<'_>| {
+        while crawler.step(self.engine, 257, now, &mut |item| {
             oracle.crawled(&item);
             assert!(visited.insert(item.key.to_vec()), "law CRAWL: {} twice", show(item.key));
-        };
-        while crawler.step(self.engine, 257, now, &mut visit) == CrawlStep::More {
+        }) == CrawlStep::More
+        {
             steps += 1;
             assert!(steps < 1_000_000, "law CRAWL: it ends");
         }
@@ -389,11 +389,11 @@ impl<'e> Driver<'e> {
         assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps");
     }
 
-    fn check(&mut self) {
+    fn check(&mut self, now: Now) {
         self.note(String::from("check"));
         self.engine.check();
         self.pins.iter().for_each(HeldPin::verify);
-        let (stats, config) = (self.engine.stats(self.clock.now()), &self.scenario.config);
+        let (stats, config) = (self.engine.stats(now), &self.scenario.config);
         let certain = self.oracle.keys_certain().len() as u64;
         assert!(stats.items >= certain, "law COUNT: {} items, {certain} known", stats.items);
         let page = config.page_size_bytes as u64;
