@@ -154,10 +154,12 @@ impl<'a> Header<'a> {
     /// `offset` is one of the constants above and `T` the atomic type of that field.
     #[inline]
     unsafe fn field<T>(self, offset: usize) -> &'a T {
-        // SAFETY: 1. in bounds: `Arena::header` checked the whole header. 2. aligned: chunks are
-        // aligned to UNIT_SIZE_BYTES and the assertions above align the offsets. 3. any bit pattern is
-        // valid for an integer atomic, and nobody reaches these bytes otherwise (HEADER-ATOMIC).
-        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+        // SAFETY: in bounds: `Arena::header` checked the whole header.
+        let field = unsafe { self.base.add(offset) }.cast::<T>();
+        // SAFETY: 1. aligned: chunks are aligned to UNIT_SIZE_BYTES and the assertions above align the
+        // offsets. 2. any bit pattern is valid for an integer atomic, and nobody reaches these bytes
+        // otherwise (HEADER-ATOMIC).
+        unsafe { field.as_ref() }
     }
 
     /// The state word; see `state.rs`.

@@ -22,6 +22,7 @@ mod arena;
 #[cfg(loom)]
 #[path = "arena_loom.rs"]
 mod arena;
+#[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
 mod mapping;
 mod proof;
 mod state;
