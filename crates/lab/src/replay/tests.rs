@@ -1,0 +1,1 @@
+//! Replays against real servers.
