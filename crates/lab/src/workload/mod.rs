@@ -23,7 +23,7 @@ mod two_phase;
 mod zipf;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use lengths::Lengths;
 pub use named::{NAMES, Options, open};

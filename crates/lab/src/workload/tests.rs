@@ -108,14 +108,18 @@ fn goldens() {
 
 #[test]
 fn lengths_have_the_published_means() {
-    let mean = |lengths: super::Lengths| {
+    let mean = |lengths: &super::Lengths| {
         (0..1_000_000u64).map(|key| f64::from(lengths.of(key))).sum::<f64>() / 1e6
     };
     // The law's mean is scale / (1 - shape) = 329.07; a length drops its fraction.
     let etc = super::Lengths::Etc(super::lengths::EtcLengths::new(1));
-    assert_near(mean(etc), 328.6, 2.0);
+    assert_near(mean(&etc), 328.6, 2.0);
     let table = super::named::table_lengths(&options()).unwrap_or_else(|error| panic!("{error}"));
-    assert_near(mean(table), 335.2, 5.0);
+    // The table's standard deviation is 6674 B, so that of this mean is 6.7 B.
+    assert_near(mean(&table), 335.2, 4.0 * 6.7);
+    let mut lens: Vec<u32> = (0..1_000_000).map(|key| table.of(key)).collect();
+    lens.sort_unstable();
+    assert_eq!([lens[500_000], lens[900_000], lens[990_000]], [159, 191, 959]);
 }
 
 #[test]
@@ -207,11 +211,13 @@ fn kvcache_reg_has_its_published_lru_miss_ratio() {
 }
 
 /// A byte-granular LRU with 40 B beside each item: references found by an independent simulation.
+/// Lengths are cut to what a stock server takes; the few longest would decide the figure otherwise.
 #[test]
 fn lengths_fit_the_reference_of_a_byte_granular_lru() {
     let options = Options { size_factor: 16.0, ..options() };
+    let item_bytes = |request: &Request| item_bytes(request).min(1 << 20);
     let ratio = lru_miss_ratio(requests("cache2k-orm-busy", &options), 0, 64 << 20, item_bytes);
-    assert_near(ratio, 0.0700, 0.003);
+    assert_near(ratio, 0.0700, 0.004);
 }
 
 /// The same for the drawn workloads, at the size that the measurements use.
