@@ -223,12 +223,13 @@ fn check_hit(
     if key != asked {
         return wrong(format!("the answer is for key {}", String::from_utf8_lossy(key)));
     }
-    let value_len = pending.request.value_len as usize;
-    if length_check == LengthCheck::Exact && value.len() != value_len {
-        return wrong(format!("the value has {} B instead of {value_len} B", value.len()));
-    }
     if values.check(pending.request.key, value) == Match::Differs {
         return wrong(format!("the {} B of the value are not those stored", value.len()));
+    }
+    let value_len = pending.request.value_len as usize;
+    if length_check == LengthCheck::Exact && value.len() != value_len {
+        let key = String::from_utf8_lossy(&asked).into_owned();
+        return Err(ReplayError::OtherReplay { key, found: value.len(), value_len });
     }
     Ok(Outcome::Hit)
 }

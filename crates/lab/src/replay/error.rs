@@ -47,4 +47,17 @@ pub enum ReplayError {
         /// What is wrong with the answer.
         what: String,
     },
+    /// A hit that is whole and of the right key, but was stored by a replay with other lengths.
+    #[error(
+        "key {key} holds {found} B instead of {value_len} B, left by a replay with another seed or \
+         other sizes; empty the server (flush_all) and start again"
+    )]
+    OtherReplay {
+        /// The key that was asked for.
+        key: String,
+        /// The length found in bytes.
+        found: usize,
+        /// The length that this replay stores.
+        value_len: usize,
+    },
 }

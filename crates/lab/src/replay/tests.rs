@@ -167,9 +167,25 @@ fn a_hit_with_other_bytes_another_key_or_another_length_stops_the_replay() {
     let bytes = stopped_by(move |line| hit(&asked(line), &[b'x'; 100]));
     assert!(matches!(&bytes, ReplayError::WrongData { what, .. } if what.contains("not those")));
     let length = stopped_by(move |line| hit(&asked(line), &[b'x'; 99]));
-    assert!(matches!(&length, ReplayError::WrongData { what, .. } if what.contains("99 B")));
+    assert!(matches!(&length, ReplayError::WrongData { what, .. } if what.contains("the 99 B")));
     let key = stopped_by(move |_| hit("k00000000000000ff", &[b'x'; 100]));
     assert!(matches!(&key, ReplayError::WrongData { what, .. } if what.contains("is for key")));
+}
+
+#[test]
+fn values_that_another_replay_left_are_told_from_wrong_ones() {
+    let Some(server) = Memcached::start("left", &["-m", "64"]) else { return };
+    let run = |value_len| {
+        let options = Options { requests: Some(10), value_len: Some(value_len), ..options() };
+        replayed("zipf", &options, server.connect(1), 4)
+    };
+    assert!(run(100).is_ok());
+    match run(101) {
+        Err(error @ ReplayError::OtherReplay { found: 100, value_len: 101, .. }) => {
+            assert!(error.to_string().contains("flush_all"));
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
