@@ -49,10 +49,10 @@ pub(super) fn arithmetic<'a>(
 
 /// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send.
 pub(super) fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
-    let well_formed = match (words.len(), words.at(1), words.at(2)) {
-        (1, _, _) | (2, b"0" | b"noreply", _) | (3, b"0", b"noreply") => true,
-        _ => false,
-    };
+    let well_formed = matches!(
+        (words.len(), words.at(1), words.at(2)),
+        (1, _, _) | (2, b"0" | b"noreply", _) | (3, b"0", b"noreply")
+    );
     if !well_formed {
         return Err(Refusal::new(reply::BAD_DELETE));
     }
