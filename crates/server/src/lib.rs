@@ -1,1 +1,10 @@
-//! To be.
+//! The cache server.
+#![forbid(unsafe_code)]
+
+pub mod context;
+mod net;
+pub mod out;
+pub mod session;
+pub mod settings;
+pub mod shared;
+pub mod stats;

@@ -90,7 +90,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     if !command.word_counts.contains(&words.len()) {
         return Parsed::Refused { reply: reply::ERROR, consumed, skip_len: 0 };
     }
-    let noreply = command.honours_noreply && words.last() == Some(b"noreply");
+    let noreply = words.len() >= command.noreply_from && words.last() == Some(b"noreply");
     match command.shape.request(&words) {
         Ok(request) => Parsed::Request { request, noreply, consumed },
         Err(Refusal { reply, skip_len }) => {

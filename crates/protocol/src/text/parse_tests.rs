@@ -78,6 +78,7 @@ fn delete_takes_the_old_zero() {
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
     assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
+    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, false));
     assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));

@@ -1,5 +1,5 @@
-//! Every command, as data: its name, how many words may follow, whether a last word `noreply`
-//! silences it, and what it becomes.
+//! Every command, as data: its name, how many words may follow, from how many words on the last may
+//! be `noreply`, and what it becomes.
 
 use super::retrieval::Form;
 use super::words::Words;
@@ -10,7 +10,8 @@ use std::ops::RangeInclusive;
 pub(super) struct Command {
     name: &'static [u8],
     pub(super) word_counts: RangeInclusive<usize>,
-    pub(super) honours_noreply: bool,
+    /// With fewer words, a last `noreply` is something else: a key.
+    pub(super) noreply_from: usize,
     pub(super) shape: Shape,
 }
 
@@ -37,43 +38,44 @@ impl Shape {
 const fn row(
     name: &'static str,
     word_counts: RangeInclusive<usize>,
-    honours_noreply: bool,
+    noreply_from: usize,
     shape: Shape,
 ) -> Command {
-    Command { name: name.as_bytes(), word_counts, honours_noreply, shape }
+    Command { name: name.as_bytes(), word_counts, noreply_from, shape }
 }
 
 const ANY: usize = usize::MAX;
+const NEVER: usize = usize::MAX;
 
 /// In order of how often they are sent: the search starts at the top.
 static COMMANDS: [Command; 26] = [
-    row("get", 1..=ANY, false, Shape::Retrieval(Form { with_cas: false, touches: false })),
-    row("set", 4..=5, true, Shape::Storage(storage::Verb::Set)),
-    row("gets", 1..=ANY, false, Shape::Retrieval(Form { with_cas: true, touches: false })),
-    row("delete", 1..=3, true, Shape::Other(storage::delete)),
-    row("incr", 2..=3, true, Shape::Arithmetic(Direction::Increment)),
-    row("decr", 2..=3, true, Shape::Arithmetic(Direction::Decrement)),
-    row("add", 4..=5, true, Shape::Storage(storage::Verb::Add)),
-    row("cas", 5..=6, true, Shape::Storage(storage::Verb::Cas)),
-    row("touch", 2..=3, true, Shape::Other(storage::touch)),
-    row("gat", 1..=ANY, false, Shape::Retrieval(Form { with_cas: false, touches: true })),
-    row("gats", 1..=ANY, false, Shape::Retrieval(Form { with_cas: true, touches: true })),
-    row("replace", 4..=5, true, Shape::Storage(storage::Verb::Replace)),
-    row("append", 4..=5, true, Shape::Storage(storage::Verb::Append)),
-    row("prepend", 4..=5, true, Shape::Storage(storage::Verb::Prepend)),
+    row("get", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
+    row("set", 4..=5, 1, Shape::Storage(storage::Verb::Set)),
+    row("gets", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: false })),
+    row("delete", 1..=3, 2, Shape::Other(storage::delete)),
+    row("incr", 2..=3, 1, Shape::Arithmetic(Direction::Increment)),
+    row("decr", 2..=3, 1, Shape::Arithmetic(Direction::Decrement)),
+    row("add", 4..=5, 1, Shape::Storage(storage::Verb::Add)),
+    row("cas", 5..=6, 1, Shape::Storage(storage::Verb::Cas)),
+    row("touch", 2..=3, 1, Shape::Other(storage::touch)),
+    row("gat", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: true })),
+    row("gats", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: true })),
+    row("replace", 4..=5, 1, Shape::Storage(storage::Verb::Replace)),
+    row("append", 4..=5, 1, Shape::Storage(storage::Verb::Append)),
+    row("prepend", 4..=5, 1, Shape::Storage(storage::Verb::Prepend)),
     // get's name before 2004; some clients' libraries still know it.
-    row("bget", 1..=ANY, false, Shape::Retrieval(Form { with_cas: false, touches: false })),
-    row("version", 0..=ANY, false, Shape::Other(|_| Ok(Request::Version))),
-    row("quit", 0..=ANY, false, Shape::Other(|_| Ok(Request::Quit))),
-    row("stats", 0..=ANY, false, Shape::Other(stats::stats)),
-    row("flush_all", 0..=2, true, Shape::Other(admin::flush_all)),
-    row("verbosity", 1..=2, true, Shape::Other(admin::verbosity)),
-    row("cache_memlimit", 1..=2, true, Shape::Other(admin::memory_limit)),
-    row("shutdown", 0..=ANY, false, Shape::Other(admin::shutdown)),
-    row("slabs", 2..=ANY, true, Shape::Other(admin::slabs)),
-    row("lru", 1..=ANY, true, Shape::Other(admin::lru)),
-    row("lru_crawler", 1..=ANY, false, Shape::Other(admin::crawler)),
-    row("watch", 0..=ANY, true, Shape::Other(admin::watch)),
+    row("bget", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
+    row("version", 0..=ANY, NEVER, Shape::Other(|_| Ok(Request::Version))),
+    row("quit", 0..=ANY, NEVER, Shape::Other(|_| Ok(Request::Quit))),
+    row("stats", 0..=ANY, NEVER, Shape::Other(stats::stats)),
+    row("flush_all", 0..=2, 1, Shape::Other(admin::flush_all)),
+    row("verbosity", 1..=2, 1, Shape::Other(admin::verbosity)),
+    row("cache_memlimit", 1..=2, 1, Shape::Other(admin::memory_limit)),
+    row("shutdown", 0..=ANY, NEVER, Shape::Other(admin::shutdown)),
+    row("slabs", 2..=ANY, 1, Shape::Other(admin::slabs)),
+    row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
+    row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
+    row("watch", 0..=ANY, 1, Shape::Other(admin::watch)),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {

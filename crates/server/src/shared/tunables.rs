@@ -1,0 +1,76 @@
+//! Settings that commands change while the server runs.
+//!
+//! Each stands alone, so relaxed loads and stores do: no reader combines two of them.
+
+use crate::settings::Settings;
+use slabwise_engine::{EngineConfig, EvictionKind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Settings that commands change while the server runs.
+#[derive(Debug)]
+pub struct Tunables {
+    /// `verbosity`: how much is logged.
+    pub verbosity: AtomicU32,
+    /// `slabs automove`: 0 off, 1 slow, 2 on every eviction.
+    pub automove_level: AtomicU32,
+    /// `slabs automove ratio`.
+    pub automove_ratio: Fraction,
+    /// `slabs automove freeratio`.
+    pub automove_free_ratio: Fraction,
+    /// `slabs automove window`, in seconds.
+    pub automove_window: AtomicU32,
+    /// `lru_crawler enable` and `disable`.
+    pub crawler_enabled: AtomicBool,
+    /// `lru_crawler sleep`, in microseconds.
+    pub crawler_sleep_us: AtomicU32,
+    /// `lru_crawler tocrawl`; 0 for all.
+    pub crawler_tocrawl: AtomicU32,
+    /// `stats sizes_enable` and `sizes_disable`.
+    pub track_sizes: AtomicBool,
+    /// `lru mode`: whether the queues are hot, warm and cold, and not one.
+    pub lru_segmented: AtomicBool,
+    /// `lru temp_ttl`: the last one set, which `stats settings` shows even when it is off.
+    pub temporary_ttl: AtomicU32,
+}
+
+/// memcached's default for a setting that is off unless set.
+const TEMPORARY_TTL_DEFAULT: u32 = 61;
+
+impl Tunables {
+    pub(super) fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
+        Tunables {
+            verbosity: AtomicU32::new(settings.verbosity),
+            automove_level: AtomicU32::new(settings.automove_level),
+            automove_ratio: Fraction::new(settings.automove_ratio),
+            automove_free_ratio: Fraction::new(settings.automove_free_ratio),
+            automove_window: AtomicU32::new(settings.automove_window),
+            crawler_enabled: AtomicBool::new(settings.crawler_enabled),
+            crawler_sleep_us: AtomicU32::new(settings.crawler_sleep_us),
+            crawler_tocrawl: AtomicU32::new(settings.crawler_tocrawl),
+            track_sizes: AtomicBool::new(settings.track_sizes),
+            lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
+            temporary_ttl: AtomicU32::new(TEMPORARY_TTL_DEFAULT),
+        }
+    }
+}
+
+/// A fraction that several threads read and write.
+#[derive(Debug)]
+pub struct Fraction(AtomicU64);
+
+impl Fraction {
+    /// Holds `value`.
+    pub fn new(value: f64) -> Fraction {
+        Fraction(AtomicU64::new(value.to_bits()))
+    }
+
+    /// The value last stored.
+    pub fn load(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Stores a value.
+    pub fn store(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+}
