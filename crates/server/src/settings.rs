@@ -5,69 +5,75 @@
 pub struct Settings {
     /// `-c`.
     pub connections_max: u32,
-    /// `-t`.
-    pub threads: u32,
-    /// `-o idle_timeout`, in seconds; 0 for none.
-    pub idle_timeout_seconds: u32,
-    /// Whether connections beyond the limit are turned away (the default) or wait.
+    /// `-o maxconns_fast`.
     pub maxconns_fast: bool,
-    /// `-v`, counted.
-    pub verbosity: u32,
-    /// Not `-C`.
-    pub cas_enabled: bool,
+    /// `-t`.
+    pub threads: usize,
+    /// `-o idle_timeout`.
+    pub idle_timeout_seconds: Option<u32>,
+    /// `-v`.
+    pub verbosity: u8,
     /// `-A`.
     pub shutdown_enabled: bool,
     /// Not `-F`.
     pub flush_enabled: bool,
     /// Not `-X`.
     pub dump_enabled: bool,
-    /// Not `-o no_slab_reassign`.
-    pub reassign_enabled: bool,
-    /// Not `-o no_lru_crawler`.
-    pub crawler_enabled: bool,
-    /// `-o slab_automove`.
-    pub automove_level: u32,
-    /// `-o slab_automove_ratio`.
-    pub automove_ratio: f64,
-    /// `-o slab_automove_freeratio`.
-    pub automove_free_ratio: f64,
-    /// `-o slab_automove_window`.
-    pub automove_window: u32,
-    /// `-o lru_crawler_sleep`, in microseconds.
-    pub crawler_sleep_us: u32,
-    /// `-o lru_crawler_tocrawl`.
-    pub crawler_tocrawl: u32,
+    /// Not `-C`.
+    pub cas_enabled: bool,
+    /// `-D`.
+    pub prefix_delimiter: char,
+    /// `-D`.
+    pub detail_enabled: bool,
     /// `-o track_sizes`.
     pub track_sizes: bool,
-    /// `-D` without its statistics.
-    pub prefix_delimiter: u8,
-    /// `-D` was given.
-    pub detail_enabled: bool,
+    /// `-o lru_crawler`.
+    pub crawler_enabled: bool,
+    /// `-o slab_reassign`.
+    pub reassign_enabled: bool,
+    /// Values that act nowhere but in `stats settings`.
+    pub reported: Reported,
+}
+
+/// Stand-in.
+#[derive(Clone, Debug)]
+pub struct Reported {
+    /// `-o slab_automove`.
+    pub slab_automove: u32,
+    /// `-o slab_automove_ratio`.
+    pub slab_automove_ratio: f64,
+    /// `-o slab_automove_window`.
+    pub slab_automove_window: u32,
+    /// `-o lru_crawler_sleep`.
+    pub lru_crawler_sleep_us: u32,
+    /// `-o lru_crawler_tocrawl`.
+    pub lru_crawler_tocrawl: u32,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             connections_max: 1024,
-            threads: 4,
-            idle_timeout_seconds: 0,
             maxconns_fast: true,
+            threads: 4,
+            idle_timeout_seconds: None,
             verbosity: 0,
-            cas_enabled: true,
             shutdown_enabled: false,
             flush_enabled: true,
             dump_enabled: true,
-            reassign_enabled: true,
-            crawler_enabled: true,
-            automove_level: 1,
-            automove_ratio: 0.8,
-            automove_free_ratio: 0.01,
-            automove_window: 30,
-            crawler_sleep_us: 100,
-            crawler_tocrawl: 0,
-            track_sizes: false,
-            prefix_delimiter: b':',
+            cas_enabled: true,
+            prefix_delimiter: ':',
             detail_enabled: false,
+            track_sizes: false,
+            crawler_enabled: true,
+            reassign_enabled: true,
+            reported: Reported {
+                slab_automove: 1,
+                slab_automove_ratio: 0.8,
+                slab_automove_window: 30,
+                lru_crawler_sleep_us: 100,
+                lru_crawler_tocrawl: 0,
+            },
         }
     }
 }

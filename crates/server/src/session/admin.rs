@@ -42,7 +42,7 @@ pub(super) fn carry_out<'e>(
             reply.line(reply::REASSIGN_FORBIDDEN);
         }
         Admin::Reassign { victim, receiver } => {
-            reply.line(reassign(shared.engine, victim, receiver));
+            reply.line(reassign(worker, victim, receiver));
         }
         Admin::Automove(setting) => {
             automove(worker, setting);
@@ -74,7 +74,10 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
         return;
     }
     let at = (exptime > 0).then(|| worker.second(exptime));
-    shared.engine.flush_all(at, worker.now);
+    // What was stored before the start is nothing.
+    if at.is_none_or(|second| second >= Seconds::START) {
+        shared.engine.flush_all(at, worker.now);
+    }
     reply.line(reply::OK);
 }
 
@@ -96,7 +99,8 @@ const ANY_CLASS: i32 = -1;
 /// The pool of free pages, as the wire says it.
 const PAGE_POOL: i32 = 0;
 
-fn reassign(engine: &Engine, victim: i32, receiver: i32) -> &'static [u8] {
+fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {
+    let engine = worker.shared.engine;
     if victim == receiver {
         return reply::REASSIGN_SAME;
     }
@@ -120,7 +124,7 @@ fn reassign(engine: &Engine, victim: i32, receiver: i32) -> &'static [u8] {
             None => return reply::REASSIGN_BAD_CLASS,
         },
     };
-    match engine.reassign(victim, receiver) {
+    match engine.reassign(victim, receiver, worker.now) {
         Ok(()) => reply::OK,
         Err(ReassignError::Running) => reply::REASSIGN_BUSY,
         Err(ReassignError::NoSpare) => reply::REASSIGN_NO_SPARE,
@@ -231,9 +235,9 @@ fn crawl<'e>(
     let classes = parse_classes(shared.engine, classes).ok_or(reply::CRAWLER_BAD_CLASS)?;
     let ticket = shared.crawls.begin().ok_or(reply::CRAWLER_BUSY)?;
     match listing {
-        Some(listing) => Ok(Some(Crawl::new(&classes, listing, Some(ticket)))),
+        Some(listing) => Ok(Some(Crawl::new(classes, listing, Some(ticket)))),
         None => {
-            shared.crawls.expire(ticket, Walk::new(&classes));
+            shared.crawls.expire(ticket, Walk::new(classes));
             Ok(None)
         }
     }

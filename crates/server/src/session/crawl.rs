@@ -4,9 +4,9 @@
 use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::shared::{CrawlStep, CrawlTicket};
+use crate::shared::{CrawlProgress, CrawlTicket};
 use slabwise_base::{ClassId, Ticks};
-use slabwise_engine::{CrawledItem, Crawler, Engine};
+use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const STEP_CHUNKS: usize = 512;
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
 
 /// The width of a bar of `stats sizes`.
-const SIZE_STEP_BYTES: usize = 32;
+const SIZE_STEP_BYTES: u64 = 32;
 
 /// A walk and what it writes.
 pub(crate) struct Crawl<'e> {
@@ -41,7 +41,7 @@ pub(crate) enum Listing {
         len_left: usize,
     },
     /// Nothing until the end: then how many items there are of each size.
-    Sizes(BTreeMap<usize, u64>),
+    Sizes(BTreeMap<u64, u64>),
 }
 
 impl Listing {
@@ -59,12 +59,12 @@ impl Listing {
 
 /// Every class there is.
 pub(crate) fn all_classes(engine: &Engine) -> Vec<ClassId> {
-    (0..engine.config().classes.count()).map(|index| ClassId(index as u8)).collect()
+    engine.config().classes.ids().collect()
 }
 
 impl<'e> Crawl<'e> {
     pub(crate) fn new(
-        classes: &[ClassId],
+        classes: Vec<ClassId>,
         listing: Listing,
         ticket: Option<CrawlTicket<'e>>,
     ) -> Crawl<'e> {
@@ -101,8 +101,8 @@ impl<'e> Session<'e> {
         let bytes = out.bytes();
         let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, bytes);
         let engine = worker.shared.engine;
-        let is_over = crawl.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
-        if !is_over && !crawl.listing.is_full() {
+        let step = crawl.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
+        if step == CrawlStep::More && !crawl.listing.is_full() {
             return Step::Pause(0, Next::Yield);
         }
         let Phase::Crawl(crawl) = std::mem::take(&mut self.phase) else {
@@ -120,8 +120,8 @@ impl<'e> Session<'e> {
         }
         let shared = worker.shared;
         match shared.crawls.step(shared.engine, STEP_CHUNKS, worker.now) {
-            CrawlStep::Working => Next::Yield,
-            CrawlStep::Idle | CrawlStep::Done => {
+            CrawlProgress::Working => Next::Yield,
+            CrawlProgress::Idle | CrawlProgress::Done => {
                 self.drives_crawl = false;
                 next
             }

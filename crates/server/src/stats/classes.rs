@@ -1,6 +1,6 @@
 //! `stats items` and `stats slabs`: a table per class.
 
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, Now, Ticks};
 use slabwise_engine::{ClassStats, Engine};
 use slabwise_protocol::text::{compose, reply};
 
@@ -12,15 +12,15 @@ const TEMPORARY: usize = 3;
 
 type Row = (&'static str, u64);
 
-fn classes(engine: &Engine) -> impl Iterator<Item = (u32, ClassStats)> {
-    let numbers = (0u8..).map(|index| ClassId(index).wire());
-    numbers.zip(engine.class_stats())
+fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)> {
+    let numbers = engine.config().classes.ids().map(ClassId::wire);
+    numbers.zip(engine.class_stats(now))
 }
 
 /// Items by class; classes without items are left out.
-pub(super) fn write_items(engine: &Engine, out: &mut Vec<u8>) {
+pub(super) fn write_items(engine: &Engine, now: Now, out: &mut Vec<u8>) {
     let has_temporary_queue = engine.lru().temporary_ttl.is_some();
-    for (number, stats) in classes(engine) {
+    for (number, stats) in classes(engine, now) {
         if stats.items.iter().sum::<u64>() == 0 {
             continue;
         }
@@ -34,7 +34,8 @@ pub(super) fn write_items(engine: &Engine, out: &mut Vec<u8>) {
 }
 
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
-    let age = |queue: usize| u64::from(stats.tail_age_seconds[queue]);
+    let age = |queue: usize| u64::from(stats.tail_age_ticks[queue] / Ticks::PER_SECOND);
+    let counters = &stats.counters;
     [
         ("number", stats.items.iter().sum()),
         ("number_hot", stats.items[HOT]),
@@ -44,23 +45,23 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
         ("age_hot", age(HOT)),
         ("age_warm", age(WARM)),
         ("age", age(COLD)),
-        ("mem_requested", stats.mem_requested),
-        ("evicted", stats.evicted),
-        ("evicted_nonzero", stats.evicted_nonzero),
-        ("evicted_time", stats.evicted_time),
-        ("outofmemory", stats.outofmemory),
-        ("tailrepairs", stats.tailrepairs),
-        ("reclaimed", stats.reclaimed),
-        ("expired_unfetched", stats.expired_unfetched),
-        ("evicted_unfetched", stats.evicted_unfetched),
-        ("evicted_active", stats.evicted_active),
-        ("crawler_reclaimed", stats.crawler_reclaimed),
-        ("crawler_items_checked", stats.crawler_items_checked),
-        ("lrutail_reflocked", stats.lrutail_reflocked),
-        ("moves_to_cold", stats.moves_to_cold),
-        ("moves_to_warm", stats.moves_to_warm),
-        ("moves_within_lru", stats.moves_within_lru),
-        ("direct_reclaims", stats.direct_reclaims),
+        ("mem_requested", stats.item_bytes),
+        ("evicted", counters.evicted),
+        ("evicted_nonzero", counters.evicted_nonzero),
+        ("evicted_time", counters.evicted_age_seconds),
+        ("outofmemory", counters.out_of_memory),
+        ("tailrepairs", 0),
+        ("reclaimed", counters.reclaimed),
+        ("expired_unfetched", counters.expired_unfetched),
+        ("evicted_unfetched", counters.evicted_unfetched),
+        ("evicted_active", counters.evicted_active),
+        ("crawler_reclaimed", counters.crawler_reclaimed),
+        ("crawler_items_checked", counters.crawler_items_checked),
+        ("lrutail_reflocked", counters.tail_pinned),
+        ("moves_to_cold", counters.moves_to_cold),
+        ("moves_to_warm", counters.moves_to_warm),
+        ("moves_within_lru", counters.moves_within_lru),
+        ("direct_reclaims", counters.direct_reclaims),
         ("hits_to_hot", stats.hits_to[HOT]),
         ("hits_to_warm", stats.hits_to[WARM]),
         ("hits_to_cold", stats.hits_to[COLD]),
@@ -69,9 +70,9 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
 }
 
 /// Memory by class; classes without pages are left out.
-pub(super) fn write_slabs(engine: &Engine, out: &mut Vec<u8>) {
+pub(super) fn write_slabs(engine: &Engine, now: Now, out: &mut Vec<u8>) {
     let mut active = 0;
-    for (number, stats) in classes(engine) {
+    for (number, stats) in classes(engine, now) {
         if stats.pages == 0 {
             continue;
         }
@@ -80,9 +81,9 @@ pub(super) fn write_slabs(engine: &Engine, out: &mut Vec<u8>) {
             compose::stat_line_of(out, format_args!("{number}:{name}"), value);
         }
     }
-    let totals = engine.stats();
+    let totals = engine.stats(now);
     compose::stat_line(out, "active_slabs", active);
-    compose::stat_line(out, "total_malloced", totals.pages_total * totals.page_size_bytes);
+    compose::stat_line(out, "total_malloced", totals.pages * totals.page_size_bytes);
     out.extend_from_slice(reply::END);
 }
 
@@ -95,8 +96,8 @@ fn slab_rows(stats: &ClassStats) -> [Row; 15] {
         ("used_chunks", stats.used_chunks),
         ("free_chunks", stats.free_chunks),
         ("free_chunks_end", 0),
-        ("get_hits", stats.get_hits),
-        ("cmd_set", stats.cmd_set),
+        ("get_hits", stats.hits_to.iter().sum()),
+        ("cmd_set", stats.sets),
         ("delete_hits", stats.delete_hits),
         ("incr_hits", stats.incr_hits),
         ("decr_hits", stats.decr_hits),

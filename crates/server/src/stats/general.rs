@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
-    let engine = worker.shared.engine.stats();
+    let engine = worker.shared.engine.stats(worker.now);
     let mut table = Table { out };
     process(worker, &mut table);
     connections(worker, &mut table);
@@ -87,26 +87,28 @@ fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
 }
 
 fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+    let hits = &engine.total;
+    let get_hits = hits.hits_to.iter().sum();
     table.rows(&[
-        ("cmd_get", engine.get_hits + engine.get_misses),
-        ("cmd_set", engine.sets),
+        ("cmd_get", get_hits + engine.get_misses),
+        ("cmd_set", hits.sets),
         ("cmd_flush", load(&worker.shared.flushes)),
         ("cmd_touch", engine.touches),
         ("cmd_meta", 0),
-        ("get_hits", engine.get_hits),
+        ("get_hits", get_hits),
         ("get_misses", engine.get_misses),
         ("get_expired", engine.get_expired),
         ("get_flushed", engine.get_flushed),
         ("delete_misses", engine.delete_misses),
-        ("delete_hits", engine.delete_hits),
+        ("delete_hits", hits.delete_hits),
         ("incr_misses", engine.incr_misses),
-        ("incr_hits", engine.incr_hits),
+        ("incr_hits", hits.incr_hits),
         ("decr_misses", engine.decr_misses),
-        ("decr_hits", engine.decr_hits),
+        ("decr_hits", hits.decr_hits),
         ("cas_misses", engine.cas_misses),
-        ("cas_hits", engine.cas_hits),
-        ("cas_badval", engine.cas_badval),
-        ("touch_hits", engine.touch_hits),
+        ("cas_hits", hits.cas_hits),
+        ("cas_badval", hits.cas_badval),
+        ("touch_hits", hits.touch_hits),
         ("touch_misses", engine.touch_misses),
         ("store_too_large", engine.store_too_large),
         ("store_no_memory", engine.store_no_memory),
@@ -118,7 +120,7 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
 fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
     let settings = worker.shared.settings;
     let counters = &worker.shared.counters;
-    if settings.idle_timeout_seconds > 0 {
+    if settings.idle_timeout_seconds.is_some() {
         table.row("idle_kicks", load(&counters.idle_kicks));
     }
     table.rows(&[
@@ -128,24 +130,26 @@ fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'
         ("accepting_conns", counters.accepting_conns.load(Ordering::Relaxed).into()),
         ("listen_disabled_num", load(&counters.listen_disabled_num)),
         ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
-        ("threads", settings.threads.into()),
+        ("threads", settings.threads as u64),
         ("conn_yields", load(&counters.conn_yields)),
         ("hash_power_level", engine.index_buckets.max(1).ilog2().into()),
         ("hash_bytes", engine.index_bytes),
-        ("hash_is_expanding", engine.index_growing.into()),
+        // The index grows in steps too small to be seen.
+        ("hash_is_expanding", 0),
     ]);
 }
 
 fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
+    let mover = &engine.mover;
     table.rows(&[
-        ("slab_reassign_rescues", engine.slab_reassign_rescues),
-        ("slab_reassign_chunk_rescues", engine.slab_reassign_chunk_rescues),
-        ("slab_reassign_evictions_nomem", engine.slab_reassign_evictions_nomem),
-        ("slab_reassign_inline_reclaim", engine.slab_reassign_inline_reclaim),
-        ("slab_reassign_busy_items", engine.slab_reassign_busy_items),
-        ("slab_reassign_busy_deletes", engine.slab_reassign_busy_deletes),
-        ("slab_reassign_running", engine.slab_reassign_running.into()),
-        ("slabs_moved", engine.slabs_moved),
+        ("slab_reassign_rescues", mover.rescued),
+        ("slab_reassign_chunk_rescues", mover.bodies_rescued),
+        ("slab_reassign_evictions_nomem", mover.evicted),
+        ("slab_reassign_inline_reclaim", 0),
+        ("slab_reassign_busy_items", mover.busy),
+        ("slab_reassign_busy_deletes", 0),
+        ("slab_reassign_running", engine.mover_running.into()),
+        ("slabs_moved", mover.moved),
     ]);
 }
 
@@ -169,23 +173,24 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
 }
 
 fn items(engine: &EngineStats, table: &mut Table<'_>) {
+    let counters = &engine.total.counters;
     table.rows(&[
         ("bytes", engine.bytes),
         ("curr_items", engine.items),
         ("total_items", engine.items_total),
         ("slab_global_page_pool", engine.pages_free),
-        ("expired_unfetched", engine.expired_unfetched),
-        ("evicted_unfetched", engine.evicted_unfetched),
-        ("evicted_active", engine.evicted_active),
-        ("evictions", engine.evictions),
-        ("reclaimed", engine.reclaimed),
-        ("crawler_reclaimed", engine.crawler_reclaimed),
-        ("crawler_items_checked", engine.crawler_items_checked),
-        ("lrutail_reflocked", engine.lrutail_reflocked),
-        ("moves_to_cold", engine.moves_to_cold),
-        ("moves_to_warm", engine.moves_to_warm),
-        ("moves_within_lru", engine.moves_within_lru),
-        ("direct_reclaims", engine.direct_reclaims),
+        ("expired_unfetched", counters.expired_unfetched),
+        ("evicted_unfetched", counters.evicted_unfetched),
+        ("evicted_active", counters.evicted_active),
+        ("evictions", counters.evicted),
+        ("reclaimed", counters.reclaimed),
+        ("crawler_reclaimed", counters.crawler_reclaimed),
+        ("crawler_items_checked", counters.crawler_items_checked),
+        ("lrutail_reflocked", counters.tail_pinned),
+        ("moves_to_cold", counters.moves_to_cold),
+        ("moves_to_warm", counters.moves_to_warm),
+        ("moves_within_lru", counters.moves_within_lru),
+        ("direct_reclaims", counters.direct_reclaims),
         ("lru_bumps_dropped", 0),
     ]);
 }

@@ -29,11 +29,11 @@ pub(crate) fn answer<'e>(
     match question {
         StatsRequest::General => general::write(worker, out),
         StatsRequest::Settings => settings::write(worker, out),
-        StatsRequest::Items => classes::write_items(engine, out),
-        StatsRequest::Slabs => classes::write_slabs(engine, out),
+        StatsRequest::Items => classes::write_items(engine, worker.now, out),
+        StatsRequest::Slabs => classes::write_slabs(engine, worker.now, out),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
             let listing = Listing::Sizes(Default::default());
-            return Some(Crawl::new(&all_classes(engine), listing, None));
+            return Some(Crawl::new(all_classes(engine), listing, None));
         }
         StatsRequest::Sizes => {
             sizes_status(out, "disabled");
@@ -63,7 +63,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Cachedump { class_number, limit } => {
             let mut classes = all_classes(engine);
             classes.retain(|&class| Some(class) == ClassId::from_wire(class_number));
-            return Some(Crawl::new(&classes, Listing::cachedump(limit), None));
+            return Some(Crawl::new(classes, Listing::cachedump(limit), None));
         }
         StatsRequest::Unknown(_) => out.extend_from_slice(reply::ERROR),
     }

@@ -24,7 +24,7 @@ fn changed(worker: &WorkerContext<'_>) -> Vec<(&'static str, String)> {
     let number = |cell: &AtomicU32| cell.load(Ordering::Relaxed).to_string();
     let flag = |cell: &AtomicBool| yes_or_no(cell.load(Ordering::Relaxed));
     vec![
-        ("maxbytes", engine.stats().memory_limit_bytes.to_string()),
+        ("maxbytes", engine.stats(worker.now).memory_limit_bytes.to_string()),
         ("verbosity", number(&tunables.verbosity)),
         ("detail_enabled", yes_or_no(worker.shared.prefixes.is_enabled())),
         ("slab_automove", number(&tunables.automove_level)),
