@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod context;
-mod net;
+pub mod net;
 pub mod out;
 pub mod session;
 pub mod settings;

@@ -30,7 +30,7 @@ pub enum NextKey<'a> {
 pub fn next_key(input: &[u8]) -> NextKey<'_> {
     let start = input.iter().position(|&byte| byte != b' ').unwrap_or(input.len());
     let rest = &input[start..];
-    let Some(end) = rest.iter().position(|&byte| byte == b' ' || byte == b'\n') else {
+    let Some(end) = memchr::memchr2(b' ', b'\n', rest) else {
         // The last byte may be the `\r` of the line's end.
         return match rest.len() {
             len if len > LIMITS.key_len_max + 1 => NextKey::TooLong,

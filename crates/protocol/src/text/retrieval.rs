@@ -24,18 +24,16 @@ pub(super) fn parse_line<'a>(
     consumed: usize,
 ) -> Parsed<'a> {
     let refused = |reply| Parsed::Refused { reply, consumed, skip_len: 0 };
-    let (first, mut keys) = split_first(rest);
-    if first.is_empty() {
+    if rest.iter().all(|&byte| byte == b' ') {
         return refused(reply::ERROR);
     }
-    let mut touch = None;
+    let (mut keys, mut touch) = (rest, None);
     if form.touches {
-        touch = number::signed_low_32(first);
+        let (exptime, after) = split_first(rest);
+        (keys, touch) = (after, number::signed_low_32(exptime));
         if touch.is_none() {
             return refused(reply::BAD_EXPTIME);
         }
-    } else {
-        keys = rest;
     }
     if keys.len() > LIMITS.key_len_max && has_long_word(keys) {
         return refused(reply::BAD_FORMAT);

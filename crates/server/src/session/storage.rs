@@ -125,8 +125,8 @@ fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
         StoreVerb::Replace => StoreMode::Replace,
         StoreVerb::Append => StoreMode::Append,
         StoreVerb::Prepend => StoreMode::Prepend,
-        // Without CAS every item has the same one, so whatever is there fits.
-        StoreVerb::Cas(_) if !worker.shared.settings.cas_enabled => StoreMode::Replace,
+        // Without CAS nothing that is there matches: 0 is no item's.
+        StoreVerb::Cas(_) if !worker.shared.settings.cas_enabled => StoreMode::Cas(0),
         StoreVerb::Cas(cas) => StoreMode::Cas(cas),
     }
 }
@@ -151,7 +151,6 @@ fn refuse(
 fn answer(verb: StoreVerb, outcome: StoreOutcome, reply: &mut Reply<'_>) {
     reply.line(match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
-        StoreOutcome::NotStored if matches!(verb, StoreVerb::Cas(_)) => reply::NOT_FOUND,
         StoreOutcome::NotStored => reply::NOT_STORED,
         StoreOutcome::Exists => reply::EXISTS,
         StoreOutcome::NotFound => reply::NOT_FOUND,

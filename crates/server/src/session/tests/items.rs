@@ -40,6 +40,12 @@ fn retrievals() {
          < VALUE b 0 0 2
          <
          < END
+         > gat -1 a
+         < VALUE a 5 3
+         < foo
+         < END
+         > get a
+         < END
          > gat 0
          < END",
     );
@@ -373,7 +379,7 @@ fn items_end_with_their_lifetime() {
 }
 
 #[test]
-fn without_cas_every_item_has_the_same_one() {
+fn without_cas_no_cas_matches() {
     check_with(
         |settings| settings.cas_enabled = false,
         "> set a 0 0 1
@@ -383,9 +389,12 @@ fn without_cas_every_item_has_the_same_one() {
          < VALUE a 0 1 0
          < x
          < END
-         > cas a 0 0 1 77
+         > cas a 0 0 1 0
          > y
-         < STORED
+         < EXISTS
+         > cas a 0 0 1 1
+         > y
+         < EXISTS
          > cas zz 0 0 1 0
          > y
          < NOT_FOUND",
