@@ -4,7 +4,7 @@
 use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::shared::{CrawlProgress, CrawlTicket};
+use crate::shared::{self, CrawlTicket};
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
@@ -120,8 +120,8 @@ impl<'e> Session<'e> {
         }
         let shared = worker.shared;
         match shared.crawls.step(shared.engine, STEP_CHUNKS, worker.now) {
-            CrawlProgress::Working => Next::Yield,
-            CrawlProgress::Idle | CrawlProgress::Done => {
+            shared::CrawlStep::Working => Next::Yield,
+            shared::CrawlStep::Idle | shared::CrawlStep::Done => {
                 self.drives_crawl = false;
                 next
             }

@@ -7,7 +7,7 @@
 
 use slabwise_base::Now;
 use slabwise_base::sync::{Mutex, lock, try_lock};
-use slabwise_engine::{CrawlStep, Crawler, Engine};
+use slabwise_engine::{self as engine, Crawler, Engine};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Who crawls.
@@ -25,7 +25,7 @@ pub struct CrawlTicket<'e> {
 
 /// What a step of the expiring crawl came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrawlProgress {
+pub enum CrawlStep {
     /// There is none, or another thread is at it.
     Idle,
     /// There is more to do.
@@ -53,19 +53,19 @@ impl Crawls {
     }
 
     /// One bounded step of the crawl that expires items.
-    pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlProgress {
+    pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
         let Some(mut expiring) = try_lock(&self.expiring) else {
-            return CrawlProgress::Idle;
+            return CrawlStep::Idle;
         };
         let Some(crawler) = expiring.as_mut() else {
-            return CrawlProgress::Idle;
+            return CrawlStep::Idle;
         };
-        if crawler.step(engine, budget_chunks, now, &mut |_| {}) == CrawlStep::More {
-            return CrawlProgress::Working;
+        if crawler.step(engine, budget_chunks, now, &mut |_| {}) == engine::CrawlStep::More {
+            return CrawlStep::Working;
         }
         *expiring = None;
         self.running.store(false, Ordering::Release);
-        CrawlProgress::Done
+        CrawlStep::Done
     }
 
     /// Whether a crawl runs.

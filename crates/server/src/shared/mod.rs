@@ -3,7 +3,7 @@
 mod crawls;
 mod tunables;
 
-pub use crawls::{CrawlProgress, CrawlTicket, Crawls};
+pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
 
 use crate::net::Roster;
