@@ -5,9 +5,8 @@
 //! is immediate; a step that found much to do shortens the next wait, one that found nothing lengthens
 //! it.
 
-use crate::settings::Settings;
-use slabwise_base::Clock;
-use slabwise_engine::{Engine, MoverStep};
+use crate::shared::{CrawlStep, Shared};
+use slabwise_engine::MoverStep;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,12 +15,10 @@ use std::time::Duration;
 
 /// Items that one step of the LRU maintainer may move.
 const MAINTAIN_BUDGET: usize = 1_000;
-const MAINTAIN_WAIT_MIN: Duration = Duration::from_millis(1);
-const MAINTAIN_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Chunks that one step of the page mover may look at.
-const MOVE_BUDGET_CHUNKS: usize = 1_024;
-/// How soon a page move begins after it was asked for.
-const MOVE_WAIT: Duration = Duration::from_millis(10);
+/// Chunks that one step of the page mover or of a crawl may look at.
+const BUDGET_CHUNKS: usize = 1_024;
+const WAIT_MIN: Duration = Duration::from_millis(1);
+const WAIT_MAX: Duration = Duration::from_millis(100);
 /// The period of the page policy.
 const POLICY_PERIOD: Duration = Duration::from_secs(1);
 
@@ -53,54 +50,68 @@ impl Bell {
 /// Starts the drivers in `scope`; they end when `bell` rings.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
-    engine: &'e Engine,
-    clock: &'e Clock,
-    settings: &'e Settings,
+    shared: &'e Shared<'e>,
     bell: &'e Bell,
 ) -> io::Result<()> {
+    let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
     if settings.lru_maintainer {
-        named("lru-maintainer").spawn_scoped(scope, || maintain(engine, clock, bell))?;
+        named("lru-maintainer").spawn_scoped(scope, || maintain(shared, bell))?;
     }
-    if settings.slab_reassign {
-        named("page-mover").spawn_scoped(scope, || move_pages(engine, clock, bell))?;
-        named("page-policy").spawn_scoped(scope, || tick_policy(bell))?;
+    if settings.reassign_enabled {
+        named("page-mover").spawn_scoped(scope, || move_pages(shared, bell))?;
+        named("page-policy").spawn_scoped(scope, || tick_policy(shared, bell))?;
+    }
+    if settings.crawler_enabled {
+        named("lru-crawler").spawn_scoped(scope, || crawl(shared, bell))?;
     }
     Ok(())
 }
 
-fn maintain(engine: &Engine, clock: &Clock, bell: &Bell) {
-    let mut wait = MAINTAIN_WAIT_MIN;
+fn maintain(shared: &Shared<'_>, bell: &Bell) {
+    let mut wait = WAIT_MIN;
     while bell.wait(wait).is_continue() {
-        let moved = engine.maintain_step(MAINTAIN_BUDGET, clock.now());
-        wait = next_wait(wait, moved);
+        let moved = shared.engine.maintain_step(MAINTAIN_BUDGET, shared.clock.now());
+        wait = next_wait(wait, moved > 0);
     }
 }
 
 /// memcached's rule: twice as long when there was nothing to do, half when there was.
-fn next_wait(wait: Duration, moved: usize) -> Duration {
-    let next = if moved == 0 { wait * 2 } else { wait / 2 };
-    next.clamp(MAINTAIN_WAIT_MIN, MAINTAIN_WAIT_MAX)
+fn next_wait(wait: Duration, was_busy: bool) -> Duration {
+    let next = if was_busy { wait / 2 } else { wait * 2 };
+    next.clamp(WAIT_MIN, WAIT_MAX)
 }
 
-fn move_pages(engine: &Engine, clock: &Clock, bell: &Bell) {
-    let mut wait = MOVE_WAIT;
+/// Moves the pages that commands and the policy ask for: without a pause while there are any.
+fn move_pages(shared: &Shared<'_>, bell: &Bell) {
+    let mut wait = WAIT_MIN;
     while bell.wait(wait).is_continue() {
-        wait = match engine.mover_step(MOVE_BUDGET_CHUNKS, clock.now()) {
-            MoverStep::Idle => MOVE_WAIT,
+        wait = match shared.engine.mover_step(BUDGET_CHUNKS, shared.clock.now()) {
+            MoverStep::Idle => next_wait(wait, false),
             MoverStep::Working | MoverStep::Done => Duration::ZERO,
         };
     }
 }
 
+/// Carries on the crawl that a command left here.
+fn crawl(shared: &Shared<'_>, bell: &Bell) {
+    let mut wait = WAIT_MIN;
+    while bell.wait(wait).is_continue() {
+        wait = match shared.crawls.step(shared.engine, BUDGET_CHUNKS, shared.clock.now()) {
+            CrawlStep::Idle => next_wait(wait, false),
+            CrawlStep::Working | CrawlStep::Done => WAIT_MIN,
+        };
+    }
+}
+
 /// The page policy's tick: the place where the tuner is driven.
-fn tick_policy(bell: &Bell) {
+fn tick_policy(_shared: &Shared<'_>, bell: &Bell) {
     while bell.wait(POLICY_PERIOD).is_continue() {}
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bell, MAINTAIN_WAIT_MAX, MAINTAIN_WAIT_MIN, next_wait};
+    use super::{Bell, WAIT_MAX, WAIT_MIN, next_wait};
     use std::time::Duration;
 
     #[test]
@@ -116,15 +127,17 @@ mod tests {
 
     #[test]
     fn waits_adapt_between_their_bounds() {
-        let mut wait = MAINTAIN_WAIT_MIN;
+        let mut wait = WAIT_MIN;
         for _ in 0..20 {
-            wait = next_wait(wait, 0);
+            wait = next_wait(wait, false);
         }
-        assert_eq!(wait, MAINTAIN_WAIT_MAX);
-        assert_eq!(next_wait(wait, 1), MAINTAIN_WAIT_MAX / 2);
+        assert_eq!(wait, WAIT_MAX);
+        assert_eq!(next_wait(wait, true), WAIT_MAX / 2);
         for _ in 0..20 {
-            wait = next_wait(wait, 1);
+            wait = next_wait(wait, true);
         }
-        assert_eq!(wait, MAINTAIN_WAIT_MIN);
+        assert_eq!(wait, WAIT_MIN);
+        // From no wait at all, after much work, the next is the least, not none for ever.
+        assert_eq!(next_wait(Duration::ZERO, false), WAIT_MIN);
     }
 }

@@ -112,7 +112,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let clock = Clock::real();
     let engine = Engine::new(settings.engine.clone())?;
-    let (loops, wakers) = Loops::new(settings.workers)?;
+    let (loops, wakers) = Loops::new(settings.threads as usize)?;
     let roster = Roster::default();
     let bell = Bell::default();
     let shared = Shared::new(
@@ -132,7 +132,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let _pid_file = write_pid_file(settings);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let drivers = background::start(scope, &engine, &clock, settings, &bell);
+        let drivers = background::start(scope, &shared, &bell);
         let served = drivers.and_then(|()| loops.run(scope, listeners, &wakers, &shared));
         // A thread that could not be started ends those that were.
         shared.stop();

@@ -40,6 +40,8 @@ pub struct Shared<'e> {
     pub settings: &'e Settings,
     /// Counters.
     pub counters: ConnectionCounters,
+    /// Who crawls.
+    pub crawls: Crawls,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
     /// Set once, by [`Shared::stop`].
@@ -59,7 +61,16 @@ impl<'e> Shared<'e> {
     ) -> Shared<'e> {
         let counters = ConnectionCounters::default();
         counters.accepting_conns.store(true, Ordering::Relaxed);
-        Shared { engine, clock, settings, counters, roster, stopping: AtomicBool::new(false), wake }
+        Shared {
+            engine,
+            clock,
+            settings,
+            counters,
+            crawls: Crawls,
+            roster,
+            stopping: AtomicBool::new(false),
+            wake,
+        }
     }
 
     /// Ends the server: the `shutdown` command and signals come here.
@@ -71,5 +82,25 @@ impl<'e> Shared<'e> {
     /// Whether the server is ending.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// Stand-in.
+pub struct Crawls;
+
+/// Stand-in.
+pub enum CrawlStep {
+    /// Nothing.
+    Idle,
+    /// More.
+    Working,
+    /// Over.
+    Done,
+}
+
+impl Crawls {
+    /// Stand-in.
+    pub fn step(&self, _: &Engine, _: usize, _: slabwise_base::Now) -> CrawlStep {
+        CrawlStep::Idle
     }
 }

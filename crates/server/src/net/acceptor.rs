@@ -112,7 +112,7 @@ impl<'e> Acceptor<'e> {
 
     /// Accepts all who wait, as the edge will not be told again.
     fn accept_from(&mut self, index: usize) {
-        let fast = self.shared.settings.connections_max_fast;
+        let fast = self.shared.settings.maxconns_fast;
         while self.pause.is_none() {
             if !fast && !self.has_room() {
                 return self.pause();

@@ -95,7 +95,8 @@ impl<'e> Worker<'e> {
         if !self.queue.is_empty() {
             return Some(Duration::ZERO);
         }
-        self.context.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
+        let looks_for_idle = self.context.shared.settings.idle_timeout_seconds > 0;
+        looks_for_idle.then_some(Duration::from_secs(1))
     }
 
     fn on_event(&mut self, event: &Event, is_alone: bool) {
@@ -176,8 +177,8 @@ impl<'e> Worker<'e> {
     /// Closes clients that have been idle for longer than `-o idle_timeout`; looks once a second.
     fn close_idle(&mut self) {
         let now = self.context.now.seconds;
-        let Some(timeout) = self.context.shared.settings.idle_timeout_seconds else { return };
-        if now == self.idle_checked {
+        let timeout = self.context.shared.settings.idle_timeout_seconds;
+        if timeout == 0 || now == self.idle_checked {
             return;
         }
         self.idle_checked = now;

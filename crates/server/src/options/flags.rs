@@ -208,12 +208,12 @@ pub(super) static FLAGS: &[OptionRow] = &[
         ":",
         "character that ends a key's prefix in `stats detail`, which it turns on",
         |raw, value| {
-            raw.prefix_delimiter = value.text().chars().next();
+            raw.prefix_delimiter = value.text().bytes().next();
             Ok(())
         },
     ),
     row('t', "threads", count(1, "threads"), "4", "worker threads", |raw, value| {
-        raw.workers = Some(value.number_u32());
+        raw.threads = Some(value.number_u32());
         Ok(())
     }),
     row(

@@ -66,6 +66,12 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, Option
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 
+/// The settings of a command line without options.
+pub fn defaults() -> Settings {
+    let (settings, _) = validate::validate(raw::Raw::default()).expect("the defaults go together");
+    settings
+}
+
 /// The name among `known` that `unknown` was probably meant to be.
 fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known

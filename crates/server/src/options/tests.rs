@@ -175,7 +175,7 @@ fn values_may_be_attached_repeated_and_bundled() {
     let settings = settings(&["-vvm100", "-t2", "--thread=3", "-c", " 7", "-Mv", "-p-1"]);
     assert_eq!(settings.verbosity, 3);
     assert_eq!(settings.engine.memory_limit_bytes, 100 << 20);
-    assert_eq!(settings.workers, 3);
+    assert_eq!(settings.threads, 3);
     assert_eq!(settings.connections_max, 7);
     assert!(!settings.engine.eviction_enabled);
     assert_eq!(settings.listen, Listen::Tcp(vec![ListenAddress { host: None, port: 0 }]));
@@ -232,7 +232,7 @@ fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
     assert_eq!(old.page_policy, PagePolicy::None);
-    assert!(!old.slab_reassign && !old.lru_maintainer && !old.connections_max_fast);
+    assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
     assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
 }

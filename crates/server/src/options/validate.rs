@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 
 const PORT_DEFAULT: i32 = 11_211;
 const UNIX_MODE_DEFAULT: u32 = 0o700;
-const WORKERS_DEFAULT: u32 = 4;
-/// From here on more workers are rather a mistake than a wish.
-const WORKERS_USUAL_MAX: u32 = 64;
+const THREADS_DEFAULT: u32 = 4;
+/// From here on more threads are rather a mistake than a wish.
+const THREADS_USUAL_MAX: u32 = 64;
 
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
     let listen = listen(&mut raw)?;
-    let workers = raw.workers.unwrap_or(WORKERS_DEFAULT);
-    if workers > WORKERS_USUAL_MAX {
+    let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
+    if threads > THREADS_USUAL_MAX {
         raw.warn(format!(
-            "-t {workers} is more than any machine needs: one worker a core is enough"
+            "-t {threads} is more than any machine needs: one worker a core is enough"
         ));
     }
-    if raw.napi_ids > workers {
+    if raw.napi_ids > threads {
         let ids = raw.napi_ids;
-        return Err(OptionsError(format!("-N {ids} is above -t {workers}: raise -t or lower -N")));
+        return Err(OptionsError(format!("-N {ids} is above -t {threads}: raise -t or lower -N")));
     }
     if raw.cas_disabled {
         raw.warn("-C saves nothing here: CAS values cost no extra memory");
@@ -38,22 +38,28 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         listen,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
-        connections_max_fast: raw.connections_max_fast.unwrap_or(true),
-        workers: workers as usize,
+        maxconns_fast: raw.connections_max_fast.unwrap_or(true),
+        threads,
         requests_per_turn_max: raw.requests_per_turn_max.unwrap_or(20),
-        idle_timeout_seconds: (raw.idle_timeout_seconds > 0).then_some(raw.idle_timeout_seconds),
+        idle_timeout_seconds: raw.idle_timeout_seconds,
         verbosity: raw.verbosity,
-        shutdown_command: raw.shutdown_command,
+        shutdown_enabled: raw.shutdown_command,
         flush_enabled: !raw.flush_disabled,
         dump_enabled: !raw.dump_disabled,
         cas_enabled: !raw.cas_disabled,
-        prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
+        prefix_delimiter: raw.prefix_delimiter.unwrap_or(b':'),
         detail_enabled: raw.prefix_delimiter.is_some(),
         track_sizes: raw.track_sizes,
         lru_maintainer,
-        lru_crawler: raw.lru_crawler.unwrap_or(true),
-        slab_reassign: raw.slab_reassign.unwrap_or(true),
+        crawler_enabled: raw.lru_crawler.unwrap_or(true),
+        reassign_enabled: raw.slab_reassign.unwrap_or(true),
         page_policy: page_policy(&raw),
+        automove_level: raw.slab_automove.unwrap_or(1),
+        automove_ratio: raw.slab_automove_ratio.unwrap_or(0.8),
+        automove_free_ratio: 0.01,
+        automove_window: raw.slab_automove_window.unwrap_or(10),
+        crawler_sleep_us: raw.lru_crawler_sleep_us.unwrap_or(100),
+        crawler_tocrawl: raw.lru_crawler_tocrawl,
         process: process(&raw)?,
         reported: reported(&raw, &engine),
         engine,
@@ -117,12 +123,7 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
         protocol: raw.protocol.unwrap_or("auto-negotiate"),
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
-        slab_automove: raw.slab_automove.unwrap_or(1),
-        slab_automove_ratio: raw.slab_automove_ratio.unwrap_or(0.8),
-        slab_automove_window: raw.slab_automove_window.unwrap_or(10),
         slab_chunk_max_bytes: largest as u64,
-        lru_crawler_sleep_us: raw.lru_crawler_sleep_us.unwrap_or(100),
-        lru_crawler_tocrawl: raw.lru_crawler_tocrawl,
         tail_repair_seconds: raw.tail_repair_seconds,
         watcher_log_bytes: u64::from(raw.watcher_log_kib.unwrap_or(256)) << 10,
         worker_log_bytes: u64::from(raw.worker_log_kib.unwrap_or(64)) << 10,

@@ -73,7 +73,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         return Err(ProcessError::CoreFiles);
     }
     let needed = u64::from(settings.connections_max);
-    let own = DESCRIPTORS_OF_OUR_OWN + 4 * settings.workers as u64;
+    let own = DESCRIPTORS_OF_OUR_OWN + 4 * u64::from(settings.threads);
     sys::raise_open_files(needed, needed + own)
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {
