@@ -28,9 +28,8 @@ pub struct PrefixStats {
 }
 
 impl PrefixStats {
-    /// Counts nothing yet. The delimiter is one byte.
-    pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
-        let delimiter = delimiter as u8;
+    /// Counts nothing yet.
+    pub fn new(delimiter: u8, enabled: bool) -> PrefixStats {
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
     }
 
@@ -104,7 +103,7 @@ mod tests {
 
     #[test]
     fn counts_what_stands_before_the_delimiter() {
-        let stats = PrefixStats::new(':', true);
+        let stats = PrefixStats::new(b':', true);
         stats.record_get(b"a:b:c", true);
         stats.record_get(b"a:d", false);
         stats.record_set(b"a:b");
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn clients_cannot_make_it_grow_without_end() {
-        let stats = PrefixStats::new(':', true);
+        let stats = PrefixStats::new(b':', true);
         for number in 0..PREFIX_COUNT_MAX + 10 {
             stats.record_set(format!("{number}:").as_bytes());
         }

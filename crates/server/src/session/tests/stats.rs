@@ -66,7 +66,6 @@ fn subjects() {
          > stats sizes_disable
          < STAT sizes_status disabled
          > stats conns
-         < STAT 5:addr tcp:127.0.0.1:11211
          < END
          > stats reset
          < RESET
