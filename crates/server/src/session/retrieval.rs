@@ -1,10 +1,10 @@
 //! get, gets, gat, gats: one key at a time.
 
-use super::{Phase, Session, Step};
+use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_base::Expiry;
-use slabwise_engine::ItemView;
+use slabwise_engine::{ItemView, ReserveError};
 use slabwise_protocol::Retrieval;
 use slabwise_protocol::text::{NextKey, compose, next_key, reply};
 
@@ -32,16 +32,16 @@ impl Keys {
         }
     }
 
-    /// Whether the keys seen so far have used up the turn.
-    fn charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
-        if self.keys_before_charge > 0 {
-            return true;
+    /// Charges the turn for the next key; false when the turn is used up.
+    fn try_charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
+        if self.keys_before_charge == 0 {
+            if worker.requests_left == 0 {
+                return false;
+            }
+            worker.requests_left -= 1;
+            self.keys_before_charge = KEYS_PER_REQUEST;
         }
-        if worker.requests_left == 0 {
-            return false;
-        }
-        worker.requests_left -= 1;
-        self.keys_before_charge = KEYS_PER_REQUEST;
+        self.keys_before_charge -= 1;
         true
     }
 }
@@ -59,11 +59,10 @@ impl<'e> Session<'e> {
         };
         match next_key(input) {
             NextKey::Key { key, consumed } => {
-                if out.is_full() || !keys.charge(worker) {
-                    return Step::Pause(0, super::Next::Yield);
+                if out.is_full() || !keys.try_charge(worker) {
+                    return Step::Pause(0, Next::Yield);
                 }
-                keys.keys_before_charge -= 1;
-                if look_up(worker, keys, key, out) == LookUp::NoMemory {
+                if look_up(worker, keys, key, out).is_err() {
                     out.bytes().extend_from_slice(reply::NO_MEMORY);
                     self.phase = Phase::SkipLine;
                 }
@@ -74,7 +73,7 @@ impl<'e> Session<'e> {
                 self.phase = Phase::Command;
                 Step::Took(consumed)
             }
-            NextKey::Incomplete { consumed } => Step::Pause(consumed, super::Next::Read),
+            NextKey::Incomplete { consumed } => Step::Pause(consumed, Next::Read),
             NextKey::TooLong => {
                 out.bytes().extend_from_slice(reply::BAD_FORMAT);
                 self.phase = Phase::SkipLine;
@@ -84,37 +83,26 @@ impl<'e> Session<'e> {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum LookUp {
-    Hit,
-    Miss,
-    NoMemory,
-}
-
+/// Looks one key up and answers if it is there. Fails only where an item needs room for the lifetime
+/// that it is given, and there is none.
 fn look_up<'e>(
     worker: &mut WorkerContext<'e>,
     keys: &Keys,
     key: &[u8],
     out: &mut Out<'e>,
-) -> LookUp {
+) -> Result<(), ReserveError> {
     let with_cas = keys.with_cas;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let answer = |view: ItemView<'_, 'e>| answer(&view, with_cas, cas_enabled, out);
     let found = match keys.touch {
         None => worker.handle.get(key, worker.now, answer),
-        Some(expiry) => match worker.handle.get_and_touch(key, expiry, worker.now, answer) {
-            Ok(found) => found,
-            Err(_) => return LookUp::NoMemory,
-        },
+        Some(expiry) => worker.handle.get_and_touch(key, expiry, worker.now, answer)?,
     };
     let prefixes = &worker.shared.prefixes;
     if prefixes.is_enabled() {
         prefixes.record_get(key, found.is_some());
     }
-    match found {
-        Some(()) => LookUp::Hit,
-        None => LookUp::Miss,
-    }
+    Ok(())
 }
 
 /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave.

@@ -28,8 +28,14 @@ pub(crate) const ITEM_SIZE_BYTES_MAX: u64 = 100_000;
 
 impl Fixture {
     pub(crate) fn new() -> Fixture {
+        Fixture::with(|_| ())
+    }
+
+    /// The same, around another engine.
+    pub(crate) fn with(change: impl FnOnce(&mut EngineConfig)) -> Fixture {
         let mut config = EngineConfig::new(8 << 20);
         config.item_size_bytes_max = ITEM_SIZE_BYTES_MAX;
+        change(&mut config);
         Fixture {
             engine: Engine::new(config).expect("8 MiB can be had"),
             clock: Clock::manual(),

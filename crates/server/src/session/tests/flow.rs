@@ -32,6 +32,32 @@ fn a_client_that_leaves_amid_a_value_leaves_nothing() {
 }
 
 #[test]
+fn without_memory_a_set_fails_and_removes_the_old_value() {
+    let fixture = Fixture::with(|config| config.eviction_enabled = false);
+    let shared = fixture.shared();
+    let mut client = Client::new(fixture.worker(&shared));
+    let value = [b'x'; 20_000];
+    for index in 0..1_000 {
+        client.send(&set(&format!("key{index}"), &value));
+    }
+    let replies = String::from_utf8_lossy(&client.received).into_owned();
+    let stored = replies.lines().take_while(|&line| line == "STORED").count();
+    assert!((100..1_000).contains(&stored), "{stored} of 1,000 fitted");
+    assert!(replies.ends_with("SERVER_ERROR out of memory storing object\r\n"));
+    // An add that fails leaves things as they are; a set does not.
+    for (verb, survives) in [("add", true), ("set", false)] {
+        client.received.clear();
+        let large = [format!("{verb} key0 0 0 90000\r\n").as_bytes(), &[b'y'; 90_000]].concat();
+        client.send(&large);
+        client.send(b"\r\n");
+        assert_eq!(client.received, b"SERVER_ERROR out of memory storing object\r\n", "{verb}");
+        client.received.clear();
+        client.send(b"get key0\r\n");
+        assert_eq!(client.received.starts_with(b"VALUE"), survives, "{verb}");
+    }
+}
+
+#[test]
 fn pipelined_requests_yield_to_other_connections() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
