@@ -107,13 +107,14 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
         Listen::Tcp(_) => None,
     };
-    process::settle(settings)?;
+    process::go_to_background(settings)?;
     if settings.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
     let clock = Clock::real();
     let engine = Engine::new(settings.engine.clone())?;
-    let (loops, wakers) = Loops::new(settings.threads as usize)?;
+    process::lock_memory(settings);
+    let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
     let bell = Bell::default();
     let shared = Shared::new(

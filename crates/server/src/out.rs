@@ -182,6 +182,21 @@ impl<'e> Out<'e> {
         self.bytes_written = 0;
     }
 
+    /// Takes everything out, as a socket would: for tests of who pushes.
+    #[cfg(test)]
+    pub(crate) fn drain(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !self.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = self.gather(&mut slices);
+            let taken: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            self.advance(taken.len());
+            all.extend(taken);
+        }
+        self.clear();
+        all
+    }
+
     /// Whether the buffer is small enough to be kept for the next connection.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.bytes.capacity() <= KEPT_CAPACITY_BYTES_MAX

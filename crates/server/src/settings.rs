@@ -19,13 +19,13 @@ pub struct Settings {
     /// `-o maxconns_fast`: turn clients away at the limit instead of letting them wait.
     pub maxconns_fast: bool,
     /// `-t`: worker threads.
-    pub threads: u32,
+    pub threads: usize,
     /// `-R`: requests served in one turn of a connection while others wait.
     pub requests_per_turn_max: u32,
-    /// `-o idle_timeout`: seconds after which an idle client is closed; 0 for never.
-    pub idle_timeout_seconds: u32,
+    /// `-o idle_timeout`: seconds after which an idle client is closed, if ever.
+    pub idle_timeout_seconds: Option<u32>,
     /// `-v`: 0 (warnings) to 3 (everything).
-    pub verbosity: u32,
+    pub verbosity: u8,
     /// `-A`: whether the `shutdown` command is obeyed.
     pub shutdown_enabled: bool,
     /// Not `-F`: whether `flush_all` is obeyed.
@@ -35,7 +35,7 @@ pub struct Settings {
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
-    pub prefix_delimiter: u8,
+    pub prefix_delimiter: char,
     /// `-D`: whether statistics by prefix are kept from the start.
     pub detail_enabled: bool,
     /// `-o track_sizes`: whether `stats sizes` is kept from the start.
@@ -48,23 +48,11 @@ pub struct Settings {
     pub reassign_enabled: bool,
     /// `-o page_policy`: which pages move.
     pub page_policy: PagePolicy,
-    /// `-o slab_automove`: 0 never, 1 by the page policy, 2 at every eviction.
-    pub automove_level: u32,
-    /// `-o slab_automove_ratio`.
-    pub automove_ratio: f64,
-    /// memcached's `slab_automove_freeratio`; only a command sets it.
-    pub automove_free_ratio: f64,
-    /// `-o slab_automove_window`, in seconds.
-    pub automove_window: u32,
-    /// `-o lru_crawler_sleep`, in microseconds.
-    pub crawler_sleep_us: u32,
-    /// `-o lru_crawler_tocrawl`: most items a crawl looks at in a class; 0 for all.
-    pub crawler_tocrawl: u32,
     /// What the process does with itself.
     pub process: ProcessSettings,
     /// What the engine is made with.
     pub engine: EngineConfig,
-    /// Values that act nowhere but in `stats settings`.
+    /// What `stats settings` reports beside all this.
     pub reported: Reported,
 }
 
@@ -127,8 +115,8 @@ pub struct ProcessSettings {
     pub core_files: bool,
 }
 
-/// Values that act nowhere but in `stats settings`: memcached's own, so that tools which read them
-/// find them.
+/// Values that begin, and some that end, as lines of `stats settings`: memcached's own, so that tools
+/// which read them find them.
 #[derive(Clone, Debug)]
 pub struct Reported {
     /// `-p` as given.
@@ -145,6 +133,16 @@ pub struct Reported {
     pub hash_power: u32,
     /// `-o hash_algorithm`.
     pub hash_algorithm: &'static str,
+    /// `-o slab_automove`: 0 never, 1 by the page policy, 2 at every eviction.
+    pub slab_automove: u32,
+    /// `-o slab_automove_ratio`.
+    pub slab_automove_ratio: f64,
+    /// `-o slab_automove_window`, in seconds.
+    pub slab_automove_window: u32,
+    /// `-o lru_crawler_sleep`.
+    pub lru_crawler_sleep_us: u32,
+    /// `-o lru_crawler_tocrawl`: most items a crawl looks at in a class; 0 for all.
+    pub lru_crawler_tocrawl: u32,
     /// `-o slab_chunk_max`, or what it follows from.
     pub slab_chunk_max_bytes: u64,
     /// `-o tail_repair_time`.
@@ -175,7 +173,7 @@ impl Settings {
     pub fn stats(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.stats_of_server();
         lines.extend(self.stats_of_memory());
-        lines.extend(stats_of_features_not_here(self.automove_free_ratio, self.reported.napi_ids));
+        lines.extend(stats_of_features_not_here(self.reported.napi_ids));
         lines
     }
 
@@ -201,7 +199,7 @@ impl Settings {
             ("chunk_size", reported.chunk_size_bytes.to_string()),
             ("num_threads", self.threads.to_string()),
             ("num_threads_per_udp", self.threads_per_udp_port().to_string()),
-            ("stat_key_prefix", char::from(self.prefix_delimiter).to_string()),
+            ("stat_key_prefix", self.prefix_delimiter.to_string()),
             ("detail_enabled", yes_no(self.detail_enabled)),
             ("reqs_per_event", self.requests_per_turn_max.to_string()),
             ("cas_enabled", yes_no(self.cas_enabled)),
@@ -215,7 +213,7 @@ impl Settings {
     }
 
     /// memcached gives a UDP port one thread if it has several, and there may be several if `-l` does.
-    fn threads_per_udp_port(&self) -> u32 {
+    fn threads_per_udp_port(&self) -> usize {
         let several = self.reported.interfaces.as_ref().is_some_and(|list| list.contains(','));
         if several { 1 } else { self.threads }
     }
@@ -227,13 +225,13 @@ impl Settings {
         vec![
             ("hashpower_init", reported.hash_power.to_string()),
             ("slab_reassign", yes_no(self.reassign_enabled)),
-            ("slab_automove", self.automove_level.to_string()),
-            ("slab_automove_ratio", format!("{:.2}", self.automove_ratio)),
-            ("slab_automove_window", self.automove_window.to_string()),
+            ("slab_automove", reported.slab_automove.to_string()),
+            ("slab_automove_ratio", format!("{:.2}", reported.slab_automove_ratio)),
+            ("slab_automove_window", reported.slab_automove_window.to_string()),
             ("slab_chunk_max", reported.slab_chunk_max_bytes.to_string()),
             ("lru_crawler", yes_no(self.crawler_enabled)),
-            ("lru_crawler_sleep", self.crawler_sleep_us.to_string()),
-            ("lru_crawler_tocrawl", self.crawler_tocrawl.to_string()),
+            ("lru_crawler_sleep", reported.lru_crawler_sleep_us.to_string()),
+            ("lru_crawler_tocrawl", reported.lru_crawler_tocrawl.to_string()),
             ("tail_repair_time", reported.tail_repair_seconds.to_string()),
             ("flush_enabled", yes_no(self.flush_enabled)),
             ("dump_enabled", yes_no(self.dump_enabled)),
@@ -246,7 +244,7 @@ impl Settings {
             ("warm_max_factor", format!("{:.2}", lru.warm_age_factor)),
             ("temp_lru", yes_no(lru.temporary_ttl.is_some())),
             ("temporary_ttl", temporary_ttl.to_string()),
-            ("idle_timeout", self.idle_timeout_seconds.to_string()),
+            ("idle_timeout", self.idle_timeout_seconds.unwrap_or(0).to_string()),
             ("watcher_logbuf_size", reported.watcher_log_bytes.to_string()),
             ("worker_logbuf_size", reported.worker_log_bytes.to_string()),
             ("read_buf_mem_limit", reported.read_buffers_bytes_max.to_string()),
@@ -257,10 +255,7 @@ impl Settings {
 }
 
 /// The lines of features that are never on here, with memcached's defaults.
-fn stats_of_features_not_here(
-    automove_free_ratio: f64,
-    napi_ids: u32,
-) -> Vec<(&'static str, String)> {
+fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
     let text = |value: &str| value.to_owned();
     vec![
         ("ext_item_size", text("512")),
@@ -272,7 +267,7 @@ fn stats_of_features_not_here(
         ("ext_drop_under", text("0")),
         ("ext_max_sleep", text("1000000")),
         ("ext_max_frag", text("0.80")),
-        ("slab_automove_freeratio", format!("{automove_free_ratio:.3}")),
+        ("slab_automove_freeratio", text("0.010")),
         ("ext_drop_unread", text("no")),
         ("num_napi_ids", napi_ids.to_string()),
         ("memory_file", text("(null)")),

@@ -120,10 +120,12 @@ pub fn raise_core_limit() -> bool {
     rustix::process::getrlimit(Resource::Core).current != Some(0)
 }
 
-/// Keeps all present and later memory of the process from being paged out.
+/// Keeps all present and later memory of the process from being paged out, from its first use on: the
+/// engine reserves more addresses than it will ever use.
 pub fn lock_memory() -> io::Result<()> {
     use rustix::mm::MlockAllFlags;
-    Ok(rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    Ok(rustix::mm::mlockall(flags)?)
 }
 
 /// Whether the process runs with root's rights.

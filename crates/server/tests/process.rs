@@ -2,8 +2,8 @@
 
 mod support;
 
-use rustix::process::Signal;
-use support::{Directory, Server, as_user, spawn, wait_child};
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Directory, Server, as_user, spawn, wait_child, wait_until};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -47,6 +47,30 @@ fn a_port_in_use_is_refused() {
     let directory = Directory::new();
     let mut second = spawn(&as_user(&["-p", &port, "-l", "127.0.0.1"]), &directory);
     assert!(!wait_child(&mut second).success());
+}
+
+#[test]
+fn a_daemon_is_told_by_its_pid_file() {
+    let directory = Directory::new();
+    let pid_file = directory.file("pid");
+    let text = pid_file.to_str().expect("text").to_owned();
+    let args = as_user(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P", &text]);
+    assert!(wait_child(&mut spawn(&args, &directory)).success(), "the starter ends with 0");
+    wait_until("the daemon tells its id", || pid_file.exists());
+    let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
+    let id = Pid::from_raw(id.trim().parse().expect("a number")).expect("an id");
+    kill_process(id, Signal::TERM).expect("the daemon runs");
+    wait_until("the daemon has ended", || !pid_file.exists());
+}
+
+#[test]
+fn locked_memory_is_not_taken_before_it_is_used() {
+    let server = Server::start(&["-k", "-m", "64"]);
+    let mut client = server.connect();
+    client.send("get nothing\r\n");
+    client.expect("END\r\n");
+    let resident = server.resident_bytes();
+    assert!(resident < 32 << 20, "{resident} bytes");
 }
 
 #[test]

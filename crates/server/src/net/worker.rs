@@ -95,8 +95,7 @@ impl<'e> Worker<'e> {
         if !self.queue.is_empty() {
             return Some(Duration::ZERO);
         }
-        let looks_for_idle = self.context.shared.settings.idle_timeout_seconds > 0;
-        looks_for_idle.then_some(Duration::from_secs(1))
+        self.context.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
     }
 
     fn on_event(&mut self, event: &Event, is_alone: bool) {
@@ -177,8 +176,8 @@ impl<'e> Worker<'e> {
     /// Closes clients that have been idle for longer than `-o idle_timeout`; looks once a second.
     fn close_idle(&mut self) {
         let now = self.context.now.seconds;
-        let timeout = self.context.shared.settings.idle_timeout_seconds;
-        if timeout == 0 || now == self.idle_checked {
+        let Some(timeout) = self.context.shared.settings.idle_timeout_seconds else { return };
+        if now == self.idle_checked {
             return;
         }
         self.idle_checked = now;

@@ -208,7 +208,7 @@ pub(super) static FLAGS: &[OptionRow] = &[
         ":",
         "character that ends a key's prefix in `stats detail`, which it turns on",
         |raw, value| {
-            raw.prefix_delimiter = value.text().bytes().next();
+            raw.prefix_delimiter = value.text().chars().next();
             Ok(())
         },
     ),

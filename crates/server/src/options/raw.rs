@@ -19,12 +19,12 @@ pub(super) struct Raw {
     pub napi_ids: u32,
     pub protocol: Option<&'static str>,
 
-    pub verbosity: u32,
+    pub verbosity: u8,
     pub shutdown_command: bool,
     pub flush_disabled: bool,
     pub dump_disabled: bool,
     pub cas_disabled: bool,
-    pub prefix_delimiter: Option<u8>,
+    pub prefix_delimiter: Option<char>,
     pub track_sizes: bool,
 
     pub daemonize: bool,

@@ -10,7 +10,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
 /// Begins to print. Does nothing where a subscriber is there already, as in tests.
-pub fn init_logging(verbosity: u32) {
+pub fn init_logging(verbosity: u8) {
     let (filter, handle) = reload::Layer::new(level(verbosity));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
     let lines = lines.with_target(false);
@@ -21,14 +21,14 @@ pub fn init_logging(verbosity: u32) {
 }
 
 /// Changes the level, as the `verbosity` command does.
-pub fn set_verbosity(verbosity: u32) {
+pub fn set_verbosity(verbosity: u8) {
     if let Some(filter) = FILTER.get() {
         // It fails only once the subscriber is gone, and then nothing is printed anyway.
         let _ = filter.reload(level(verbosity));
     }
 }
 
-fn level(verbosity: u32) -> LevelFilter {
+fn level(verbosity: u8) -> LevelFilter {
     match verbosity {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,

@@ -1,8 +1,8 @@
 //! The process: its limits, its user, its background life, its pid file and what it prints.
 //!
-//! Order at the start, as in memcached: limits, user, listening sockets, background, memory lock, and
-//! only then threads. Sockets come before the background, unlike in memcached, so that a port in use is
-//! told to whoever starts the server.
+//! Order at the start: limits, user, listening sockets, background, engine, memory lock, and only then
+//! threads. Sockets come before the background, unlike in memcached, so that a port in use is told to
+//! whoever starts the server.
 
 mod logging;
 mod pid_file;
@@ -73,7 +73,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         return Err(ProcessError::CoreFiles);
     }
     let needed = u64::from(settings.connections_max);
-    let own = DESCRIPTORS_OF_OUR_OWN + 4 * u64::from(settings.threads);
+    let own = DESCRIPTORS_OF_OUR_OWN + 4 * settings.threads as u64;
     sys::raise_open_files(needed, needed + own)
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {
@@ -86,17 +86,22 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
     Ok(())
 }
 
-/// Background and memory lock: what must come after the sockets and before any thread.
-pub fn settle(settings: &Settings) -> Result<(), ProcessError> {
+/// Background: what must come after the sockets and before any thread.
+pub fn go_to_background(settings: &Settings) -> Result<(), ProcessError> {
     if settings.process.daemonize {
         // A core file needs a directory that may be written to; -v needs somewhere to print.
         let keep_directory = settings.process.core_files;
         sys::daemonize(keep_directory, settings.verbosity > 0).map_err(ProcessError::Daemonize)?;
     }
+    Ok(())
+}
+
+/// Memory lock. After the arena is reserved, so that a system that allows too little says so here,
+/// where it is no more than a warning, as in memcached.
+pub fn lock_memory(settings: &Settings) {
     if settings.process.lock_memory
         && let Err(error) = sys::lock_memory()
     {
-        tracing::warn!("-k: memory is not locked: {error}");
+        tracing::warn!("-k: memory is not locked: {error}; raise the limit (ulimit -l)");
     }
-    Ok(())
 }
