@@ -79,14 +79,14 @@ fn one_thread(criterion: &mut Criterion) {
         );
     });
     group.finish();
-    assert_eq!(engine.stats().evictions, 0, "nothing was to be evicted");
+    assert_eq!(engine.stats(now).total.counters.evicted, 0, "nothing was to be evicted");
 }
 
 fn evicting(criterion: &mut Criterion) {
     let engine = filled(64 << 20, ITEMS);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
-    let before = engine.stats().evictions;
+    let before = engine.stats(now).total.counters.evicted;
     let mut next = ITEMS;
     let mut group = criterion.benchmark_group("engine, 64 MiB full");
     group.throughput(Throughput::Elements(1));
@@ -97,7 +97,7 @@ fn evicting(criterion: &mut Criterion) {
         });
     });
     group.finish();
-    let evicted = engine.stats().evictions - before;
+    let evicted = engine.stats(now).total.counters.evicted - before;
     assert!(evicted + 1_000 >= next - ITEMS, "{evicted} evictions for {} sets", next - ITEMS);
 }
 

@@ -9,6 +9,7 @@ use crate::mem::ReadProof;
 use crate::reservation::{ItemMeta, Reservation};
 use crate::store::StoreOutcome;
 use slabwise_base::Now;
+use std::io::Write;
 
 /// Which way, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,9 @@ pub enum ArithmeticOutcome {
     /// The number needs more room than can be had.
     OutOfMemory,
 }
+
+/// The longest text that can be a number, its trailing spaces included.
+const NUMBER_LEN_MAX: usize = 64;
 
 impl Delta {
     fn apply(self, value: u64) -> u64 {
@@ -73,8 +77,8 @@ impl<'e> Handle<'e> {
                 return ArithmeticOutcome::NotNumeric;
             };
             let value = delta.apply(number);
-            let text = format_padded(value, old_len);
-            if text.len() == old_len && engine.overwrite_number(&found, text.as_bytes(), now) {
+            let text = Text::padded(value, old_len);
+            if text.len == old_len && engine.overwrite_number(&found, text.as_bytes(), now) {
                 self.count_hit(&found, delta);
                 let cas = engine.memory.header(found.address).cas();
                 return ArithmeticOutcome::Value { value, cas };
@@ -84,7 +88,7 @@ impl<'e> Handle<'e> {
                 client_flags: engine.memory.client_flags(found.address, proof),
                 expiry: engine.memory.expiry(found.address, proof),
             };
-            if let Some(mut grown) = spare.take_if(|spare| spare.fits(text.len(), meta)) {
+            if let Some(mut grown) = spare.take_if(|spare| spare.fits(text.len, meta)) {
                 grown.set_meta(meta);
                 grown.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
@@ -94,7 +98,7 @@ impl<'e> Handle<'e> {
                 };
             }
             drop(found);
-            match self.reserve(key, text.len(), meta, now) {
+            match self.reserve(key, text.len, meta, now) {
                 Ok(reservation) => spare = Some(reservation),
                 Err(_) => return ArithmeticOutcome::OutOfMemory,
             }
@@ -110,9 +114,24 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// The number as text, at least as long as the text it replaces.
-fn format_padded(value: u64, len_min: usize) -> String {
-    format!("{value:<len_min$}")
+/// A number as text, padded with spaces to a least length.
+struct Text {
+    bytes: [u8; NUMBER_LEN_MAX],
+    len: usize,
+}
+
+impl Text {
+    fn padded(value: u64, len_min: usize) -> Text {
+        let mut bytes = [b' '; NUMBER_LEN_MAX];
+        let mut rest = &mut bytes[..];
+        write!(rest, "{value}").expect("every u64 is shorter than the longest number");
+        let digits = NUMBER_LEN_MAX - rest.len();
+        Text { bytes, len: digits.max(len_min) }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 impl Engine {
@@ -123,6 +142,7 @@ impl Engine {
             return None;
         }
         let text = self.memory.value_part(found.address, proof);
+        (text.len() <= NUMBER_LEN_MAX).then_some(())?;
         Some((text.len(), parse(text)?))
     }
 
@@ -142,7 +162,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::{Delta, format_padded, parse};
+    use super::{Delta, Text, parse};
 
     #[test]
     fn only_decimal_numbers_within_64_bits_are_numbers() {
@@ -159,7 +179,7 @@ mod tests {
     fn incr_wraps_decr_stops_and_short_results_are_padded() {
         assert_eq!(Delta::Increment(2).apply(u64::MAX), 1);
         assert_eq!(Delta::Decrement(2).apply(1), 0);
-        assert_eq!(format_padded(9, 2), "9 ");
-        assert_eq!(format_padded(100, 2), "100");
+        assert_eq!(Text::padded(9, 2).as_bytes(), b"9 ");
+        assert_eq!(Text::padded(100, 2).as_bytes(), b"100");
     }
 }

@@ -70,6 +70,7 @@ impl Crawler {
         now: Now,
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
+        engine.settle_flush(now);
         let frontier = lock(&engine.pool).frontier();
         let mut budget = budget_chunks;
         while self.page.0 < frontier {

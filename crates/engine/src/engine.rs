@@ -13,12 +13,15 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Address space reserved beyond the limit, so that `cache_memlimit` can raise it.
 const RESERVE_FACTOR: u64 = 4;
 /// At least this much is reserved where the system allows it.
 const RESERVE_BYTES_MIN: u64 = 64 << 30;
+
+/// More is reserved only if the limit itself asks for it.
+const RESERVE_BYTES_MAX: u64 = 1 << 40;
 
 /// The shared cache. Workers use it through a [`Handle`] each.
 pub struct Engine {
@@ -34,6 +37,8 @@ pub struct Engine {
     pub(crate) registry: Mutex<Vec<Arc<HandleCounters>>>,
     /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
     temporary_ttl: AtomicU32,
+    /// Whether every hit moves its item: [`EvictionKind::Lru`] in force.
+    pub(crate) exact_order: AtomicBool,
     cas: AtomicU64,
 }
 
@@ -94,7 +99,7 @@ impl Engine {
         Ok(Engine {
             hasher: KeyHasher::new(config.hash_seed),
             memory,
-            pool: Mutex::new(Pool::new(limit_pages)),
+            pool: Mutex::new(Pool::new(limit_pages, pages_beyond_limit(&config))),
             classes: config.classes.ids().map(class).collect(),
             index: Index::new(),
             mover: Mutex::new(Mover::default()),
@@ -102,6 +107,7 @@ impl Engine {
             order: Mutex::new((config.eviction, config.lru)),
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
+            exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
             cas: AtomicU64::new(0),
             config,
         })
@@ -119,15 +125,19 @@ impl Engine {
         Handle::new(self, counters)
     }
 
-    /// Ends every item stored so far, at once or when `at` has come.
+    /// Ends every item stored so far, at once or when `at` has come. A later call replaces a flush
+    /// that is still to come.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
+        self.settle_flush(now);
         match at {
             Some(second) if second > now.seconds => self.flush.due_second.store(second.0, Relaxed),
-            _ => {
-                self.flush.due_second.store(0, Relaxed);
-                self.flush.cas_bound.fetch_max(self.cas.load(Relaxed), Relaxed);
-            }
+            _ => self.flush_now(),
         }
+    }
+
+    fn flush_now(&self) {
+        self.flush.due_second.store(0, Relaxed);
+        self.flush.cas_bound.fetch_max(self.cas.load(Relaxed), Relaxed);
     }
 
     /// Changes the memory limit. A lower one takes effect as the mover empties pages.
@@ -157,6 +167,7 @@ impl Engine {
     pub fn set_eviction(&self, eviction: EvictionKind) {
         let mut order = lock(&self.order);
         order.0 = eviction;
+        self.exact_order.store(eviction == EvictionKind::Lru, Relaxed);
         self.spread_order(*order);
     }
 
@@ -187,6 +198,16 @@ impl Engine {
         self.cas.fetch_add(1, Relaxed) + 1
     }
 
+    /// Carries a delayed flush out once its time has come. Every look-up begins with this: an item
+    /// stored after that time must not be taken for one stored before.
+    #[inline]
+    pub(crate) fn settle_flush(&self, now: Now) {
+        let due = self.flush.due_second.load(Relaxed);
+        if due != 0 && due <= now.seconds.0 {
+            self.flush_now();
+        }
+    }
+
     /// Whether an item with this expiry belongs in the temp queue.
     pub(crate) fn is_short_lived(&self, expiry: Expiry, now: Now) -> bool {
         let ttl_max = self.temporary_ttl.load(Relaxed);
@@ -202,10 +223,6 @@ impl Engine {
         now: Now,
         proof: ReadProof<'_>,
     ) -> Option<Death> {
-        let due = self.flush.due_second.load(Relaxed);
-        if due != 0 && due <= now.seconds.0 {
-            self.flush_all(None, now);
-        }
         if self.memory.header(address).cas() <= self.flush.cas_bound.load(Relaxed) {
             return Some(Death::Flushed);
         }
@@ -227,6 +244,11 @@ fn temporary_ttl_word(lru: &LruConfig) -> u32 {
     lru.temporary_ttl.map_or(NO_TEMPORARY_TTL, |ttl| ttl.0.min(NO_TEMPORARY_TTL - 1))
 }
 
+/// Pages that may be granted beyond the limit: a first one for each class.
+fn pages_beyond_limit(config: &EngineConfig) -> u32 {
+    if config.first_page_beyond_limit { config.classes.count() as u32 } else { 0 }
+}
+
 /// Whole pages within a limit, at least one.
 fn limit_in_pages(bytes: u64, page_size_bytes: usize) -> u32 {
     (bytes / page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
@@ -235,9 +257,9 @@ fn limit_in_pages(bytes: u64, page_size_bytes: usize) -> u32 {
 /// Reserves the arena: with room to raise the limit, or, where the system refuses, for the limit alone.
 fn reserve(config: &EngineConfig, limit_pages: u32) -> Result<Arena, EngineError> {
     let page_size_bytes = config.page_size_bytes as u64;
-    let beyond = if config.first_page_beyond_limit { ClassId::COUNT_MAX as u64 } else { 0 };
-    let limit_bytes = (u64::from(limit_pages) + beyond) * page_size_bytes;
-    let roomy = (limit_bytes * RESERVE_FACTOR).max(RESERVE_BYTES_MIN).min(1 << 40);
+    let limit_bytes =
+        (u64::from(limit_pages) + u64::from(pages_beyond_limit(config))) * page_size_bytes;
+    let roomy = (limit_bytes * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
     Arena::reserve(roomy.max(limit_bytes) as usize, config.huge_pages)
         .or_else(|_| Arena::reserve(limit_bytes as usize, config.huge_pages))
         .map_err(EngineError::Reserve)

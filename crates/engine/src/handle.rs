@@ -3,7 +3,6 @@
 //! Each holds its key's stripe from the look-up to the end. A get takes no other lock (but under
 //! `eviction=lru`): it marks the item and leaves moving it to others.
 
-use crate::config::EvictionKind;
 use crate::counters::HandleCounters;
 use crate::engine::{Death, Engine};
 use crate::index::{Slot, StripeGuard};
@@ -13,6 +12,7 @@ use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{Expiry, Now};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One worker's face of the engine; see the crate's documentation.
 pub struct Handle<'e> {
@@ -90,6 +90,7 @@ impl<'e> Handle<'e> {
     }
 
     /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
+    /// Counts as a touch.
     pub fn get_and_touch<R>(
         &mut self,
         key: &[u8],
@@ -103,13 +104,10 @@ impl<'e> Handle<'e> {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
-                let state = self.engine.memory.header(found.address).state().load();
-                self.counters.class(class).hits_to[state.queue().index()].bump();
                 Ok(Some(self.show(&found, now, f)))
             }
             None => {
                 self.counters.touch_misses.bump();
-                self.counters.get_misses.bump();
                 Ok(None)
             }
         }
@@ -227,6 +225,7 @@ impl<'e> Engine {
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
+        self.settle_flush(now);
         let mut stripe = self.index.lock(hash);
         let proof = ReadProof::under_stripe(&stripe);
         let is_match = |address| self.memory.key(address, proof) == key;
@@ -253,7 +252,7 @@ impl<'e> Engine {
         let header = self.memory.header(found.address);
         let state = header.state().mark_hit();
         header.set_time(now.ticks);
-        if self.config.eviction == EvictionKind::Lru {
+        if self.exact_order.load(Relaxed) {
             let mut class = self.class(self.queue_class(found.address)).lock();
             queues::lru_hit(&mut class, &self.memory, found.address);
         }

@@ -12,6 +12,7 @@ use slabwise_base::Now;
 impl Engine {
     /// One bounded step: at most `budget` items a class. Returns how many were moved or removed.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
+        self.settle_flush(now);
         (0..self.classes.len()).map(|index| self.maintain_class(index, budget, now)).sum()
     }
 

@@ -96,8 +96,9 @@ struct Job {
     victim: ClassId,
     receiver: Option<ClassId>,
     chunk_size_bytes: usize,
-    chunks_per_page: u32,
     slot: u32,
+    /// Slots that were ever handed out; those above hold stale bytes of the page's last owner.
+    slot_end: u32,
     /// Room outside the page that no item has taken yet.
     spare: Option<OwnedChunk>,
     progress: bool,
@@ -153,7 +154,7 @@ impl Engine {
             return self.shrink(&mut mover, now);
         };
         for _ in 0..budget_chunks.max(1) {
-            if job.slot == job.chunks_per_page {
+            if job.slot == job.slot_end {
                 if self.memory.pages.page(job.page).used() == 0 {
                     self.complete(job);
                     mover.counters.moved += 1;
@@ -230,6 +231,10 @@ impl Engine {
     fn begin(&self, victim: ClassId, receiver: Option<ClassId>) -> Option<Job> {
         let frontier = lock(&self.pool).frontier();
         let mut state = self.class(victim).lock();
+        // A first page granted beyond the limit stays, or the class would be granted another.
+        if self.config.first_page_beyond_limit && state.page_count() < 2 {
+            return None;
+        }
         let page = self.emptiest_page(victim, frontier)?;
         state.begin_drain(&self.memory, page);
         Some(Job {
@@ -237,8 +242,8 @@ impl Engine {
             victim,
             receiver,
             chunk_size_bytes: state.chunk_size_bytes(),
-            chunks_per_page: state.chunks_per_page(),
             slot: 0,
+            slot_end: self.memory.pages.page(page).fresh(),
             spare: None,
             progress: false,
             passes_idle: 0,
@@ -298,10 +303,14 @@ impl Engine {
         self.memory.header(address).state().load().kind() != Kind::Free
     }
 
-    /// A free chunk of the class outside the draining page, or one eviction towards it.
+    /// A free chunk of the class outside the draining page, or one eviction towards it. Nothing is
+    /// evicted while the pool has a page, or where eviction is off.
     fn make_room(&self, class: ClassId, now: Now) -> Room {
-        if let Some(chunk) = self.class(class).lock().take_free(&self.memory) {
+        if let Some(chunk) = self.take_free(&mut self.class(class).lock()) {
             return Room::Chunk(chunk);
+        }
+        if !self.config.eviction_enabled {
+            return Room::None;
         }
         match self.evict(class, now) {
             Evicted::Chunk(chunk) => Room::Chunk(chunk),

@@ -204,12 +204,15 @@ pub struct Pool {
     allocated: u32,
     /// How many may hold memory.
     limit: u32,
+    /// How many more may, as first pages of their classes.
+    beyond_limit_max: u32,
 }
 
 impl Pool {
-    /// An empty pool under a limit of `limit` pages.
-    pub fn new(limit: u32) -> Pool {
-        Pool { free: Vec::new(), released: Vec::new(), frontier: 0, allocated: 0, limit }
+    /// An empty pool under a limit of `limit` pages, and `beyond_limit_max` first pages of classes.
+    pub fn new(limit: u32, beyond_limit_max: u32) -> Pool {
+        let (free, released) = (Vec::new(), Vec::new());
+        Pool { free, released, frontier: 0, allocated: 0, limit, beyond_limit_max }
     }
 
     /// Pages that hold memory.
@@ -237,13 +240,14 @@ impl Pool {
         self.limit
     }
 
-    /// A page for a class: a free one, or new memory while the limit allows it, or in any case when
-    /// `beyond_limit`. `None` at the limit, and where the arena ends.
+    /// A page for a class: a free one, or new memory while the limit allows it; the first page of a
+    /// class may go `beyond_limit`. `None` at the limit, and where the arena ends.
     pub fn take(&mut self, page_count_max: usize, beyond_limit: bool) -> Option<PageId> {
         if let Some(page) = self.free.pop() {
             return Some(page);
         }
-        if self.headroom() <= 0 && !beyond_limit {
+        let beyond = if beyond_limit { i64::from(self.beyond_limit_max) } else { 0 };
+        if self.headroom() + beyond <= 0 {
             return None;
         }
         let page = match self.released.pop() {

@@ -254,10 +254,11 @@ impl<'e> Reservation<'e> {
             let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
             let len = remaining.min(size - HEADER_SIZE_BYTES);
             let header = memory.header(chunk.address());
-            header.state().store(State::new_body());
             header.set_len(len);
             header.set_prev(Some(owner));
             header.set_next(None);
+            // Last: a mover that sees a body goes to its owner.
+            header.state().store(State::new_body());
             if let Some(last) = self.bodies.last() {
                 memory.header(last.address()).set_next(Some(chunk.address()));
             }

@@ -26,7 +26,7 @@ pub struct EngineStats {
     pub pages: u64,
     /// Of these, pages that no class owns.
     pub pages_free: u64,
-    /// Whether every page that the limit allows is taken.
+    /// Whether every page that the limit allows holds memory.
     pub memory_full: bool,
     /// Heap bytes of the index.
     pub index_bytes: u64,
@@ -115,6 +115,11 @@ impl ClassStats {
         self.touch_hits += operations.touch_hits.get();
     }
 
+    /// Gets that hit.
+    pub fn get_hits(&self) -> u64 {
+        self.hits_to.iter().sum()
+    }
+
     fn add(&mut self, other: &ClassStats) {
         self.pages += other.pages;
         self.used_chunks += other.used_chunks;
@@ -155,7 +160,7 @@ impl Engine {
             let pool = lock(&self.pool);
             stats.pages = u64::from(pool.allocated());
             stats.pages_free = u64::from(pool.free_count());
-            stats.memory_full = pool.headroom() <= 0 && pool.free_count() == 0;
+            stats.memory_full = pool.headroom() <= 0;
             stats.memory_limit_bytes = u64::from(pool.limit()) * stats.page_size_bytes;
         }
         {

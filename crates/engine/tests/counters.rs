@@ -36,17 +36,17 @@ fn counters_agree_with_what_was_asked() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(one.get(b"a", clock.now(), |view| view.value_len()), None);
 
-    let stats = engine.stats();
-    assert_eq!((stats.get_hits, stats.get_misses, stats.get_expired), (2, 2, 1));
-    assert_eq!((stats.touch_hits, stats.touch_misses), (1, 1));
-    assert_eq!((stats.cas_hits, stats.cas_badval, stats.cas_misses), (1, 1, 1));
-    assert_eq!((stats.incr_hits, stats.incr_misses), (1, 1));
-    assert_eq!((stats.decr_hits, stats.decr_misses), (2, 1));
-    assert_eq!((stats.delete_hits, stats.delete_misses), (1, 1));
-    assert_eq!(stats.sets, 7, "every attempt to store counts");
+    let stats = engine.stats(now);
+    assert_eq!((stats.total.get_hits(), stats.get_misses, stats.get_expired), (2, 2, 1));
+    assert_eq!((stats.total.touch_hits, stats.touch_misses), (1, 1));
+    assert_eq!((stats.total.cas_hits, stats.total.cas_badval, stats.cas_misses), (1, 1, 1));
+    assert_eq!((stats.total.incr_hits, stats.incr_misses), (1, 1));
+    assert_eq!((stats.total.decr_hits, stats.decr_misses), (2, 1));
+    assert_eq!((stats.total.delete_hits, stats.delete_misses), (1, 1));
+    assert_eq!(stats.total.sets, 7, "every attempt to store counts");
     assert_eq!(stats.items, 1, "b alone is left");
     let of_classes: u64 =
-        engine.class_stats().iter().map(|class| class.items.iter().sum::<u64>()).sum();
+        engine.class_stats(now).iter().map(|class| class.items.iter().sum::<u64>()).sum();
     assert_eq!(of_classes, stats.items, "the queues hold every item");
     engine.check();
 }
@@ -60,11 +60,15 @@ fn eviction_is_counted_and_memory_keeps_its_limit() {
     for item in 0..20_000_u32 {
         handle.set(&item.to_le_bytes(), &[1; 200], ItemMeta::default(), StoreMode::Set, now);
     }
-    let stats = engine.stats();
-    assert_eq!(stats.items + stats.evictions, 20_000, "each item is here or was evicted");
-    assert!(stats.pages_total * stats.page_size_bytes <= limit_bytes, "the limit is hard");
+    let stats = engine.stats(now);
+    assert_eq!(
+        stats.items + stats.total.counters.evicted,
+        20_000,
+        "each item is here or was evicted"
+    );
+    assert!(stats.pages * stats.page_size_bytes <= limit_bytes, "the limit is hard");
     assert!(stats.bytes > limit_bytes * 8 / 10, "{} B are used of {limit_bytes}", stats.bytes);
-    let evicted: u64 = engine.class_stats().iter().map(|class| class.evicted).sum();
-    assert_eq!(evicted, stats.evictions, "the classes' evictions are the cache's");
+    let evicted: u64 = engine.class_stats(now).iter().map(|class| class.counters.evicted).sum();
+    assert_eq!(evicted, stats.total.counters.evicted, "the classes' evictions are the cache's");
     engine.check();
 }

@@ -23,19 +23,19 @@ fn an_item_costs_at_most_forty_bytes_beside_key_and_value() {
             handle.set(key.as_bytes(), &[7; VALUE_LEN], ItemMeta::default(), StoreMode::Set, now);
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
     }
-    let stats = engine.stats();
+    let stats = engine.stats(now);
     assert_eq!(stats.items, ITEMS, "there is room for all, so all are there");
 
     let per_item = |bytes: u64| bytes as f64 / ITEMS as f64;
     let header = per_item(stats.bytes) - (KEY_LEN + VALUE_LEN) as f64;
     let index = per_item(stats.index_bytes);
     let (mut used, mut free) = (0, 0);
-    for class in engine.class_stats() {
+    for class in engine.class_stats(now) {
         used += class.used_chunks * class.chunk_size_bytes as u64;
         free += class.free_chunks * class.chunk_size_bytes as u64;
     }
     let rounding = per_item(used.saturating_sub(stats.bytes));
-    let pages = per_item(stats.pages_total * stats.page_size_bytes);
+    let pages = per_item(stats.pages * stats.page_size_bytes);
     println!(
         "beside key and value, bytes an item: {header:.2} header + {index:.2} index = {:.2}",
         header + index

@@ -17,12 +17,12 @@ use crate::mem::{ADDRESS_BITS, ChunkAddress};
 /// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
 
-/// The mean load at which a bucket is split: 7.5 entries a bucket.
-const SPLIT_ITEMS: usize = 15;
-const SPLIT_BUCKETS: usize = 2;
+/// The mean load at which a bucket is split: 8 entries a bucket.
+const SPLIT_ITEMS: usize = 8;
+const SPLIT_BUCKETS: usize = 1;
 
-/// Buckets are allocated in segments of this many (1 KiB), so that growth never copies a table.
-const SEGMENT_BUCKETS: usize = 16;
+/// Buckets are allocated in segments of this many (512 B), so that growth never copies a table.
+const SEGMENT_BUCKETS: usize = 8;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]

@@ -5,7 +5,8 @@ use crate::oracle::{Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned, ReassignError, StoreMode,
+    CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned,
+    ReassignError, StoreMode,
 };
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -63,7 +64,7 @@ impl<'e> Driver<'e> {
         self.perform(operation, now);
         self.steps += 1;
         if self.steps.is_multiple_of(self.scenario.check_every) {
-            self.check();
+            self.check(now);
         }
     }
 
@@ -75,10 +76,10 @@ impl<'e> Driver<'e> {
             self.get(key, now);
         }
         self.crawl_all(now);
-        self.check();
+        self.check(now);
         self.pins.clear();
         self.reservations.clear();
-        self.check();
+        self.check(now);
     }
 
     /// Makes the model wrong on purpose, by one byte.
@@ -154,7 +155,7 @@ impl<'e> Driver<'e> {
             }
             Operation::CrawlStep => self.crawl_step(now),
             Operation::CrawlAll => self.crawl_all(now),
-            Operation::Reassign => self.reassign(),
+            Operation::Reassign => self.reassign(now),
             Operation::MoverStep => {
                 self.mover_step(now);
             }
@@ -320,27 +321,27 @@ impl<'e> Driver<'e> {
 
     fn crawl_step(&mut self, now: Now) {
         let classes = self.some_classes();
-        let mut crawler = self.crawler.take().unwrap_or_else(|| Crawler::new(&classes));
+        let mut crawler = self.crawler.take().unwrap_or_else(|| Crawler::new(classes));
         let budget = 1 + self.random.below(64) as usize;
         self.note(format!("crawl({budget})"));
         let oracle = &mut self.oracle;
-        let over = crawler.step(self.engine, budget, now, &mut |item| oracle.crawled(&item));
-        if !over {
+        let step = crawler.step(self.engine, budget, now, &mut |item| oracle.crawled(&item));
+        if step == CrawlStep::More {
             self.crawler = Some(crawler);
         }
     }
 
     fn crawl_all(&mut self, now: Now) {
         self.note(String::from("crawl all"));
-        let classes: Vec<ClassId> = self.scenario.config.classes.ids().collect();
-        let mut crawler = Crawler::new(&classes);
+        let mut crawler = Crawler::new(self.scenario.config.classes.ids());
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let oracle = &mut self.oracle;
         let mut steps = 0;
-        while !crawler.step(self.engine, 257, now, &mut |item| {
+        while crawler.step(self.engine, 257, now, &mut |item| {
             oracle.crawled(&item);
             assert!(visited.insert(item.key.to_vec()), "law CRAWL: {} twice", show(item.key));
-        }) {
+        }) == CrawlStep::More
+        {
             steps += 1;
             assert!(steps < 1_000_000, "law CRAWL: it ends");
         }
@@ -349,7 +350,7 @@ impl<'e> Driver<'e> {
         }
     }
 
-    fn reassign(&mut self) {
+    fn reassign(&mut self, now: Now) {
         let count = self.scenario.config.classes.count() as u64;
         let mut draw = || match self.random.below(count + 2) {
             index if index < count => Some(ClassId(index as u8)),
@@ -357,7 +358,7 @@ impl<'e> Driver<'e> {
             _ => None,
         };
         let (victim, receiver) = (draw(), draw());
-        let outcome = self.engine.reassign(victim, receiver);
+        let outcome = self.engine.reassign(victim, receiver, now);
         self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
         let bad = |class: Option<ClassId>| class.is_some_and(|class| u64::from(class.0) == count);
         let expected = match outcome {
@@ -376,11 +377,6 @@ impl<'e> Driver<'e> {
         let budget = 1 + self.random.below(48) as usize;
         let outcome = self.engine.mover_step(budget, now);
         self.note(format!("mover_step({budget}) -> {outcome:?}"));
-        if outcome != MoverStep::Idle {
-            for held in &self.pins {
-                self.oracle.pinned_during_move(&held.key);
-            }
-        }
         outcome
     }
 
@@ -393,17 +389,17 @@ impl<'e> Driver<'e> {
         assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps");
     }
 
-    fn check(&mut self) {
+    fn check(&mut self, now: Now) {
         self.note(String::from("check"));
         self.engine.check();
         self.pins.iter().for_each(HeldPin::verify);
-        let (stats, config) = (self.engine.stats(), &self.scenario.config);
+        let (stats, config) = (self.engine.stats(now), &self.scenario.config);
         let certain = self.oracle.keys_certain().len() as u64;
         assert!(stats.items >= certain, "law COUNT: {} items, {certain} known", stats.items);
         let page = config.page_size_bytes as u64;
         let beyond = if config.first_page_beyond_limit { config.classes.count() as u64 } else { 0 };
         let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
-        assert!(stats.pages_total <= pages_max, "law LIMIT: {} pages", stats.pages_total);
+        assert!(stats.pages <= pages_max, "law LIMIT: {} pages", stats.pages);
     }
 
     fn handle(&mut self) -> &mut Handle<'e> {

@@ -4,7 +4,7 @@ use crate::values::{self, RECORD_BYTES};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
 use slabwise_base::{ClassId, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    ArithmeticOutcome, Crawler, Delta, Handle, ItemMeta, Pinned, StoreMode, StoreOutcome,
+    ArithmeticOutcome, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned, StoreMode, StoreOutcome,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -174,8 +174,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     }
 
     fn pin(&mut self, key: u32, now: Now) {
-        // With ample memory nothing may be lost, and the mover may delete what is pinned for long.
-        if self.pins.len() < PINS_MAX && self.world.short {
+        if self.pins.len() < PINS_MAX {
             let pin = self.handle.get(&register_name(key), now, |view| view.pin()).flatten();
             self.pins.extend(pin.map(|pin| (key, pin)));
         }
@@ -284,7 +283,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                     above => Some(ClassId(above as u8 - 1)),
                 };
                 // Whether there is a page to move is for the engine to say.
-                let _outcome = engine.reassign(class(), class());
+                let _outcome = engine.reassign(class(), class(), now);
             }
             4..10 => {
                 engine.mover_step(16, now);
@@ -296,14 +295,14 @@ impl<'w, 'e> Worker<'w, 'e> {
 
     fn crawl(&mut self, now: Now) {
         let engine = self.world.engine;
-        let new = || Crawler::new(&engine.config().classes.ids().collect::<Vec<_>>());
+        let new = || Crawler::new(engine.config().classes.ids());
         let mut crawler = self.crawler.take().unwrap_or_else(new);
-        let over = crawler.step(engine, 64, now, &mut |item| {
+        let step = crawler.step(engine, 64, now, &mut |item| {
             let kind = item.key.first().copied();
             assert!(matches!(kind, Some(b'r' | b'l' | b'c')), "law OWN-BYTES: a key of no kind");
             assert!(!item.expiry.is_past(now.seconds), "law EXPIRED: a crawl shows an ended item");
         });
-        if !over {
+        if step == CrawlStep::More {
             self.crawler = Some(crawler);
         }
     }
