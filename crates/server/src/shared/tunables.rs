@@ -35,19 +35,22 @@ pub struct Tunables {
 
 /// memcached's default for a setting that is off unless set.
 const TEMPORARY_TTL_DEFAULT: u32 = 61;
+/// memcached's default; no option sets it.
+const AUTOMOVE_FREE_RATIO_DEFAULT: f64 = 0.01;
 
 impl Tunables {
     pub(super) fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
         let temporary_ttl = config.lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
+        let reported = &settings.reported;
         Tunables {
-            verbosity: AtomicU32::new(settings.verbosity),
-            automove_level: AtomicU32::new(settings.automove_level),
-            automove_ratio: Fraction::new(settings.automove_ratio),
-            automove_free_ratio: Fraction::new(settings.automove_free_ratio),
-            automove_window: AtomicU32::new(settings.automove_window),
+            verbosity: AtomicU32::new(settings.verbosity.into()),
+            automove_level: AtomicU32::new(reported.slab_automove),
+            automove_ratio: Fraction::new(reported.slab_automove_ratio),
+            automove_free_ratio: Fraction::new(AUTOMOVE_FREE_RATIO_DEFAULT),
+            automove_window: AtomicU32::new(reported.slab_automove_window),
             crawler_enabled: AtomicBool::new(settings.crawler_enabled),
-            crawler_sleep_us: AtomicU32::new(settings.crawler_sleep_us),
-            crawler_tocrawl: AtomicU32::new(settings.crawler_tocrawl),
+            crawler_sleep_us: AtomicU32::new(reported.lru_crawler_sleep_us),
+            crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
             track_sizes: AtomicBool::new(settings.track_sizes),
             lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
             temporary_ttl: AtomicU32::new(temporary_ttl),

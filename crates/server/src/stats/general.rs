@@ -120,7 +120,7 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
 fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
     let settings = worker.shared.settings;
     let counters = &worker.shared.counters;
-    if settings.idle_timeout_seconds > 0 {
+    if settings.idle_timeout_seconds.is_some() {
         table.row("idle_kicks", load(&counters.idle_kicks));
     }
     table.rows(&[
@@ -130,7 +130,7 @@ fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'
         ("accepting_conns", counters.accepting_conns.load(Ordering::Relaxed).into()),
         ("listen_disabled_num", load(&counters.listen_disabled_num)),
         ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
-        ("threads", settings.threads.into()),
+        ("threads", settings.threads as u64),
         ("conn_yields", load(&counters.conn_yields)),
         ("hash_power_level", engine.index_buckets.max(1).ilog2().into()),
         ("hash_bytes", engine.index_bytes),

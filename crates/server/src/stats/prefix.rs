@@ -28,8 +28,9 @@ pub struct PrefixStats {
 }
 
 impl PrefixStats {
-    /// Counts nothing yet.
-    pub fn new(delimiter: u8, enabled: bool) -> PrefixStats {
+    /// Counts nothing yet. As in memcached, a delimiter beyond ASCII is its first byte.
+    pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
+        let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
     }
 
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn counts_what_stands_before_the_delimiter() {
-        let stats = PrefixStats::new(b':', true);
+        let stats = PrefixStats::new(':', true);
         stats.record_get(b"a:b:c", true);
         stats.record_get(b"a:d", false);
         stats.record_set(b"a:b");
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn clients_cannot_make_it_grow_without_end() {
-        let stats = PrefixStats::new(b':', true);
+        let stats = PrefixStats::new(':', true);
         for number in 0..PREFIX_COUNT_MAX + 10 {
             stats.record_set(format!("{number}:").as_bytes());
         }
