@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 mod automove;
+mod eager;
 mod none;
 mod plan;
 mod snapshot;
 mod tail_age;
 
 pub use automove::{Automove, AutomoveOptions};
+pub use eager::Eager;
 pub use plan::{PageMove, Plan};
 pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions};
@@ -49,19 +51,22 @@ pub enum PagePolicy {
     None,
     /// memcached's, of today.
     Automove(Automove),
+    /// memcached's `automove 2`: a page for whoever evicts.
+    Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain.
     TailAge(TailAge),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 3] = ["none", "automove", "tail_age"];
+    pub const NAMES: [&str; 4] = ["none", "automove", "eager", "tail_age"];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
         match name {
             "none" => Some(PagePolicy::None),
             "automove" => Some(PagePolicy::Automove(Automove::new(AutomoveOptions::default()))),
+            "eager" => Some(PagePolicy::Eager(Eager::default())),
             "tail_age" => Some(PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))),
             _ => None,
         }
@@ -72,6 +77,7 @@ impl PagePolicy {
         match self {
             PagePolicy::None => "none",
             PagePolicy::Automove(_) => "automove",
+            PagePolicy::Eager(_) => "eager",
             PagePolicy::TailAge(_) => "tail_age",
         }
     }
@@ -81,6 +87,7 @@ impl PagePolicy {
         match self {
             PagePolicy::None => none::TRIGGER,
             PagePolicy::Automove(automove) => automove.trigger(),
+            PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
         }
     }
@@ -92,6 +99,7 @@ impl PagePolicy {
         match self {
             PagePolicy::None => none::step(snapshot),
             PagePolicy::Automove(automove) => automove.step(snapshot),
+            PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
         }
     }

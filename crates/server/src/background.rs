@@ -6,21 +6,25 @@
 //! it.
 
 use crate::shared::{CrawlStep, Shared};
-use slabwise_engine::MoverStep;
+use crate::settings;
+use slabwise_base::Ticks;
+use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions};
+use slabwise_tuner::{Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 /// Items that one step of the LRU maintainer may move.
 const MAINTAIN_BUDGET: usize = 1_000;
-/// Chunks that one step of the page mover or of a crawl may look at.
+/// Chunks that one step of a crawl may look at.
 const BUDGET_CHUNKS: usize = 1_024;
 const WAIT_MIN: Duration = Duration::from_millis(1);
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// The period of the page policy.
-const POLICY_PERIOD: Duration = Duration::from_secs(1);
+/// A tick of the policies' time.
+const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// What the drivers wait at.
 #[derive(Default)]
@@ -59,8 +63,7 @@ pub fn start<'scope, 'e: 'scope>(
         named("lru-maintainer").spawn_scoped(scope, || maintain(shared, bell))?;
     }
     if settings.reassign_enabled {
-        named("page-mover").spawn_scoped(scope, || move_pages(shared, bell))?;
-        named("page-policy").spawn_scoped(scope, || tick_policy(shared, bell))?;
+        named("tuner").spawn_scoped(scope, || tune(shared, bell))?;
     }
     if settings.crawler_enabled {
         named("lru-crawler").spawn_scoped(scope, || crawl(shared, bell))?;
@@ -82,14 +85,60 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
     next.clamp(WAIT_MIN, WAIT_MAX)
 }
 
-/// Moves the pages that commands and the policy ask for: without a pause while there are any.
-fn move_pages(shared: &Shared<'_>, bell: &Bell) {
+/// Lets the policy in force plan page moves, and carries out those and the ones that commands ask
+/// for: without a pause while there are any.
+fn tune(shared: &Shared<'_>, bell: &Bell) {
+    let mut wish = PolicyWish::of(shared);
+    let mut tuner = Tuner::new(wish.policy(shared), shared.settings.engine.hash_seed);
     let mut wait = WAIT_MIN;
     while bell.wait(wait).is_continue() {
-        wait = match shared.engine.mover_step(BUDGET_CHUNKS, shared.clock.now()) {
-            MoverStep::Idle => next_wait(wait, false),
-            MoverStep::Working | MoverStep::Done => Duration::ZERO,
+        let present = PolicyWish::of(shared);
+        if present != wish {
+            wish = present;
+            tuner.set_policy(wish.policy(shared));
+        }
+        wait = match tuner.step(shared.engine, shared.clock.now()) {
+            TunerStep::Working => Duration::ZERO,
+            TunerStep::Idle { ticks } => {
+                let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
+                next_wait(wait, false).min(due.max(WAIT_MIN))
+            }
         };
+    }
+}
+
+/// What commands and options ask of the page policy.
+#[derive(Clone, Copy, PartialEq)]
+struct PolicyWish {
+    automove_level: u32,
+    window_seconds: u32,
+    age_ratio: f64,
+}
+
+impl PolicyWish {
+    fn of(shared: &Shared<'_>) -> PolicyWish {
+        let tunables = &shared.tunables;
+        PolicyWish {
+            automove_level: tunables.automove_level.load(Relaxed),
+            window_seconds: tunables.automove_window.load(Relaxed),
+            age_ratio: tunables.automove_ratio.load(),
+        }
+    }
+
+    fn policy(self, shared: &Shared<'_>) -> PagePolicy {
+        match (self.automove_level, shared.settings.page_policy) {
+            (0, _) | (1, settings::PagePolicy::None) => PagePolicy::None,
+            (1, settings::PagePolicy::Automove) => PagePolicy::Automove(Automove::new(
+                AutomoveOptions {
+                    window_len: self.window_seconds.max(1) as usize,
+                    age_ratio: self.age_ratio,
+                },
+            )),
+            (1, settings::PagePolicy::TailAge) => {
+                PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))
+            }
+            _ => PagePolicy::Eager(Eager::default()),
+        }
     }
 }
 
@@ -97,16 +146,12 @@ fn move_pages(shared: &Shared<'_>, bell: &Bell) {
 fn crawl(shared: &Shared<'_>, bell: &Bell) {
     let mut wait = WAIT_MIN;
     while bell.wait(wait).is_continue() {
+        let pause = Duration::from_micros(shared.tunables.crawler_sleep_us.load(Relaxed).into());
         wait = match shared.crawls.step(shared.engine, BUDGET_CHUNKS, shared.clock.now()) {
             CrawlStep::Idle => next_wait(wait, false),
-            CrawlStep::Working | CrawlStep::Done => WAIT_MIN,
+            CrawlStep::Working | CrawlStep::Done => pause,
         };
     }
-}
-
-/// The page policy's tick: the place where the tuner is driven.
-fn tick_policy(_shared: &Shared<'_>, bell: &Bell) {
-    while bell.wait(POLICY_PERIOD).is_continue() {}
 }
 
 #[cfg(test)]

@@ -295,7 +295,7 @@ pub(super) static OURS: &[OptionRow] = &[
     row(
         "page_policy",
         Kind::Choice(&["none", "automove", "tail_age"]),
-        "automove",
+        "tail_age",
         "which pages move between classes: none, by memcached's rule, by age of the tails",
         |raw, value| {
             raw.page_policy = Some(value.choice());

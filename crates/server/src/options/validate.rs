@@ -86,14 +86,14 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
     Ok(Listen::Tcp(addresses))
 }
 
-/// memcached's switch of its automover decides where ours is silent.
+/// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
 fn page_policy(raw: &Raw) -> PagePolicy {
     match raw.page_policy {
         Some("none") => PagePolicy::None,
         Some("tail_age") => PagePolicy::TailAge,
         Some(_) => PagePolicy::Automove,
-        None if raw.slab_automove == Some(0) => PagePolicy::None,
-        None => PagePolicy::Automove,
+        None if raw.memcached_preset => PagePolicy::Automove,
+        None => PagePolicy::TailAge,
     }
 }
 
