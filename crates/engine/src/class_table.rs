@@ -76,7 +76,10 @@ impl fmt::Display for ClassTableError {
                  before it: give sizes in ascending order"
             ),
             ClassTableError::TooSmall { size_bytes } => {
-                write!(f, "chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes")
+                write!(
+                    f,
+                    "chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes"
+                )
             }
             ClassTableError::TooLarge { size_bytes, page_size_bytes } => write!(
                 f,
@@ -91,7 +94,10 @@ impl std::error::Error for ClassTableError {}
 
 impl ClassTable {
     /// A table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
-    pub fn explicit(sizes: &[usize], page_size_bytes: usize) -> Result<ClassTable, ClassTableError> {
+    pub fn explicit(
+        sizes: &[usize],
+        page_size_bytes: usize,
+    ) -> Result<ClassTable, ClassTableError> {
         if sizes.is_empty() {
             return Err(ClassTableError::Empty);
         }
@@ -216,9 +222,6 @@ mod tests {
             Err(ClassTableError::TooLarge { size_bytes: page + 1, page_size_bytes: page })
         );
         let many: Vec<usize> = (1..=64).map(|i| i * CHUNK_SIZE_BYTES_MIN).collect();
-        assert_eq!(
-            ClassTable::explicit(&many, page),
-            Err(ClassTableError::TooMany { count: 64 })
-        );
+        assert_eq!(ClassTable::explicit(&many, page), Err(ClassTableError::TooMany { count: 64 }));
     }
 }
