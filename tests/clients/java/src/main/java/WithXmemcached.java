@@ -22,7 +22,6 @@ public final class WithXmemcached {
     public static void main(String[] arguments) throws Exception {
         var builder = new XMemcachedClientBuilder(AddrUtil.getAddresses(arguments[0]));
         builder.setCommandFactory(new TextCommandFactory());
-        builder.setConnectionPoolSize(2);
         MemcachedClient client = builder.build();
         client.setOpTimeout(10_000);
         var test = new WithXmemcached(client);
@@ -152,7 +151,6 @@ public final class WithXmemcached {
         waitForValue(key, null);
     }
 
-    /** Polls: a request without a reply may travel on another connection of the pool. */
     private void waitForValue(String key, Object value) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
         while (!Objects.equals(client.get(key), value)) {
