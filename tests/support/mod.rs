@@ -5,7 +5,7 @@
 //! names another command (`TEST_SERVER=memcached`), which must take memcached's flags: the tests
 //! were written against memcached that way, and can be checked against it again.
 
-#![allow(dead_code, reason = "each test target uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test target uses its own part")]
 
 mod client;
 mod server;
