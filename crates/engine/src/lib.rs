@@ -25,20 +25,40 @@
 //! moves where (crate `policy`), wait, or read a clock.
 #![deny(unsafe_code)]
 
+mod alloc;
+mod arithmetic;
+mod check;
+mod class;
 mod class_table;
 mod config;
+mod counters;
+mod crawler;
+mod engine;
+mod handle;
+mod index;
+mod item;
+mod maintainer;
+#[allow(unsafe_code)]
+mod mem;
+mod memory;
+mod mover;
+mod page_table;
+mod queues;
+mod reservation;
+mod stats;
+mod store;
 
+pub use arithmetic::{ArithmeticOutcome, Delta};
+pub use class::ClassCounters;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };
 pub use config::{EngineConfig, EvictionKind, LruConfig, page_size_default};
-
-mod mem {
-    pub const HEADER_SIZE_BYTES: usize = 29;
-}
-mod stub;
-pub use stub::{
-    ArithmeticOutcome, ClassStats, CrawledItem, Crawler, Delta, Engine, EngineError, EngineStats,
-    Handle, ItemMeta, ItemView, MoverStep, Pinned, ReassignError, Reservation, ReserveError,
-    StoreMode, StoreOutcome,
-};
+pub use crawler::{CrawlStep, CrawledItem, Crawler};
+pub use engine::{Engine, EngineError};
+pub use handle::Handle;
+pub use item::{ItemView, Pinned};
+pub use mover::{MoverCounters, MoverStep, ReassignError};
+pub use reservation::{ItemMeta, Reservation, ReserveError};
+pub use stats::{ClassStats, EngineStats};
+pub use store::{StoreMode, StoreOutcome};

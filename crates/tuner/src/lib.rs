@@ -1,1 +1,132 @@
-//! To be.
+//! The control loop as a step: snapshot, policy, plan, mover.
+//!
+//! ```text
+//!            due?                                 one at a time
+//!   step --> snapshot of the engine --> policy --> plan --> engine.reassign --> engine.mover_step
+//!     ^                                                                             |
+//!     '-------------------------- again, while there is work <----------------------'
+//! ```
+//!
+//! Whoever owns the tuner calls [`Tuner::step`] again and again: a thread of the server, the lab on
+//! virtual time. It never waits and reads no clock.
+//!
+//! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; at most
+//! [`CHUNKS_A_STEP`] chunks are visited a step; a move asked for by hand is carried out like a planned
+//! one.
+#![forbid(unsafe_code)]
+
+use slabwise_base::{Now, Random, Ticks};
+use slabwise_engine::{ClassStats, Engine, EngineStats, MoverStep, ReassignError};
+use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
+use std::collections::VecDeque;
+
+/// Chunks that the mover visits in one step: a fraction of a millisecond's work.
+pub const CHUNKS_A_STEP: usize = 256;
+
+/// The control loop's state.
+#[derive(Debug)]
+pub struct Tuner {
+    policy: PagePolicy,
+    random: Random,
+    /// When the policy was stepped last; `None` before the first time.
+    stepped_at: Option<Ticks>,
+    pending: VecDeque<PageMove>,
+    moves_planned: u64,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunerStep {
+    /// There is more to do: call again soon.
+    Working,
+    /// Nothing to do for this many ticks, unless a move is asked for by hand.
+    Idle {
+        /// Ticks until the policy is due; `None` if it never is.
+        ticks: Option<u32>,
+    },
+}
+
+impl Tuner {
+    /// A tuner under this policy.
+    pub fn new(policy: PagePolicy, seed: u64) -> Tuner {
+        let random = Random::new(seed);
+        Tuner { policy, random, stepped_at: None, pending: VecDeque::new(), moves_planned: 0 }
+    }
+
+    /// The policy in force.
+    pub fn policy(&self) -> &PagePolicy {
+        &self.policy
+    }
+
+    /// Puts another policy in force; what the old one planned is dropped.
+    pub fn set_policy(&mut self, policy: PagePolicy) {
+        self.policy = policy;
+        self.pending.clear();
+        self.stepped_at = None;
+    }
+
+    /// Moves that the policies have planned so far.
+    pub fn moves_planned(&self) -> u64 {
+        self.moves_planned
+    }
+
+    /// One bounded piece of work.
+    pub fn step(&mut self, engine: &Engine, now: Now) -> TunerStep {
+        if engine.mover_step(CHUNKS_A_STEP, now) != MoverStep::Idle {
+            return TunerStep::Working;
+        }
+        if let Some(next) = self.pending.pop_front() {
+            match engine.reassign(Some(next.victim), next.receiver, now) {
+                Ok(()) => {}
+                Err(ReassignError::Running) => self.pending.push_front(next),
+                // The cache has changed since the plan was made: the move has lost its reason.
+                Err(_) => {}
+            }
+            return TunerStep::Working;
+        }
+        let Trigger::EveryTicks(period) = self.policy.trigger() else {
+            return TunerStep::Idle { ticks: None };
+        };
+        let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
+        if waited < period {
+            return TunerStep::Idle { ticks: Some(period - waited) };
+        }
+        self.stepped_at = Some(now.ticks);
+        let Plan { moves } = self.policy.step(&snapshot(engine, now), &mut self.random);
+        self.moves_planned += moves.len() as u64;
+        self.pending.extend(moves);
+        if self.pending.is_empty() {
+            TunerStep::Idle { ticks: Some(period) }
+        } else {
+            TunerStep::Working
+        }
+    }
+}
+
+/// The engine as a policy sees it.
+pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
+    let EngineStats { pages_free, memory_full, .. } = engine.stats(now);
+    let classes = engine.config().classes.ids().zip(engine.class_stats(now));
+    let classes = classes.map(|(class, stats)| ClassSnapshot {
+        class,
+        chunk_size_bytes: stats.chunk_size_bytes,
+        chunks_per_page: stats.chunks_per_page,
+        pages: stats.pages,
+        used_chunks: stats.used_chunks,
+        free_chunks: stats.free_chunks,
+        evicted: stats.counters.evicted,
+        // An item that had to live in a larger class is a call for a page just as well.
+        out_of_memory: stats.counters.out_of_memory + stats.counters.homeless,
+        tail_age_ticks: oldest_tail(&stats),
+        hits: stats.get_hits(),
+        sets: stats.sets,
+    });
+    Snapshot { now: now.ticks, pages_free, memory_full, classes: classes.collect() }
+}
+
+/// The age of the item that the class would give up next: the cold tail's, or where that queue is
+/// empty the oldest of the others.
+fn oldest_tail(stats: &ClassStats) -> u32 {
+    let [hot, warm, cold, temp] = stats.tail_age_ticks;
+    if cold > 0 { cold } else { hot.max(warm).max(temp) }
+}

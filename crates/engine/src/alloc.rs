@@ -1,0 +1,188 @@
+//! Where chunks come from and go: free ones, the pool, eviction, and at the last a page of another
+//! class.
+//!
+//! No stripe is held here. A victim is taken out of its queue and pinned in one step under its class's
+//! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
+//! Between the two steps the item can be read, replaced or deleted as ever.
+
+use crate::class::ClassState;
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, OwnedChunk, ReadProof};
+use crate::page_table::PageState;
+use crate::queues::next_victim;
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Now};
+
+/// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
+/// chunks of other classes only.
+const EVICTIONS_MAX: usize = 32;
+
+/// What one eviction gave.
+pub(crate) enum Evicted {
+    /// The victim's chunk, of the class asked for.
+    Chunk(OwnedChunk),
+    /// Memory was freed, here or in another class.
+    Freed,
+    /// The class has nothing that could leave.
+    Nothing,
+}
+
+impl Engine {
+    /// A chunk of `class`, or of the next larger class where this one owns nothing; `None`: out of
+    /// memory.
+    pub(crate) fn allocate(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
+        if let Some(chunk) = self.allocate_in(class, now) {
+            return Some(chunk);
+        }
+        if !self.config.first_page_beyond_limit && self.config.eviction_enabled {
+            let larger = self.config.classes.ids().skip(class.index() + 1);
+            for id in larger.filter(|&id| self.close_in_size(class, id)) {
+                if self.class(id).lock().page_count() > 0 {
+                    self.class(class).lock().counters.homeless += 1;
+                    if let Some(chunk) = self.allocate_in(id, now) {
+                        return Some(chunk);
+                    }
+                }
+            }
+            if self.seize_page(class, now) {
+                return self.allocate_in(class, now);
+            }
+        }
+        self.class(class).lock().counters.out_of_memory += 1;
+        None
+    }
+
+    /// Whether an item of `class` may live in `larger` without wasting more than it needs.
+    fn close_in_size(&self, class: ClassId, larger: ClassId) -> bool {
+        let table = &self.config.classes;
+        table.chunk_size_bytes(larger) < 2 * table.chunk_size_bytes(class)
+    }
+
+    fn allocate_in(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
+        for _ in 0..EVICTIONS_MAX {
+            {
+                let mut state = self.class(class).lock();
+                if let Some(chunk) = self.take_free(&mut state) {
+                    return Some(chunk);
+                }
+            }
+            if !self.config.eviction_enabled {
+                return None;
+            }
+            match self.evict(class, now) {
+                Evicted::Chunk(chunk) => return Some(chunk),
+                Evicted::Freed => {}
+                Evicted::Nothing => return None,
+            }
+        }
+        None
+    }
+
+    /// A free chunk of a locked class, from a new page if need be.
+    pub(crate) fn take_free(&self, state: &mut ClassState) -> Option<OwnedChunk> {
+        if let Some(chunk) = state.take_free(&self.memory) {
+            return Some(chunk);
+        }
+        let beyond_limit = self.config.first_page_beyond_limit && state.page_count() == 0;
+        let page = lock(&self.pool).take(self.memory.pages.count(), beyond_limit)?;
+        state.adopt(&self.memory, page);
+        state.take_free(&self.memory)
+    }
+
+    /// Removes the item that leaves `class` next.
+    pub(crate) fn evict(&self, class: ClassId, now: Now) -> Evicted {
+        let victim = {
+            let mut state = self.class(class).lock();
+            let Some(victim) = next_victim(&mut state, &self.memory) else {
+                return Evicted::Nothing;
+            };
+            self.count_eviction(&mut state, victim, now);
+            state.detach(&self.memory, victim);
+            victim
+        };
+        self.remove_detached(victim);
+        match self.unpin_to_owned(victim) {
+            Some(chunk) if self.serves(chunk.address(), class) => Evicted::Chunk(chunk),
+            Some(chunk) => {
+                self.give_free(chunk);
+                Evicted::Freed
+            }
+            None => Evicted::Freed,
+        }
+    }
+
+    /// Whether a chunk lies in a page that serves `class`. A page that starts to drain right after the
+    /// answer waits for the chunk like for any other in use.
+    fn serves(&self, address: ChunkAddress, class: ClassId) -> bool {
+        let page = self.memory.page_entry(address);
+        page.owner() == Some(class) && page.state() == PageState::Owned
+    }
+
+    fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
+        let proof = ReadProof::under_class(&());
+        let item = self.memory.header(victim).state().load();
+        if self.death_of(victim, now, proof).is_some() {
+            state.counters.reclaimed += 1;
+            state.counters.direct_reclaims += 1;
+            state.counters.expired_unfetched += u64::from(!item.fetched());
+            return;
+        }
+        let age_ticks = self.memory.header(victim).time().age_at(now.ticks);
+        let counters = &mut state.counters;
+        counters.evicted += 1;
+        counters.evicted_age_seconds = u64::from(age_ticks / slabwise_base::Ticks::PER_SECOND);
+        let ends = self.memory.expiry(victim, proof).second().is_some();
+        counters.evicted_nonzero += u64::from(ends);
+        counters.evicted_unfetched += u64::from(!item.fetched());
+        counters.evicted_active += u64::from(item.active());
+    }
+
+    /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
+    pub(crate) fn remove_detached(&self, address: ChunkAddress) {
+        let hash = self.hash_of(address, ReadProof::under_pin(&address));
+        let mut stripe = self.index.lock(hash);
+        if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
+            stripe.remove(slot);
+            let last = self.memory.header(address).state().unlink();
+            debug_assert!(!last, "the caller's pin is still there");
+        }
+    }
+
+    /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
+    /// the first chunk.
+    pub(crate) fn unpin_to_owned(&self, address: ChunkAddress) -> Option<OwnedChunk> {
+        let last = self.memory.header(address).state().unpin();
+        last.then(|| self.own_unlinked(address))
+    }
+
+    /// The chunk of an item whose LAST-HOLDER the caller is. Its bodies, if any, are freed: before the
+    /// head, so that a body's owner is always an item.
+    pub(crate) fn own_unlinked(&self, address: ChunkAddress) -> OwnedChunk {
+        let chunk = OwnedChunk::claim(address);
+        let mut body = self.memory.first_body(address, ReadProof::under_pin(&chunk));
+        while let Some(address) = body {
+            body = self.memory.header(address).next();
+            self.give_free(OwnedChunk::claim(address));
+        }
+        chunk
+    }
+
+    /// Gives a chunk back to its class.
+    pub(crate) fn give_free(&self, chunk: OwnedChunk) {
+        let class = self.memory.class_of(chunk.address());
+        self.class(class).lock().give_free(&self.memory, chunk);
+    }
+
+    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry.
+    pub(crate) fn unlink(&self, address: ChunkAddress) {
+        let last = {
+            let mut state = self.class(self.queue_class(address)).lock();
+            state.dequeue(&self.memory, address);
+            self.memory.header(address).state().unlink()
+        };
+        if last {
+            let chunk = self.own_unlinked(address);
+            self.give_free(chunk);
+        }
+    }
+}

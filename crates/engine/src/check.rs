@@ -1,0 +1,140 @@
+//! Every counter and law, recomputed from the bytes. For tests, while nothing else runs.
+
+use crate::class::ClassState;
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
+use crate::page_table::PageState;
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, PageId};
+use std::collections::HashSet;
+
+impl Engine {
+    /// Panics with the law's name if one is broken. No handle may be in an operation; pins and
+    /// reservations may be held.
+    pub fn check(&self) {
+        let linked = self.check_index();
+        let mut queued = HashSet::new();
+        let mut owned = 0;
+        for id in self.config.classes.ids() {
+            let state = self.class(id).lock();
+            owned += state.page_count();
+            self.check_pages(&state);
+            self.check_queues(&state, &mut queued);
+        }
+        assert_eq!(linked, queued, "an item is in the index exactly if it is in a queue");
+        let pool = lock(&self.pool);
+        let kept = owned + pool.free_count();
+        assert_eq!(kept, pool.allocated(), "free + owned + draining == all pages");
+    }
+
+    /// The index laws; returns what it leads to.
+    fn check_index(&self) -> HashSet<u64> {
+        let mut linked = HashSet::new();
+        self.index.for_each_stripe(|table| {
+            let proof = ReadProof::under_stripe(&table);
+            table.check(|address| self.hash_of(address, proof));
+            let mut keys = HashSet::new();
+            for address in table.addresses() {
+                let state = self.memory.header(address).state().load();
+                assert!(state.linked(), "what the index leads to is linked");
+                assert_eq!(state.kind(), Kind::Item, "what the index leads to is an item");
+                assert!(keys.insert(self.memory.key(address, proof)), "a key is indexed once");
+                linked.insert(ChunkAddress::to_bits(Some(address)));
+                self.check_chain(address, proof);
+            }
+        });
+        linked
+    }
+
+    /// A chained item's bodies belong to it and hold its value.
+    fn check_chain(&self, address: ChunkAddress, proof: ReadProof<'_>) {
+        let mut len = self.memory.header(address).len();
+        let mut body = self.memory.first_body(address, proof);
+        while let Some(part) = body {
+            let header = self.memory.header(part);
+            assert_eq!(header.state().load().kind(), Kind::Body, "a chain leads over bodies");
+            assert_eq!(header.prev(), Some(address), "a body knows its item");
+            len += header.len();
+            body = header.next();
+        }
+        assert_eq!(len, self.memory.value_len(address, proof), "the parts make the value");
+    }
+
+    /// Chunks and pages of a class: `used + free == chunks`, in each page and over all.
+    fn check_pages(&self, state: &ClassState) {
+        let frontier = lock(&self.pool).frontier();
+        let partial: HashSet<u32> = {
+            let next = |page: &PageId| self.memory.pages.page(*page).next();
+            std::iter::successors(state.partial(), next).map(|page| page.0).collect()
+        };
+        let (mut pages, mut used) = (0, 0);
+        for id in (0..frontier).map(PageId) {
+            let page = self.memory.pages.page(id);
+            if page.owner() != Some(state.id()) {
+                continue;
+            }
+            let in_use = self.chunks_in_use(state, id);
+            assert_eq!(in_use, page.used(), "a page counts its chunks in use");
+            let free = self.check_free_list(state, id);
+            assert_eq!(in_use + free, state.chunks_per_page(), "used + free == chunks in a page");
+            let lists = page.state() == PageState::Owned && free > 0;
+            assert_eq!(
+                lists,
+                partial.contains(&id.0),
+                "a page is listed while it has a free chunk"
+            );
+            pages += 1;
+            used += u64::from(in_use);
+        }
+        assert_eq!(pages, state.page_count(), "a class counts its pages");
+        assert_eq!(used, state.used_count(), "a class counts its chunks in use");
+    }
+
+    fn chunks_in_use(&self, state: &ClassState, id: PageId) -> u32 {
+        let fresh = self.memory.pages.page(id).fresh();
+        let in_use = |slot: &u32| {
+            let address = self.memory.chunk_at(id, *slot, state.chunk_size_bytes());
+            self.memory.header(address).state().load().kind() != Kind::Free
+        };
+        (0..fresh).filter(in_use).count() as u32
+    }
+
+    /// The free list holds free chunks, each once; returns all free chunks of the page.
+    fn check_free_list(&self, state: &ClassState, id: PageId) -> u32 {
+        let page = self.memory.pages.page(id);
+        let mut seen = HashSet::new();
+        let mut slot = page.free_head();
+        while let Some(index) = slot {
+            let address = self.memory.chunk_at(id, index, state.chunk_size_bytes());
+            let header = self.memory.header(address);
+            assert_eq!(header.state().load().kind(), Kind::Free, "a free list holds free chunks");
+            assert!(index < page.fresh() && seen.insert(index), "a free list holds each once");
+            slot = header.free_next();
+        }
+        seen.len() as u32 + state.chunks_per_page() - page.fresh()
+    }
+
+    /// Lists lead both ways; counts and bytes are right; queued items are linked, and here.
+    fn check_queues(&self, state: &ClassState, queued: &mut HashSet<u64>) {
+        let proof = ReadProof::under_class(state);
+        for kind in QueueKind::ALL {
+            let queue = state.queue(kind);
+            let (mut count, mut bytes, mut toward_tail) = (0, 0, None);
+            for address in queue.from_tail(&self.memory) {
+                let header = self.memory.header(address);
+                let item = header.state().load();
+                assert_eq!(header.next(), toward_tail, "a queue's links lead both ways");
+                assert!(item.queued() && item.linked(), "a queued item is linked");
+                assert_eq!(item.queue(), kind, "an item knows its queue");
+                let class: ClassId = self.queue_class(address);
+                assert_eq!(class, state.id(), "an item is queued in its class");
+                let first = queued.insert(ChunkAddress::to_bits(Some(address)));
+                assert!(first, "an item is queued once");
+                toward_tail = Some(address);
+                count += 1;
+                bytes += self.memory.counted_size_of(address, proof);
+            }
+            assert_eq!((count, bytes), (queue.count(), queue.bytes()), "a queue counts its items");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The crawler: a bounded walk over every item, to end those that have expired and to show the rest.
+//!
+//! It walks pages, not queues, so it needs no place in any list: a crawl that is left half-way costs
+//! nothing. An item that moves to another page meanwhile may be met twice or not at all.
+
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, Kind, ReadProof};
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
+
+/// Chunks looked at under one holding of a class's lock.
+const CHUNKS_A_LOCK: u32 = 64;
+
+/// A crawl under way.
+#[derive(Clone, Debug)]
+pub struct Crawler {
+    wanted: [bool; ClassId::COUNT_MAX],
+    page: PageId,
+    slot: u32,
+}
+
+/// An item as a crawl shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct CrawledItem<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Bytes of the value.
+    pub value_len: usize,
+    /// The client's opaque number.
+    pub client_flags: u32,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// When it was last accessed.
+    pub last_access: Ticks,
+    /// The CAS value.
+    pub cas: u64,
+    /// Whether it was ever hit.
+    pub fetched: bool,
+    /// The class it is in.
+    pub class: ClassId,
+    /// Counted bytes: header, key and value.
+    pub size_bytes: u64,
+}
+
+/// Where a crawl stands after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrawlStep {
+    /// There is more to see.
+    More,
+    /// Every page was seen.
+    Done,
+}
+
+impl Crawler {
+    /// A crawl over the items of these classes.
+    pub fn new(classes: impl IntoIterator<Item = ClassId>) -> Crawler {
+        let mut wanted = [false; ClassId::COUNT_MAX];
+        for class in classes {
+            wanted[class.index()] = true;
+        }
+        Crawler { wanted, page: PageId(0), slot: 0 }
+    }
+
+    /// Looks at up to `budget_chunks` chunks. Ended items are removed; `visit` sees each live one, under
+    /// its class's lock: it must be short and call no operation.
+    pub fn step(
+        &mut self,
+        engine: &Engine,
+        budget_chunks: usize,
+        now: Now,
+        visit: &mut dyn FnMut(CrawledItem<'_>),
+    ) -> CrawlStep {
+        engine.settle_flush(now);
+        let frontier = lock(&engine.pool).frontier();
+        let mut budget = budget_chunks;
+        while self.page.0 < frontier {
+            if budget == 0 {
+                return CrawlStep::More;
+            }
+            let looked = self.look(engine, budget.min(CHUNKS_A_LOCK as usize) as u32, now, visit);
+            // A page of no interest costs one look, so that a step stays bounded.
+            budget = budget.saturating_sub((looked as usize).max(1));
+        }
+        CrawlStep::Done
+    }
+
+    /// Looks at the next chunks of the present page; returns how many.
+    fn look(
+        &mut self,
+        engine: &Engine,
+        count_max: u32,
+        now: Now,
+        visit: &mut dyn FnMut(CrawledItem<'_>),
+    ) -> u32 {
+        let page = engine.memory.pages.page(self.page);
+        let Some(class) = page.owner().filter(|class| self.wanted[class.index()]) else {
+            self.next_page();
+            return 0;
+        };
+        let mut state = engine.class(class).lock();
+        if page.owner() != Some(class) {
+            // It changed hands before the lock: look again.
+            return 0;
+        }
+        let end = page.fresh().min(self.slot + count_max);
+        let mut pinned = Vec::new();
+        for slot in self.slot..end {
+            let address = engine.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
+            let word = engine.memory.header(address).state();
+            let item = word.load();
+            if item.kind() != Kind::Item || !item.linked() {
+                continue;
+            }
+            state.counters.crawler_items_checked += 1;
+            let proof = ReadProof::under_class(&state);
+            // This lock keeps the chunk in use, but a chained item's expiry belongs to another class.
+            if item.chained() || engine.death_of(address, now, proof).is_some() {
+                if word.try_pin() {
+                    pinned.push(address);
+                }
+            } else {
+                visit(engine.show_crawled(address, proof));
+            }
+        }
+        let (looked, whole) = (end.saturating_sub(self.slot), end == page.fresh());
+        drop(state);
+        let ended = pinned.into_iter().filter(|&address| engine.settle_pinned(address, now, visit));
+        let ended = ended.count() as u64;
+        engine.class(class).lock().counters.crawler_reclaimed += ended;
+        self.slot = end;
+        if whole {
+            self.next_page();
+        }
+        looked
+    }
+
+    fn next_page(&mut self) {
+        (self.page, self.slot) = (PageId(self.page.0 + 1), 0);
+    }
+}
+
+impl Engine {
+    fn show_crawled<'g>(&'g self, address: ChunkAddress, proof: ReadProof<'g>) -> CrawledItem<'g> {
+        let header = self.memory.header(address);
+        CrawledItem {
+            key: self.memory.key(address, proof),
+            value_len: self.memory.value_len(address, proof),
+            client_flags: self.memory.client_flags(address, proof),
+            expiry: self.memory.expiry(address, proof),
+            last_access: header.time(),
+            cas: header.cas(),
+            fetched: header.state().load().fetched(),
+            class: self.queue_class(address),
+            size_bytes: self.memory.counted_size_of(address, proof),
+        }
+    }
+
+    /// Removes an item that the caller has pinned if it has ended, else shows it; drops the pin. True:
+    /// it was removed.
+    fn settle_pinned(
+        &self,
+        address: ChunkAddress,
+        now: Now,
+        visit: &mut dyn FnMut(CrawledItem<'_>),
+    ) -> bool {
+        let hash = self.hash_of(address, ReadProof::under_pin(&address));
+        let mut stripe = self.index.lock(hash);
+        let mut ended = false;
+        if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
+            let proof = ReadProof::under_stripe(&stripe);
+            ended = self.death_of(address, now, proof).is_some();
+            if ended {
+                stripe.remove(slot);
+                self.unlink(address);
+            } else {
+                visit(self.show_crawled(address, proof));
+            }
+        }
+        drop(stripe);
+        if let Some(chunk) = self.unpin_to_owned(address) {
+            self.give_free(chunk);
+        }
+        ended
+    }
+}

@@ -1,0 +1,275 @@
+//! A worker's operations that read, touch or delete.
+//!
+//! Each holds its key's stripe from the look-up to the end. A get takes no other lock (but under
+//! `eviction=lru`): it marks the item and leaves moving it to others.
+
+use crate::config::EvictionKind;
+use crate::counters::HandleCounters;
+use crate::engine::{Death, Engine};
+use crate::index::{Slot, StripeGuard};
+use crate::item::ItemView;
+use crate::mem::{ChunkAddress, ReadProof};
+use crate::queues;
+use crate::reservation::{ItemMeta, Reservation, ReserveError};
+use slabwise_base::{Expiry, Now};
+use std::sync::Arc;
+
+/// One worker's face of the engine; see the crate's documentation.
+pub struct Handle<'e> {
+    engine: &'e Engine,
+    counters: Arc<HandleCounters>,
+}
+
+/// A live item, found under its locked stripe.
+pub(crate) struct Found<'e> {
+    pub stripe: StripeGuard<'e>,
+    pub slot: Slot,
+    pub address: ChunkAddress,
+}
+
+/// What a look-up came to. The stripe stays locked either way.
+pub(crate) enum Lookup<'e> {
+    Found(Found<'e>),
+    Missing(StripeGuard<'e>),
+}
+
+impl<'e> Handle<'e> {
+    pub(crate) fn new(engine: &'e Engine, counters: Arc<HandleCounters>) -> Handle<'e> {
+        Handle { engine, counters }
+    }
+
+    /// The engine behind it.
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    pub(crate) fn counters(&self) -> &HandleCounters {
+        &self.counters
+    }
+
+    /// Looks a key up, marks the item as used, and shows it to `f`. The stripe is locked meanwhile, so
+    /// `f` must be short and call no operation; for a large value it takes a pin and leaves.
+    #[inline]
+    pub fn get<R>(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>) -> R,
+    ) -> Option<R> {
+        let hash = self.engine.hasher.hash(key);
+        match self.engine.lookup(key, hash, now, &self.counters) {
+            Lookup::Found(found) => {
+                let class = self.engine.queue_class(found.address);
+                let state = self.engine.memory.header(found.address).state().load();
+                self.counters.class(class).hits_to[state.queue().index()].bump();
+                Some(self.show(&found, now, f))
+            }
+            Lookup::Missing(_) => {
+                self.counters.get_misses.bump();
+                None
+            }
+        }
+    }
+
+    /// The same without marking or counting.
+    pub fn peek<R>(
+        &mut self,
+        key: &[u8],
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>) -> R,
+    ) -> Option<R> {
+        let engine = self.engine;
+        let Lookup::Found(found) = engine.lookup(key, engine.hasher.hash(key), now, &self.counters)
+        else {
+            return None;
+        };
+        let header = engine.memory.header(found.address);
+        let (last_access, fetched) = (header.time(), header.state().load().fetched());
+        let proof = ReadProof::under_stripe(&found.stripe);
+        Some(f(ItemView::new(engine, found.address, proof, last_access, fetched)))
+    }
+
+    /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
+    /// Counts as a touch.
+    pub fn get_and_touch<R>(
+        &mut self,
+        key: &[u8],
+        expiry: Expiry,
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>) -> R,
+    ) -> Result<Option<R>, ReserveError> {
+        self.counters.touches.bump();
+        let found = self.set_expiry(key, expiry, now)?;
+        match found {
+            Some(found) => {
+                let class = self.engine.queue_class(found.address);
+                self.counters.class(class).touch_hits.bump();
+                Ok(Some(self.show(&found, now, f)))
+            }
+            None => {
+                self.counters.touch_misses.bump();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Changes when an item ends. `Ok(false)`: there is no such item.
+    pub fn touch(&mut self, key: &[u8], expiry: Expiry, now: Now) -> Result<bool, ReserveError> {
+        self.counters.touches.bump();
+        match self.set_expiry(key, expiry, now)? {
+            Some(found) => {
+                let class = self.engine.queue_class(found.address);
+                self.counters.class(class).touch_hits.bump();
+                self.engine.mark_hit(&found, now);
+                Ok(true)
+            }
+            None => {
+                self.counters.touch_misses.bump();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Deletes an item. False: there is none.
+    pub fn delete(&mut self, key: &[u8], now: Now) -> bool {
+        let hash = self.engine.hasher.hash(key);
+        match self.engine.lookup(key, hash, now, &self.counters) {
+            Lookup::Found(mut found) => {
+                let class = self.engine.queue_class(found.address);
+                self.counters.class(class).delete_hits.bump();
+                found.stripe.remove(found.slot);
+                self.engine.unlink(found.address);
+                true
+            }
+            Lookup::Missing(_) => {
+                self.counters.delete_misses.bump();
+                false
+            }
+        }
+    }
+
+    /// Takes memory for an item, evicting as needed. Nobody sees the item before
+    /// [`Handle::store`]. Keys have 1 to 250 bytes.
+    pub fn reserve(
+        &mut self,
+        key: &[u8],
+        value_len: usize,
+        meta: ItemMeta,
+        now: Now,
+    ) -> Result<Reservation<'e>, ReserveError> {
+        let reserved = self.engine.reserve(key, value_len, meta, now);
+        match reserved {
+            Ok(_) => {}
+            Err(ReserveError::TooLarge) => self.counters.store_too_large.bump(),
+            Err(ReserveError::OutOfMemory) => self.counters.store_no_memory.bump(),
+        }
+        reserved
+    }
+
+    fn show<R>(&self, found: &Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {
+        let engine = self.engine;
+        let last_access = engine.memory.header(found.address).time();
+        let fetched = engine.mark_hit(found, now);
+        let proof = ReadProof::under_stripe(&found.stripe);
+        f(ItemView::new(engine, found.address, proof, last_access, fetched))
+    }
+
+    /// Finds an item and gives it a new expiry: in place if it stores one, else in a new chunk with
+    /// the same CAS value.
+    fn set_expiry(
+        &self,
+        key: &[u8],
+        expiry: Expiry,
+        now: Now,
+    ) -> Result<Option<Found<'e>>, ReserveError> {
+        let engine = self.engine;
+        let hash = engine.hasher.hash(key);
+        let mut spare: Option<Reservation<'e>> = None;
+        loop {
+            let Lookup::Found(mut found) = engine.lookup(key, hash, now, &self.counters) else {
+                return Ok(None);
+            };
+            let has_expiry = engine.memory.header(found.address).state().load().has_expiry();
+            if has_expiry {
+                let _class = engine.class(engine.queue_class(found.address)).lock();
+                engine.memory.set_expiry(found.address, expiry);
+                return Ok(Some(found));
+            }
+            if expiry == Expiry::NEVER {
+                return Ok(Some(found));
+            }
+            let proof = ReadProof::under_stripe(&found.stripe);
+            let value_len = engine.memory.value_len(found.address, proof);
+            let client_flags = engine.memory.client_flags(found.address, proof);
+            let meta = ItemMeta { client_flags, expiry };
+            let fits = spare.take_if(|spare| spare.fits(value_len, meta));
+            if let Some(mut reservation) = fits {
+                reservation.set_meta(meta);
+                let address = engine.copy_into(reservation, &found);
+                engine.supersede(&mut found, address);
+                return Ok(Some(found));
+            }
+            drop(found);
+            spare = Some(engine.reserve(key, value_len, meta, now)?);
+        }
+    }
+}
+
+impl<'e> Engine {
+    /// Finds a key's item; one that has ended is removed on the way.
+    #[inline]
+    pub(crate) fn lookup(
+        &'e self,
+        key: &[u8],
+        hash: u64,
+        now: Now,
+        counters: &HandleCounters,
+    ) -> Lookup<'e> {
+        self.settle_flush(now);
+        let mut stripe = self.index.lock(hash);
+        let proof = ReadProof::under_stripe(&stripe);
+        let is_match = |address| self.memory.key(address, proof) == key;
+        let Some((slot, address)) = stripe.find(hash, is_match) else {
+            return Lookup::Missing(stripe);
+        };
+        match self.death_of(address, now, proof) {
+            None => Lookup::Found(Found { stripe, slot, address }),
+            Some(death) => {
+                match death {
+                    Death::Expired => counters.get_expired.bump(),
+                    Death::Flushed => counters.get_flushed.bump(),
+                }
+                stripe.remove(slot);
+                self.unlink(address);
+                Lookup::Missing(stripe)
+            }
+        }
+    }
+
+    /// Marks a hit. Returns whether the item had been hit before.
+    #[inline]
+    pub(crate) fn mark_hit(&self, found: &Found<'_>, now: Now) -> bool {
+        let header = self.memory.header(found.address);
+        let state = header.state().mark_hit();
+        header.set_time(now.ticks);
+        if self.config.eviction == EvictionKind::Lru {
+            let mut class = self.class(self.queue_class(found.address)).lock();
+            queues::lru_hit(&mut class, &self.memory, found.address);
+        }
+        state.fetched()
+    }
+
+    /// Publishes `address` in the place of the item that was found, which ends.
+    pub(crate) fn supersede(&self, found: &mut Found<'_>, address: ChunkAddress) {
+        let old = self.memory.header(found.address).state().load();
+        let word = self.memory.header(address).state();
+        if old.fetched() {
+            word.mark_hit();
+        }
+        found.stripe.replace(found.slot, address);
+        self.unlink(found.address);
+        let class = self.queue_class(address);
+        self.class(class).lock().enqueue(&self.memory, address, old.queue());
+        found.address = address;
+    }
+}

@@ -1,0 +1,53 @@
+//! The LRU maintainer: what segmented queues need beside the traffic itself.
+//!
+//! Shares hold by themselves (`queues/segmented.rs`); ages and expiry do not. A step goes over the
+//! classes, moves tails that grew too old, and removes items at the tails that have ended.
+
+use crate::class::ClassState;
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, QueueKind, ReadProof};
+use crate::queues::{Demotion, balance};
+use slabwise_base::Now;
+
+impl Engine {
+    /// One bounded step: at most `budget` items a class. Returns how many were moved or removed.
+    pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
+        self.settle_flush(now);
+        (0..self.classes.len()).map(|index| self.maintain_class(index, budget, now)).sum()
+    }
+
+    fn maintain_class(&self, index: usize, budget: usize, now: Now) -> usize {
+        let mut done = 0;
+        while done < budget {
+            let mut state = self.classes[index].lock();
+            if let Some(ended) = self.ended_tail(&state, now) {
+                self.count_reclaim(&mut state, ended);
+                state.detach(&self.memory, ended);
+                drop(state);
+                self.remove_detached(ended);
+                if let Some(chunk) = self.unpin_to_owned(ended) {
+                    self.give_free(chunk);
+                }
+            } else if balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled {
+                break;
+            }
+            done += 1;
+        }
+        done
+    }
+
+    /// A tail whose item has ended and that nobody pins.
+    fn ended_tail(&self, state: &ClassState, now: Now) -> Option<ChunkAddress> {
+        let proof = ReadProof::under_class(state);
+        QueueKind::ALL.into_iter().filter_map(|kind| state.queue(kind).tail()).find(|&tail| {
+            let unpinned = self.memory.header(tail).state().load().pins() == 0;
+            unpinned && self.death_of(tail, now, proof).is_some()
+        })
+    }
+
+    pub(crate) fn count_reclaim(&self, state: &mut ClassState, ended: ChunkAddress) {
+        let fetched = self.memory.header(ended).state().load().fetched();
+        state.counters.reclaimed += 1;
+        state.counters.expired_unfetched += u64::from(!fetched);
+    }
+}

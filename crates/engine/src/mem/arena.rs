@@ -1,0 +1,326 @@
+//! The arena: chunk headers as atomics, chunk bytes under a proof.
+//!
+//! A chunk's header, the same for items, bodies of chained items and free chunks:
+//!
+//! ```text
+//! offset size field        item                         body             free
+//!      0    8 cas          CAS value                     -                -
+//!      8    4 time         last access, in ticks         -                next free slot + 1
+//!     12    4 state        see state.rs                  kind             0
+//!     16    4 prev, low    queue neighbour to the head   owner (head)     -
+//!     20    4 next, low    queue neighbour to the tail   next body        -
+//!     24    1 prev, high
+//!     25    1 next, high
+//!     26    2 len, low     bytes of value in this chunk  the same         -
+//!     28    1 len, high
+//!     29      item: [client flags 4] [expiry 4] [chain 9] key value; body: value
+//! ```
+
+use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
+use super::mapping::{Mapping, MappingError};
+use super::state::StateWord;
+use slabwise_base::Ticks;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Bytes of a chunk before its contents.
+pub const HEADER_SIZE_BYTES: usize = 29;
+
+const CAS: usize = 0;
+const TIME: usize = 8;
+const STATE: usize = 12;
+const PREV_LOW: usize = 16;
+const NEXT_LOW: usize = 20;
+const PREV_HIGH: usize = 24;
+const NEXT_HIGH: usize = 25;
+const LEN_LOW: usize = 26;
+const LEN_HIGH: usize = 28;
+
+const _: () = {
+    assert!(
+        CAS.is_multiple_of(align_of::<AtomicU64>()) && UNIT_SIZE_BYTES >= align_of::<AtomicU64>()
+    );
+    assert!(TIME == CAS + 8 && STATE == TIME + 4 && PREV_LOW == STATE + 4);
+    assert!(STATE.is_multiple_of(align_of::<StateWord>()) && size_of::<StateWord>() == 4);
+    assert!(NEXT_LOW == PREV_LOW + 4 && PREV_HIGH == NEXT_LOW + 4 && NEXT_HIGH == PREV_HIGH + 1);
+    assert!(LEN_LOW == NEXT_HIGH + 1 && LEN_LOW.is_multiple_of(align_of::<AtomicU16>()));
+    assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
+};
+
+/// Reserved memory, divided into pages of one size.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+}
+
+/// The header of one chunk. Every field is an atomic (HEADER-ATOMIC); which lock gives it meaning is
+/// said at each accessor.
+#[derive(Clone, Copy)]
+pub struct Header<'a> {
+    base: NonNull<u8>,
+    arena: PhantomData<&'a Arena>,
+}
+
+/// The sole right to a chunk's bytes, from its allocation until it is published or freed.
+#[must_use = "an owned chunk must be published or freed, or it is lost"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct OwnedChunk {
+    address: ChunkAddress,
+}
+
+/// Shows that, for `'g`, nobody writes the bytes that are about to be read.
+#[derive(Clone, Copy)]
+pub struct ReadProof<'g>(PhantomData<&'g ()>);
+
+impl<'g> ReadProof<'g> {
+    /// The stripe of the item's key is locked by `_guard`.
+    pub fn under_stripe<T>(_guard: &'g T) -> ReadProof<'g> {
+        ReadProof(PhantomData)
+    }
+
+    /// The class whose queue holds the item is locked by `_guard`: its key and expiry stand still.
+    pub fn under_class<T>(_guard: &'g T) -> ReadProof<'g> {
+        ReadProof(PhantomData)
+    }
+
+    /// `_pin` keeps the item: taken under the stripe it keeps all bytes still, else only the key's.
+    pub fn under_pin<T>(_pin: &'g T) -> ReadProof<'g> {
+        ReadProof(PhantomData)
+    }
+}
+
+impl OwnedChunk {
+    /// The chunk that just left a free list, or whose last holder the caller is (OWNED-ALONE).
+    pub fn claim(address: ChunkAddress) -> OwnedChunk {
+        OwnedChunk { address }
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> ChunkAddress {
+        self.address
+    }
+
+    /// Ends the ownership: the chunk is published, or on its way to a free list.
+    pub fn surrender(self) -> ChunkAddress {
+        self.address
+    }
+}
+
+impl Arena {
+    /// Reserves room for `size_bytes`, without taking memory.
+    pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
+        let mapping = Mapping::reserve(size_bytes)?;
+        if huge_pages {
+            let _ = mapping.advise_huge_pages();
+        }
+        Ok(Arena { mapping })
+    }
+
+    /// Bytes reserved.
+    pub fn size_bytes(&self) -> usize {
+        self.mapping.size_bytes()
+    }
+
+    /// The header of the chunk at `address`.
+    #[inline]
+    pub fn header(&self, address: ChunkAddress) -> Header<'_> {
+        let offset = address.offset();
+        assert!(offset + HEADER_SIZE_BYTES <= self.mapping.size_bytes(), "address out of bounds");
+        // SAFETY: the offset was just checked to lie within the mapping (ARENA-LIVE).
+        let base = unsafe { self.mapping.base().add(offset) };
+        Header { base, arena: PhantomData }
+    }
+
+    /// `len` bytes of a published chunk, from `start` bytes after its beginning.
+    #[inline]
+    pub fn bytes<'g>(
+        &'g self,
+        address: ChunkAddress,
+        start: usize,
+        len: usize,
+        _proof: ReadProof<'g>,
+    ) -> &'g [u8] {
+        let first = self.body_pointer(address, start, len);
+        // SAFETY: 1. in bounds and initialised: the mapping is zeroed and `body_pointer` checked it.
+        // 2. Nobody writes these bytes for 'g: READ-PROOF.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
+    }
+
+    /// The bytes of a chunk that the caller alone owns.
+    pub fn owned_bytes<'g>(
+        &'g self,
+        chunk: &'g mut OwnedChunk,
+        start: usize,
+        len: usize,
+    ) -> &'g mut [u8] {
+        let first = self.body_pointer(chunk.address, start, len);
+        // SAFETY: 1. in bounds and initialised, as above. 2. `&mut OwnedChunk` is the only way to these
+        // bytes: OWNED-ALONE.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
+    }
+
+    /// Overwrites bytes of a published item in place. The caller excludes every reader: the stripe is
+    /// locked and, for a value, nobody pins the item; for an expiry, its class is locked, too.
+    pub fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
+        let first = self.body_pointer(address, start, bytes.len());
+        // SAFETY: 1. in bounds, as above. 2. no reference to these bytes exists: READ-PROOF's last
+        // clause. 3. `bytes` is a caller's buffer, never part of the arena being written.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.as_ptr(), bytes.len()) }
+    }
+
+    /// Gives a page's memory back to the system.
+    pub fn release(&self, offset: usize, size_bytes: usize) {
+        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
+        // SAFETY: in bounds; the page belongs to no class, so no chunk of it is in use, and a zeroed
+        // page reads as free chunks.
+        unsafe { self.mapping.release(offset, size_bytes) }
+    }
+
+    #[inline]
+    fn body_pointer(&self, address: ChunkAddress, start: usize, len: usize) -> NonNull<u8> {
+        debug_assert!(start >= HEADER_SIZE_BYTES, "the header is reached as atomics only");
+        let offset = address.offset() + start;
+        assert!(
+            start >= HEADER_SIZE_BYTES && offset + len <= self.mapping.size_bytes(),
+            "bytes out of bounds"
+        );
+        // SAFETY: the range was just checked to lie within the mapping (ARENA-LIVE).
+        unsafe { self.mapping.base().add(offset) }
+    }
+}
+
+impl<'a> Header<'a> {
+    /// The field at `offset`, of an atomic type.
+    ///
+    /// # Safety
+    ///
+    /// `offset` is one of the constants above and `T` the atomic type of that field.
+    #[inline]
+    unsafe fn field<T>(self, offset: usize) -> &'a T {
+        // SAFETY: 1. in bounds: `Arena::header` checked the whole header. 2. aligned: chunks are
+        // aligned to UNIT_SIZE_BYTES and the assertions above align the offsets. 3. any bit pattern is
+        // valid for an integer atomic, and nobody reaches these bytes otherwise (HEADER-ATOMIC).
+        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+    }
+
+    /// The state word; see `state.rs`.
+    #[inline]
+    pub fn state(self) -> &'a StateWord {
+        // SAFETY: the state field is a StateWord, which is a transparent AtomicU32.
+        unsafe { self.field::<StateWord>(STATE) }
+    }
+
+    #[inline]
+    fn cas_cell(self) -> &'a AtomicU64 {
+        // SAFETY: the CAS field is an AtomicU64.
+        unsafe { self.field::<AtomicU64>(CAS) }
+    }
+
+    #[inline]
+    fn word(self, offset: usize) -> &'a AtomicU32 {
+        debug_assert!(matches!(offset, TIME | PREV_LOW | NEXT_LOW));
+        // SAFETY: the callers below pass offsets of AtomicU32 fields only.
+        unsafe { self.field::<AtomicU32>(offset) }
+    }
+
+    #[inline]
+    fn byte(self, offset: usize) -> &'a AtomicU8 {
+        debug_assert!(matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH));
+        // SAFETY: the callers below pass offsets of AtomicU8 fields only.
+        unsafe { self.field::<AtomicU8>(offset) }
+    }
+
+    #[inline]
+    fn len_low(self) -> &'a AtomicU16 {
+        // SAFETY: the low half of the length is an AtomicU16.
+        unsafe { self.field::<AtomicU16>(LEN_LOW) }
+    }
+
+    /// The CAS value. Stripe.
+    #[inline]
+    pub fn cas(self) -> u64 {
+        self.cas_cell().load(Relaxed)
+    }
+
+    /// Sets the CAS value. Owner, or stripe.
+    pub fn set_cas(self, cas: u64) {
+        self.cas_cell().store(cas, Relaxed);
+    }
+
+    /// The time of the last access. A hint under any lock or none.
+    #[inline]
+    pub fn time(self) -> Ticks {
+        Ticks(self.word(TIME).load(Relaxed))
+    }
+
+    /// Sets the time of the last access; writes only a change.
+    #[inline]
+    pub fn set_time(self, time: Ticks) {
+        let cell = self.word(TIME);
+        if cell.load(Relaxed) != time.0 {
+            cell.store(time.0, Relaxed);
+        }
+    }
+
+    /// The neighbour to the head of the queue; of a body, the head of its item. Class lock.
+    #[inline]
+    pub fn prev(self) -> Option<ChunkAddress> {
+        self.link(PREV_LOW, PREV_HIGH)
+    }
+
+    /// The neighbour to the tail of the queue; of a body, the next body. Class lock; for a body stripe.
+    #[inline]
+    pub fn next(self) -> Option<ChunkAddress> {
+        self.link(NEXT_LOW, NEXT_HIGH)
+    }
+
+    /// Sets [`Header::prev`].
+    #[inline]
+    pub fn set_prev(self, address: Option<ChunkAddress>) {
+        self.set_link(PREV_LOW, PREV_HIGH, address);
+    }
+
+    /// Sets [`Header::next`].
+    #[inline]
+    pub fn set_next(self, address: Option<ChunkAddress>) {
+        self.set_link(NEXT_LOW, NEXT_HIGH, address);
+    }
+
+    /// Bytes of value in this chunk. Never changes while published.
+    #[inline]
+    pub fn len(self) -> usize {
+        usize::from(self.len_low().load(Relaxed))
+            | usize::from(self.byte(LEN_HIGH).load(Relaxed)) << 16
+    }
+
+    /// Sets [`Header::len`]. Owner only; below 16 MiB.
+    pub fn set_len(self, len: usize) {
+        assert!(len < 1 << 24, "a chunk's value of {len} bytes is beyond the field's 24 bits");
+        self.len_low().store(len as u16, Relaxed);
+        self.byte(LEN_HIGH).store((len >> 16) as u8, Relaxed);
+    }
+
+    /// Of a free chunk, the next free slot of its page. Class lock.
+    pub fn free_next(self) -> Option<u32> {
+        self.word(TIME).load(Relaxed).checked_sub(1)
+    }
+
+    /// Sets [`Header::free_next`].
+    pub fn set_free_next(self, slot: Option<u32>) {
+        self.word(TIME).store(slot.map_or(0, |slot| slot + 1), Relaxed);
+    }
+
+    #[inline]
+    fn link(self, low: usize, high: usize) -> Option<ChunkAddress> {
+        let low = u64::from(self.word(low).load(Relaxed));
+        ChunkAddress::from_bits(low | u64::from(self.byte(high).load(Relaxed)) << 32)
+    }
+
+    #[inline]
+    fn set_link(self, low: usize, high: usize, address: Option<ChunkAddress>) {
+        let bits = ChunkAddress::to_bits(address);
+        self.word(low).store(bits as u32, Relaxed);
+        self.byte(high).store((bits >> 32) as u8, Relaxed);
+    }
+}

@@ -1,0 +1,88 @@
+//! Address space reserved from the system: memory is taken page by page, on first touch.
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::fmt;
+use std::ptr::NonNull;
+
+/// Why the arena could not be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappingError {
+    /// The bytes asked for.
+    pub bytes: usize,
+    /// The system's answer.
+    pub errno: rustix::io::Errno,
+}
+
+impl fmt::Display for MappingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot reserve {} bytes of address space ({}): lower -m, or raise the limit of \
+             address space (ulimit -v)",
+            self.bytes, self.errno
+        )
+    }
+}
+
+/// A private anonymous mapping, zeroed until written.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    size_bytes: usize,
+}
+
+// SAFETY: a mapping is plain memory owned by this value; nothing in it is tied to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: `&Mapping` gives out only its bounds; every access to its bytes states its own law.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Reserves `size_bytes` of address space, without taking memory for it.
+    pub fn reserve(size_bytes: usize) -> Result<Mapping, MappingError> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so no mapping that exists is touched.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, protection, flags) };
+        let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
+        let base = NonNull::new(base.cast()).expect("the system never maps address 0");
+        Ok(Mapping { base, size_bytes })
+    }
+
+    /// The first byte.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Bytes reserved.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Asks for huge pages; a system that has none goes on without.
+    pub fn advise_huge_pages(&self) -> Result<(), rustix::io::Errno> {
+        // SAFETY: the range is this mapping's own, and the advice changes no contents.
+        unsafe { madvise(self.base.as_ptr().cast(), self.size_bytes, Advice::LinuxHugepage) }
+    }
+
+    /// Gives the memory of a range back to the system. It reads as zeros afterwards.
+    ///
+    /// # Safety
+    ///
+    /// The range lies within the mapping, and nobody holds a reference into it or expects its contents.
+    pub unsafe fn release(&self, offset: usize, size_bytes: usize) {
+        debug_assert!(offset + size_bytes <= self.size_bytes);
+        // SAFETY: the caller keeps the range within the mapping.
+        let start = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: the caller promises that nobody needs the contents.
+        let released = unsafe { madvise(start.cast(), size_bytes, Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "releasing a range of our own mapping cannot fail");
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping's own, and its owner is going away.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
+        debug_assert!(unmapped.is_ok(), "unmapping our own mapping cannot fail");
+    }
+}

@@ -1,0 +1,27 @@
+//! The bytes of the cache, and the only `unsafe` code of the engine.
+//!
+//! The arena is a reserved range of address space, cut into pages, and pages into chunks. Everything
+//! outside this module names a chunk by its [`ChunkAddress`] and reaches its bytes only through the
+//! safe functions here.
+//!
+//! Laws, cited by name in the code:
+//!
+//! - ARENA-LIVE: the mapping lives as long as the `Arena`; every `ChunkAddress` that is used was made
+//!   by the allocator for this arena, and is checked against its bounds on each use.
+//! - HEADER-ATOMIC: the header words of a chunk are only reached as atomics, by everybody, for ever.
+//!   So no misuse of them can be a data race; what they *mean* is protected by the locks that
+//!   `state.rs` names.
+//! - OWNED-ALONE: from the moment a chunk leaves a free list until it is published, its holder has the
+//!   one [`OwnedChunk`] for it, and only that holder touches its bytes past the header.
+//! - READ-PROOF: bytes past the header of a published chunk are read under a [`ReadProof`] and written
+//!   only by a holder that excludes every such reader: an in-place number under the stripe with no
+//!   pins, an expiry under stripe and class.
+mod address;
+mod arena;
+mod mapping;
+mod state;
+
+pub use address::{ADDRESS_BITS, ChunkAddress};
+pub use arena::{Arena, HEADER_SIZE_BYTES, Header, OwnedChunk, ReadProof};
+pub use mapping::MappingError;
+pub use state::{Kind, QueueKind, State};

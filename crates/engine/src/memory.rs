@@ -1,0 +1,300 @@
+//! Arena, page table and item layout together: every question about a chunk that needs no lock of its
+//! own to be asked, only the proof that the answer stands still.
+//!
+//! An item after its header (offsets follow from the state word alone):
+//!
+//! ```text
+//! [client flags 4] [expiry 4] [whole value length 4, first body 5]  key  value
+//!  if has_flags     if has_expiry   if chained
+//! ```
+
+use crate::class_table::SizeModel;
+use crate::mem::{
+    Arena, ChunkAddress, HEADER_SIZE_BYTES, Header, Kind, OwnedChunk, ReadProof, State,
+};
+use crate::page_table::{Page, PageTable};
+use slabwise_base::{ClassId, Expiry, PageId};
+
+/// Bytes that a chained item keeps before its key: the value's length and the first body.
+const CHAIN_SIZE_BYTES: usize = 9;
+
+/// Where the parts of an item are, in bytes from the chunk's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemLayout {
+    state: State,
+}
+
+impl ItemLayout {
+    /// The layout of an item in this state.
+    pub fn new(state: State) -> ItemLayout {
+        ItemLayout { state }
+    }
+
+    fn expiry(self) -> usize {
+        HEADER_SIZE_BYTES + if self.state.has_flags() { 4 } else { 0 }
+    }
+
+    fn chain(self) -> usize {
+        self.expiry() + if self.state.has_expiry() { 4 } else { 0 }
+    }
+
+    /// The key's offset.
+    pub fn key(self) -> usize {
+        self.chain() + if self.state.chained() { CHAIN_SIZE_BYTES } else { 0 }
+    }
+
+    /// The value's offset; also the bytes that an item takes beside its value.
+    pub fn value(self) -> usize {
+        self.key() + self.state.key_len()
+    }
+}
+
+/// The bytes of the cache and who owns which page.
+#[derive(Debug)]
+pub struct Memory {
+    pub arena: Arena,
+    pub pages: PageTable,
+    page_shift: u32,
+    size_model: SizeModel,
+}
+
+impl Memory {
+    /// Memory over an arena of whole pages.
+    pub fn new(arena: Arena, page_size_bytes: usize, size_model: SizeModel) -> Memory {
+        assert!(
+            page_size_bytes.is_power_of_two(),
+            "page size {page_size_bytes} is no power of two"
+        );
+        let pages = PageTable::new(arena.size_bytes() / page_size_bytes);
+        Memory { arena, pages, page_shift: page_size_bytes.ilog2(), size_model }
+    }
+
+    /// Bytes a page.
+    pub fn page_size_bytes(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// The header of a chunk.
+    #[inline]
+    pub fn header(&self, address: ChunkAddress) -> Header<'_> {
+        self.arena.header(address)
+    }
+
+    /// The page that a chunk lies in.
+    pub fn page_of(&self, address: ChunkAddress) -> PageId {
+        PageId((address.offset() >> self.page_shift) as u32)
+    }
+
+    /// The entry of that page.
+    pub fn page_entry(&self, address: ChunkAddress) -> &Page {
+        self.pages.page(self.page_of(address))
+    }
+
+    /// The class of a chunk in use.
+    #[inline]
+    pub fn class_of(&self, address: ChunkAddress) -> ClassId {
+        self.page_entry(address).owner().expect("a chunk in use lies in a page that a class owns")
+    }
+
+    /// The chunk in a slot of a page.
+    pub fn chunk_at(&self, page: PageId, slot: u32, chunk_size_bytes: usize) -> ChunkAddress {
+        ChunkAddress::from_offset(
+            (page.index() << self.page_shift) + slot as usize * chunk_size_bytes,
+        )
+    }
+
+    /// The slot that a chunk has in its page.
+    pub fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
+        ((address.offset() & (self.page_size_bytes() - 1)) / chunk_size_bytes) as u32
+    }
+
+    /// An item's layout.
+    #[inline]
+    pub fn layout(&self, address: ChunkAddress) -> ItemLayout {
+        ItemLayout::new(self.header(address).state().load())
+    }
+
+    /// An item's key.
+    #[inline]
+    pub fn key<'g>(&'g self, address: ChunkAddress, proof: ReadProof<'g>) -> &'g [u8] {
+        let state = self.header(address).state().load();
+        self.arena.bytes(address, ItemLayout::new(state).key(), state.key_len(), proof)
+    }
+
+    /// The part of an item's value that is in its first chunk, or the part in a body.
+    #[inline]
+    pub fn value_part<'g>(&'g self, address: ChunkAddress, proof: ReadProof<'g>) -> &'g [u8] {
+        let header = self.header(address);
+        let state = header.state().load();
+        let start = match state.kind() {
+            Kind::Body => HEADER_SIZE_BYTES,
+            _ => ItemLayout::new(state).value(),
+        };
+        self.arena.bytes(address, start, header.len(), proof)
+    }
+
+    fn word(&self, address: ChunkAddress, at: usize, proof: ReadProof<'_>) -> u32 {
+        let bytes = self.arena.bytes(address, at, 4, proof);
+        u32::from_le_bytes(bytes.try_into().expect("four bytes were asked for"))
+    }
+
+    /// The client flags of an item.
+    pub fn client_flags(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u32 {
+        let has_flags = self.header(address).state().load().has_flags();
+        if has_flags { self.word(address, HEADER_SIZE_BYTES, proof) } else { 0 }
+    }
+
+    /// When an item ends.
+    #[inline]
+    pub fn expiry(&self, address: ChunkAddress, proof: ReadProof<'_>) -> Expiry {
+        let state = self.header(address).state().load();
+        if !state.has_expiry() {
+            return Expiry::NEVER;
+        }
+        Expiry::from_bits(self.word(address, ItemLayout::new(state).expiry(), proof))
+    }
+
+    /// Changes when an item that stores an expiry ends. Stripe and class are locked.
+    pub fn set_expiry(&self, address: ChunkAddress, expiry: Expiry) {
+        let state = self.header(address).state().load();
+        assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
+        let at = ItemLayout::new(state).expiry();
+        self.arena.overwrite(address, at, &expiry.to_bits().to_le_bytes());
+    }
+
+    /// Bytes of an item's whole value.
+    #[inline]
+    pub fn value_len(&self, address: ChunkAddress, proof: ReadProof<'_>) -> usize {
+        let header = self.header(address);
+        let state = header.state().load();
+        if !state.chained() {
+            return header.len();
+        }
+        self.word(address, ItemLayout::new(state).chain(), proof) as usize
+    }
+
+    /// The first body of a chained item.
+    pub fn first_body(&self, address: ChunkAddress, proof: ReadProof<'_>) -> Option<ChunkAddress> {
+        let state = self.header(address).state().load();
+        if !state.chained() {
+            return None;
+        }
+        let mut bits = [0; 8];
+        let at = ItemLayout::new(state).chain() + 4;
+        bits[..5].copy_from_slice(self.arena.bytes(address, at, 5, proof));
+        ChunkAddress::from_bits(u64::from_le_bytes(bits))
+    }
+
+    /// Lets a published chained item begin with another body. Stripe locked, nobody else pins it.
+    pub fn set_first_body(&self, address: ChunkAddress, body: ChunkAddress) {
+        let at = self.layout(address).chain() + 4;
+        let bits = ChunkAddress::to_bits(Some(body)).to_le_bytes();
+        self.arena.overwrite(address, at, &bits[..5]);
+    }
+
+    /// Writes a new item's key. The state word must be set.
+    pub fn write_key(&self, chunk: &mut OwnedChunk, key: &[u8]) {
+        let at = self.layout(chunk.address()).key();
+        self.arena.owned_bytes(chunk, at, key.len()).copy_from_slice(key);
+    }
+
+    /// Writes those of a new item's client flags and expiry that it stores.
+    pub fn write_meta(&self, chunk: &mut OwnedChunk, client_flags: u32, expiry: Expiry) {
+        let state = self.header(chunk.address()).state().load();
+        if state.has_flags() {
+            let bytes = client_flags.to_le_bytes();
+            self.arena.owned_bytes(chunk, HEADER_SIZE_BYTES, 4).copy_from_slice(&bytes);
+        }
+        if state.has_expiry() {
+            let at = ItemLayout::new(state).expiry();
+            let bytes = expiry.to_bits().to_le_bytes();
+            self.arena.owned_bytes(chunk, at, 4).copy_from_slice(&bytes);
+        }
+    }
+
+    /// Writes where a new chained item's value is.
+    pub fn write_chain(
+        &self,
+        chunk: &mut OwnedChunk,
+        value_len: usize,
+        first_body: Option<ChunkAddress>,
+    ) {
+        let at = self.layout(chunk.address()).chain();
+        let field = self.arena.owned_bytes(chunk, at, CHAIN_SIZE_BYTES);
+        field[..4].copy_from_slice(&(value_len as u32).to_le_bytes());
+        field[4..].copy_from_slice(&ChunkAddress::to_bits(first_body).to_le_bytes()[..5]);
+    }
+
+    /// Bytes that a chained item's first chunk takes: all but the value.
+    pub fn chain_head_size_bytes(key_len: usize, has_flags: bool, has_expiry: bool) -> usize {
+        ItemLayout::new(State::new_item(key_len as u8, has_flags, has_expiry, true)).value()
+    }
+
+    /// Makes a chunk the copy of another: header words but for state and links, and all contents.
+    /// `proof`: the stripe of the item, which nobody else pins.
+    pub fn copy_contents(&self, from: ChunkAddress, to: &mut OwnedChunk, proof: ReadProof<'_>) {
+        let (old, new) = (self.header(from), self.header(to.address()));
+        new.set_cas(old.cas());
+        new.set_time(old.time());
+        new.set_len(old.len());
+        let size = self.contents_size_bytes(from);
+        let bytes = self.arena.bytes(from, HEADER_SIZE_BYTES, size, proof);
+        self.arena.owned_bytes(to, HEADER_SIZE_BYTES, size).copy_from_slice(bytes);
+    }
+
+    /// Parts a chunk with the bodies that another now leads to. Stripe locked, nobody else pins it.
+    pub fn clear_first_body(&self, address: ChunkAddress) {
+        let at = self.layout(address).chain() + 4;
+        self.arena.overwrite(address, at, &[0; 5]);
+    }
+
+    /// Bytes of a chunk in use beyond its header: what a move copies.
+    fn contents_size_bytes(&self, address: ChunkAddress) -> usize {
+        let header = self.header(address);
+        let state = header.state().load();
+        match state.kind() {
+            Kind::Item => ItemLayout::new(state).value() + header.len() - HEADER_SIZE_BYTES,
+            Kind::Body => header.len(),
+            Kind::Free => 0,
+        }
+    }
+
+    /// Bytes that an unchained item takes here.
+    pub fn item_size_bytes(
+        key_len: usize,
+        value_len: usize,
+        has_flags: bool,
+        has_expiry: bool,
+    ) -> usize {
+        ItemLayout::new(State::new_item(key_len as u8, has_flags, has_expiry, false)).value()
+            + value_len
+    }
+
+    /// Bytes that count for the choice of a class, the size limit and the stats.
+    pub fn counted_size_bytes(
+        &self,
+        key_len: usize,
+        value_len: usize,
+        has_flags: bool,
+        has_expiry: bool,
+    ) -> usize {
+        let exact = Memory::item_size_bytes(key_len, value_len, has_flags, has_expiry);
+        match self.size_model {
+            SizeModel::Exact => exact,
+            SizeModel::Memcached => {
+                let flags = if has_flags { 4 } else { 0 };
+                let memcached = 48 + 8 + key_len + 1 + flags + value_len + 2;
+                debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
+                memcached
+            }
+        }
+    }
+
+    /// The same, of an item in the cache.
+    pub fn counted_size_of(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u64 {
+        let state = self.header(address).state().load();
+        let value_len = self.value_len(address, proof);
+        let (flags, expiry) = (state.has_flags(), state.has_expiry());
+        self.counted_size_bytes(state.key_len(), value_len, flags, expiry) as u64
+    }
+}

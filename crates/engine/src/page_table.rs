@@ -1,0 +1,285 @@
+//! The pages: who owns each, and the pool of those that nobody owns.
+//!
+//! ```text
+//!           take                     drain                    last chunk leaves
+//!   FREE ----------> OWNED(class) ---------> DRAINING(class) ------------------> FREE
+//!    ^                     ^                     |
+//!    '--- (pool) ---       '------- abort -------'
+//! ```
+//!
+//! Laws: `free + owned + draining == allocated` over pages; `used + free == chunks` in each page, where
+//! free chunks are those on its list and those never handed out (at or above `fresh`); an owned page
+//! is on its class's list of partial pages exactly if it has a free chunk; a draining page never is.
+//!
+//! A page's entry belongs to the lock of the class that owns it, or to the pool's lock if none does.
+//! `owner` may be read without a lock by whoever keeps a chunk of the page in use: such a page cannot
+//! change hands.
+
+use slabwise_base::{ClassId, PageId};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+const NO_CLASS: u8 = u8::MAX;
+const _: () = assert!(ClassId::COUNT_MAX < NO_CLASS as usize);
+
+/// What a page is at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageState {
+    /// In the pool.
+    Free,
+    /// Serving its class.
+    Owned,
+    /// Being emptied by the mover: it hands out nothing.
+    Draining,
+}
+
+/// One page's entry.
+#[derive(Debug)]
+pub struct Page {
+    owner: AtomicU8,
+    state: AtomicU8,
+    used: AtomicU32,
+    free_head: AtomicU32,
+    fresh: AtomicU32,
+    prev: AtomicU32,
+    next: AtomicU32,
+}
+
+impl Page {
+    fn new() -> Page {
+        Page {
+            owner: AtomicU8::new(NO_CLASS),
+            state: AtomicU8::new(0),
+            used: AtomicU32::new(0),
+            free_head: AtomicU32::new(0),
+            fresh: AtomicU32::new(0),
+            prev: AtomicU32::new(0),
+            next: AtomicU32::new(0),
+        }
+    }
+
+    fn new_group() -> Box<[Page]> {
+        (0..GROUP_PAGES).map(|_| Page::new()).collect()
+    }
+
+    /// The class that owns it, draining or not.
+    pub fn owner(&self) -> Option<ClassId> {
+        let owner = self.owner.load(Relaxed);
+        (owner != NO_CLASS).then_some(ClassId(owner))
+    }
+
+    /// What it is.
+    pub fn state(&self) -> PageState {
+        match self.state.load(Relaxed) {
+            0 => PageState::Free,
+            1 => PageState::Owned,
+            _ => PageState::Draining,
+        }
+    }
+
+    /// Gives it to a class, empty, or back to the pool.
+    pub fn assign(&self, owner: Option<ClassId>) {
+        assert_eq!(self.used(), 0, "a page changes hands only when it is empty");
+        self.owner.store(owner.map_or(NO_CLASS, |class| class.0), Relaxed);
+        self.state.store(u8::from(owner.is_some()), Relaxed);
+        self.free_head.store(0, Relaxed);
+        self.fresh.store(0, Relaxed);
+    }
+
+    /// Marks an owned page as draining, or a draining one as owned again.
+    pub fn set_draining(&self, draining: bool) {
+        assert!(self.state() != PageState::Free, "only an owned page drains");
+        self.state.store(1 + u8::from(draining), Relaxed);
+    }
+
+    /// Chunks in use.
+    pub fn used(&self) -> u32 {
+        self.used.load(Relaxed)
+    }
+
+    /// Sets [`Page::used`].
+    pub fn set_used(&self, used: u32) {
+        self.used.store(used, Relaxed);
+    }
+
+    /// The first slot of the free list.
+    pub fn free_head(&self) -> Option<u32> {
+        self.free_head.load(Relaxed).checked_sub(1)
+    }
+
+    /// Sets [`Page::free_head`].
+    pub fn set_free_head(&self, slot: Option<u32>) {
+        self.free_head.store(slot.map_or(0, |slot| slot + 1), Relaxed);
+    }
+
+    /// The first slot that was never handed out since the page was assigned.
+    pub fn fresh(&self) -> u32 {
+        self.fresh.load(Relaxed)
+    }
+
+    /// Sets [`Page::fresh`].
+    pub fn set_fresh(&self, slot: u32) {
+        self.fresh.store(slot, Relaxed);
+    }
+
+    fn link(cell: &AtomicU32) -> Option<PageId> {
+        cell.load(Relaxed).checked_sub(1).map(PageId)
+    }
+
+    fn set_link(cell: &AtomicU32, page: Option<PageId>) {
+        cell.store(page.map_or(0, |page| page.0 + 1), Relaxed);
+    }
+
+    /// The neighbours in the list of partial pages.
+    pub fn next(&self) -> Option<PageId> {
+        Page::link(&self.next)
+    }
+}
+
+/// Entries are made in groups of this many, when the first page of a group is used: an arena may
+/// reserve far more pages than it ever takes.
+const GROUP_PAGES: usize = 4096;
+
+/// Every page of the arena, used or not.
+#[derive(Debug)]
+pub struct PageTable {
+    groups: Vec<OnceLock<Box<[Page]>>>,
+    count: usize,
+}
+
+impl PageTable {
+    /// A table of `count` free pages.
+    pub fn new(count: usize) -> PageTable {
+        let groups = (0..count.div_ceil(GROUP_PAGES)).map(|_| OnceLock::new()).collect();
+        PageTable { groups, count }
+    }
+
+    /// How many pages the arena has room for.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// One page's entry.
+    #[inline]
+    pub fn page(&self, id: PageId) -> &Page {
+        let group = self.groups[id.index() / GROUP_PAGES].get_or_init(Page::new_group);
+        &group[id.index() % GROUP_PAGES]
+    }
+
+    /// Puts a page at the head of a class's list of partial pages.
+    pub fn push_partial(&self, head: &mut Option<PageId>, id: PageId) {
+        let page = self.page(id);
+        Page::set_link(&page.prev, None);
+        Page::set_link(&page.next, *head);
+        if let Some(old) = *head {
+            Page::set_link(&self.page(old).prev, Some(id));
+        }
+        *head = Some(id);
+    }
+
+    /// Takes a page out of that list.
+    pub fn remove_partial(&self, head: &mut Option<PageId>, id: PageId) {
+        let page = self.page(id);
+        let (prev, next) = (Page::link(&page.prev), Page::link(&page.next));
+        match prev {
+            Some(prev) => Page::set_link(&self.page(prev).next, next),
+            None => *head = next,
+        }
+        if let Some(next) = next {
+            Page::set_link(&self.page(next).prev, prev);
+        }
+    }
+}
+
+/// The pages that no class owns, under one lock.
+#[derive(Debug)]
+pub struct Pool {
+    /// Pages returned by classes, their memory still taken.
+    free: Vec<PageId>,
+    /// Pages whose memory went back to the system.
+    released: Vec<PageId>,
+    /// Pages ever handed out: the next new one has this number.
+    frontier: u32,
+    /// Pages that hold memory: free, owned or draining.
+    allocated: u32,
+    /// How many may hold memory.
+    limit: u32,
+    /// How many more may, as first pages of their classes.
+    beyond_limit_max: u32,
+}
+
+impl Pool {
+    /// An empty pool under a limit of `limit` pages, and `beyond_limit_max` first pages of classes.
+    pub fn new(limit: u32, beyond_limit_max: u32) -> Pool {
+        let (free, released) = (Vec::new(), Vec::new());
+        Pool { free, released, frontier: 0, allocated: 0, limit, beyond_limit_max }
+    }
+
+    /// Pages that hold memory.
+    pub fn allocated(&self) -> u32 {
+        self.allocated
+    }
+
+    /// Pages that hold memory and belong to no class.
+    pub fn free_count(&self) -> u32 {
+        self.free.len() as u32
+    }
+
+    /// Pages that the limit allows beyond those that hold memory; below 0 after a lowered limit.
+    pub fn headroom(&self) -> i64 {
+        i64::from(self.limit) - i64::from(self.allocated)
+    }
+
+    /// Changes the limit.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// The limit in pages.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// A page for a class: a free one, or new memory while the limit allows it; the first page of a
+    /// class may go `beyond_limit`. `None` at the limit, and where the arena ends.
+    pub fn take(&mut self, page_count_max: usize, beyond_limit: bool) -> Option<PageId> {
+        if let Some(page) = self.free.pop() {
+            return Some(page);
+        }
+        let beyond = if beyond_limit { i64::from(self.beyond_limit_max) } else { 0 };
+        if self.headroom() + beyond <= 0 {
+            return None;
+        }
+        let page = match self.released.pop() {
+            Some(page) => page,
+            None if (self.frontier as usize) < page_count_max => {
+                self.frontier += 1;
+                PageId(self.frontier - 1)
+            }
+            None => return None,
+        };
+        self.allocated += 1;
+        Some(page)
+    }
+
+    /// Takes a page back from a class.
+    pub fn put(&mut self, page: PageId) {
+        self.free.push(page);
+    }
+
+    /// While more memory is held than the limit allows: a free page whose memory must be released.
+    pub fn take_for_release(&mut self) -> Option<PageId> {
+        if self.headroom() >= 0 {
+            return None;
+        }
+        let page = self.free.pop()?;
+        self.allocated -= 1;
+        self.released.push(page);
+        Some(page)
+    }
+
+    /// Pages that were ever handed out.
+    pub fn frontier(&self) -> u32 {
+        self.frontier
+    }
+}

@@ -1,0 +1,284 @@
+//! Memory that is taken but not yet published: an upload in progress.
+//!
+//! A value that fits one chunk beside its key lies behind it. A larger one is chained: the first chunk
+//! holds all but the value, the bodies hold the value, each but the last of the largest class.
+
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, OwnedChunk, ReadProof, State};
+use crate::memory::Memory;
+use slabwise_base::{ClassId, Expiry, KEY_SIZE_BYTES_MAX, Now};
+
+/// What a client says of an item beside key and value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemMeta {
+    /// An opaque number that is handed back with the value.
+    pub client_flags: u32,
+    /// When the item ends.
+    pub expiry: Expiry,
+}
+
+/// Why no memory was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveError {
+    /// The item is larger than `item_size_bytes_max`.
+    TooLarge,
+    /// Nothing could be evicted, or eviction is off.
+    OutOfMemory,
+}
+
+/// An item that is being written. Dropping it gives its memory back.
+#[must_use = "a reservation holds memory until it is stored or dropped"]
+pub struct Reservation<'e> {
+    engine: &'e Engine,
+    /// The first chunk; `None` once published.
+    head: Option<OwnedChunk>,
+    /// Bodies of a chained item, in order.
+    bodies: Vec<OwnedChunk>,
+    value_len: usize,
+    filled: usize,
+    /// The body being filled and how much of it is; unused if there are none.
+    cursor: (usize, usize),
+    key_len: usize,
+    short_lived: bool,
+}
+
+impl Engine {
+    /// Takes memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
+    pub(crate) fn reserve(
+        &self,
+        key: &[u8],
+        value_len: usize,
+        meta: ItemMeta,
+        now: Now,
+    ) -> Result<Reservation<'_>, ReserveError> {
+        assert!(
+            (1..=KEY_SIZE_BYTES_MAX).contains(&key.len()),
+            "a key of {} bytes got past the protocol",
+            key.len()
+        );
+        let shape = Shape::of(self, key.len(), value_len, meta)?;
+        let mut head = self.allocate(shape.class, now).ok_or(ReserveError::OutOfMemory)?;
+        let short_lived = self.is_short_lived(meta.expiry, now);
+        let state = shape.state(key.len());
+        self.memory.header(head.address()).state().store(state);
+        self.memory.write_key(&mut head, key);
+        self.memory.write_meta(&mut head, meta.client_flags, meta.expiry);
+        self.memory.header(head.address()).set_len(if shape.chained { 0 } else { value_len });
+        let mut reservation = Reservation {
+            engine: self,
+            head: Some(head),
+            bodies: Vec::new(),
+            value_len,
+            filled: 0,
+            cursor: (0, 0),
+            key_len: key.len(),
+            short_lived,
+        };
+        if shape.chained {
+            reservation.add_bodies(now)?;
+        }
+        Ok(reservation)
+    }
+}
+
+/// How an item will lie in memory.
+struct Shape {
+    class: ClassId,
+    chained: bool,
+    has_flags: bool,
+    has_expiry: bool,
+}
+
+impl Shape {
+    fn of(
+        engine: &Engine,
+        key_len: usize,
+        value_len: usize,
+        meta: ItemMeta,
+    ) -> Result<Shape, ReserveError> {
+        let has_flags = meta.client_flags != 0;
+        let has_expiry = meta.expiry != Expiry::NEVER;
+        let counted = engine.memory.counted_size_bytes(key_len, value_len, has_flags, has_expiry);
+        if counted as u64 > engine.config.item_size_bytes_max || value_len > u32::MAX as usize {
+            return Err(ReserveError::TooLarge);
+        }
+        let table = &engine.config.classes;
+        if let Some(class) = table.class_for(counted) {
+            return Ok(Shape { class, chained: false, has_flags, has_expiry });
+        }
+        let head = Memory::chain_head_size_bytes(key_len, has_flags, has_expiry);
+        let class = table.class_for(head).ok_or(ReserveError::TooLarge)?;
+        Ok(Shape { class, chained: true, has_flags, has_expiry })
+    }
+
+    fn state(&self, key_len: usize) -> State {
+        State::new_item(key_len as u8, self.has_flags, self.has_expiry, self.chained)
+    }
+}
+
+impl<'e> Reservation<'e> {
+    /// Bytes of the value.
+    pub fn value_len(&self) -> usize {
+        self.value_len
+    }
+
+    /// Bytes written so far.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Bytes still to be written.
+    pub fn remaining(&self) -> usize {
+        self.value_len - self.filled
+    }
+
+    /// The next place to write to, one of several for a chained item; empty when all is written.
+    pub fn unfilled(&mut self) -> &mut [u8] {
+        if self.remaining() == 0 {
+            return &mut [];
+        }
+        let memory = &self.engine.memory;
+        if self.bodies.is_empty() {
+            let (filled, remaining) = (self.filled, self.remaining());
+            let head = self.head.as_mut().expect("owned until published");
+            let start = memory.layout(head.address()).value() + filled;
+            return memory.arena.owned_bytes(head, start, remaining);
+        }
+        let (body, within) = self.cursor;
+        let chunk = &mut self.bodies[body];
+        let room = memory.header(chunk.address()).len() - within;
+        memory.arena.owned_bytes(chunk, HEADER_SIZE_BYTES + within, room)
+    }
+
+    /// Notes that `count` bytes of [`Reservation::unfilled`] were written.
+    pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.remaining(), "{count} bytes were written past the value's end");
+        self.filled += count;
+        if !self.bodies.is_empty() {
+            self.cursor.1 += count;
+            let body = self.bodies[self.cursor.0].address();
+            if self.cursor.1 == self.engine.memory.header(body).len() && self.remaining() > 0 {
+                self.cursor = (self.cursor.0 + 1, 0);
+            }
+        }
+    }
+
+    /// Copies as much of `bytes` as the value has room for; returns how much that was.
+    pub fn fill(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        loop {
+            let place = self.unfilled();
+            let count = place.len().min(bytes.len() - taken);
+            if count == 0 {
+                return taken;
+            }
+            place[..count].copy_from_slice(&bytes[taken..taken + count]);
+            self.advance(count);
+            taken += count;
+        }
+    }
+
+    /// Copies all of `bytes`, for which there is room.
+    pub(crate) fn fill_all(&mut self, bytes: &[u8]) {
+        let taken = self.fill(bytes);
+        assert_eq!(taken, bytes.len(), "a value is written within the size it was reserved for");
+    }
+
+    /// Shows the whole value, part by part.
+    pub(crate) fn for_each_part(&mut self, mut visit: impl FnMut(&[u8])) {
+        let memory = &self.engine.memory;
+        let head = self.head.as_mut().expect("owned until published");
+        for chunk in std::iter::once(head).chain(&mut self.bodies) {
+            visit(memory.value_part(chunk.address(), ReadProof::under_pin(chunk)));
+        }
+    }
+
+    /// Whether an item with this value length and these fields would lie in memory the same way.
+    pub(crate) fn fits(&self, value_len: usize, meta: ItemMeta) -> bool {
+        let state = self.engine.memory.header(self.address()).state().load();
+        value_len == self.value_len
+            && state.has_flags() == (meta.client_flags != 0)
+            && state.has_expiry() == (meta.expiry != Expiry::NEVER)
+    }
+
+    /// Changes what the client said; the same fields must be in use.
+    pub(crate) fn set_meta(&mut self, meta: ItemMeta) {
+        debug_assert!(self.fits(self.value_len, meta));
+        let head = self.head.as_mut().expect("owned until published");
+        self.engine.memory.write_meta(head, meta.client_flags, meta.expiry);
+    }
+
+    /// The engine that the memory belongs to.
+    pub(crate) fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// The item's first chunk.
+    pub(crate) fn address(&self) -> ChunkAddress {
+        self.head.as_ref().expect("owned until published").address()
+    }
+
+    /// The item's key.
+    pub(crate) fn key(&mut self) -> &[u8] {
+        let key_len = self.key_len;
+        let head = self.head.as_mut().expect("owned until published");
+        let start = self.engine.memory.layout(head.address()).key();
+        self.engine.memory.arena.owned_bytes(head, start, key_len)
+    }
+
+    /// Whether its TTL is short enough for the temp queue.
+    pub(crate) fn short_lived(&self) -> bool {
+        self.short_lived
+    }
+
+    /// Ends the reservation: the caller publishes the item.
+    pub(crate) fn into_published(mut self) -> ChunkAddress {
+        assert_eq!(self.remaining(), 0, "only a whole value is published");
+        for body in self.bodies.drain(..) {
+            let _ = body.surrender();
+        }
+        self.head.take().expect("published once").surrender()
+    }
+
+    /// Takes the bodies of a chained item, linked in order, each knowing its head.
+    fn add_bodies(&mut self, now: Now) -> Result<(), ReserveError> {
+        let engine = self.engine;
+        let memory = &engine.memory;
+        let table = &engine.config.classes;
+        let owner = self.address();
+        let mut remaining = self.value_len;
+        while remaining > 0 {
+            let class = table.class_for(remaining + HEADER_SIZE_BYTES).unwrap_or(table.largest());
+            let chunk = engine.allocate(class, now).ok_or(ReserveError::OutOfMemory)?;
+            // The chunk may be of a larger class than asked for.
+            let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
+            let len = remaining.min(size - HEADER_SIZE_BYTES);
+            let header = memory.header(chunk.address());
+            header.set_len(len);
+            header.set_prev(Some(owner));
+            header.set_next(None);
+            // Last: a mover that sees a body goes to its owner.
+            header.state().store(State::new_body());
+            if let Some(last) = self.bodies.last() {
+                memory.header(last.address()).set_next(Some(chunk.address()));
+            }
+            remaining -= len;
+            self.bodies.push(chunk);
+        }
+        let first = self.bodies.first().map(OwnedChunk::address);
+        let head = self.head.as_mut().expect("owned until published");
+        memory.write_chain(head, self.value_len, first);
+        Ok(())
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        for body in self.bodies.drain(..) {
+            self.engine.give_free(body);
+        }
+        if let Some(head) = self.head.take() {
+            self.engine.give_free(head);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Readings for people and policies: plain structs, summed when asked for.
+
+use crate::class::ClassCounters;
+use crate::counters::{ClassOperations, Counter, HandleCounters};
+use crate::engine::Engine;
+use crate::mem::QueueKind;
+use crate::mover::MoverCounters;
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Now};
+
+/// The whole cache at a moment. Counters count since the start or the last
+/// [`Engine::reset_stats`], and are sums over all handles.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EngineStats {
+    /// Items in the cache.
+    pub items: u64,
+    /// Items ever stored.
+    pub items_total: u64,
+    /// Counted bytes of the items: header, key and value.
+    pub bytes: u64,
+    /// The memory limit in bytes.
+    pub memory_limit_bytes: u64,
+    /// Bytes a page.
+    pub page_size_bytes: u64,
+    /// Pages that hold memory.
+    pub pages: u64,
+    /// Of these, pages that no class owns.
+    pub pages_free: u64,
+    /// Whether every page that the limit allows holds memory.
+    pub memory_full: bool,
+    /// Heap bytes of the index.
+    pub index_bytes: u64,
+    /// Buckets of the index.
+    pub index_buckets: u64,
+    /// What the mover did.
+    pub mover: MoverCounters,
+    /// Whether a page is being moved.
+    pub mover_running: bool,
+    /// Gets that found nothing.
+    pub get_misses: u64,
+    /// Of these, those that found an expired item.
+    pub get_expired: u64,
+    /// Of these, those that found a flushed item.
+    pub get_flushed: u64,
+    /// Touches, of `gat` too.
+    pub touches: u64,
+    /// Touches that found nothing.
+    pub touch_misses: u64,
+    /// Deletes that found nothing.
+    pub delete_misses: u64,
+    /// Increments that found nothing.
+    pub incr_misses: u64,
+    /// Decrements that found nothing.
+    pub decr_misses: u64,
+    /// Compare-and-swaps that found nothing.
+    pub cas_misses: u64,
+    /// Stores refused because the item was too large.
+    pub store_too_large: u64,
+    /// Stores refused because there was no memory.
+    pub store_no_memory: u64,
+    /// The sum over all classes.
+    pub total: ClassStats,
+}
+
+/// One class at a moment, or the sum over all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassStats {
+    /// Bytes a chunk.
+    pub chunk_size_bytes: usize,
+    /// Chunks a page.
+    pub chunks_per_page: usize,
+    /// Pages, a draining one included.
+    pub pages: u64,
+    /// Chunks in use.
+    pub used_chunks: u64,
+    /// Chunks not in use.
+    pub free_chunks: u64,
+    /// Counted bytes of its items.
+    pub item_bytes: u64,
+    /// Items by queue: hot, warm, cold, temp.
+    pub items: [u64; 4],
+    /// The age of each queue's tail in ticks; 0 for an empty queue.
+    pub tail_age_ticks: [u32; 4],
+    /// What happened to its items without a client asking.
+    pub counters: ClassCounters,
+    /// Gets that hit, by the queue the item was in.
+    pub hits_to: [u64; 4],
+    /// Stores tried.
+    pub sets: u64,
+    /// Deletes that hit.
+    pub delete_hits: u64,
+    /// Increments that hit.
+    pub incr_hits: u64,
+    /// Decrements that hit.
+    pub decr_hits: u64,
+    /// Compare-and-swaps that stored.
+    pub cas_hits: u64,
+    /// Compare-and-swaps that met another value.
+    pub cas_badval: u64,
+    /// Touches that hit.
+    pub touch_hits: u64,
+}
+
+impl ClassStats {
+    fn add_operations(&mut self, operations: &ClassOperations) {
+        for (sum, counter) in self.hits_to.iter_mut().zip(&operations.hits_to) {
+            *sum += counter.get();
+        }
+        self.sets += operations.sets.get();
+        self.delete_hits += operations.delete_hits.get();
+        self.incr_hits += operations.incr_hits.get();
+        self.decr_hits += operations.decr_hits.get();
+        self.cas_hits += operations.cas_hits.get();
+        self.cas_badval += operations.cas_badval.get();
+        self.touch_hits += operations.touch_hits.get();
+    }
+
+    /// Gets that hit.
+    pub fn get_hits(&self) -> u64 {
+        self.hits_to.iter().sum()
+    }
+
+    fn add(&mut self, other: &ClassStats) {
+        self.pages += other.pages;
+        self.used_chunks += other.used_chunks;
+        self.free_chunks += other.free_chunks;
+        self.item_bytes += other.item_bytes;
+        for (sum, items) in self.items.iter_mut().zip(other.items) {
+            *sum += items;
+        }
+        self.counters.add(&other.counters);
+        for (sum, hits) in self.hits_to.iter_mut().zip(other.hits_to) {
+            *sum += hits;
+        }
+        self.sets += other.sets;
+        self.delete_hits += other.delete_hits;
+        self.incr_hits += other.incr_hits;
+        self.decr_hits += other.decr_hits;
+        self.cas_hits += other.cas_hits;
+        self.cas_badval += other.cas_badval;
+        self.touch_hits += other.touch_hits;
+    }
+}
+
+impl Engine {
+    /// The whole cache.
+    pub fn stats(&self, now: Now) -> EngineStats {
+        let mut total = ClassStats::default();
+        self.class_stats(now).iter().for_each(|class| total.add(class));
+        let mut stats = EngineStats { total, ..EngineStats::default() };
+        stats.items = stats.total.items.iter().sum();
+        stats.bytes = stats.total.item_bytes;
+        stats.page_size_bytes = self.config.page_size_bytes as u64;
+        self.index.for_each_stripe(|table| {
+            stats.index_bytes += table.size_bytes() as u64;
+            stats.index_buckets += table.bucket_count() as u64;
+        });
+        stats.index_bytes += self.index.stripes_size_bytes() as u64;
+        {
+            let pool = lock(&self.pool);
+            stats.pages = u64::from(pool.allocated());
+            stats.pages_free = u64::from(pool.free_count());
+            stats.memory_full = pool.headroom() <= 0;
+            stats.memory_limit_bytes = u64::from(pool.limit()) * stats.page_size_bytes;
+        }
+        {
+            let mover = lock(&self.mover);
+            (stats.mover, stats.mover_running) = (mover.counters, mover.is_running());
+        }
+        let registry = lock(&self.registry);
+        let sum = |field: fn(&HandleCounters) -> &Counter| {
+            registry.iter().map(|counters| field(counters).get()).sum::<u64>()
+        };
+        stats.items_total = sum(|counters| &counters.items_total);
+        stats.get_misses = sum(|counters| &counters.get_misses);
+        stats.get_expired = sum(|counters| &counters.get_expired);
+        stats.get_flushed = sum(|counters| &counters.get_flushed);
+        stats.touches = sum(|counters| &counters.touches);
+        stats.touch_misses = sum(|counters| &counters.touch_misses);
+        stats.delete_misses = sum(|counters| &counters.delete_misses);
+        stats.incr_misses = sum(|counters| &counters.incr_misses);
+        stats.decr_misses = sum(|counters| &counters.decr_misses);
+        stats.cas_misses = sum(|counters| &counters.cas_misses);
+        stats.store_too_large = sum(|counters| &counters.store_too_large);
+        stats.store_no_memory = sum(|counters| &counters.store_no_memory);
+        stats
+    }
+
+    /// Every class of the table, in order.
+    pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
+        let registry = lock(&self.registry);
+        let classes = self.config.classes.ids();
+        classes
+            .map(|id| {
+                let mut stats = self.class_reading(id, now);
+                registry.iter().for_each(|counters| stats.add_operations(counters.class(id)));
+                stats
+            })
+            .collect()
+    }
+
+    fn class_reading(&self, id: ClassId, now: Now) -> ClassStats {
+        let state = self.class(id).lock();
+        let mut stats = ClassStats {
+            chunk_size_bytes: state.chunk_size_bytes(),
+            chunks_per_page: state.chunks_per_page() as usize,
+            pages: u64::from(state.page_count()),
+            used_chunks: state.used_count(),
+            free_chunks: state.free_count(),
+            item_bytes: state.item_bytes(),
+            counters: state.counters.clone(),
+            ..ClassStats::default()
+        };
+        for kind in QueueKind::ALL {
+            stats.items[kind.index()] = state.queue(kind).count();
+            let age = state.tail_age(&self.memory, kind, now.ticks);
+            stats.tail_age_ticks[kind.index()] = age.unwrap_or(0);
+        }
+        stats
+    }
+
+    /// Sets every counter to zero; readings of what is there now stay.
+    pub fn reset_stats(&self) {
+        for class in &self.classes {
+            class.lock().counters = ClassCounters::default();
+        }
+        lock(&self.mover).counters = MoverCounters::default();
+        lock(&self.registry).iter().for_each(|counters| counters.reset());
+    }
+}

@@ -1,0 +1,74 @@
+//! The engine's counters say what was done: a script of operations, and what `stats` must then read.
+
+use slabwise_base::{Clock, Expiry, Seconds};
+use slabwise_engine::{Delta, Engine, EngineConfig, ItemMeta, StoreMode};
+use std::time::Duration;
+
+#[test]
+fn counters_agree_with_what_was_asked() {
+    let engine = Engine::new(EngineConfig::new(8 << 20)).expect("the arena can be reserved");
+    let clock = Clock::manual();
+    let now = clock.now();
+    // Two workers: the sum must hold whoever did it.
+    let (mut one, mut two) = (engine.handle(), engine.handle());
+    let meta = ItemMeta::default();
+    for key in [b"a", b"b", b"c"] {
+        one.set(key, b"10", meta, StoreMode::Set, now);
+    }
+    two.set(b"a", b"10", meta, StoreMode::Add, now);
+    let cas = two.peek(b"a", now, |view| view.cas()).expect("it was stored");
+    two.set(b"a", b"11", meta, StoreMode::Cas(cas), now);
+    two.set(b"a", b"12", meta, StoreMode::Cas(cas), now);
+    two.set(b"z", b"12", meta, StoreMode::Cas(cas), now);
+
+    assert_eq!(one.get(b"a", now, |view| view.value_len()), Some(2));
+    assert_eq!(two.get(b"b", now, |view| view.value_len()), Some(2));
+    assert_eq!(two.get(b"z", now, |view| view.value_len()), None);
+    assert_eq!(one.touch(b"a", Expiry::at(Seconds(now.seconds.0 + 1)), now), Ok(true));
+    assert_eq!(two.touch(b"z", Expiry::NEVER, now), Ok(false));
+    one.arithmetic(b"b", Delta::Increment(1), now);
+    two.arithmetic(b"z", Delta::Increment(1), now);
+    two.arithmetic(b"b", Delta::Decrement(1), now);
+    two.arithmetic(b"b", Delta::Decrement(1), now);
+    one.arithmetic(b"z", Delta::Decrement(1), now);
+    assert!(one.delete(b"c", now));
+    assert!(!two.delete(b"c", now));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(one.get(b"a", clock.now(), |view| view.value_len()), None);
+
+    let stats = engine.stats(now);
+    assert_eq!((stats.total.get_hits(), stats.get_misses, stats.get_expired), (2, 2, 1));
+    assert_eq!((stats.total.touch_hits, stats.touch_misses), (1, 1));
+    assert_eq!((stats.total.cas_hits, stats.total.cas_badval, stats.cas_misses), (1, 1, 1));
+    assert_eq!((stats.total.incr_hits, stats.incr_misses), (1, 1));
+    assert_eq!((stats.total.decr_hits, stats.decr_misses), (2, 1));
+    assert_eq!((stats.total.delete_hits, stats.delete_misses), (1, 1));
+    assert_eq!(stats.total.sets, 7, "every attempt to store counts");
+    assert_eq!(stats.items, 1, "b alone is left");
+    let of_classes: u64 =
+        engine.class_stats(now).iter().map(|class| class.items.iter().sum::<u64>()).sum();
+    assert_eq!(of_classes, stats.items, "the queues hold every item");
+    engine.check();
+}
+
+#[test]
+fn eviction_is_counted_and_memory_keeps_its_limit() {
+    let limit_bytes = 1 << 20;
+    let engine = Engine::new(EngineConfig::new(limit_bytes)).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    let mut handle = engine.handle();
+    for item in 0..20_000_u32 {
+        handle.set(&item.to_le_bytes(), &[1; 200], ItemMeta::default(), StoreMode::Set, now);
+    }
+    let stats = engine.stats(now);
+    assert_eq!(
+        stats.items + stats.total.counters.evicted,
+        20_000,
+        "each item is here or was evicted"
+    );
+    assert!(stats.pages * stats.page_size_bytes <= limit_bytes, "the limit is hard");
+    assert!(stats.bytes > limit_bytes * 8 / 10, "{} B are used of {limit_bytes}", stats.bytes);
+    let evicted: u64 = engine.class_stats(now).iter().map(|class| class.counters.evicted).sum();
+    assert_eq!(evicted, stats.total.counters.evicted, "the classes' evictions are the cache's");
+    engine.check();
+}

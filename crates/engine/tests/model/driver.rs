@@ -1,0 +1,487 @@
+//! Runs operations on an engine and its oracle side by side.
+
+use crate::held::{HeldPin, HeldReservation};
+use crate::oracle::{Oracle, Seen, show};
+use crate::scenario::{self, Operation, Scenario};
+use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
+use slabwise_engine::{
+    CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned,
+    ReassignError, StoreMode,
+};
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+const PINS_MAX: usize = 8;
+const RESERVATIONS_MAX: usize = 4;
+const LOG_LEN_MAX: usize = 30;
+
+pub struct Driver<'e> {
+    engine: &'e Engine,
+    /// Two workers' faces, used in turns.
+    handles: [Handle<'e>; 2],
+    scenario: &'e Scenario,
+    random: Random,
+    clock: Clock,
+    oracle: Oracle,
+    pins: Vec<HeldPin<'e>>,
+    reservations: Vec<HeldReservation<'e>>,
+    crawler: Option<Crawler>,
+    steps: usize,
+    log: VecDeque<String>,
+}
+
+impl Drop for Driver<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the last operations:");
+            self.log.iter().for_each(|line| println!("  {line}"));
+            println!("configuration: {:?}", self.engine.config());
+        }
+    }
+}
+
+impl<'e> Driver<'e> {
+    pub fn new(engine: &'e Engine, scenario: &'e Scenario, random: Random) -> Driver<'e> {
+        Driver {
+            engine,
+            handles: [engine.handle(), engine.handle()],
+            scenario,
+            random,
+            clock: Clock::manual(),
+            oracle: Oracle::new(scenario.rules),
+            pins: Vec::new(),
+            reservations: Vec::new(),
+            crawler: None,
+            steps: 0,
+            log: VecDeque::new(),
+        }
+    }
+
+    pub fn step(&mut self) {
+        let operation = self.scenario.operation(&mut self.random);
+        let now = self.clock.now();
+        self.oracle.settle(now);
+        self.perform(operation, now);
+        self.steps += 1;
+        if self.steps.is_multiple_of(self.scenario.check_every) {
+            self.check(now);
+        }
+    }
+
+    /// Looks at every key, lets go of everything, and checks all laws once more.
+    pub fn finish(mut self) {
+        let now = self.clock.now();
+        self.oracle.settle(now);
+        for key in &self.scenario.keys {
+            self.get(key, now);
+        }
+        self.crawl_all(now);
+        self.check(now);
+        self.pins.clear();
+        self.reservations.clear();
+        self.check(now);
+    }
+
+    /// Makes the model wrong on purpose, by one byte.
+    pub fn plant_a_lie(&mut self) {
+        let now = self.clock.now();
+        let key = &self.scenario.keys[0];
+        let outcome = self.handles[0].set(key, b"lie", ItemMeta::default(), StoreMode::Set, now);
+        self.oracle.settle(now);
+        self.oracle.store(key, b"lid", ItemMeta::default(), StoreMode::Set, outcome, now);
+    }
+
+    fn perform(&mut self, operation: Operation, now: Now) {
+        let key = &self.scenario.keys[self.random.below(self.scenario.keys.len() as u64) as usize];
+        match operation {
+            Operation::Get => self.get(key, now),
+            Operation::Peek => self.peek(key, now),
+            Operation::GetAndTouch => self.get_and_touch(key, now),
+            Operation::Touch => self.touch(key, now),
+            Operation::Set => self.store(key, StoreMode::Set, now),
+            Operation::Add => self.store(key, StoreMode::Add, now),
+            Operation::Replace => self.store(key, StoreMode::Replace, now),
+            Operation::Append => self.store(key, StoreMode::Append, now),
+            Operation::Prepend => self.store(key, StoreMode::Prepend, now),
+            Operation::Cas => {
+                let wrong = self.random.below(4) == 0;
+                let cas = self.oracle.cas_of(key).unwrap_or(1) + u64::from(wrong);
+                self.store(key, StoreMode::Cas(cas), now);
+            }
+            Operation::Delete => {
+                let found = self.handle().delete(key, now);
+                self.note(format!("delete {} -> {found}", show(key)));
+                self.oracle.deleted(key, found);
+            }
+            Operation::Arithmetic => self.arithmetic(key, now),
+            Operation::Reserve => self.reserve(key, now),
+            Operation::FillReservation => self.fill_reservation(),
+            Operation::StoreReservation => self.store_reservation(now),
+            Operation::DropReservation => {
+                if let Some(index) = self.any(self.reservations.len()) {
+                    let held = self.reservations.swap_remove(index);
+                    self.note(format!("drop reservation of {}", show(&held.key)));
+                }
+            }
+            Operation::Pin => self.pin(key, now),
+            Operation::Unpin => {
+                if let Some(index) = self.any(self.pins.len()) {
+                    let held = self.pins.swap_remove(index);
+                    self.note(format!("unpin {}", show(&held.key)));
+                    held.verify();
+                }
+            }
+            _ => self.perform_on_all(operation, now),
+        }
+    }
+
+    /// The operations that name no key.
+    fn perform_on_all(&mut self, operation: Operation, now: Now) {
+        match operation {
+            Operation::FlushNow => self.flush(None, now),
+            Operation::FlushLater => {
+                let at = Seconds(now.seconds.0 + 1 + self.random.below(5) as u32);
+                self.flush(Some(at), now);
+            }
+            Operation::Advance => {
+                let millis = [1, 20, 300, 2_000][self.random.below(4) as usize];
+                self.note(format!("advance {millis} ms"));
+                self.clock.advance(Duration::from_millis(millis));
+            }
+            Operation::Maintain => {
+                let budget = self.random.below(100) as usize;
+                let moved = self.engine.maintain_step(budget, now);
+                self.note(format!("maintain_step({budget}) -> {moved}"));
+            }
+            Operation::CrawlStep => self.crawl_step(now),
+            Operation::CrawlAll => self.crawl_all(now),
+            Operation::Reassign => self.reassign(now),
+            Operation::MoverStep => {
+                self.mover_step(now);
+            }
+            Operation::MoverDrain => self.mover_drain(now),
+            Operation::MemoryLimit => {
+                let pages = self.scenario.config.memory_limit_bytes
+                    / self.scenario.config.page_size_bytes as u64;
+                let bytes =
+                    (1 + self.random.below(pages)) * self.scenario.config.page_size_bytes as u64;
+                self.note(format!("set_memory_limit({bytes})"));
+                if let Err(error) = self.engine.set_memory_limit(bytes) {
+                    panic!("law LIMIT: {bytes} B are within what was reserved, yet: {error}");
+                }
+            }
+            Operation::TuneLru => {
+                let lru = scenario::lru(&mut self.random);
+                self.note(format!("set_lru({lru:?})"));
+                self.engine.set_lru(lru);
+                self.engine.set_eviction(scenario::eviction(&mut self.random));
+            }
+            other => unreachable!("{other:?} names a key"),
+        }
+    }
+
+    fn get(&mut self, key: &[u8], now: Now) {
+        let seen = self.handle().get(key, now, look);
+        self.judge(key, "get", seen, true);
+    }
+
+    fn peek(&mut self, key: &[u8], now: Now) {
+        let seen = self.handle().peek(key, now, look);
+        self.judge(key, "peek", seen, false);
+    }
+
+    fn judge(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
+        let len = seen.as_ref().map(|seen| seen.value.len());
+        self.note(format!("{what} {} -> {len:?} B", show(key)));
+        match seen {
+            Some(seen) => self.oracle.hit(key, &seen, marks),
+            None => self.oracle.miss(key),
+        }
+    }
+
+    fn get_and_touch(&mut self, key: &[u8], now: Now) {
+        let expiry = self.expiry(now);
+        let outcome = self.handle().get_and_touch(key, expiry, now, look);
+        let brief = outcome.as_ref().map(|seen| seen.as_ref().map(|seen| seen.value.len()));
+        self.note(format!("get_and_touch {} {expiry:?} -> {brief:?}", show(key)));
+        match outcome {
+            Ok(Some(seen)) => {
+                self.oracle.touched(key, expiry, now);
+                // Touched into the past, it may still be shown this once.
+                if !expiry.is_past(now.seconds) {
+                    self.oracle.hit(key, &seen, true);
+                }
+            }
+            Ok(None) if expiry.is_past(now.seconds) => self.oracle.deleted_unseen(key),
+            Ok(None) => self.oracle.miss(key),
+            Err(error) => self.oracle.refused(key, error, self.oracle.value_len(key)),
+        }
+    }
+
+    fn touch(&mut self, key: &[u8], now: Now) {
+        let expiry = self.expiry(now);
+        let outcome = self.handle().touch(key, expiry, now);
+        self.note(format!("touch {} {expiry:?} -> {outcome:?}", show(key)));
+        match outcome {
+            Ok(true) => self.oracle.touched(key, expiry, now),
+            Ok(false) => self.oracle.miss(key),
+            Err(error) => self.oracle.refused(key, error, self.oracle.value_len(key)),
+        }
+    }
+
+    fn store(&mut self, key: &[u8], mode: StoreMode, now: Now) {
+        let (value, meta) = (self.value(), self.meta(now));
+        let outcome = self.handle().set(key, &value, meta, mode, now);
+        self.note(format!("{mode:?} {} {} B {meta:?} -> {outcome:?}", show(key), value.len()));
+        self.oracle.store(key, &value, meta, mode, outcome, now);
+    }
+
+    fn arithmetic(&mut self, key: &[u8], now: Now) {
+        let amount = [0, 1, 10, u64::MAX][self.random.below(4) as usize];
+        let delta = if self.random.below(2) == 0 {
+            Delta::Increment(amount)
+        } else {
+            Delta::Decrement(amount)
+        };
+        let outcome = self.handle().arithmetic(key, delta, now);
+        self.note(format!("{delta:?} {} -> {outcome:?}", show(key)));
+        let pinned = self.pins.iter().any(|held| held.key == key);
+        self.oracle.arithmetic(key, delta, outcome, pinned, now);
+    }
+
+    fn reserve(&mut self, key: &[u8], now: Now) {
+        if self.reservations.len() == RESERVATIONS_MAX {
+            return;
+        }
+        let (value, meta) = (self.value(), self.meta(now));
+        let outcome = self.handle().reserve(key, value.len(), meta, now);
+        self.note(format!("reserve {} {} B -> {:?}", show(key), value.len(), outcome.is_ok()));
+        match outcome {
+            Ok(reservation) => {
+                let key = key.to_vec();
+                self.reservations.push(HeldReservation { key, value, meta, reservation });
+            }
+            // Nothing was published: what stands under the key is judged as ever.
+            Err(error) => self.oracle.reservation_refused(key, error, value.len()),
+        }
+    }
+
+    fn fill_reservation(&mut self) {
+        if let Some(index) = self.any(self.reservations.len()) {
+            let held = &mut self.reservations[index];
+            let len = self.random.below(held.value.len() as u64 + 1) as usize;
+            held.fill(len, &mut self.random);
+        }
+    }
+
+    fn store_reservation(&mut self, now: Now) {
+        let Some(index) = self.any(self.reservations.len()) else { return };
+        let held = self.reservations.swap_remove(index).complete(&mut self.random);
+        let mode = match self.random.below(6) {
+            0 => StoreMode::Add,
+            1 => StoreMode::Replace,
+            2 => StoreMode::Append,
+            3 => StoreMode::Prepend,
+            4 => StoreMode::Cas(self.oracle.cas_of(&held.key).unwrap_or(7)),
+            _ => StoreMode::Set,
+        };
+        let (key, value, meta) = (held.key, held.value, held.meta);
+        let outcome = self.handle().store(held.reservation, mode, now);
+        self.note(format!("store reserved {mode:?} {} -> {outcome:?}", show(&key)));
+        self.oracle.store(&key, &value, meta, mode, outcome, now);
+    }
+
+    fn pin(&mut self, key: &[u8], now: Now) {
+        if self.pins.len() == PINS_MAX {
+            return;
+        }
+        let pinned = self.handle().get(key, now, |view| (look(view), view.pin()));
+        let (seen, pin): (Option<Seen>, Option<Pinned<'e>>) = match pinned {
+            Some((seen, pin)) => (Some(seen), pin),
+            None => (None, None),
+        };
+        let expected = seen.as_ref().map(|seen| seen.value.clone()).unwrap_or_default();
+        let found = seen.is_some();
+        self.judge(key, "pin", seen, true);
+        match pin {
+            Some(pin) => self.pins.push(HeldPin { key: key.to_vec(), expected, pin }),
+            None => assert!(
+                !found || self.pins.iter().any(|held| held.key == key),
+                "law PINNED: nobody holds {}, yet it cannot be pinned",
+                show(key)
+            ),
+        }
+    }
+
+    fn flush(&mut self, at: Option<Seconds>, now: Now) {
+        self.note(format!("flush_all({at:?}) at {:?}", now.seconds));
+        self.engine.flush_all(at, now);
+        self.oracle.flush(at, now);
+    }
+
+    fn crawl_step(&mut self, now: Now) {
+        let classes = self.some_classes();
+        let mut crawler = self.crawler.take().unwrap_or_else(|| Crawler::new(classes));
+        let budget = 1 + self.random.below(64) as usize;
+        self.note(format!("crawl({budget})"));
+        let oracle = &mut self.oracle;
+        let step = crawler.step(self.engine, budget, now, &mut |item| oracle.crawled(&item));
+        if step == CrawlStep::More {
+            self.crawler = Some(crawler);
+        }
+    }
+
+    fn crawl_all(&mut self, now: Now) {
+        self.note(String::from("crawl all"));
+        let mut crawler = Crawler::new(self.scenario.config.classes.ids());
+        let mut visited: HashSet<Vec<u8>> = HashSet::new();
+        let oracle = &mut self.oracle;
+        let mut steps = 0;
+        while crawler.step(self.engine, 257, now, &mut |item| {
+            oracle.crawled(&item);
+            assert!(visited.insert(item.key.to_vec()), "law CRAWL: {} twice", show(item.key));
+        }) == CrawlStep::More
+        {
+            steps += 1;
+            assert!(steps < 1_000_000, "law CRAWL: it ends");
+        }
+        for key in self.oracle.keys_certain() {
+            assert!(visited.contains(&key), "law CRAWL: {} was not visited", show(&key));
+        }
+    }
+
+    fn reassign(&mut self, now: Now) {
+        let count = self.scenario.config.classes.count() as u64;
+        let mut draw = || match self.random.below(count + 2) {
+            index if index < count => Some(ClassId(index as u8)),
+            index if index == count => Some(ClassId(count as u8)),
+            _ => None,
+        };
+        let (victim, receiver) = (draw(), draw());
+        let outcome = self.engine.reassign(victim, receiver, now);
+        self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
+        let bad = |class: Option<ClassId>| class.is_some_and(|class| u64::from(class.0) == count);
+        let expected = match outcome {
+            Ok(()) | Err(ReassignError::NoSpare | ReassignError::Running) => None,
+            Err(ReassignError::BadClass) => Some(bad(victim) || bad(receiver)),
+            Err(ReassignError::SameClass) => Some(victim.is_some() && victim == receiver),
+        };
+        assert_ne!(expected, Some(false), "law OUTCOME: reassign answered {outcome:?}");
+        if outcome.is_ok() {
+            assert!(!bad(victim) && !bad(receiver), "law OUTCOME: no such class was moved");
+            assert!(victim.is_none() || victim != receiver, "law OUTCOME: moved onto itself");
+        }
+    }
+
+    fn mover_step(&mut self, now: Now) -> MoverStep {
+        let budget = 1 + self.random.below(48) as usize;
+        let outcome = self.engine.mover_step(budget, now);
+        self.note(format!("mover_step({budget}) -> {outcome:?}"));
+        if outcome != MoverStep::Idle {
+            for held in &self.pins {
+                self.oracle.pinned_during_move(&held.key);
+            }
+        }
+        outcome
+    }
+
+    /// With nothing held, a page move must come to its end.
+    fn mover_drain(&mut self, now: Now) {
+        self.pins.drain(..).for_each(|held| held.verify());
+        self.reservations.clear();
+        let steps_max = 100 + 2 * self.scenario.config.page_size_bytes;
+        let ended = (0..steps_max).any(|_| self.mover_step(now) != MoverStep::Working);
+        assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps");
+    }
+
+    fn check(&mut self, now: Now) {
+        self.note(String::from("check"));
+        self.engine.check();
+        self.pins.iter().for_each(HeldPin::verify);
+        let (stats, config) = (self.engine.stats(now), &self.scenario.config);
+        let certain = self.oracle.keys_certain().len() as u64;
+        assert!(stats.items >= certain, "law COUNT: {} items, {certain} known", stats.items);
+        let page = config.page_size_bytes as u64;
+        let beyond = if config.first_page_beyond_limit { config.classes.count() as u64 } else { 0 };
+        let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
+        assert!(stats.pages <= pages_max, "law LIMIT: {} pages", stats.pages);
+    }
+
+    fn handle(&mut self) -> &mut Handle<'e> {
+        &mut self.handles[self.random.below(2) as usize]
+    }
+
+    fn any(&mut self, len: usize) -> Option<usize> {
+        (len > 0).then(|| self.random.below(len as u64) as usize)
+    }
+
+    fn some_classes(&mut self) -> Vec<ClassId> {
+        let all = self.scenario.config.classes.ids();
+        all.filter(|_| self.random.below(4) > 0).collect()
+    }
+
+    fn expiry(&mut self, now: Now) -> Expiry {
+        if self.random.below(100) >= self.scenario.ttl_percent {
+            return Expiry::NEVER;
+        }
+        match self.random.below(16) {
+            0 => Expiry::PAST,
+            ahead => Expiry::at(Seconds(now.seconds.0 + ahead as u32)),
+        }
+    }
+
+    fn meta(&mut self, now: Now) -> ItemMeta {
+        let client_flags = [0, 0, 1, u32::MAX][self.random.below(4) as usize];
+        ItemMeta { client_flags, expiry: self.expiry(now) }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        if self.random.below(100) < self.scenario.numbers_percent {
+            let numbers: [&[u8]; 8] = [
+                b"0",
+                b"9",
+                b"41",
+                b"99  ",
+                b"18446744073709551615",
+                b"18446744073709551616",
+                b"x1",
+                b" 5",
+            ];
+            return numbers[self.random.below(8) as usize].to_vec();
+        }
+        let item_max = self.scenario.config.item_size_bytes_max;
+        let len = match self.random.below(100) {
+            0..10 => 0,
+            10..70 => self.random.below(200),
+            70..92 => self.random.below(self.scenario.config.page_size_bytes as u64 / 2),
+            _ => self.random.below(item_max + item_max / 16),
+        };
+        // Every value differs from every other, in every word.
+        let mut words = Random::new(self.random.next_u64());
+        let words = std::iter::repeat_with(|| words.next_u64().to_le_bytes());
+        words.flatten().take(len as usize).collect()
+    }
+
+    fn note(&mut self, line: String) {
+        if self.log.len() == LOG_LEN_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{}: {line}", self.steps));
+    }
+}
+
+/// Reads all that a view shows, by both ways of reading the value.
+fn look(view: ItemView<'_, '_>) -> Seen {
+    let value: Vec<u8> = view.value().flatten().copied().collect();
+    let mut copied = Vec::new();
+    view.copy_value(&mut copied);
+    assert!(value == copied, "law VIEW: slices and copy differ for {}", show(view.key()));
+    assert_eq!(value.len(), view.value_len(), "law VIEW: the length of {}", show(view.key()));
+    Seen {
+        value,
+        client_flags: view.client_flags(),
+        expiry: view.expiry(),
+        cas: view.cas(),
+        fetched: view.fetched(),
+    }
+}

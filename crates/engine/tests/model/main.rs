@@ -1,0 +1,122 @@
+//! The engine against a model: a cache may forget but must not lie.
+//!
+//! ```text
+//!   seed -> scenario (configuration, keys, weights) -> driver: operation -> engine -> answer
+//!                                                                 \-> oracle: is it legal? <-/
+//! ```
+//!
+//! What is permitted is listed in `oracle.rs`. A failure prints its seed and its last operations;
+//! `SLABWISE_SEED=n` runs that seed alone, `SLABWISE_MODEL_SEEDS=n` runs more of them.
+
+mod driver;
+mod held;
+mod oracle;
+mod scenario;
+
+use driver::Driver;
+use oracle::{Oracle, Rules, Seen};
+use scenario::{Memory, Scenario};
+use slabwise_base::random::mix;
+use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
+use slabwise_engine::{Engine, ItemMeta, StoreMode, StoreOutcome};
+
+const OPERATIONS_PER_SEED: usize = 2_000;
+const SEEDS_DEFAULT: u64 = 40;
+
+fn seeds() -> Vec<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match number("SLABWISE_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..number("SLABWISE_MODEL_SEEDS").unwrap_or(SEEDS_DEFAULT)).collect(),
+    }
+}
+
+fn run(memory: Memory, seed: u64) {
+    // Shown by the test harness only when the run fails.
+    println!("{memory:?} seed {seed}: rerun with SLABWISE_SEED={seed}");
+    let mut random = Random::new(mix(seed) ^ memory as u64);
+    let scenario = Scenario::random(memory, &mut random);
+    let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
+    let mut driver = Driver::new(&engine, &scenario, random);
+    for _ in 0..OPERATIONS_PER_SEED {
+        driver.step();
+    }
+    driver.finish();
+}
+
+#[test]
+fn with_ample_memory_nothing_is_ever_lost() {
+    seeds().into_iter().for_each(|seed| run(Memory::Ample, seed));
+}
+
+#[test]
+fn with_little_memory_the_cache_forgets_but_does_not_lie() {
+    seeds().into_iter().for_each(|seed| run(Memory::Short, seed));
+}
+
+#[test]
+fn without_eviction_stores_are_refused_and_nothing_is_lost() {
+    seeds().into_iter().for_each(|seed| run(Memory::Refusing, seed));
+}
+
+const STRICT: Rules =
+    Rules { losses_allowed: false, out_of_memory_allowed: false, item_size_bytes_max: 1 << 20 };
+
+fn oracle_with(key: &[u8], value: &[u8], now: Now) -> Oracle {
+    let mut oracle = Oracle::new(STRICT);
+    let outcome = StoreOutcome::Stored { cas: 1 };
+    oracle.store(key, value, ItemMeta::default(), StoreMode::Set, outcome, now);
+    oracle
+}
+
+fn seen(value: &[u8]) -> Seen {
+    let value = value.to_vec();
+    Seen { value, client_flags: 0, expiry: Expiry::NEVER, cas: 1, fetched: false }
+}
+
+/// The canary of the whole test: a run whose model is mutated half way must fail.
+#[test]
+#[should_panic(expected = "law ")]
+fn canary_a_wrong_model_is_noticed() {
+    let mut random = Random::new(1);
+    let scenario = Scenario::random(Memory::Ample, &mut random);
+    let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
+    let mut driver = Driver::new(&engine, &scenario, random);
+    for _ in 0..OPERATIONS_PER_SEED / 2 {
+        driver.step();
+    }
+    driver.plant_a_lie();
+    driver.finish();
+}
+
+#[test]
+#[should_panic(expected = "law LAST-WRITE")]
+fn canary_a_changed_byte_is_noticed() {
+    let now = Clock::manual().now();
+    oracle_with(b"k", b"value", now).hit(b"k", &seen(b"valuf"), true);
+}
+
+#[test]
+#[should_panic(expected = "law NO-LOSS")]
+fn canary_a_loss_is_noticed() {
+    oracle_with(b"k", b"value", Clock::manual().now()).miss(b"k");
+}
+
+#[test]
+#[should_panic(expected = "law NO-GHOSTS")]
+fn canary_a_value_from_before_a_flush_is_noticed() {
+    let now = Clock::manual().now();
+    let mut oracle = oracle_with(b"k", b"value", now);
+    oracle.flush(Some(Seconds(now.seconds.0 + 1)), now);
+    oracle.settle(Now { seconds: Seconds(now.seconds.0 + 1), ..now });
+    oracle.hit(b"k", &seen(b"value"), true);
+}
+
+#[test]
+#[should_panic(expected = "law CAS")]
+fn canary_a_cas_given_twice_is_noticed() {
+    let now = Clock::manual().now();
+    let mut oracle = oracle_with(b"k", b"value", now);
+    let outcome = StoreOutcome::Stored { cas: 1 };
+    oracle.store(b"j", b"value", ItemMeta::default(), StoreMode::Set, outcome, now);
+}

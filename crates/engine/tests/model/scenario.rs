@@ -1,0 +1,189 @@
+//! What one seed decides before the first operation: the engine's configuration, the keys, and how
+//! often each operation comes (swarm testing: many of them never, so that the others meet undisturbed).
+
+use crate::oracle::Rules;
+use slabwise_base::{KEY_SIZE_BYTES_MAX, Random, Seconds};
+use slabwise_engine::{
+    CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig,
+    SizeModel,
+};
+
+/// How much memory there is, and so what the engine may forget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// More than everything ever stored: nothing may be lost.
+    Ample,
+    /// A few pages, and eviction.
+    Short,
+    /// A few pages, no eviction and no page moves: nothing may be lost, but stores are refused.
+    Refusing,
+}
+
+macro_rules! operations {
+    ($($name:ident),* $(,)?) => {
+        /// What a step may do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Operation { $($name),* }
+
+        const OPERATIONS: &[Operation] = &[$(Operation::$name),*];
+    };
+}
+
+operations! {
+    Get, Peek, GetAndTouch, Touch, Set, Add, Replace, Append, Prepend, Cas, Delete, Arithmetic,
+    Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
+    Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
+}
+
+/// Everything a run is made of, all of it from the seed.
+#[derive(Debug)]
+pub struct Scenario {
+    pub config: EngineConfig,
+    pub rules: Rules,
+    pub keys: Vec<Vec<u8>>,
+    /// In percent of stores and touches.
+    pub ttl_percent: u64,
+    pub numbers_percent: u64,
+    pub check_every: usize,
+    weights: Vec<(Operation, u64)>,
+}
+
+const AMPLE_BYTES: u64 = 512 << 20;
+
+impl Scenario {
+    pub fn random(memory: Memory, random: &mut Random) -> Scenario {
+        let page_size_bytes = 4096 << random.below(5);
+        let memory_limit_bytes = match memory {
+            Memory::Ample => AMPLE_BYTES,
+            Memory::Short | Memory::Refusing => page_size_bytes as u64 * (1 + random.below(24)),
+        };
+        let memcached = random.below(3) == 0;
+        let item_size_bytes_max = 600 + random.below(4 * page_size_bytes as u64);
+        let config = EngineConfig {
+            memory_limit_bytes,
+            page_size_bytes,
+            classes: class_table(page_size_bytes, random),
+            size_model: if memcached { SizeModel::Memcached } else { SizeModel::Exact },
+            first_page_beyond_limit: memcached && random.below(2) == 0,
+            item_size_bytes_max,
+            eviction_enabled: memory != Memory::Refusing,
+            eviction: eviction(random),
+            lru: lru(random),
+            huge_pages: false,
+            hash_seed: random.next_u64(),
+        };
+        let rules = Rules {
+            losses_allowed: memory == Memory::Short,
+            out_of_memory_allowed: memory != Memory::Ample,
+            item_size_bytes_max: item_size_bytes_max as usize,
+        };
+        let key_count = [1, 10, 100, 400][random.below(4) as usize];
+        Scenario {
+            config,
+            rules,
+            keys: (0..key_count).map(|index| key(index, random)).collect(),
+            ttl_percent: [0, 0, 20, 80][random.below(4) as usize],
+            numbers_percent: [0, 10, 60][random.below(3) as usize],
+            check_every: 16 + random.below(200) as usize,
+            weights: weights(memory, random),
+        }
+    }
+
+    pub fn operation(&self, random: &mut Random) -> Operation {
+        let total: u64 = self.weights.iter().map(|&(_, weight)| weight).sum();
+        let mut at = random.below(total);
+        for &(operation, weight) in &self.weights {
+            if at < weight {
+                return operation;
+            }
+            at -= weight;
+        }
+        Operation::Get
+    }
+}
+
+/// How an eviction kind is drawn.
+pub fn eviction(random: &mut Random) -> EvictionKind {
+    if random.below(2) == 0 { EvictionKind::Segmented } else { EvictionKind::Lru }
+}
+
+/// How the LRU's limits are drawn, the extreme ones included.
+pub fn lru(random: &mut Random) -> LruConfig {
+    if random.below(2) == 0 {
+        return LruConfig::default();
+    }
+    let hot_percent = 1 + random.below(79) as u32;
+    LruConfig {
+        hot_percent,
+        warm_percent: 1 + random.below(u64::from(80 - hot_percent)) as u32,
+        hot_age_factor: 0.01 + random.unit(),
+        warm_age_factor: 0.01 + 3.0 * random.unit(),
+        temporary_ttl: (random.below(2) == 0).then_some(Seconds(random.below(8) as u32)),
+    }
+}
+
+fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
+    let forbidden = |operation| match memory {
+        Memory::Ample => operation == Operation::MemoryLimit,
+        Memory::Short => false,
+        Memory::Refusing => matches!(
+            operation,
+            Operation::MemoryLimit
+                | Operation::Reassign
+                | Operation::MoverStep
+                | Operation::MoverDrain
+        ),
+    };
+    let draw = |operation| {
+        let weight = match operation {
+            // Something must be stored, or nothing is tested.
+            Operation::Set => 5 + random.below(30),
+            // These undo much at once: rare, so that something is there to be undone.
+            Operation::FlushNow | Operation::FlushLater | Operation::MemoryLimit => {
+                return (operation, random.below(4) / 3);
+            }
+            Operation::CrawlAll | Operation::MoverDrain => return (operation, random.below(2)),
+            _ => 1 + random.below(20),
+        };
+        (operation, if random.below(3) == 0 && operation != Operation::Set { 0 } else { weight })
+    };
+    OPERATIONS.iter().copied().filter(|&operation| !forbidden(operation)).map(draw).collect()
+}
+
+fn class_table(page_size_bytes: usize, random: &mut Random) -> ClassTable {
+    let largest = page_size_bytes >> random.below(3);
+    match random.below(3) {
+        0 => ClassTable::default_for(page_size_bytes),
+        1 => {
+            let first = CHUNK_SIZE_BYTES_MIN + random.below(200) as usize;
+            ClassTable::geometric(first, 1.05 + 1.5 * random.unit(), largest)
+        }
+        _ => {
+            let steps = (largest - CHUNK_SIZE_BYTES_MIN) / CHUNK_ALIGN_BYTES;
+            let mut sizes: Vec<usize> = (0..random.below(12))
+                .map(|_| random.below(steps as u64) as usize * CHUNK_ALIGN_BYTES)
+                .map(|above| CHUNK_SIZE_BYTES_MIN + above)
+                .collect();
+            // A key must fit the first chunk of an item.
+            sizes.push(largest);
+            sizes.sort_unstable();
+            sizes.dedup();
+            ClassTable::explicit(&sizes, page_size_bytes).expect("ascending and within the page")
+        }
+    }
+}
+
+fn key(index: usize, random: &mut Random) -> Vec<u8> {
+    let mut key = format!("{index}").into_bytes();
+    let len = match random.below(8) {
+        0 => KEY_SIZE_BYTES_MAX,
+        1 => key.len(),
+        _ => key.len() + random.below(60) as usize,
+    };
+    // The bytes may be anything: keys are bytes to the engine.
+    key.push(b':');
+    while key.len() < len {
+        key.push(random.next_u64() as u8);
+    }
+    key
+}

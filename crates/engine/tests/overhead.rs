@@ -1,0 +1,52 @@
+//! What an item costs beside its key and value: header and its share of the index, by count.
+//!
+//! The law: at most 40 B, CAS included. Chunk rounding (the bytes of a chunk that its item leaves
+//! unused) and free chunks are a matter of the class table, and are printed apart.
+
+use slabwise_base::Clock;
+use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome};
+
+const ITEMS: u64 = 1_000_000;
+const KEY_LEN: usize = 15;
+const VALUE_LEN: usize = 100;
+const OVERHEAD_BYTES_MAX: f64 = 40.0;
+
+#[test]
+fn an_item_costs_at_most_forty_bytes_beside_key_and_value() {
+    let engine = Engine::new(EngineConfig::new(512 << 20)).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    let mut handle = engine.handle();
+    for item in 0..ITEMS {
+        let key = format!("key-{item:011}");
+        assert_eq!(key.len(), KEY_LEN);
+        let outcome =
+            handle.set(key.as_bytes(), &[7; VALUE_LEN], ItemMeta::default(), StoreMode::Set, now);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
+    }
+    let stats = engine.stats(now);
+    assert_eq!(stats.items, ITEMS, "there is room for all, so all are there");
+
+    let per_item = |bytes: u64| bytes as f64 / ITEMS as f64;
+    let header = per_item(stats.bytes) - (KEY_LEN + VALUE_LEN) as f64;
+    let index = per_item(stats.index_bytes);
+    let (mut used, mut free) = (0, 0);
+    for class in engine.class_stats(now) {
+        used += class.used_chunks * class.chunk_size_bytes as u64;
+        free += class.free_chunks * class.chunk_size_bytes as u64;
+    }
+    let rounding = per_item(used.saturating_sub(stats.bytes));
+    let pages = per_item(stats.pages * stats.page_size_bytes);
+    println!(
+        "beside key and value, bytes an item: {header:.2} header + {index:.2} index = {:.2}",
+        header + index
+    );
+    println!("chunk rounding: {rounding:.2}; free chunks: {:.2}", per_item(free));
+    println!("all pages: {pages:.2}; pages and index: {:.2}", pages + index);
+
+    assert!(header > 0.0 && index > 0.0, "both parts are counted");
+    assert!(
+        header + index <= OVERHEAD_BYTES_MAX,
+        "{:.2} B an item are above {OVERHEAD_BYTES_MAX}",
+        header + index
+    );
+}

@@ -1,0 +1,76 @@
+//! Values that say where they come from, so that any byte out of place is seen.
+
+use slabwise_base::random::mix;
+
+const REGISTER_HEADER_BYTES: usize = 20;
+pub const RECORD_BYTES: usize = 16;
+
+/// A register's value: key, length, writer and the write's stamp, then bytes that follow from them.
+pub fn compose_register(key: u32, writer: u32, begin: u64, len: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&key.to_le_bytes());
+    out.extend_from_slice(&(len as u32).to_le_bytes());
+    out.extend_from_slice(&writer.to_le_bytes());
+    out.extend_from_slice(&begin.to_le_bytes());
+    let mut word = begin;
+    while out.len() < len {
+        word = mix(word.wrapping_add(u64::from(writer)));
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.truncate(len.max(REGISTER_HEADER_BYTES));
+}
+
+/// Checks that `value` is one whole register value of `key`; returns its write's stamp.
+pub fn parse_register(key: u32, value: &[u8], scratch: &mut Vec<u8>) -> u64 {
+    assert!(value.len() >= REGISTER_HEADER_BYTES, "law WHOLE: {} B of a register", value.len());
+    assert_eq!(word(value, 0), key, "law OWN-BYTES: another key's value");
+    let begin = u64::from(word(value, 12)) | u64::from(word(value, 16)) << 32;
+    compose_register(key, word(value, 8), begin, word(value, 4) as usize, scratch);
+    assert!(value == scratch.as_slice(), "law WHOLE: key {key}, write {begin}: a torn value");
+    begin
+}
+
+/// One record of a log key.
+pub fn compose_record(key: u32, writer: u32, sequence: u64) -> [u8; RECORD_BYTES] {
+    let mut record = [0; RECORD_BYTES];
+    record[..4].copy_from_slice(&key.to_le_bytes());
+    record[4..8].copy_from_slice(&writer.to_le_bytes());
+    record[8..].copy_from_slice(&sequence.to_le_bytes());
+    record
+}
+
+/// The last sequence number of each writer in a log, which must hold whole records of `key` only,
+/// and of each writer consecutive ones: an append is done once, whole, and in order.
+pub fn parse_log<const WRITERS: usize>(key: u32, value: &[u8]) -> [Option<u64>; WRITERS] {
+    let mut last = [None; WRITERS];
+    let (records, rest) = value.as_chunks::<RECORD_BYTES>();
+    assert!(rest.is_empty(), "law WHOLE: log {key} ends within a record ({} B)", value.len());
+    for record in records {
+        assert_eq!(word(record, 0), key, "law OWN-BYTES: another key's record");
+        let sequence = u64::from(word(record, 8)) | u64::from(word(record, 12)) << 32;
+        let before: &mut Option<u64> = &mut last[word(record, 4) as usize];
+        assert!(
+            before.is_none_or(|before| before + 1 == sequence),
+            "law ONCE: log {key}, writer {}: {sequence} after {before:?}",
+            word(record, 4)
+        );
+        *before = Some(sequence);
+    }
+    last
+}
+
+/// A counter's number: key, life (one for each time it was created) and count.
+pub fn counter(key: u32, life: u64, count: u64) -> u64 {
+    u64::from(key) << 48 | life << 24 | count
+}
+
+/// The key, life and count of a counter's number.
+pub fn split_counter(number: u64) -> (u32, u64, u64) {
+    ((number >> 48) as u32, number >> 24 & 0xff_ffff, number & 0xff_ffff)
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}

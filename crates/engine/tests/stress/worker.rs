@@ -1,0 +1,322 @@
+//! One thread: draws operations, runs them, and hands every answer to its judge.
+
+use crate::values::{self, RECORD_BYTES};
+use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
+use slabwise_base::{ClassId, Expiry, Now, Random, Seconds};
+use slabwise_engine::{
+    ArithmeticOutcome, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned, StoreMode, StoreOutcome,
+};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+/// A thread flushes everything about once in so many operations, where memory is short.
+pub const FLUSH_EVERY: usize = 10_000;
+const PINS_MAX: usize = 4;
+const LOG_LEN_BYTES_MAX: usize = 5_000;
+
+/// What can only be judged when all threads have ended.
+#[derive(Default)]
+pub struct Findings {
+    pub cas: Vec<u64>,
+    pub increments: Vec<u64>,
+}
+
+pub struct Worker<'w, 'e> {
+    world: &'w World<'e>,
+    handle: Handle<'e>,
+    id: u32,
+    random: Random,
+    findings: Findings,
+    pins: Vec<(u32, Pinned<'e>)>,
+    /// The last life and count seen of each counter.
+    counters_seen: HashMap<u32, (u64, u64)>,
+    crawler: Option<Crawler>,
+    value: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl<'w, 'e> Worker<'w, 'e> {
+    pub fn new(world: &'w World<'e>, id: u32, random: Random) -> Worker<'w, 'e> {
+        Worker {
+            world,
+            handle: world.engine.handle(),
+            id,
+            random,
+            findings: Findings::default(),
+            pins: Vec::new(),
+            counters_seen: HashMap::new(),
+            crawler: None,
+            value: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    pub fn run(mut self) -> Findings {
+        for step in 0..self.world.operations {
+            let now = self.world.clock.now();
+            if self.world.short && step % FLUSH_EVERY == FLUSH_EVERY - 1 && self.id == 0 {
+                self.flush(now);
+            }
+            let register = self.random.below(u64::from(REGISTERS)) as u32;
+            let log = self.random.below(u64::from(LOGS)) as u32;
+            let counter = self.random.below(u64::from(COUNTERS)) as u32;
+            match self.random.below(100) {
+                0..25 => self.get(register, now),
+                25..45 => self.write(register, now),
+                45..52 => self.compare_and_set(register, now),
+                52..58 => self.delete(register, now),
+                58..62 => self.pin(register, now),
+                62..65 => self.unpin(),
+                65..73 => self.append(log, now),
+                73..78 => self.read_log(log, now),
+                78..86 => self.increment(counter, now),
+                86..90 => self.read_counter(counter, now),
+                _ => self.background(now),
+            }
+        }
+        while !self.pins.is_empty() {
+            self.unpin();
+        }
+        self.findings
+    }
+
+    /// Reads every key once.
+    pub fn sweep(mut self) {
+        let now = self.world.clock.now();
+        (0..REGISTERS).for_each(|key| self.get(key, now));
+        (0..LOGS).for_each(|key| self.read_log(key, now));
+        (0..COUNTERS).for_each(|key| self.read_counter(key, now));
+    }
+
+    fn get(&mut self, key: u32, now: Now) {
+        let (world, value) = (self.world, &mut self.value);
+        let history = &world.registers[key as usize];
+        let begun = history.get_begun(&world.stamps);
+        let hit = self.handle.get(&register_name(key), now, |view| {
+            assert_eq!(view.key(), register_name(key), "law OWN-BYTES: another key's item");
+            assert!(!view.expiry().is_past(now.seconds), "law EXPIRED: register {key}");
+            value.clear();
+            view.copy_value(value);
+        });
+        match hit {
+            Some(()) => {
+                let begin = values::parse_register(key, &self.value, &mut self.scratch);
+                history.hit(&begun, begin, &world.stamps);
+            }
+            None => history.miss(&begun, world.short),
+        }
+    }
+
+    fn write(&mut self, key: u32, now: Now) {
+        let mode = match self.random.below(8) {
+            0 => StoreMode::Add,
+            1 => StoreMode::Replace,
+            _ => StoreMode::Set,
+        };
+        self.store(key, mode, now);
+    }
+
+    fn compare_and_set(&mut self, key: u32, now: Now) {
+        if let Some(cas) = self.handle.peek(&register_name(key), now, |view| view.cas()) {
+            self.store(key, StoreMode::Cas(cas), now);
+        }
+    }
+
+    fn store(&mut self, key: u32, mode: StoreMode, now: Now) {
+        let world = self.world;
+        let history = &world.registers[key as usize];
+        let begun = history.get_begun(&world.stamps);
+        let begin = world.stamps.take();
+        let len = match self.random.below(20) {
+            0 => 3_000 + self.random.below(9_000),
+            1..5 => 200 + self.random.below(2_000),
+            _ => 20 + self.random.below(180),
+        };
+        values::compose_register(key, self.id, begin, len as usize, &mut self.value);
+        let expires = world.short && self.random.below(4) == 0;
+        let end = Seconds(now.seconds.0 + 1 + self.random.below(3) as u32);
+        let expiry = if expires { Expiry::at(end) } else { Expiry::NEVER };
+        let meta = ItemMeta { client_flags: self.random.below(2) as u32, expiry };
+        match self.handle.set(&register_name(key), &self.value, meta, mode, now) {
+            StoreOutcome::Stored { cas } => {
+                self.findings.cas.push(cas);
+                history.write_ended(begin, &world.stamps);
+            }
+            StoreOutcome::NotStored if mode == StoreMode::Add => {}
+            StoreOutcome::NotStored if mode == StoreMode::Replace => {
+                history.miss(&begun, world.short);
+            }
+            StoreOutcome::NotFound if matches!(mode, StoreMode::Cas(_)) => {
+                history.miss(&begun, world.short);
+            }
+            StoreOutcome::Exists if matches!(mode, StoreMode::Cas(_)) => {}
+            StoreOutcome::OutOfMemory if world.short => {}
+            other => panic!("law OUTCOME: {mode:?} of {len} B answered {other:?}"),
+        }
+    }
+
+    fn delete(&mut self, key: u32, now: Now) {
+        let world = self.world;
+        let history = &world.registers[key as usize];
+        history.removal_begun();
+        let begin = world.stamps.take();
+        self.handle.delete(&register_name(key), now);
+        history.removal_ended(begin, &world.stamps);
+    }
+
+    fn flush(&mut self, now: Now) {
+        let world = self.world;
+        world.registers.iter().for_each(|history| history.removal_begun());
+        let begin = world.stamps.take();
+        world.engine.flush_all(None, now);
+        world.registers.iter().for_each(|history| history.removal_ended(begin, &world.stamps));
+    }
+
+    fn pin(&mut self, key: u32, now: Now) {
+        // With ample memory nothing may be lost, and the mover may delete what is pinned for long.
+        if self.pins.len() < PINS_MAX && self.world.short {
+            let pin = self.handle.get(&register_name(key), now, |view| view.pin()).flatten();
+            self.pins.extend(pin.map(|pin| (key, pin)));
+        }
+    }
+
+    fn unpin(&mut self) {
+        if let Some((key, pin)) = self.pins.pop() {
+            self.value.clear();
+            pin.value().for_each(|slice| self.value.extend_from_slice(slice));
+            assert_eq!(self.value.len(), pin.value_len(), "law PINNED: the length of {key}");
+            values::parse_register(key, &self.value, &mut self.scratch);
+        }
+    }
+
+    fn append(&mut self, key: u32, now: Now) {
+        let world = self.world;
+        let appended = &world.appended[key as usize][self.id as usize];
+        // Only this thread writes this count.
+        let sequence = appended.load(SeqCst);
+        let record = values::compose_record(key, self.id, sequence);
+        for mode in [StoreMode::Append, StoreMode::Add, StoreMode::Append] {
+            match self.handle.set(&log_name(key), &record, ItemMeta::default(), mode, now) {
+                StoreOutcome::Stored { cas } => {
+                    self.findings.cas.push(cas);
+                    appended.store(sequence + 1, SeqCst);
+                    return;
+                }
+                // Another thread created or removed it in between: the other mode's turn.
+                StoreOutcome::NotStored => {}
+                StoreOutcome::OutOfMemory if world.short => return,
+                other => panic!("law OUTCOME: {mode:?} of a record answered {other:?}"),
+            }
+        }
+    }
+
+    fn read_log(&mut self, key: u32, now: Now) {
+        let counts: [u64; THREADS] =
+            std::array::from_fn(|writer| self.world.appended[key as usize][writer].load(SeqCst));
+        let value = &mut self.value;
+        value.clear();
+        self.handle.get(&log_name(key), now, |view| view.copy_value(value));
+        let last = values::parse_log::<THREADS>(key, &self.value);
+        for (writer, (last, count)) in last.into_iter().zip(counts).enumerate() {
+            assert!(
+                last.is_none_or(|last| last + 1 >= count),
+                "law FRESH: log {key}, writer {writer}: {last:?} is shown, {count} were stored"
+            );
+        }
+        if self.value.len() > LOG_LEN_BYTES_MAX - RECORD_BYTES {
+            self.handle.delete(&log_name(key), now);
+        }
+    }
+
+    fn increment(&mut self, key: u32, now: Now) {
+        let name = counter_name(key);
+        match self.handle.arithmetic(&name, Delta::Increment(1), now) {
+            ArithmeticOutcome::Value { value, cas } => {
+                self.findings.cas.push(cas);
+                self.findings.increments.push(value);
+                self.see_counter(key, value);
+            }
+            ArithmeticOutcome::NotFound => {
+                let life = self.world.lives[key as usize].fetch_add(1, SeqCst);
+                let text = values::counter(key, life, 0).to_string();
+                let meta = ItemMeta::default();
+                self.handle.set(&name, text.as_bytes(), meta, StoreMode::Add, now);
+            }
+            ArithmeticOutcome::OutOfMemory if self.world.short => {}
+            other => panic!("law NUMBER: counter {key} answered {other:?}"),
+        }
+    }
+
+    fn read_counter(&mut self, key: u32, now: Now) {
+        let value = &mut self.value;
+        value.clear();
+        let hit = self.handle.get(&counter_name(key), now, |view| view.copy_value(value));
+        if hit.is_some() {
+            let text = std::str::from_utf8(self.value.trim_ascii_end()).unwrap_or("not text");
+            let Ok(number) = text.parse::<u64>() else {
+                panic!("law WHOLE: counter {key} shows \"{text}\"");
+            };
+            self.see_counter(key, number);
+        }
+    }
+
+    fn see_counter(&mut self, key: u32, number: u64) {
+        let (owner, life, count) = values::split_counter(number);
+        assert_eq!(owner, key, "law OWN-BYTES: counter {key} shows another's number");
+        if let Some((_, before)) =
+            self.counters_seen.insert(key, (life, count)).filter(|&(l, _)| l == life)
+        {
+            assert!(count >= before, "law FRESH: counter {key} fell from {before} to {count}");
+        }
+    }
+
+    /// Maintainer, mover, crawler and time.
+    fn background(&mut self, now: Now) {
+        let (engine, count) = (self.world.engine, self.world.engine.config().classes.count());
+        match self.random.below(12) {
+            0..2 => {
+                engine.maintain_step(64, now);
+            }
+            2..4 => {
+                let mut class = || match self.random.below(count as u64 + 1) {
+                    0 => None,
+                    above => Some(ClassId(above as u8 - 1)),
+                };
+                // Whether there is a page to move is for the engine to say.
+                let _outcome = engine.reassign(class(), class(), now);
+            }
+            4..10 => {
+                engine.mover_step(16, now);
+            }
+            10 => self.crawl(now),
+            _ => self.world.clock.advance(Duration::from_millis(5)),
+        }
+    }
+
+    fn crawl(&mut self, now: Now) {
+        let engine = self.world.engine;
+        let new = || Crawler::new(engine.config().classes.ids());
+        let mut crawler = self.crawler.take().unwrap_or_else(new);
+        let step = crawler.step(engine, 64, now, &mut |item| {
+            let kind = item.key.first().copied();
+            assert!(matches!(kind, Some(b'r' | b'l' | b'c')), "law OWN-BYTES: a key of no kind");
+            assert!(!item.expiry.is_past(now.seconds), "law EXPIRED: a crawl shows an ended item");
+        });
+        if step == CrawlStep::More {
+            self.crawler = Some(crawler);
+        }
+    }
+}
+
+fn register_name(key: u32) -> Vec<u8> {
+    format!("register-{key}").into_bytes()
+}
+
+fn log_name(key: u32) -> Vec<u8> {
+    format!("log-{key}").into_bytes()
+}
+
+fn counter_name(key: u32) -> Vec<u8> {
+    format!("counter-{key}").into_bytes()
+}
