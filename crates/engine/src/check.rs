@@ -120,7 +120,7 @@ impl Engine {
         for kind in QueueKind::ALL {
             let queue = state.queue(kind);
             let (mut count, mut bytes, mut toward_tail) = (0, 0, None);
-            for address in queue.from_tail(&self.memory) {
+            for address in queue.iter_from_tail(&self.memory) {
                 let header = self.memory.header(address);
                 let item = header.state().load();
                 assert_eq!(header.next(), toward_tail, "a queue's links lead both ways");

@@ -13,12 +13,15 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Address space reserved beyond the limit, so that `cache_memlimit` can raise it.
 const RESERVE_FACTOR: u64 = 4;
 /// At least this much is reserved where the system allows it.
 const RESERVE_BYTES_MIN: u64 = 64 << 30;
+
+/// More is reserved only if the limit itself asks for it.
+const RESERVE_BYTES_MAX: u64 = 1 << 40;
 
 /// The shared cache. Workers use it through a [`Handle`] each.
 pub struct Engine {
@@ -34,6 +37,8 @@ pub struct Engine {
     pub(crate) registry: Mutex<Vec<Arc<HandleCounters>>>,
     /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
     temporary_ttl: AtomicU32,
+    /// Whether every hit moves its item: [`EvictionKind::Lru`] in force.
+    pub(crate) exact_order: AtomicBool,
     cas: AtomicU64,
 }
 
@@ -102,6 +107,7 @@ impl Engine {
             order: Mutex::new((config.eviction, config.lru)),
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
+            exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
             cas: AtomicU64::new(0),
             config,
         })
@@ -161,6 +167,7 @@ impl Engine {
     pub fn set_eviction(&self, eviction: EvictionKind) {
         let mut order = lock(&self.order);
         order.0 = eviction;
+        self.exact_order.store(eviction == EvictionKind::Lru, Relaxed);
         self.spread_order(*order);
     }
 
@@ -252,7 +259,7 @@ fn reserve(config: &EngineConfig, limit_pages: u32) -> Result<Arena, EngineError
     let page_size_bytes = config.page_size_bytes as u64;
     let limit_bytes =
         (u64::from(limit_pages) + u64::from(pages_beyond_limit(config))) * page_size_bytes;
-    let roomy = (limit_bytes * RESERVE_FACTOR).max(RESERVE_BYTES_MIN).min(1 << 40);
+    let roomy = (limit_bytes * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
     Arena::reserve(roomy.max(limit_bytes) as usize, config.huge_pages)
         .or_else(|_| Arena::reserve(limit_bytes as usize, config.huge_pages))
         .map_err(EngineError::Reserve)

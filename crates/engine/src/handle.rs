@@ -3,7 +3,6 @@
 //! Each holds its key's stripe from the look-up to the end. A get takes no other lock (but under
 //! `eviction=lru`): it marks the item and leaves moving it to others.
 
-use crate::config::EvictionKind;
 use crate::counters::HandleCounters;
 use crate::engine::{Death, Engine};
 use crate::index::{Slot, StripeGuard};
@@ -13,6 +12,7 @@ use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{Expiry, Now};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One worker's face of the engine; see the crate's documentation.
 pub struct Handle<'e> {
@@ -252,7 +252,7 @@ impl<'e> Engine {
         let header = self.memory.header(found.address);
         let state = header.state().mark_hit();
         header.set_time(now.ticks);
-        if self.config.eviction == EvictionKind::Lru {
+        if self.exact_order.load(Relaxed) {
             let mut class = self.class(self.queue_class(found.address)).lock();
             queues::lru_hit(&mut class, &self.memory, found.address);
         }

@@ -37,6 +37,8 @@ mod engine;
 mod handle;
 mod index;
 mod item;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod maintainer;
 #[allow(unsafe_code)]
 mod mem;

@@ -1,1 +1,111 @@
-//! To be.
+//! Which page should move where.
+//!
+//! ```text
+//!   engine or stock server --> Snapshot --> PagePolicy::step --> Plan --> page mover or `slabs reassign`
+//!                                               ^  |
+//!                                               '--' its own state
+//! ```
+//!
+//! A policy is a pure state machine: what it answers follows from the snapshots it was given, its own
+//! state and the generator, and from nothing else. It has no clock, no globals and no handle to a
+//! cache. So one policy runs in the server, in the lab on virtual time, and against a stock server.
+//!
+//! Laws of every policy:
+//!
+//! - it is stepped at its [`Trigger`], by one caller, in the order of time;
+//! - a plan's moves are carried out, or dropped, before the next step;
+//! - a plan never has a class as its own receiver, and never takes more pages from a class than it
+//!   owns.
+//!
+//! What is not here: how a page is emptied (the engine's mover) and when steps are made (`tuner`).
+#![forbid(unsafe_code)]
+
+mod automove;
+mod none;
+mod plan;
+mod snapshot;
+mod tail_age;
+
+pub use automove::{Automove, AutomoveOptions};
+pub use plan::{PageMove, Plan};
+pub use snapshot::{ClassSnapshot, Snapshot};
+pub use tail_age::{TailAge, TailAgeOptions};
+
+use slabwise_base::Random;
+
+/// When a policy wants its next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Not at all.
+    Never,
+    /// After so many ticks (1/64 s) of the cache's time.
+    EveryTicks(u32),
+}
+
+/// Every page policy, each with its state.
+#[derive(Clone, Debug)]
+pub enum PagePolicy {
+    /// Pages never move.
+    None,
+    /// memcached's, of today.
+    Automove(Automove),
+    /// Facebook's: equal ages of the oldest items, at fine grain.
+    TailAge(TailAge),
+}
+
+impl PagePolicy {
+    /// The names that [`PagePolicy::named`] knows.
+    pub const NAMES: [&str; 3] = ["none", "automove", "tail_age"];
+
+    /// The policy of this name with its default options; `None` for an unknown name.
+    pub fn named(name: &str) -> Option<PagePolicy> {
+        match name {
+            "none" => Some(PagePolicy::None),
+            "automove" => Some(PagePolicy::Automove(Automove::new(AutomoveOptions::default()))),
+            "tail_age" => Some(PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))),
+            _ => None,
+        }
+    }
+
+    /// Its name, as in [`PagePolicy::NAMES`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            PagePolicy::None => "none",
+            PagePolicy::Automove(_) => "automove",
+            PagePolicy::TailAge(_) => "tail_age",
+        }
+    }
+
+    /// When it wants to be stepped.
+    pub fn trigger(&self) -> Trigger {
+        match self {
+            PagePolicy::None => none::TRIGGER,
+            PagePolicy::Automove(automove) => automove.trigger(),
+            PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+        }
+    }
+
+    /// One step: the cache as it is now goes in, the page moves it calls for come out.
+    ///
+    /// `random` is the only source of chance; the policies of today need none.
+    pub fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        match self {
+            PagePolicy::None => none::step(snapshot),
+            PagePolicy::Automove(automove) => automove.step(snapshot),
+            PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PagePolicy;
+
+    #[test]
+    fn every_name_names_its_policy() {
+        for name in PagePolicy::NAMES {
+            assert_eq!(PagePolicy::named(name).map(|policy| policy.name()), Some(name));
+        }
+        assert!(PagePolicy::named("random").is_none());
+    }
+}

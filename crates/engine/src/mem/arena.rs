@@ -18,6 +18,7 @@
 
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
+use super::proof::{OwnedChunk, ReadProof};
 use super::state::StateWord;
 use slabwise_base::Ticks;
 use std::marker::PhantomData;
@@ -60,51 +61,6 @@ pub struct Arena {
 pub struct Header<'a> {
     base: NonNull<u8>,
     arena: PhantomData<&'a Arena>,
-}
-
-/// The sole right to a chunk's bytes, from its allocation until it is published or freed.
-#[must_use = "an owned chunk must be published or freed, or it is lost"]
-#[derive(Debug, PartialEq, Eq)]
-pub struct OwnedChunk {
-    address: ChunkAddress,
-}
-
-/// Shows that, for `'g`, nobody writes the bytes that are about to be read.
-#[derive(Clone, Copy)]
-pub struct ReadProof<'g>(PhantomData<&'g ()>);
-
-impl<'g> ReadProof<'g> {
-    /// The stripe of the item's key is locked by `_guard`.
-    pub fn under_stripe<T>(_guard: &'g T) -> ReadProof<'g> {
-        ReadProof(PhantomData)
-    }
-
-    /// The class whose queue holds the item is locked by `_guard`: its key and expiry stand still.
-    pub fn under_class<T>(_guard: &'g T) -> ReadProof<'g> {
-        ReadProof(PhantomData)
-    }
-
-    /// `_pin` keeps the item: taken under the stripe it keeps all bytes still, else only the key's.
-    pub fn under_pin<T>(_pin: &'g T) -> ReadProof<'g> {
-        ReadProof(PhantomData)
-    }
-}
-
-impl OwnedChunk {
-    /// The chunk that just left a free list, or whose last holder the caller is (OWNED-ALONE).
-    pub fn claim(address: ChunkAddress) -> OwnedChunk {
-        OwnedChunk { address }
-    }
-
-    /// Where it is.
-    pub fn address(&self) -> ChunkAddress {
-        self.address
-    }
-
-    /// Ends the ownership: the chunk is published, or on its way to a free list.
-    pub fn surrender(self) -> ChunkAddress {
-        self.address
-    }
 }
 
 impl Arena {
@@ -154,7 +110,7 @@ impl Arena {
         start: usize,
         len: usize,
     ) -> &'g mut [u8] {
-        let first = self.body_pointer(chunk.address, start, len);
+        let first = self.body_pointer(chunk.address(), start, len);
         // SAFETY: 1. in bounds and initialised, as above. 2. `&mut OwnedChunk` is the only way to these
         // bytes: OWNED-ALONE.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
@@ -198,10 +154,12 @@ impl<'a> Header<'a> {
     /// `offset` is one of the constants above and `T` the atomic type of that field.
     #[inline]
     unsafe fn field<T>(self, offset: usize) -> &'a T {
-        // SAFETY: 1. in bounds: `Arena::header` checked the whole header. 2. aligned: chunks are
-        // aligned to UNIT_SIZE_BYTES and the assertions above align the offsets. 3. any bit pattern is
-        // valid for an integer atomic, and nobody reaches these bytes otherwise (HEADER-ATOMIC).
-        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+        // SAFETY: in bounds: `Arena::header` checked the whole header.
+        let field = unsafe { self.base.add(offset) }.cast::<T>();
+        // SAFETY: 1. aligned: chunks are aligned to UNIT_SIZE_BYTES and the assertions above align the
+        // offsets. 2. any bit pattern is valid for an integer atomic, and nobody reaches these bytes
+        // otherwise (HEADER-ATOMIC).
+        unsafe { field.as_ref() }
     }
 
     /// The state word; see `state.rs`.

@@ -17,11 +17,18 @@
 //!   only by a holder that excludes every such reader: an in-place number under the stripe with no
 //!   pins, an expiry under stripe and class.
 mod address;
+#[cfg(not(loom))]
 mod arena;
+#[cfg(loom)]
+#[path = "arena_loom.rs"]
+mod arena;
+#[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
 mod mapping;
+mod proof;
 mod state;
 
 pub use address::{ADDRESS_BITS, ChunkAddress};
-pub use arena::{Arena, HEADER_SIZE_BYTES, Header, OwnedChunk, ReadProof};
+pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
+pub use proof::{OwnedChunk, ReadProof};
 pub use state::{Kind, QueueKind, State};

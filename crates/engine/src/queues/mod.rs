@@ -83,7 +83,10 @@ impl Queue {
     }
 
     /// Every item from the tail to the head.
-    pub fn from_tail<'m>(&self, memory: &'m Memory) -> impl Iterator<Item = ChunkAddress> + 'm {
+    pub fn iter_from_tail<'m>(
+        &self,
+        memory: &'m Memory,
+    ) -> impl Iterator<Item = ChunkAddress> + 'm {
         std::iter::successors(self.tail, |&address| memory.header(address).prev())
     }
 }

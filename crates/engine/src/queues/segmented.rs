@@ -122,5 +122,5 @@ fn unpinned(class: &ClassState, memory: &Memory) -> Option<ChunkAddress> {
     let free = |&address: &ChunkAddress| memory.header(address).state().load().pins() == 0;
     order
         .into_iter()
-        .find_map(|kind| class.queue(kind).from_tail(memory).take(VICTIM_LOOKS_MAX).find(free))
+        .find_map(|kind| class.queue(kind).iter_from_tail(memory).take(VICTIM_LOOKS_MAX).find(free))
 }

@@ -377,11 +377,6 @@ impl<'e> Driver<'e> {
         let budget = 1 + self.random.below(48) as usize;
         let outcome = self.engine.mover_step(budget, now);
         self.note(format!("mover_step({budget}) -> {outcome:?}"));
-        if outcome != MoverStep::Idle {
-            for held in &self.pins {
-                self.oracle.pinned_during_move(&held.key);
-            }
-        }
         outcome
     }
 

@@ -21,7 +21,7 @@ use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{Engine, ItemMeta, StoreMode, StoreOutcome};
 
 const OPERATIONS_PER_SEED: usize = 2_000;
-const SEEDS_DEFAULT: u64 = 40;
+const SEEDS_DEFAULT: u64 = 20;
 
 fn seeds() -> Vec<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

@@ -11,10 +11,9 @@
 //!    the key before is then kept or gone.
 //! 3. `TooLarge`, for an item whose key and value come within [`ITEM_OVERHEAD_BYTES_MAX`] of the
 //!    limit. What stood under the key before is then kept or gone.
-//! 4. A miss on a key that was pinned while the mover ran: the mover may delete a busy item.
-//! 5. A miss during the last second before a delayed flush, as in memcached.
-//! 6. A numeric result that was not written in place because the item was pinned has no padding.
-//! 7. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may count as one or not.
+//! 4. A miss during the last second before a delayed flush, as in memcached.
+//! 5. A numeric result that was not written in place because the item was pinned has no padding.
+//! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may count as one or not.
 
 use slabwise_base::{Expiry, Now, Seconds};
 use slabwise_engine::{
@@ -49,7 +48,7 @@ struct Entry {
     fetched: Option<bool>,
     /// A single answer left open whether it is still there.
     doubtful: bool,
-    /// Its spaces at the end may be missing (difference 6).
+    /// Its spaces at the end may be missing (difference 5).
     padding_open: bool,
 }
 
@@ -108,13 +107,6 @@ impl Oracle {
         self.flush_pending = at;
         if at.is_none() {
             self.entries.clear();
-        }
-    }
-
-    /// The mover ran while this key was pinned.
-    pub fn pinned_during_move(&mut self, key: &[u8]) {
-        if let Some(entry) = self.entries.get_mut(key) {
-            entry.doubtful = true;
         }
     }
 
@@ -409,7 +401,7 @@ impl Entry {
 enum Number {
     /// Digits, then nothing but spaces.
     Plain(u64),
-    /// A number to `strtoull` only (difference 7).
+    /// A number to `strtoull` only (difference 6).
     Loose(u64),
     None,
 }

@@ -174,8 +174,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     }
 
     fn pin(&mut self, key: u32, now: Now) {
-        // With ample memory nothing may be lost, and the mover may delete what is pinned for long.
-        if self.pins.len() < PINS_MAX && self.world.short {
+        if self.pins.len() < PINS_MAX {
             let pin = self.handle.get(&register_name(key), now, |view| view.pin()).flatten();
             self.pins.extend(pin.map(|pin| (key, pin)));
         }

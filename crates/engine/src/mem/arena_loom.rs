@@ -1,0 +1,230 @@
+//! The arena under loom: the same face, its memory made of loom's cells.
+//!
+//! loom sees every access to a state word as an atomic step, and every access to links, lengths and
+//! bytes as a plain one: touching them without the lock or proof that the laws ask for is reported as
+//! a race. CAS values, times and free links are hints or covered by the same locks; they stay ordinary.
+
+use super::address::ChunkAddress;
+use super::mapping::MappingError;
+use super::proof::{OwnedChunk, ReadProof};
+use super::state::{State, StateWord};
+use loom::cell::UnsafeCell;
+use slabwise_base::Ticks;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Bytes of a chunk before its contents.
+pub const HEADER_SIZE_BYTES: usize = 29;
+
+/// Contents of one chunk in a model; its classes must be no larger.
+const CONTENTS_SIZE_BYTES: usize = 1024;
+
+/// Memory that exists chunk by chunk, from the first touch on.
+pub struct Arena {
+    size_bytes: usize,
+    chunks: Mutex<HashMap<usize, &'static Chunk>>,
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Arena").field("size_bytes", &self.size_bytes).finish()
+    }
+}
+
+struct Chunk {
+    cas: AtomicU64,
+    time: AtomicU32,
+    state: StateWord,
+    prev: UnsafeCell<Option<ChunkAddress>>,
+    next: UnsafeCell<Option<ChunkAddress>>,
+    len: UnsafeCell<usize>,
+    contents: Contents,
+}
+
+/// Bytes with a loom cell for each of the first ones, and one for the rest: a key and the number
+/// behind it have different writers.
+struct Contents {
+    bytes: std::cell::UnsafeCell<[u8; CONTENTS_SIZE_BYTES]>,
+    watches: [UnsafeCell<()>; WATCH_COUNT],
+}
+
+const WATCH_COUNT: usize = 17;
+
+impl Contents {
+    fn new() -> Contents {
+        let watches = std::array::from_fn(|_| UnsafeCell::new(()));
+        Contents { bytes: [0; CONTENTS_SIZE_BYTES].into(), watches }
+    }
+
+    fn watches(&self, start: usize, len: usize) -> &[UnsafeCell<()>] {
+        let last = (start + len).saturating_sub(1).min(WATCH_COUNT - 1);
+        if len == 0 { &[] } else { &self.watches[start.min(WATCH_COUNT - 1)..=last] }
+    }
+
+    fn read(&self, start: usize, len: usize) -> &[u8] {
+        self.watches(start, len).iter().for_each(|watch| watch.with(|_| ()));
+        // SAFETY: loom has just checked that no write of these bytes is concurrent.
+        let bytes = unsafe { &*self.bytes.get().cast::<[u8; CONTENTS_SIZE_BYTES]>() };
+        &bytes[start..start + len]
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "the caller holds the right, and loom checks it")]
+    fn write(&self, start: usize, len: usize) -> &mut [u8] {
+        self.watches(start, len).iter().for_each(|watch| watch.with_mut(|_| ()));
+        // SAFETY: in bounds of the array; loom has just checked that no access is concurrent.
+        unsafe {
+            assert!(start + len <= CONTENTS_SIZE_BYTES);
+            std::slice::from_raw_parts_mut(self.bytes.get().cast::<u8>().add(start), len)
+        }
+    }
+}
+
+// SAFETY: loom itself reports any access to the cells that is not ordered by the model's locks.
+unsafe impl Sync for Chunk {}
+// SAFETY: as above.
+unsafe impl Send for Chunk {}
+
+/// The header of one chunk.
+#[derive(Clone, Copy)]
+pub struct Header<'a> {
+    chunk: &'static Chunk,
+    arena: PhantomData<&'a Arena>,
+}
+
+impl Arena {
+    /// An arena of this size, empty.
+    pub fn reserve(size_bytes: usize, _huge_pages: bool) -> Result<Arena, MappingError> {
+        Ok(Arena { size_bytes, chunks: Mutex::default() })
+    }
+
+    /// Bytes reserved.
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    fn chunk(&self, address: ChunkAddress) -> &'static Chunk {
+        let mut chunks = self.chunks.lock().expect("never held across a panic");
+        chunks.entry(address.offset()).or_insert_with(|| {
+            // Leaked: a model run is short, and its chunks must outlive every header.
+            Box::leak(Box::new(Chunk {
+                cas: AtomicU64::new(0),
+                time: AtomicU32::new(0),
+                state: StateWord::for_test(State::FREE),
+                prev: UnsafeCell::new(None),
+                next: UnsafeCell::new(None),
+                len: UnsafeCell::new(0),
+                contents: Contents::new(),
+            }))
+        })
+    }
+
+    /// The header of the chunk at `address`.
+    pub fn header(&self, address: ChunkAddress) -> Header<'_> {
+        Header { chunk: self.chunk(address), arena: PhantomData }
+    }
+
+    /// As in the real arena.
+    pub fn bytes<'g>(
+        &'g self,
+        address: ChunkAddress,
+        start: usize,
+        len: usize,
+        _proof: ReadProof<'g>,
+    ) -> &'g [u8] {
+        self.chunk(address).contents.read(start - HEADER_SIZE_BYTES, len)
+    }
+
+    /// As in the real arena.
+    pub fn owned_bytes<'g>(
+        &'g self,
+        chunk: &'g mut OwnedChunk,
+        start: usize,
+        len: usize,
+    ) -> &'g mut [u8] {
+        self.chunk(chunk.address()).contents.write(start - HEADER_SIZE_BYTES, len)
+    }
+
+    /// As in the real arena.
+    pub fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
+        let place = self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, bytes.len());
+        place.copy_from_slice(bytes);
+    }
+
+    /// Nothing to give back.
+    pub fn release(&self, _offset: usize, _size_bytes: usize) {}
+}
+
+impl<'a> Header<'a> {
+    /// The state word.
+    pub fn state(self) -> &'a StateWord {
+        &self.chunk.state
+    }
+
+    /// The CAS value.
+    pub fn cas(self) -> u64 {
+        self.chunk.cas.load(Relaxed)
+    }
+
+    /// Sets the CAS value.
+    pub fn set_cas(self, cas: u64) {
+        self.chunk.cas.store(cas, Relaxed);
+    }
+
+    /// The time of the last access.
+    pub fn time(self) -> Ticks {
+        Ticks(self.chunk.time.load(Relaxed))
+    }
+
+    /// Sets the time of the last access.
+    pub fn set_time(self, time: Ticks) {
+        self.chunk.time.store(time.0, Relaxed);
+    }
+
+    /// As in the real arena.
+    pub fn prev(self) -> Option<ChunkAddress> {
+        // SAFETY: loom checks that no write is concurrent.
+        self.chunk.prev.with(|link| unsafe { *link })
+    }
+
+    /// As in the real arena.
+    pub fn next(self) -> Option<ChunkAddress> {
+        // SAFETY: loom checks that no write is concurrent.
+        self.chunk.next.with(|link| unsafe { *link })
+    }
+
+    /// As in the real arena.
+    pub fn set_prev(self, address: Option<ChunkAddress>) {
+        // SAFETY: loom checks that no other access is concurrent.
+        self.chunk.prev.with_mut(|link| unsafe { *link = address });
+    }
+
+    /// As in the real arena.
+    pub fn set_next(self, address: Option<ChunkAddress>) {
+        // SAFETY: loom checks that no other access is concurrent.
+        self.chunk.next.with_mut(|link| unsafe { *link = address });
+    }
+
+    /// As in the real arena.
+    pub fn len(self) -> usize {
+        // SAFETY: loom checks that no write is concurrent.
+        self.chunk.len.with(|len| unsafe { *len })
+    }
+
+    /// As in the real arena.
+    pub fn set_len(self, len: usize) {
+        // SAFETY: loom checks that no other access is concurrent.
+        self.chunk.len.with_mut(|cell| unsafe { *cell = len });
+    }
+
+    /// As in the real arena.
+    pub fn free_next(self) -> Option<u32> {
+        self.chunk.time.load(Relaxed).checked_sub(1)
+    }
+
+    /// As in the real arena.
+    pub fn set_free_next(self, slot: Option<u32>) {
+        self.chunk.time.store(slot.map_or(0, |slot| slot + 1), Relaxed);
+    }
+}

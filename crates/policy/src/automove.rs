@@ -1,0 +1,178 @@
+//! memcached's page policy of today (`slab_automove=1`, since 1.5.0).
+//!
+//! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and
+//! moves at most one page:
+//!
+//! 1. A class with free chunks for more than two and a half pages, that neither evicted nor changed
+//!    its pages in the whole window, gives a page to the free pool, once memory is full.
+//! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one
+//!    whose tail is youngest among those that keep evicting, if the younger age is below a ratio of
+//!    the older. *Keeps evicting* means in more than half of the window's seconds, or more than a
+//!    quarter of all evictions on average; and in the last second, too.
+//!
+//! Ages are whole seconds, averaged over the window, as in memcached.
+
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Ticks};
+use std::collections::VecDeque;
+
+/// A class owns at least one page more than this before it gives one to another class.
+const VICTIM_PAGES_KEPT: u64 = 2;
+/// In halves of a page: how much must be free before a page goes to the pool.
+const FREE_HALF_PAGES_KEPT: u64 = 5;
+/// The share of all evictions that makes a class one that keeps evicting.
+const EVICTED_SHARE_MIN: f64 = 0.25;
+
+/// What memcached calls `slab_automove_window` and `slab_automove_ratio`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AutomoveOptions {
+    /// Seconds that a decision looks back; at least 1.
+    pub window_len: usize,
+    /// A page moves when the youngest tail's age is below this part of the oldest's.
+    pub age_ratio: f64,
+}
+
+impl Default for AutomoveOptions {
+    /// memcached's own.
+    fn default() -> AutomoveOptions {
+        AutomoveOptions { window_len: 10, age_ratio: 0.8 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug)]
+pub struct Automove {
+    options: AutomoveOptions,
+    /// As the classes were at the last step; empty before the first.
+    before: Vec<ClassSnapshot>,
+    /// By class, at most `window_len` seconds, the newest last.
+    windows: Vec<VecDeque<Second>>,
+    /// Decisions by age wait until the window has been filled once.
+    steps: usize,
+}
+
+/// One second of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    age_seconds: u64,
+    /// It evicted, was refused memory, or its pages changed.
+    dirty: bool,
+    evicted: bool,
+    evicted_share: f64,
+}
+
+/// A candidate, with its age averaged over the window.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    class: ClassId,
+    age_seconds: u64,
+}
+
+impl Automove {
+    /// A policy that has seen nothing yet.
+    pub fn new(options: AutomoveOptions) -> Automove {
+        assert!(options.window_len > 0, "a window of no seconds shows nothing");
+        Automove { options, before: Vec::new(), windows: Vec::new(), steps: 0 }
+    }
+
+    /// Once a second.
+    pub fn trigger(&self) -> Trigger {
+        Trigger::EveryTicks(Ticks::PER_SECOND)
+    }
+
+    /// One second's decision.
+    pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        // Counts before the first step are not changes: memcached begins with a look, too.
+        if self.before.len() != snapshot.classes.len() {
+            self.before.clone_from(&snapshot.classes);
+            self.windows = vec![VecDeque::new(); snapshot.classes.len()];
+            self.steps = 0;
+            return Plan::default();
+        }
+        self.remember(snapshot);
+        let page_move = self.to_the_pool(snapshot).or_else(|| self.to_the_youngest(snapshot));
+        Plan { moves: page_move.into_iter().collect() }
+    }
+
+    fn remember(&mut self, snapshot: &Snapshot) {
+        let evicted_by = |(after, before): (&ClassSnapshot, &ClassSnapshot)| {
+            after.evicted.saturating_sub(before.evicted)
+        };
+        let evicted_all: u64 = snapshot.classes.iter().zip(&self.before).map(evicted_by).sum();
+        for ((after, before), window) in
+            snapshot.classes.iter().zip(&self.before).zip(&mut self.windows)
+        {
+            let evicted = evicted_by((after, before));
+            if window.len() == self.options.window_len {
+                window.pop_front();
+            }
+            window.push_back(Second {
+                age_seconds: u64::from(after.tail_age_ticks / Ticks::PER_SECOND),
+                dirty: evicted > 0
+                    || after.out_of_memory != before.out_of_memory
+                    || after.pages != before.pages,
+                evicted: evicted > 0,
+                evicted_share: evicted as f64 / evicted_all.max(1) as f64,
+            });
+        }
+        self.before.clone_from(&snapshot.classes);
+        self.steps += 1;
+    }
+
+    fn to_the_pool(&self, snapshot: &Snapshot) -> Option<PageMove> {
+        let spare = |(class, window): &(&ClassSnapshot, &VecDeque<Second>)| {
+            let kept_halves = class.chunks_per_page as u64 * FREE_HALF_PAGES_KEPT;
+            2 * class.free_chunks > kept_halves && window.iter().all(|second| !second.dirty)
+        };
+        let (class, _) = snapshot.classes.iter().zip(&self.windows).find(spare)?;
+        snapshot.memory_full.then_some(PageMove {
+            victim: class.class,
+            receiver: None,
+            reason: "free chunks for more than two pages, unused",
+        })
+    }
+
+    fn to_the_youngest(&self, snapshot: &Snapshot) -> Option<PageMove> {
+        if self.steps <= self.options.window_len {
+            return None;
+        }
+        let mut oldest: Option<Candidate> = None;
+        let mut youngest: Option<Candidate> = None;
+        for (class, window) in snapshot.classes.iter().zip(&self.windows) {
+            let candidate = Candidate { class: class.class, age_seconds: self.age_mean(window) };
+            let older = oldest.map_or(0, |oldest| oldest.age_seconds);
+            if class.pages > VICTIM_PAGES_KEPT && candidate.age_seconds > older {
+                oldest = Some(candidate);
+            }
+            let younger = youngest.map_or(u64::MAX, |youngest| youngest.age_seconds);
+            if self.keeps_evicting(window) && candidate.age_seconds < younger {
+                youngest = Some(candidate);
+            }
+        }
+        let (oldest, youngest) = (oldest?, youngest?);
+        let evicts_now = self.windows[youngest.class.index()].back().is_some_and(|now| now.evicted);
+        let far_apart =
+            (youngest.age_seconds as f64) < oldest.age_seconds as f64 * self.options.age_ratio;
+        (evicts_now && far_apart).then_some(PageMove {
+            victim: oldest.class,
+            receiver: Some(youngest.class),
+            reason: "oldest tail to the youngest that keeps evicting",
+        })
+    }
+
+    fn age_mean(&self, window: &VecDeque<Second>) -> u64 {
+        let sum: u64 = window.iter().map(|second| second.age_seconds).sum();
+        sum / self.options.window_len as u64
+    }
+
+    fn keeps_evicting(&self, window: &VecDeque<Second>) -> bool {
+        let seconds = window.iter().filter(|second| second.evicted).count();
+        let shares: f64 = window.iter().map(|second| second.evicted_share).sum();
+        seconds > self.options.window_len / 2
+            || shares / self.options.window_len as f64 > EVICTED_SHARE_MIN
+    }
+}
+
+#[cfg(test)]
+#[path = "automove_tests.rs"]
+mod tests;

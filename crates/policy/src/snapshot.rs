@@ -1,0 +1,63 @@
+//! The cache as a policy sees it: numbers of one moment.
+
+use slabwise_base::{ClassId, Ticks};
+
+/// The whole cache at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub now: Ticks,
+    /// Pages in the free pool, which any class may take.
+    pub pages_free: u64,
+    /// Whether all memory up to the limit has been handed out as pages (some may be back in the
+    /// pool).
+    pub memory_full: bool,
+    /// Every class of the table, in order: `classes[i].class` is `ClassId(i)`.
+    pub classes: Vec<ClassSnapshot>,
+}
+
+/// One class at that moment. Counts called *ever* only rise while the cache runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassSnapshot {
+    /// Which class.
+    pub class: ClassId,
+    /// Bytes a chunk.
+    pub chunk_size_bytes: usize,
+    /// Chunks a page; at least 1.
+    pub chunks_per_page: usize,
+    /// Pages it owns.
+    pub pages: u64,
+    /// Chunks that hold items or parts of them.
+    pub used_chunks: u64,
+    /// Chunks on its pages that hold nothing.
+    pub free_chunks: u64,
+    /// Items evicted, ever.
+    pub evicted: u64,
+    /// Stores refused for want of memory, ever.
+    pub out_of_memory: u64,
+    /// How long ago the item that is next to be evicted was last used; 0 if there is none.
+    pub tail_age_ticks: u32,
+    /// Gets that hit, ever.
+    pub hits: u64,
+    /// Items stored, ever: in a look-aside cache about one for each miss.
+    pub sets: u64,
+}
+
+impl ClassSnapshot {
+    /// A class that owns nothing and to which nothing has happened.
+    pub fn empty(class: ClassId, chunk_size_bytes: usize, chunks_per_page: usize) -> ClassSnapshot {
+        ClassSnapshot {
+            class,
+            chunk_size_bytes,
+            chunks_per_page,
+            pages: 0,
+            used_chunks: 0,
+            free_chunks: 0,
+            evicted: 0,
+            out_of_memory: 0,
+            tail_age_ticks: 0,
+            hits: 0,
+            sets: 0,
+        }
+    }
+}
