@@ -1,0 +1,267 @@
+//! What a replay measures, and how it is printed.
+//!
+//! A request's time runs from when it was taken up (under a rate: was due) to its answer; for a miss,
+//! to the answer of the set that follows. Requests travel in rounds, so a request's time is its
+//! round's: what a client that pipelines as much would see.
+
+use super::client::{Answer, Outcome};
+use super::look_aside::Action;
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The longest time told apart, in nanoseconds; the client gives up before.
+const TIME_NANOS_MAX: u64 = 600_000_000_000;
+
+/// Counts while the replay runs.
+#[derive(Debug)]
+pub struct Tally {
+    requests: u64,
+    gets: u64,
+    misses: u64,
+    sets_refused: u64,
+    time_nanos_sum: u128,
+    times: Histogram<u64>,
+    windows: Option<Windows>,
+}
+
+/// Miss ratios of equal stretches of the replay.
+#[derive(Debug)]
+struct Windows {
+    requests_each: u64,
+    done: Vec<Window>,
+    present: Window,
+}
+
+/// One stretch of the replay.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Window {
+    /// Requests in it.
+    pub requests: u64,
+    /// Gets among them.
+    pub gets: u64,
+    /// Gets that missed.
+    pub misses: u64,
+    /// Misses of all gets.
+    pub miss_ratio: f64,
+}
+
+impl Window {
+    fn closed(mut self) -> Window {
+        self.miss_ratio = ratio(self.misses, self.gets);
+        self
+    }
+}
+
+impl Tally {
+    /// Counts nothing yet; keeps miss ratios of every `window_requests` requests if that is given.
+    pub fn new(window_requests: Option<u64>) -> Tally {
+        let times = Histogram::new_with_bounds(1, TIME_NANOS_MAX, 3);
+        let times =
+            times.unwrap_or_else(|error| panic!("the histogram's bounds are fixed: {error}"));
+        let windows = window_requests.map(|requests_each| Windows {
+            requests_each,
+            done: Vec::new(),
+            present: Window::default(),
+        });
+        Tally {
+            requests: 0,
+            gets: 0,
+            misses: 0,
+            sets_refused: 0,
+            time_nanos_sum: 0,
+            times,
+            windows,
+        }
+    }
+
+    /// Requests counted so far.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Misses of all gets so far.
+    pub fn miss_ratio(&self) -> f64 {
+        ratio(self.misses, self.gets)
+    }
+
+    /// Counts an answer.
+    pub fn record(&mut self, answer: &Answer) {
+        let (get, miss) = (answer.action == Action::Get, answer.outcome == Outcome::Miss);
+        if answer.outcome == Outcome::Refused {
+            self.sets_refused += 1;
+        }
+        // A fill belongs to the get that missed: one request, counted then, timed now.
+        if answer.action != Action::Fill {
+            self.requests += 1;
+            self.gets += u64::from(get);
+            self.misses += u64::from(miss);
+            if let Some(windows) = &mut self.windows {
+                windows.count(get, miss);
+            }
+        }
+        if !miss {
+            let nanos = answer.nanos.saturating_sub(answer.pending.born_nanos);
+            self.time_nanos_sum += u128::from(nanos);
+            self.times.saturating_record(nanos);
+        }
+    }
+
+    /// The result, after `seconds` of replay.
+    pub fn report(self, seconds: f64) -> Report {
+        let micros = |nanos: u64| nanos as f64 / 1e3;
+        let mean_nanos = self.time_nanos_sum as f64 / self.times.len().max(1) as f64;
+        let miss_ratio = self.miss_ratio();
+        Report {
+            requests: self.requests,
+            misses: self.misses,
+            miss_ratio,
+            cost_ratio: miss_ratio,
+            request_time_us: mean_nanos / 1e3,
+            seconds,
+            p50_us: micros(self.times.value_at_quantile(0.50)),
+            p99_us: micros(self.times.value_at_quantile(0.99)),
+            p999_us: micros(self.times.value_at_quantile(0.999)),
+            gets: self.gets,
+            sets_refused: self.sets_refused,
+            windows: self.windows.map(Windows::finish),
+        }
+    }
+}
+
+impl Windows {
+    fn count(&mut self, get: bool, miss: bool) {
+        self.present.requests += 1;
+        self.present.gets += u64::from(get);
+        self.present.misses += u64::from(miss);
+        if self.present.requests == self.requests_each {
+            self.done.push(std::mem::take(&mut self.present).closed());
+        }
+    }
+
+    fn finish(mut self) -> Vec<Window> {
+        if self.present.requests > 0 {
+            self.done.push(self.present.closed());
+        }
+        self.done
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// The result of a replay. Field names are what scripts rely on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Requests of the workload that were made; a miss's set is part of its request.
+    pub requests: u64,
+    /// Gets that missed.
+    pub misses: u64,
+    /// Misses of all gets.
+    pub miss_ratio: f64,
+    /// Cost of the misses over cost of all gets; every get costs 1 without costs.
+    pub cost_ratio: f64,
+    /// Mean time of a request, its set included where it missed, in microseconds.
+    pub request_time_us: f64,
+    /// Length of the replay in seconds.
+    pub seconds: f64,
+    /// Median time of a request in microseconds.
+    pub p50_us: f64,
+    /// 99th percentile of it.
+    pub p99_us: f64,
+    /// 99.9th percentile of it.
+    pub p999_us: f64,
+    /// Requests that were gets.
+    pub gets: u64,
+    /// Sets that the server would not store: too large, or out of memory.
+    pub sets_refused: u64,
+    /// Miss ratio by window, where windows were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<Vec<Window>>,
+}
+
+impl Report {
+    /// For people: a table of windows if there are any, then one line with everything else.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(windows) = &self.windows {
+            text.push_str("requests_up_to  miss_ratio\n");
+            let mut up_to = 0;
+            for window in windows {
+                up_to += window.requests;
+                let _ = writeln!(text, "{up_to:>14}  {:>10.4}", window.miss_ratio);
+            }
+        }
+        let _ = write!(
+            text,
+            "requests={} misses={} miss_ratio={:.4} cost_ratio={:.4} request_time_us={:.1} \
+             seconds={:.3} p50_us={:.1} p99_us={:.1} p999_us={:.1} gets={} sets_refused={}",
+            self.requests,
+            self.misses,
+            self.miss_ratio,
+            self.cost_ratio,
+            self.request_time_us,
+            self.seconds,
+            self.p50_us,
+            self.p99_us,
+            self.p999_us,
+            self.gets,
+            self.sets_refused,
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+    use crate::replay::client::{Answer, Outcome};
+    use crate::replay::look_aside::{Action, Pending};
+    use crate::workload::{Op, Request};
+
+    fn answer(action: Action, outcome: Outcome, nanos: u64) -> Answer {
+        let request = Request { key: 1, value_len: 1, op: Op::Get };
+        Answer { action, pending: Pending { request, born_nanos: 0 }, outcome, nanos }
+    }
+
+    #[test]
+    fn a_miss_is_one_request_timed_to_the_end_of_its_set() {
+        let mut tally = Tally::new(Some(2));
+        tally.record(&answer(Action::Get, Outcome::Miss, 1_000));
+        tally.record(&answer(Action::Fill, Outcome::Refused, 3_000));
+        tally.record(&answer(Action::Get, Outcome::Hit, 1_000));
+        tally.record(&answer(Action::Delete, Outcome::Done, 2_000));
+        let report = tally.report(0.5);
+        assert_eq!((report.requests, report.gets, report.misses), (3, 2, 1));
+        assert_eq!((report.miss_ratio, report.sets_refused), (0.5, 1));
+        assert_eq!(report.request_time_us, 2.0);
+        let windows = report.windows.clone().unwrap_or_default();
+        assert_eq!(windows.iter().map(|w| w.requests).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!((windows[0].miss_ratio, windows[1].miss_ratio), (0.5, 0.0));
+        let text = report.text();
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("requests=3 misses=1 miss_ratio=0.5000 cost_ratio=0.5000"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_empty_replay_has_no_misses() {
+        let report = Tally::new(None).report(0.0);
+        assert_eq!((report.miss_ratio, report.request_time_us), (0.0, 0.0));
+        let json = serde_json::to_string(&report).unwrap_or_default();
+        for field in [
+            "requests",
+            "misses",
+            "miss_ratio",
+            "cost_ratio",
+            "request_time_us",
+            "seconds",
+            "p50_us",
+        ] {
+            assert!(json.contains(&format!("\"{field}\":")), "{json}");
+        }
+    }
+}

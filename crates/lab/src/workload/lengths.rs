@@ -1,0 +1,63 @@
+//! The law that gives a key its value length.
+
+use super::sizes::{Sizes, salt};
+use super::two_phase::TwoPhase;
+use slabwise_base::random::{mix, unit};
+
+/// How long each key's value is; a function of the key alone.
+#[derive(Debug)]
+pub enum Lengths {
+    /// One length in bytes for all keys; asked for by hand, so it overrides a trace's records.
+    Fixed(u32),
+    /// By a measured size table.
+    Table(Sizes),
+    /// By Facebook's ETC law.
+    Etc(EtcLengths),
+    /// By the key's class in the two-phase workload.
+    TwoPhase,
+}
+
+impl Lengths {
+    /// The length of a key's value in bytes, at least 1.
+    pub fn of(&self, key: u64) -> u32 {
+        match self {
+            Lengths::Fixed(len) => *len,
+            Lengths::Table(sizes) => sizes.of(key),
+            Lengths::Etc(etc) => etc.of(key),
+            Lengths::TwoPhase => TwoPhase::value_len(key),
+        }
+    }
+
+    /// Whether these lengths stand above those that a trace records.
+    pub fn is_override(&self) -> bool {
+        matches!(self, Lengths::Fixed(_))
+    }
+}
+
+/// Value lengths of Facebook's ETC pool: a generalised Pareto law at location 0, clipped.
+///
+/// Source: Atikoglu and others, "Workload Analysis of a Large-Scale Key-Value Store", SIGMETRICS
+/// 2012; the discrete part for the smallest values is left out.
+#[derive(Clone, Debug)]
+pub struct EtcLengths {
+    salt: u64,
+}
+
+impl EtcLengths {
+    const SCALE: f64 = 214.476;
+    const SHAPE: f64 = 0.348238;
+    /// The longest value in bytes: it fits one item of a stock server.
+    const LEN_MAX: f64 = 500_000.0;
+
+    /// `seed` gives every key another length.
+    pub fn new(seed: u64) -> EtcLengths {
+        EtcLengths { salt: salt(seed) }
+    }
+
+    fn of(&self, key: u64) -> u32 {
+        // In (0, 1]: the law's inverse has no value at 0.
+        let u = 1.0 - unit(mix(key ^ self.salt));
+        let len = Self::SCALE * (u.powf(-Self::SHAPE) - 1.0) / Self::SHAPE;
+        len.clamp(1.0, Self::LEN_MAX) as u32
+    }
+}

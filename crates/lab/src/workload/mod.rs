@@ -1,0 +1,172 @@
+//! Workloads: what clients ask a cache for, request by request.
+//!
+//! A workload is a stream of keys and a law that gives each key its value length:
+//!
+//! ```text
+//! Keys  (trace | zipf | two-phase | popularity table) --key-->  Lengths (fixed | size table | Pareto | by phase)
+//!   \________________________________ Request { key, value_len, op } ____________________________________/
+//! ```
+//!
+//! Laws:
+//! - The whole stream follows from its name and its [`Options`]: same seed, same requests.
+//! - A key's derived length depends on the key and the seed alone, never on the order of requests.
+//! - Only a trace that records lengths may give one key several ([`Lengths`] are not asked then).
+//!
+//! A workload knows nothing of servers or protocols; the replay client and experiments draw from it.
+
+mod lengths;
+mod named;
+mod popularity;
+mod sizes;
+mod trace;
+mod two_phase;
+mod zipf;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use lengths::Lengths;
+pub use named::{NAMES, Options, open};
+pub use popularity::Popularity;
+pub use sizes::Sizes;
+pub use trace::{RECORD_SIZE_BYTES, TraceReader};
+pub use two_phase::TwoPhase;
+pub use zipf::Zipf;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A look-up; in a look-aside replay a miss is followed by a set.
+    Get,
+    /// A store that no miss caused.
+    Set,
+    /// A removal.
+    Delete,
+}
+
+/// One request of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The key's number; on the wire `k` and 16 hexadecimal digits.
+    pub key: u64,
+    /// The length of the key's value in bytes, at least 1.
+    pub value_len: u32,
+    /// What is asked.
+    pub op: Op,
+}
+
+/// Why a workload could not be opened or read on.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// The name means nothing.
+    #[error("no workload is called '{0}': choose one of {names}, trace:FILE or csv:POP:SIZES", names = NAMES.join(", "))]
+    UnknownName(String),
+    /// An option that this workload cannot honour, or a value out of its range.
+    #[error("{0}")]
+    Option(String),
+    /// A file that cannot be opened.
+    #[error("cannot open {path}: {source}")]
+    Open {
+        /// The file's path as given.
+        path: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A trace whose contents break the format.
+    #[error("{trace}: record {record} (at byte {offset} of the decompressed trace): {reason}")]
+    Trace {
+        /// The trace's name or path.
+        trace: String,
+        /// Number of the bad record, from 0.
+        record: u64,
+        /// Where the record begins, in decompressed bytes.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A table whose contents break the format.
+    #[error("{table}: {reason}")]
+    Table {
+        /// The table's name or path.
+        table: String,
+        /// What is wrong, with the line where it is known.
+        reason: String,
+    },
+}
+
+/// Where the keys come from. The drawn kinds are endless; a trace ends.
+#[derive(Debug)]
+pub enum Keys {
+    /// Recorded requests.
+    Trace(Box<TraceReader>),
+    /// One Zipf law over all keys.
+    Zipf(Zipf),
+    /// One class of items first, then two.
+    TwoPhase(TwoPhase),
+    /// Measured popularity: a bucket by weight, a key uniformly in it.
+    Popularity(Popularity),
+}
+
+/// A stream of requests: an iterator whose items are requests or the reason why it stops.
+#[derive(Debug)]
+pub struct Workload {
+    keys: Keys,
+    lengths: Lengths,
+    /// Requests still to come, or `None` where the trace alone ends the stream.
+    remaining: Option<u64>,
+    /// The length that the stream is known to have, for progress.
+    requests_expected: Option<u64>,
+}
+
+impl Workload {
+    /// A stream of `requests` requests, or of all that the keys have (which is endless for drawn ones).
+    pub fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
+        Workload { keys, lengths, remaining: requests, requests_expected: requests }
+    }
+
+    /// How many requests are to be expected, where that is known before reading.
+    pub fn requests_expected(&self) -> Option<u64> {
+        self.requests_expected
+    }
+
+    /// Whether one key always has one value length, so that a reader may insist on it.
+    pub fn one_length_per_key(&self) -> bool {
+        match &self.keys {
+            Keys::Trace(trace) => !trace.may_record_lengths() || self.lengths.is_override(),
+            Keys::Zipf(_) | Keys::TwoPhase(_) | Keys::Popularity(_) => true,
+        }
+    }
+
+    fn with_requests_expected(mut self, requests: u64) -> Workload {
+        self.requests_expected = Some(self.remaining.map_or(requests, |limit| limit.min(requests)));
+        self
+    }
+}
+
+impl Iterator for Workload {
+    type Item = Result<Request, WorkloadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.remaining {
+            None => {}
+            Some(0) => return None,
+            Some(remaining) => *remaining -= 1,
+        }
+        let key = match &mut self.keys {
+            Keys::Zipf(zipf) => zipf.next_key(),
+            Keys::TwoPhase(two_phase) => two_phase.next_key(),
+            Keys::Popularity(popularity) => popularity.next_key(),
+            Keys::Trace(trace) => {
+                let record = match trace.next_record()? {
+                    Ok(record) => record,
+                    Err(error) => return Some(Err(error)),
+                };
+                let derived = record.value_len == 0 || self.lengths.is_override();
+                let value_len =
+                    if derived { self.lengths.of(record.key) } else { record.value_len };
+                return Some(Ok(Request { value_len, ..record }));
+            }
+        };
+        Some(Ok(Request { key, value_len: self.lengths.of(key), op: Op::Get }))
+    }
+}

@@ -1,0 +1,218 @@
+//! The workloads by name, as the command line knows them, and the recorded data in the binary.
+//!
+//! | name | keys | value lengths |
+//! |---|---|---|
+//! | `zipf` | Zipf, 1 M keys | kvcache_reg size table |
+//! | `etc` | Zipf, 7 M keys, skew 1.0 | generalised Pareto |
+//! | `two-phase` | 13 % of requests to one class, then 33 / 67 to two; 5 M keys each | 140 and 190 B |
+//! | `kvcache_reg`, `graph_cache_leader_assocs` | measured popularity, keys times 0.2 | measured |
+//! | `csv:POP:SIZES` | popularity table | size table |
+//! | `cache2k-*`, `trace:FILE` | as recorded | as recorded, else kvcache_reg size table |
+//!
+//! Law: `scale` multiplies the keys and the default number of requests together, so that a scaled
+//! run keeps its requests per key.
+
+use super::lengths::EtcLengths;
+use super::{
+    Keys, Lengths, Popularity, Sizes, TraceReader, TwoPhase, Workload, WorkloadError, Zipf,
+};
+use slabwise_base::Random;
+use std::fs::File;
+use std::io::{BufReader, Cursor};
+
+macro_rules! data {
+    ($file:literal) => {
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/", $file)).as_slice()
+    };
+}
+
+/// Recorded traces in the binary: name, contents, number of records. None records lengths.
+const TRACES: [(&str, &[u8], u64); 3] = [
+    ("cache2k-orm-busy", data!("cache2k-orm-busy.bin.zst"), 5_000_000),
+    ("cache2k-orm-night", data!("cache2k-orm-night.bin.zst"), 5_000_000),
+    ("cache2k-web12", data!("cache2k-web12.bin.zst"), 95_607),
+];
+
+const KVCACHE_REG_SIZES: &[u8] = data!("cachelib-kvcache_reg-sizes.csv");
+
+/// Measured distributions in the binary: name, popularity table, size table.
+const DISTRIBUTIONS: [(&str, &[u8], &[u8]); 2] = [
+    ("kvcache_reg", data!("cachelib-kvcache_reg-pop.csv"), KVCACHE_REG_SIZES),
+    (
+        "graph_cache_leader_assocs",
+        data!("cachelib-graph_cache_leader_assocs-pop.csv"),
+        data!("cachelib-graph_cache_leader_assocs-sizes.csv"),
+    ),
+];
+
+/// The names that need no file.
+pub const NAMES: [&str; 8] = [
+    "zipf",
+    "etc",
+    "two-phase",
+    "kvcache_reg",
+    "graph_cache_leader_assocs",
+    "cache2k-orm-busy",
+    "cache2k-orm-night",
+    "cache2k-web12",
+];
+
+const ZIPF_KEYS: u64 = 1_000_000;
+const ZIPF_REQUESTS: u64 = 10_000_000;
+const ETC_KEYS: u64 = 7_000_000;
+const ETC_SKEW: f64 = 1.0;
+const ETC_REQUESTS: u64 = 20_000_000;
+const POPULARITY_REQUESTS: u64 = 50_000_000;
+/// The scale of the measured distributions where none is asked for: 10 M requests.
+const DISTRIBUTION_SCALE: f64 = 0.2;
+
+/// What may be chosen beside a workload's name.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Requests to make; `None` for the workload's own number (a trace: all of it).
+    pub requests: Option<u64>,
+    /// Multiplies keys and default requests; above 0, at most [`Options::SCALE_MAX`].
+    pub scale: Option<f64>,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Multiplies lengths that come from a size table; above 0.
+    pub size_factor: f64,
+    /// One length in bytes (at least 1) for every value instead of the workload's own.
+    pub value_len: Option<u32>,
+    /// Keys of `zipf`, before `scale`; at least 1.
+    pub keys: Option<u64>,
+    /// Exponent of `zipf`, at least 0.
+    pub skew: Option<f64>,
+}
+
+impl Options {
+    /// The largest scale: what keeps all numbers of keys in proportion to real caches.
+    pub const SCALE_MAX: f64 = 1000.0;
+
+    fn check(&self, name: &str) -> Result<(), WorkloadError> {
+        let refuse = |text: String| Err(WorkloadError::Option(text));
+        let scale = self.scale.unwrap_or(1.0);
+        if !(scale > 0.0 && scale <= Self::SCALE_MAX) {
+            return refuse(format!(
+                "--scale {scale}: give more than 0 and at most {}",
+                Self::SCALE_MAX
+            ));
+        }
+        if !(self.size_factor > 0.0 && self.size_factor <= 1e6) {
+            return refuse(format!(
+                "--size-factor {}: give more than 0, at most 1000000",
+                self.size_factor
+            ));
+        }
+        if self.value_len == Some(0) {
+            return refuse("--value-len 0: a value has at least 1 byte".to_owned());
+        }
+        if name != "zipf" && (self.keys.is_some() || self.skew.is_some()) {
+            return refuse(format!("--keys and --skew belong to the workload zipf, not to {name}"));
+        }
+        if self.keys == Some(0) {
+            return refuse("--keys 0: give at least 1".to_owned());
+        }
+        let skew = self.skew.unwrap_or(1.0);
+        if !(0.0..=20.0).contains(&skew) {
+            return refuse(format!("--skew {skew}: give 0 (uniform) to 20"));
+        }
+        Ok(())
+    }
+
+    /// A count times the scale, at least 1.
+    fn scaled(&self, count: u64) -> u64 {
+        ((count as f64 * self.scale.unwrap_or(1.0)).round() as u64).max(1)
+    }
+}
+
+/// Opens a workload by its name.
+pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
+    options.check(name)?;
+    let random = Random::new(options.seed);
+    let measured = DISTRIBUTIONS.iter().find(|(known, ..)| *known == name);
+    let traced = TRACES.iter().find(|(known, ..)| *known == name);
+    if let Some((_, popularity, sizes)) = measured {
+        let scale = options.scale.or(Some(DISTRIBUTION_SCALE));
+        let tables = [(name, *popularity), (name, *sizes)];
+        return popularity_workload(tables, random, &Options { scale, ..options.clone() });
+    }
+    if let Some((_, bytes, records)) = traced {
+        let trace = TraceReader::new(name, Cursor::new(*bytes), false)?;
+        return Ok(trace_workload(trace, options)?.with_requests_expected(*records));
+    }
+    if let Some(path) = name.strip_prefix("trace:") {
+        return trace_workload(TraceReader::open(path)?, options);
+    }
+    if let Some(paths) = name.strip_prefix("csv:") {
+        return csv_workload(paths, random, options);
+    }
+    let requests = |default| Some(options.requests.unwrap_or_else(|| options.scaled(default)));
+    match name {
+        "zipf" => {
+            let keys = options.scaled(options.keys.unwrap_or(ZIPF_KEYS));
+            let keys = Keys::Zipf(Zipf::new(keys, options.skew.unwrap_or(1.0), random));
+            Ok(Workload::new(keys, table_lengths(options)?, requests(ZIPF_REQUESTS)))
+        }
+        "etc" => {
+            let keys = Keys::Zipf(Zipf::new(options.scaled(ETC_KEYS), ETC_SKEW, random));
+            let lengths = own_lengths(options, Lengths::Etc(EtcLengths::new(options.seed)));
+            Ok(Workload::new(keys, lengths, requests(ETC_REQUESTS)))
+        }
+        "two-phase" => {
+            let requests = requests(TwoPhase::REQUESTS);
+            let keys = options.scaled(TwoPhase::KEYS_PER_CLASS);
+            let keys = Keys::TwoPhase(TwoPhase::new(requests.unwrap_or(0), keys, random));
+            Ok(Workload::new(keys, own_lengths(options, Lengths::TwoPhase), requests))
+        }
+        _ => Err(WorkloadError::UnknownName(name.to_owned())),
+    }
+}
+
+fn own_lengths(options: &Options, lengths: Lengths) -> Lengths {
+    options.value_len.map_or(lengths, Lengths::Fixed)
+}
+
+/// The lengths of workloads that have none of their own.
+pub(super) fn table_lengths(options: &Options) -> Result<Lengths, WorkloadError> {
+    let sizes = ("kvcache_reg", KVCACHE_REG_SIZES);
+    let sizes = Sizes::from_csv(sizes.0, sizes.1, options.size_factor, options.seed)?;
+    Ok(own_lengths(options, Lengths::Table(sizes)))
+}
+
+fn trace_workload(trace: TraceReader, options: &Options) -> Result<Workload, WorkloadError> {
+    if options.scale.is_some_and(|scale| scale != 1.0) {
+        let text = "--scale has no meaning for a recorded trace: shorten it with --requests";
+        return Err(WorkloadError::Option(text.to_owned()));
+    }
+    let keys = Keys::Trace(Box::new(trace));
+    Ok(Workload::new(keys, table_lengths(options)?, options.requests))
+}
+
+fn popularity_workload<R: std::io::Read>(
+    [popularity, sizes]: [(&str, R); 2],
+    random: Random,
+    options: &Options,
+) -> Result<Workload, WorkloadError> {
+    let scale = options.scale.unwrap_or(1.0);
+    let keys = Popularity::from_csv(popularity.0, popularity.1, scale, random)?;
+    let sizes = Sizes::from_csv(sizes.0, sizes.1, options.size_factor, options.seed)?;
+    let requests = options.requests.unwrap_or_else(|| options.scaled(POPULARITY_REQUESTS));
+    let lengths = own_lengths(options, Lengths::Table(sizes));
+    Ok(Workload::new(Keys::Popularity(keys), lengths, Some(requests)))
+}
+
+/// `paths` is `POP:SIZES`, divided at the first colon: the first path may hold none.
+fn csv_workload(paths: &str, random: Random, options: &Options) -> Result<Workload, WorkloadError> {
+    let Some((popularity, sizes)) = paths.split_once(':') else {
+        let text = format!("csv:{paths} names one file: give csv:POP:SIZES");
+        return Err(WorkloadError::Option(text));
+    };
+    let open = |path: &str| {
+        let file = File::open(path)
+            .map_err(|source| WorkloadError::Open { path: path.to_owned(), source })?;
+        Ok::<_, WorkloadError>(BufReader::new(file))
+    };
+    let tables = [(popularity, open(popularity)?), (sizes, open(sizes)?)];
+    popularity_workload(tables, random, options)
+}
