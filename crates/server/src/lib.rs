@@ -1,1 +1,165 @@
-//! To be.
+//! The server: sockets, workers, options, and the threads that drive the engine.
+//!
+//! ```text
+//!   options -> Settings -> Engine
+//!                            ^  ^
+//!   net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
+//! ```
+//!
+//! [`main`] is the whole program; [`serve`] is everything after the command line. All threads are scoped:
+//! they borrow the engine and end before it does. Any of them may stop the server; a stop wakes all.
+#![forbid(unsafe_code)]
+
+pub mod background;
+pub mod context;
+pub mod net;
+pub mod options;
+pub mod out;
+pub mod process;
+pub mod session;
+pub mod settings;
+pub mod shared;
+pub mod stats;
+pub mod sys;
+
+use background::Bell;
+use net::{Listeners, Loops, Roster};
+use options::Request;
+use process::PidFile;
+use settings::{Listen, Settings};
+use shared::Shared;
+use slabwise_base::Clock;
+use slabwise_engine::Engine;
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// As in sysexits.h, and as memcached does.
+const EXIT_USAGE: u8 = 64;
+/// Where the ports are written that the kernel chose; memcached's name.
+const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
+
+/// Serves as the arguments say (the program's name not included) until it is stopped.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let settings = match read_options(args) {
+        Ok(settings) => settings,
+        Err(code) => return code,
+    };
+    process::init_logging(settings.verbosity);
+    match serve(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slabwise: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the chunk sizes that the arguments give: `slabwise classes`.
+pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match read_options(args) {
+        Ok(settings) => {
+            print!("{}", class_lines(&settings));
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// The settings, or the code to end with when all is said.
+fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
+    match options::parse(args) {
+        Ok(Request::Print(text)) => {
+            print!("{text}");
+            Err(ExitCode::SUCCESS)
+        }
+        Ok(Request::Serve { settings, warnings }) => {
+            for warning in warnings {
+                eprintln!("slabwise: {warning}");
+            }
+            Ok(*settings)
+        }
+        Err(error) => {
+            eprintln!("slabwise: {error}");
+            Err(ExitCode::from(EXIT_USAGE))
+        }
+    }
+}
+
+/// The lines that memcached prints with `-vv`.
+fn class_lines(settings: &Settings) -> String {
+    let page_size_bytes = settings.engine.page_size_bytes;
+    let classes = &settings.engine.classes;
+    let line = |class: slabwise_base::ClassId| {
+        let size = classes.chunk_size_bytes(class);
+        let chunks = page_size_bytes / size;
+        format!("slab class {:3}: chunk size {size:9} perslab {chunks:7}\n", class.wire())
+    };
+    classes.ids().map(line).collect()
+}
+
+/// Serves until the server is stopped by a signal or the `shutdown` command.
+pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    process::prepare(settings)?;
+    let listeners = Listeners::bind(settings)?;
+    let _socket_file = match &settings.listen {
+        Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
+        Listen::Tcp(_) => None,
+    };
+    process::go_to_background(settings)?;
+    if settings.verbosity > 1 {
+        eprint!("{}", class_lines(settings));
+    }
+    let clock = Clock::real();
+    let engine = Engine::new(settings.engine.clone())?;
+    process::lock_memory(settings);
+    let (loops, wakers) = Loops::new(settings.threads)?;
+    let roster = Roster::default();
+    let bell = Bell::default();
+    let shared = Shared::new(
+        &engine,
+        &clock,
+        settings,
+        &roster,
+        Box::new(|| {
+            wakers.wake_all();
+            bell.ring();
+        }),
+    );
+    if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
+        && let Err(error) = listeners.write_port_file(path.as_ref())
+    {
+        tracing::warn!("cannot write the ports to {}: {error}", path.display());
+    }
+    let _pid_file = write_pid_file(settings);
+    std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+        let drivers = background::start(scope, &shared, &bell);
+        let served = drivers.and_then(|()| loops.run(scope, listeners, &wakers, &shared));
+        // A thread that could not be started ends those that were.
+        shared.stop();
+        Ok(served?)
+    })
+}
+
+/// As in memcached, a server whose pid file cannot be written serves all the same.
+fn write_pid_file(settings: &Settings) -> Option<PidFile> {
+    let path = settings.process.pid_file.as_ref()?;
+    match PidFile::write(path) {
+        Ok(file) => Some(file),
+        Err(error) => {
+            tracing::warn!("cannot write the pid file {}: {error}", path.display());
+            None
+        }
+    }
+}
+
+/// The file of the Unix socket; removed when dropped.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It may be gone already, which is as well.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

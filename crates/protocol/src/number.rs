@@ -1,0 +1,80 @@
+//! Numbers as memcached reads them.
+//!
+//! It reads 64 bits with C's `strtol` family and then keeps the low 32. So a client flag of 2^32 is 0
+//! and a TTL of 2^31 is negative; clients in the field may lean on either, so the same is done here.
+//! Lengths are the exception: see `text::storage`.
+
+/// A number without a sign (a `+` is let through), up to 2^64 - 1.
+pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
+    digits(word.strip_prefix(b"+").unwrap_or(word))
+}
+
+/// A number with an optional sign, in 64 bits.
+pub(crate) fn signed(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-") {
+        Some(rest) => 0i64.checked_sub_unsigned(digits(rest)?),
+        None => unsigned(word)?.try_into().ok(),
+    }
+}
+
+/// The low 32 bits of a number without a sign.
+pub(crate) fn unsigned_low_32(word: &[u8]) -> Option<u32> {
+    unsigned(word).map(|number| number as u32)
+}
+
+/// The low 32 bits of a number with an optional sign.
+pub(crate) fn signed_low_32(word: &[u8]) -> Option<i32> {
+    signed(word).map(|number| number as i32)
+}
+
+/// A finite decimal fraction.
+pub(crate) fn fraction(word: &[u8]) -> Option<f64> {
+    let number: f64 = str::from_utf8(word).ok()?.parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
+fn digits(word: &[u8]) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    word.iter().try_fold(0u64, |sum, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fraction, signed, signed_low_32, unsigned, unsigned_low_32};
+
+    #[test]
+    fn reads_what_memcached_reads() {
+        assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(unsigned(b"18446744073709551616"), None);
+        assert_eq!(unsigned(b"+7"), Some(7));
+        assert_eq!(unsigned(b"-1"), None);
+        assert_eq!(unsigned(b""), None);
+        assert_eq!(unsigned(b"+"), None);
+        assert_eq!(unsigned(b"1x"), None);
+        assert_eq!(signed(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(signed(b"9223372036854775808"), None);
+        assert_eq!(signed(b"-+1"), None);
+    }
+
+    #[test]
+    fn keeps_the_low_32_bits() {
+        assert_eq!(unsigned_low_32(b"4294967296"), Some(0));
+        assert_eq!(signed_low_32(b"2147483648"), Some(i32::MIN));
+    }
+
+    #[test]
+    fn fractions_are_finite() {
+        assert_eq!(fraction(b"0.25"), Some(0.25));
+        assert_eq!(fraction(b"nan"), None);
+        assert_eq!(fraction(b"inf"), None);
+        assert_eq!(fraction(b"x"), None);
+    }
+}

@@ -1,0 +1,256 @@
+//! What a client can ask for, whatever dialect it speaks.
+//!
+//! Requests borrow from the bytes they were read from. Two kinds are only a beginning, because what
+//! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`StoreHeader`]'s value are
+//! read from the bytes after it.
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Request<'a> {
+    /// get, gets, gat, gats: the keys follow.
+    Get(Retrieval),
+    /// set, add, replace, append, prepend, cas: the value follows.
+    Store(StoreHeader<'a>),
+    /// delete.
+    Delete {
+        /// What to delete.
+        key: &'a [u8],
+    },
+    /// incr, decr.
+    Arithmetic {
+        /// Which number.
+        key: &'a [u8],
+        /// Up or down.
+        direction: Direction,
+        /// By how much.
+        delta: u64,
+    },
+    /// touch.
+    Touch {
+        /// Which item.
+        key: &'a [u8],
+        /// Its new lifetime, as on the wire: see [`StoreHeader::exptime`].
+        exptime: i32,
+    },
+    /// version.
+    Version,
+    /// quit: close the connection.
+    Quit,
+    /// A question about the server.
+    Stats(StatsRequest<'a>),
+    /// An order to the server.
+    Admin(Admin<'a>),
+}
+
+/// How the keys that follow are to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retrieval {
+    /// Whether each value comes with its CAS value.
+    pub with_cas: bool,
+    /// A new lifetime for every item that is found.
+    pub touch: Option<i32>,
+}
+
+/// What a storage command does with the item that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreVerb {
+    /// Stores in any case.
+    Set,
+    /// Stores if there is none.
+    Add,
+    /// Stores if there is one.
+    Replace,
+    /// Adds the value at the end of what is there.
+    Append,
+    /// Adds the value before what is there.
+    Prepend,
+    /// Stores if what is there still has this CAS value.
+    Cas(u64),
+}
+
+/// A storage command without its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreHeader<'a> {
+    /// What to do.
+    pub verb: StoreVerb,
+    /// Where.
+    pub key: &'a [u8],
+    /// The client's own 32 bits.
+    pub client_flags: u32,
+    /// The lifetime as on the wire: 0 for ever, negative past at once, up to 30 days from now, and a
+    /// Unix time beyond.
+    pub exptime: i32,
+    /// Bytes of the value that follows, without its end of line.
+    pub value_len: usize,
+}
+
+/// Up or down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// incr.
+    Increment,
+    /// decr.
+    Decrement,
+}
+
+/// Questions about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsRequest<'a> {
+    /// The general counters.
+    General,
+    /// Every setting.
+    Settings,
+    /// Items by class.
+    Items,
+    /// Memory by class.
+    Slabs,
+    /// A histogram of item sizes.
+    Sizes,
+    /// Allows `stats sizes`.
+    SizesEnable,
+    /// Forbids it.
+    SizesDisable,
+    /// Every connection.
+    Conns,
+    /// Counters by key prefix.
+    Detail(DetailMode),
+    /// Sets counters back to zero.
+    Reset,
+    /// The keys of a class.
+    Cachedump {
+        /// The class's number on the wire.
+        class_number: u32,
+        /// The most keys to list; 0 for no limit.
+        limit: u32,
+    },
+    /// Something that nobody counts.
+    Unknown(&'a [u8]),
+}
+
+/// `stats detail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetailMode {
+    /// Starts counting.
+    On,
+    /// Stops counting.
+    Off,
+    /// Lists the counts.
+    Dump,
+}
+
+/// Orders to the server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Admin<'a> {
+    /// flush_all: everything stored until then is gone; at once if not above 0, otherwise as
+    /// [`StoreHeader::exptime`].
+    FlushAll {
+        /// When.
+        exptime: i32,
+    },
+    /// verbosity.
+    Verbosity {
+        /// How much is logged.
+        level: u32,
+    },
+    /// cache_memlimit.
+    MemoryLimit {
+        /// The new limit, in MiB.
+        megabytes: u32,
+    },
+    /// shutdown.
+    Shutdown(ShutdownMode),
+    /// slabs reassign: moves a page. -1 stands for any class, 0 for the pool of free pages.
+    Reassign {
+        /// The class that gives.
+        victim: i32,
+        /// The class that takes.
+        receiver: i32,
+    },
+    /// slabs automove.
+    Automove(Automove),
+    /// lru.
+    Lru(LruRequest),
+    /// lru_crawler.
+    Crawler(Crawler<'a>),
+    /// watch.
+    Watch,
+}
+
+/// `shutdown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutdownMode {
+    /// At once.
+    Now,
+    /// After what is under way.
+    Graceful,
+    /// A word that means neither.
+    Unknown,
+}
+
+/// `slabs automove`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Automove {
+    /// 0 off, 1 slow, 2 on every eviction.
+    Level(u32),
+    /// How much younger a class's oldest item must be for it to receive a page.
+    Ratio(f64),
+    /// The share of memory that is kept free.
+    FreeRatio(f64),
+    /// Seconds over which ages are averaged.
+    Window(u32),
+}
+
+/// `lru`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LruRequest {
+    /// The limits of hot and warm.
+    Tune {
+        /// Hot's share, in percent.
+        hot_percent: u32,
+        /// Warm's share, in percent.
+        warm_percent: u32,
+        /// Hot's age limit, as a factor of the cold tail's age.
+        hot_age_factor: f64,
+        /// Warm's.
+        warm_age_factor: f64,
+    },
+    /// One queue or several.
+    Mode(LruMode),
+    /// Items that live at most so many seconds are kept apart; never if negative.
+    TemporaryTtl(i32),
+}
+
+/// `lru mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LruMode {
+    /// One queue.
+    Flat,
+    /// Hot, warm and cold.
+    Segmented,
+}
+
+/// `lru_crawler`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crawler<'a> {
+    /// Allows crawls.
+    Enable,
+    /// Forbids them.
+    Disable,
+    /// Microseconds of rest between items.
+    Sleep(u32),
+    /// The most items of a queue that a crawl visits; 0 for all.
+    Tocrawl(u32),
+    /// Starts a crawl over `all`, `hash`, or a list of class numbers.
+    Crawl(CrawlKind, &'a [u8]),
+}
+
+/// What a crawl does with each item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrawlKind {
+    /// Frees it if its time is over.
+    Expire,
+    /// Lists its key and metadata.
+    Metadump,
+    /// Lists its key as a meta get.
+    Mgdump,
+}

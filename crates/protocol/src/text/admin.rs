@@ -1,0 +1,134 @@
+//! Orders to the server.
+
+use super::words::Words;
+use super::{Refusal, reply};
+use crate::{
+    Admin, Automove, CrawlKind, Crawler, LruMode, LruRequest, Request, ShutdownMode, number,
+};
+
+type Read<'a> = Result<Request<'a>, Refusal>;
+
+fn error() -> Refusal {
+    Refusal::new(reply::ERROR)
+}
+
+fn bad_format() -> Refusal {
+    Refusal::new(reply::BAD_FORMAT)
+}
+
+/// `[<exptime>]`.
+pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
+    let silent = words.last() == Some(b"noreply");
+    let exptime = match words.len() {
+        0 => 0,
+        1 if silent => 0,
+        _ => number::signed_low_32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
+    };
+    Ok(Request::Admin(Admin::FlushAll { exptime }))
+}
+
+/// `<level>`.
+pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
+    let level = number::unsigned_low_32(words.at(0)).ok_or(bad_format())?;
+    Ok(Request::Admin(Admin::Verbosity { level }))
+}
+
+/// `<megabytes>`.
+pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
+    let megabytes = number::unsigned_low_32(words.at(0)).ok_or(error())?;
+    Ok(Request::Admin(Admin::MemoryLimit { megabytes }))
+}
+
+/// `[graceful]`.
+pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::Shutdown(match (words.len(), words.at(0)) {
+        (0, _) => ShutdownMode::Now,
+        (1, b"graceful") => ShutdownMode::Graceful,
+        _ => ShutdownMode::Unknown,
+    })))
+}
+
+/// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`.
+pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
+    match (words.at(0), words.len()) {
+        (b"reassign", 3) => {
+            let class = |index| number::signed_low_32(words.at(index)).ok_or(bad_format());
+            let (victim, receiver) = (class(1)?, class(2)?);
+            Ok(Request::Admin(Admin::Reassign { victim, receiver }))
+        }
+        (b"automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
+        _ => Err(error()),
+    }
+}
+
+fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
+    let fraction = || number::fraction(words.at(2)).ok_or(error());
+    match words.at(1) {
+        b"ratio" => Ok(Automove::Ratio(fraction()?)),
+        b"freeratio" => Ok(Automove::FreeRatio(fraction()?)),
+        b"window" => match number::unsigned_low_32(words.at(2)).ok_or(bad_format())? {
+            seconds @ 3..=1800 => Ok(Automove::Window(seconds)),
+            _ => Err(Refusal::new(reply::BAD_WINDOW)),
+        },
+        level => match number::unsigned_low_32(level).ok_or(bad_format())? {
+            level @ 0..=2 => Ok(Automove::Level(level)),
+            _ => Err(error()),
+        },
+    }
+}
+
+/// `tune <hot %> <warm %> <hot factor> <warm factor>`, `mode flat|segmented`, `temp_ttl <seconds>`.
+pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
+    let request = match (words.at(0), words.len()) {
+        (b"tune", 5..) => tune(words)?,
+        (b"mode", 2..) => LruRequest::Mode(match words.at(1) {
+            b"flat" => LruMode::Flat,
+            b"segmented" => LruMode::Segmented,
+            _ => return Err(error()),
+        }),
+        (b"temp_ttl", 2..) => {
+            LruRequest::TemporaryTtl(number::signed_low_32(words.at(1)).ok_or(error())?)
+        }
+        _ => return Err(error()),
+    };
+    Ok(Request::Admin(Admin::Lru(request)))
+}
+
+fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
+    let percent = |index| number::unsigned_low_32(words.at(index)).ok_or(error());
+    let factor = |index| number::fraction(words.at(index)).ok_or(error());
+    let (hot_percent, warm_percent) = (percent(1)?, percent(2)?);
+    let (hot_age_factor, warm_age_factor) = (factor(3)?, factor(4)?);
+    if hot_percent.saturating_add(warm_percent) > 80 {
+        return Err(Refusal::new(reply::LRU_PERCENT_TOO_HIGH));
+    }
+    if hot_age_factor <= 0.0 || warm_age_factor <= 0.0 {
+        return Err(Refusal::new(reply::LRU_FACTOR_TOO_LOW));
+    }
+    Ok(LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor })
+}
+
+/// `enable`, `disable`, `sleep`, `tocrawl`, `crawl`, `metadump`, `mgdump`.
+pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
+    let argument = words.at(1);
+    let count = || number::unsigned_low_32(argument).ok_or(bad_format());
+    let request = match (words.at(0), words.len()) {
+        (b"enable", 1) => Crawler::Enable,
+        (b"disable", 1) => Crawler::Disable,
+        (b"crawl", 2) => Crawler::Crawl(CrawlKind::Expire, argument),
+        (b"metadump", 2) => Crawler::Crawl(CrawlKind::Metadump, argument),
+        (b"mgdump", 2) => Crawler::Crawl(CrawlKind::Mgdump, argument),
+        (b"tocrawl", 2) => Crawler::Tocrawl(count()?),
+        (b"sleep", 2) => match count()? {
+            microseconds @ 0..=1_000_000 => Crawler::Sleep(microseconds),
+            _ => return Err(Refusal::new(reply::CRAWLER_SLEEP_TOO_LONG)),
+        },
+        _ => return Err(error()),
+    };
+    Ok(Request::Admin(Admin::Crawler(request)))
+}
+
+/// `[<events>]`.
+pub(super) fn watch<'a>(_: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::Watch))
+}

@@ -1,0 +1,128 @@
+use super::{Parsed, parse, reply};
+use crate::{Admin, Automove, Direction, Request, Retrieval, StoreHeader, StoreVerb};
+
+fn refused(input: &[u8]) -> (&'static [u8], usize) {
+    match parse(input) {
+        Parsed::Refused { reply, consumed, skip_len } => {
+            assert_eq!(consumed, input.len(), "the whole line is consumed");
+            (reply, skip_len)
+        }
+        other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(input)),
+    }
+}
+
+fn request(input: &[u8]) -> (Request<'_>, bool) {
+    match parse(input) {
+        Parsed::Request { request, noreply, .. } => (request, noreply),
+        other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(input)),
+    }
+}
+
+#[test]
+fn a_retrieval_stops_before_its_keys() {
+    let get = |with_cas, touch, consumed| Parsed::Request {
+        request: Request::Get(Retrieval { with_cas, touch }),
+        noreply: false,
+        consumed,
+    };
+    assert_eq!(parse(b"get a b\r\n"), get(false, None, 3));
+    assert_eq!(parse(b"  gets a\n"), get(true, None, 6));
+    assert_eq!(parse(b"gat 10 a\r\n"), get(false, Some(10), 6));
+    assert_eq!(parse(b"gats -1 a\r\n"), get(true, Some(-1), 7));
+    assert_eq!(parse(b"gat 10\r\n"), get(false, Some(10), 6));
+}
+
+#[test]
+fn a_retrieval_with_a_fault_is_refused_whole() {
+    let long = [&b"get a "[..], &[b'k'; 251], b"\r\n"].concat();
+    assert_eq!(refused(b"get\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"gets  \r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"gat x a\r\n"), (reply::BAD_EXPTIME, 0));
+    assert_eq!(refused(&long), (reply::BAD_FORMAT, 0));
+}
+
+#[test]
+fn a_storage_command_announces_its_value() {
+    let header = StoreHeader {
+        verb: StoreVerb::Cas(9),
+        key: b"k",
+        client_flags: 5,
+        exptime: -1,
+        value_len: 10,
+    };
+    assert_eq!(request(b"cas k 5 -1 10 9 noreply\r\n"), (Request::Store(header), true));
+    let header = StoreHeader { verb: StoreVerb::Set, ..header };
+    assert_eq!(request(b"set k 5 -1 10\r\n"), (Request::Store(header), false));
+    assert_eq!(request(b"set k 5 -1 +10 x\r\n"), (Request::Store(header), false));
+}
+
+#[test]
+fn a_refused_value_is_skipped_when_its_length_is_known() {
+    let long = [&b"set "[..], &[b'k'; 251], b" 0 0 10\r\n"].concat();
+    assert_eq!(refused(&long), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused(b"set k x 0 10\r\n"), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused(b"set k 0 x 10 noreply\r\n"), (b"".as_slice(), 12));
+    assert_eq!(refused(b"cas k 0 0 10 x\r\n"), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused(b"set k 0 0 x\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"set k 0 0 -1\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"set k 0 0 2147483646\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"set k 0 0 4294967297\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"set k 0 0\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"set k 0 0 1 noreply more\r\n"), (reply::ERROR, 0));
+}
+
+#[test]
+fn delete_takes_the_old_zero() {
+    let delete = Request::Delete { key: b"k" };
+    assert_eq!(request(b"delete k\r\n"), (delete, false));
+    assert_eq!(request(b"delete k 0\r\n"), (delete, false));
+    assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
+    assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
+    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, false));
+    assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
+    assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
+    assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));
+    assert_eq!(refused(b"delete k a b c\r\n"), (reply::ERROR, 0));
+}
+
+#[test]
+fn numbers_are_checked_where_memcached_checks_them() {
+    let up = Request::Arithmetic { key: b"k", direction: Direction::Increment, delta: u64::MAX };
+    assert_eq!(request(b"incr k 18446744073709551615\r\n"), (up, false));
+    assert_eq!(refused(b"incr k 18446744073709551616\r\n"), (reply::BAD_DELTA, 0));
+    assert_eq!(refused(b"decr k -1\r\n"), (reply::BAD_DELTA, 0));
+    assert_eq!(refused(b"decr k x noreply\r\n"), (b"".as_slice(), 0));
+    assert_eq!(refused(b"touch k x\r\n"), (reply::BAD_EXPTIME, 0));
+    assert_eq!(refused(b"flush_all x\r\n"), (reply::BAD_EXPTIME, 0));
+    assert_eq!(refused(b"verbosity noreply\r\n"), (b"".as_slice(), 0));
+    assert_eq!(refused(b"verbosity -1\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"slabs automove 3\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"slabs automove window 2\r\n"), (reply::BAD_WINDOW, 0));
+    let ratio = Request::Admin(Admin::Automove(Automove::Ratio(0.5)));
+    assert_eq!(request(b"slabs automove ratio 0.5\r\n"), (ratio, false));
+}
+
+#[test]
+fn what_is_no_command_is_an_error_or_a_hangup() {
+    assert_eq!(refused(b"\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"a\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"GET k\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"bogus noreply\r\n"), (reply::ERROR, 0));
+    assert_eq!(parse(b"GET / HTTP/1.1\r\n"), Parsed::Hangup);
+}
+
+#[test]
+fn only_a_retrieval_may_go_on_beyond_the_limit() {
+    assert_eq!(parse(&[b'x'; 2048]), Parsed::Incomplete);
+    assert_eq!(parse(&[b'x'; 2049]), Parsed::Hangup);
+    assert_eq!(parse(&[b' '; 2049]), Parsed::Hangup);
+    let keys = [b' '; 3000];
+    let consumed = |input: &[u8]| match parse(input) {
+        Parsed::Request { request: Request::Get(_), consumed, .. } => consumed,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(consumed(&[&b"gets"[..], &keys].concat()), 4);
+    assert_eq!(consumed(&[&b"gat 5"[..], &keys].concat()), 5);
+    assert_eq!(parse(&[&b"gat x"[..], &keys].concat()), Parsed::Hangup);
+    assert_eq!(parse(&[&b"set k"[..], &keys].concat()), Parsed::Hangup);
+}

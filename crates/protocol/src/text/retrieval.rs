@@ -1,0 +1,73 @@
+//! get, gets, gat, gats: where the keys begin.
+
+use super::words::split_first;
+use super::{Parsed, reply, table};
+use crate::{LIMITS, Request, Retrieval, number};
+
+/// One of the four.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) with_cas: bool,
+    /// Whether a lifetime stands before the keys.
+    pub(super) touches: bool,
+}
+
+/// The most spaces that may stand before a retrieval whose line goes on beyond the limit.
+const INDENT_LEN_MAX: usize = 100;
+
+/// Reads a retrieval whose whole line is at hand; `rest` is what follows its name. Every key is
+/// checked here, so that a line with a bad one is answered with the error alone.
+pub(super) fn parse_line<'a>(
+    form: Form,
+    line: &'a [u8],
+    rest: &'a [u8],
+    consumed: usize,
+) -> Parsed<'a> {
+    let refused = |reply| Parsed::Refused { reply, consumed, skip_len: 0 };
+    if rest.iter().all(|&byte| byte == b' ') {
+        return refused(reply::ERROR);
+    }
+    let (mut keys, mut touch) = (rest, None);
+    if form.touches {
+        let (exptime, after) = split_first(rest);
+        (keys, touch) = (after, number::signed_low_32(exptime));
+        if touch.is_none() {
+            return refused(reply::BAD_EXPTIME);
+        }
+    }
+    if keys.len() > LIMITS.key_len_max && has_long_word(keys) {
+        return refused(reply::BAD_FORMAT);
+    }
+    request(form, touch, line.len() - keys.len())
+}
+
+/// Reads the beginning of a retrieval whose line is longer than the limit. Any other command that
+/// long comes from no client of this protocol.
+pub(super) fn parse_beginning(input: &[u8]) -> Parsed<'_> {
+    let (name, rest) = split_first(input);
+    let indent_len = input.len() - rest.len() - name.len();
+    if indent_len > INDENT_LEN_MAX || rest.is_empty() {
+        return Parsed::Hangup;
+    }
+    let form = match table::find(name).map(|command| command.shape) {
+        Some(table::Shape::Retrieval(form)) => form,
+        _ => return Parsed::Hangup,
+    };
+    if !form.touches {
+        return request(form, None, input.len() - rest.len());
+    }
+    let (exptime, keys) = split_first(rest);
+    match number::signed_low_32(exptime) {
+        Some(exptime) if !keys.is_empty() => request(form, Some(exptime), input.len() - keys.len()),
+        _ => Parsed::Hangup,
+    }
+}
+
+fn request<'a>(form: Form, touch: Option<i32>, consumed: usize) -> Parsed<'a> {
+    let retrieval = Retrieval { with_cas: form.with_cas, touch };
+    Parsed::Request { request: Request::Get(retrieval), noreply: false, consumed }
+}
+
+fn has_long_word(words: &[u8]) -> bool {
+    words.split(|&byte| byte == b' ').any(|word| word.len() > LIMITS.key_len_max)
+}

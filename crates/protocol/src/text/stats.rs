@@ -1,0 +1,45 @@
+//! stats and its subjects.
+
+use super::words::Words;
+use super::{Refusal, reply};
+use crate::{DetailMode, LIMITS, Request, StatsRequest, number};
+
+/// `[<subject> [<more>]]`.
+pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    Ok(Request::Stats(match words.at(0) {
+        b"" => StatsRequest::General,
+        b"settings" => StatsRequest::Settings,
+        b"items" => StatsRequest::Items,
+        b"slabs" => StatsRequest::Slabs,
+        b"sizes" => StatsRequest::Sizes,
+        b"sizes_enable" => StatsRequest::SizesEnable,
+        b"sizes_disable" => StatsRequest::SizesDisable,
+        b"conns" => StatsRequest::Conns,
+        b"reset" => StatsRequest::Reset,
+        b"detail" => StatsRequest::Detail(detail(words.at(1))?),
+        b"cachedump" => cachedump(words)?,
+        other => StatsRequest::Unknown(other),
+    }))
+}
+
+fn detail(mode: &[u8]) -> Result<DetailMode, Refusal> {
+    match mode {
+        b"on" => Ok(DetailMode::On),
+        b"off" => Ok(DetailMode::Off),
+        b"dump" => Ok(DetailMode::Dump),
+        _ => Err(Refusal::new(reply::DETAIL_USAGE)),
+    }
+}
+
+fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
+    if words.len() < 3 {
+        return Err(Refusal::new(reply::CACHEDUMP_USAGE));
+    }
+    let number =
+        |index| number::unsigned_low_32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
+    let (class_number, limit) = (number(1)?, number(2)?);
+    if class_number >= LIMITS.class_number_max {
+        return Err(Refusal::new(reply::CACHEDUMP_BAD_CLASS));
+    }
+    Ok(StatsRequest::Cachedump { class_number, limit })
+}

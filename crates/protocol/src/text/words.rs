@@ -1,0 +1,52 @@
+//! A line as words: what lies between spaces. Only the space parts words; tabs and control
+//! characters belong to them, as in memcached.
+
+/// The words after a command's name.
+pub(super) struct Words<'a> {
+    words: [&'a [u8]; Words::KEPT_MAX],
+    len: usize,
+    last: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// How many words are kept: one more than any command reads. The others are only counted.
+    const KEPT_MAX: usize = 8;
+
+    pub(super) fn of(line: &'a [u8]) -> Words<'a> {
+        let mut words = Words { words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
+        let mut rest = line;
+        loop {
+            let (word, after) = split_first(rest);
+            if word.is_empty() {
+                return words;
+            }
+            if words.len < Words::KEPT_MAX {
+                words.words[words.len] = word;
+            }
+            words.len += 1;
+            words.last = word;
+            rest = after;
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A word by its position; empty if there are fewer.
+    pub(super) fn at(&self, index: usize) -> &'a [u8] {
+        self.words[index]
+    }
+
+    pub(super) fn last(&self) -> Option<&'a [u8]> {
+        (self.len > 0).then_some(self.last)
+    }
+}
+
+/// The first word, empty if there is none, and what follows it.
+pub(super) fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
+    let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
+    let line = &line[start..];
+    let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    line.split_at(end)
+}

@@ -1,0 +1,218 @@
+//! The main thread's loop: accepts connections, deals them out, and hears signals.
+//!
+//! At the limit of `-c` there are memcached's two manners: `maxconns_fast` (the default) accepts, says
+//! so and closes; otherwise the acceptor pauses, and clients wait in the kernel's queue. It also pauses
+//! when the process has no descriptors left. A pause is looked at every 10 ms, as long as it lasts.
+
+use super::listen::Listener;
+use super::mailbox::{Mailbox, NewConnection};
+use super::roster::Address;
+use crate::shared::Shared;
+use crate::sys;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook_mio::v1_0::Signals;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub(super) const STOP_TOKEN: Token = Token(usize::MAX);
+const SIGNALS_TOKEN: Token = Token(usize::MAX - 1);
+const PAUSE_POLL: Duration = Duration::from_millis(10);
+const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+
+pub(super) struct Acceptor<'e> {
+    poll: Poll,
+    signals: Signals,
+    listeners: Vec<Listener>,
+    mailboxes: &'e [Mailbox],
+    shared: &'e Shared<'e>,
+    next_worker: usize,
+    pause: Option<Pause>,
+}
+
+/// Accepting is paused.
+struct Pause {
+    /// Since then, by the clock.
+    since_nanos: u64,
+    /// How many connections were open then: it lasts until one of them is closed.
+    connections: u64,
+}
+
+/// What came of one look at a listening socket.
+enum Accepted {
+    One(OwnedFd, Address),
+    /// Nobody waits.
+    None,
+    /// No descriptors are left.
+    NoDescriptors,
+}
+
+impl<'e> Acceptor<'e> {
+    /// An acceptor for these listeners. From here on signals end the server instead of the process.
+    pub fn new(
+        poll: Poll,
+        listeners: Vec<Listener>,
+        mailboxes: &'e [Mailbox],
+        shared: &'e Shared<'e>,
+    ) -> io::Result<Acceptor<'e>> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
+        let registry = poll.registry();
+        registry.register(&mut signals, SIGNALS_TOKEN, Interest::READABLE)?;
+        let now = shared.clock.now().seconds;
+        for (index, listener) in listeners.iter().enumerate() {
+            let descriptor = listener.socket.as_raw_fd();
+            registry.register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
+            shared.roster.add_listener(descriptor, listener.address.clone(), now);
+        }
+        Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
+    }
+
+    /// Accepts until the server stops.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(64);
+        while !self.shared.is_stopping() {
+            let timeout = self.pause.as_ref().map(|_| PAUSE_POLL);
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            for event in &events {
+                match event.token() {
+                    STOP_TOKEN => {}
+                    SIGNALS_TOKEN => self.hear_signals(),
+                    Token(index) => self.accept_from(index),
+                }
+            }
+            if self.pause.as_ref().is_some_and(|pause| self.is_over(pause)) {
+                self.resume();
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_signals(&mut self) {
+        for signal in self.signals.pending() {
+            match signal {
+                // memcached re-reads its password file; there is none here yet.
+                SIGHUP => tracing::info!("SIGHUP: nothing to reload"),
+                SIGUSR1 => {
+                    tracing::warn!("stopping gracefully");
+                    self.shared.stop();
+                }
+                _ => {
+                    tracing::info!("stopping on signal {signal}");
+                    self.shared.stop();
+                }
+            }
+        }
+    }
+
+    /// Accepts all who wait, as the edge will not be told again.
+    fn accept_from(&mut self, index: usize) {
+        let fast = self.shared.settings.maxconns_fast;
+        while self.pause.is_none() {
+            if !fast && !self.has_room() {
+                return self.pause();
+            }
+            match self.accept_one(index) {
+                Accepted::One(socket, _) if !self.has_room() => {
+                    self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
+                    // The client may be gone already; it is turned away either way.
+                    let _ = sys::send(socket.as_fd(), TOO_MANY);
+                }
+                Accepted::One(socket, address) => self.deal_out(index, socket, address),
+                Accepted::None => return,
+                Accepted::NoDescriptors => {
+                    tracing::warn!("too many open connections: no file descriptors are left");
+                    return self.pause();
+                }
+            }
+        }
+    }
+
+    fn accept_one(&self, index: usize) -> Accepted {
+        loop {
+            match sys::accept(self.listeners[index].socket.as_fd()) {
+                Ok((socket, peer)) => {
+                    return Accepted::One(
+                        socket,
+                        peer.map_or(Address::UnixClient, Address::Internet),
+                    );
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::None,
+                Err(error) if sys::is_out_of_descriptors(&error) => return Accepted::NoDescriptors,
+                // The client gave up while it waited: look at the next.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::warn!("cannot accept a connection: {error}");
+                    return Accepted::None;
+                }
+            }
+        }
+    }
+
+    fn deal_out(&mut self, index: usize, socket: OwnedFd, address: Address) {
+        let listener = &self.listeners[index];
+        let local = match &listener.address {
+            Address::Internet(bound) => {
+                Address::Internet(sys::local_address(socket.as_fd()).unwrap_or(*bound))
+            }
+            unix => unix.clone(),
+        };
+        let now = self.shared.clock.now().seconds;
+        let counters = &self.shared.counters;
+        counters.curr_connections.fetch_add(1, Ordering::Relaxed);
+        counters.total_connections.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
+        let client = self.shared.roster.add_client(socket.as_raw_fd(), address, local, now);
+        self.mailboxes[self.next_worker].send(NewConnection { socket, client });
+        self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
+    }
+
+    fn has_room(&self) -> bool {
+        self.connections() < u64::from(self.shared.settings.connections_max)
+    }
+
+    fn connections(&self) -> u64 {
+        self.shared.counters.curr_connections.load(Ordering::Acquire)
+    }
+
+    fn is_over(&self, pause: &Pause) -> bool {
+        let connections = self.connections();
+        connections == 0 || connections < pause.connections
+    }
+
+    /// Stops listening, so that the kernel turns further clients away instead of queueing them.
+    fn pause(&mut self) {
+        let since_nanos = self.shared.clock.nanos();
+        self.pause = Some(Pause { since_nanos, connections: self.connections() });
+        let counters = &self.shared.counters;
+        counters.accepting_conns.store(false, Ordering::Relaxed);
+        counters.listen_disabled_num.fetch_add(1, Ordering::Relaxed);
+        self.set_backlog(0);
+    }
+
+    fn resume(&mut self) {
+        let Some(pause) = self.pause.take() else { return };
+        let paused_us = (self.shared.clock.nanos() - pause.since_nanos) / 1_000;
+        let counters = &self.shared.counters;
+        counters.time_in_listen_disabled_us.fetch_add(paused_us, Ordering::Relaxed);
+        counters.accepting_conns.store(true, Ordering::Relaxed);
+        self.set_backlog(self.shared.settings.listen_backlog);
+        for index in 0..self.listeners.len() {
+            self.accept_from(index);
+        }
+    }
+
+    fn set_backlog(&self, backlog: i32) {
+        for listener in &self.listeners {
+            if let Err(error) = sys::listen(listener.socket.as_fd(), backlog) {
+                tracing::warn!("cannot change the backlog of {}: {error}", listener.address);
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! One client: its socket, its session, and what is on its way between them.
+//!
+//! ```text
+//!   socket --recv--> worker's read buffer --consume--> session
+//!      ^                  |  half a request                |
+//!      |                  v                                v
+//!      |               unread (own, usually none)         out (lent by the worker)
+//!      '-----------------------send / writev---------------'
+//! ```
+//!
+//! The unit of work is a *turn*: at most one receive, one consume and one flush, so that a client
+//! that sends without end takes its turn like any other. An idle connection owns no buffer.
+//!
+//! Laws:
+//! - BLOCKED-STOPS: while output of an earlier turn waits for the socket, nothing is received or
+//!   consumed. A client that does not read can hold one full [`Out`], and no more.
+//! - SHORT-READ: readiness is edge-triggered; a receive that returned less than it could take has
+//!   emptied the socket, unless the peer has closed its side, which another receive (0) must confirm.
+//! - A half-closed client gets every reply before its connection is closed.
+
+use crate::context::WorkerContext;
+use crate::out::{Flush, Out};
+use crate::session::{Next, Progress, Session};
+use crate::sys;
+use slabwise_base::Seconds;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::roster::{Client, ClientState};
+
+/// A turn cut short by the request budget writes only from this much on; less waits for the turn
+/// that ends the batch, so that one receive still costs one send.
+const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
+
+/// What a worker lends to the connection whose turn it is.
+pub(super) struct Lent<'w, 'e> {
+    pub context: &'w mut WorkerContext<'e>,
+    pub read_buffer: &'w mut [u8],
+    pub outs: &'w mut OutPool<'e>,
+}
+
+/// Output buffers that are in no connection's use. Few are ever needed: a connection holds one only
+/// from its first reply until the socket has taken the last.
+#[derive(Default)]
+pub(super) struct OutPool<'e> {
+    #[expect(clippy::vec_box, reason = "connections hold boxes: one pointer while they are idle")]
+    spare: Vec<Box<Out<'e>>>,
+}
+
+impl<'e> OutPool<'e> {
+    const SPARE_MAX: usize = 4;
+
+    fn take(&mut self) -> Box<Out<'e>> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn put_back(&mut self, out: Box<Out<'e>>) {
+        debug_assert!(out.is_empty());
+        if self.spare.len() < OutPool::SPARE_MAX && out.is_worth_keeping() {
+            self.spare.push(out);
+        }
+    }
+}
+
+/// What the worker does with a connection after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing until its socket is readable.
+    AwaitReadable,
+    /// Nothing until its socket is writable.
+    AwaitWritable,
+    /// Another turn, once others had theirs.
+    Again,
+    /// It is over.
+    Close,
+}
+
+/// One client.
+pub(super) struct Connection<'e> {
+    socket: OwnedFd,
+    session: Session<'e>,
+    client: Arc<Client>,
+    unread: Unread,
+    /// Replies that wait: for the socket if `blocked`, else for the end of their batch.
+    out: Option<Box<Out<'e>>>,
+    blocked: bool,
+    phase: Phase,
+    /// The socket may hold input that is not received yet.
+    readable: bool,
+    /// The peer has closed its side: the next short read is not the last.
+    peer_closed: bool,
+    last_active: Seconds,
+    /// Whether the connection stands in the worker's queue for another turn.
+    pub queued: bool,
+    /// Whether the event loop was asked to tell when the socket is writable.
+    pub awaits_writable: bool,
+}
+
+/// What remains to be done, beyond writing what is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Receive and serve.
+    Serve,
+    /// The session asked to be called again before more is received.
+    Resume,
+    /// Write what is pending, then close.
+    Finish,
+}
+
+/// Input that the session has not consumed: usually half a request, and usually none.
+#[derive(Default)]
+struct Unread {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Unread {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn save(&mut self, bytes: &[u8]) {
+        // The memory goes with the last byte: ten thousand idle clients hold none.
+        *self = Unread { bytes: bytes.to_vec(), start: 0 };
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start == self.bytes.len() {
+            *self = Unread::default();
+        }
+    }
+}
+
+impl<'e> Connection<'e> {
+    pub fn new(socket: OwnedFd, client: Arc<Client>, now: Seconds) -> Connection<'e> {
+        Connection {
+            socket,
+            session: Session::new(),
+            client,
+            unread: Unread::default(),
+            out: None,
+            blocked: false,
+            phase: Phase::Serve,
+            readable: false,
+            peer_closed: false,
+            last_active: now,
+            queued: false,
+            awaits_writable: false,
+        }
+    }
+
+    pub fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Notes that the socket has input, or that the peer closed its side.
+    pub fn note_readable(&mut self, peer_closed: bool) {
+        self.readable = true;
+        self.peer_closed |= peer_closed;
+    }
+
+    /// Whether the client has asked nothing since `since`, and is owed nothing.
+    pub fn is_idle_since(&self, since: Seconds) -> bool {
+        self.last_active < since
+            && self.phase == Phase::Serve
+            && self.out.is_none()
+            && self.session.is_idle()
+    }
+
+    /// One turn; see the module's laws.
+    pub fn turn(&mut self, lent: &mut Lent<'_, 'e>) -> Turn {
+        let mut out = self.out.take().unwrap_or_else(|| lent.outs.take());
+        if self.blocked {
+            // BLOCKED-STOPS
+            match self.flush(&mut out, lent) {
+                Ok(Flush::Drained) => self.blocked = false,
+                Ok(Flush::Blocked) => return self.wait_for_socket(out),
+                Err(_) => return Turn::Close,
+            }
+        }
+        let served = match self.phase {
+            Phase::Serve if self.readable => self.receive_and_serve(&mut out, lent),
+            Phase::Serve | Phase::Finish => Ok(()),
+            Phase::Resume => self.resume(&mut out, lent),
+        };
+        if served.is_err() {
+            return Turn::Close;
+        }
+        if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
+            self.out = (!out.is_empty()).then_some(out);
+            return Turn::Again;
+        }
+        match self.flush(&mut out, lent) {
+            Ok(Flush::Drained) => {
+                lent.outs.put_back(out);
+                self.after_drained()
+            }
+            Ok(Flush::Blocked) => self.wait_for_socket(out),
+            Err(_) => Turn::Close,
+        }
+    }
+
+    fn after_drained(&self) -> Turn {
+        match self.phase {
+            Phase::Finish => Turn::Close,
+            Phase::Resume => Turn::Again,
+            Phase::Serve if self.readable => Turn::Again,
+            Phase::Serve => Turn::AwaitReadable,
+        }
+    }
+
+    fn wait_for_socket(&mut self, out: Box<Out<'e>>) -> Turn {
+        self.out = Some(out);
+        self.blocked = true;
+        self.client.set_state(ClientState::Writing);
+        Turn::AwaitWritable
+    }
+
+    fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<Flush> {
+        if out.is_empty() {
+            return Ok(Flush::Drained);
+        }
+        let (flush, count) = out.write_to(self.socket.as_fd())?;
+        lent.context.shared.counters.bytes_written.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(flush)
+    }
+
+    /// Calls the session again with the input it left.
+    fn resume(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<()> {
+        let progress = self.session.consume(lent.context, self.unread.bytes(), out);
+        self.unread.consume(progress.consumed);
+        self.note_progress(progress, lent)
+    }
+
+    /// One receive, and everything complete in it served.
+    fn receive_and_serve(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<()> {
+        let received = match self.receive(lent.read_buffer) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if received.count == 0 {
+            // Whatever is unread is half a request that will never be whole.
+            self.readable = false;
+            self.phase = Phase::Finish;
+            return Ok(());
+        }
+        // SHORT-READ
+        self.readable = received.filled_all || self.peer_closed;
+        self.last_active = lent.context.now.seconds;
+        self.client.note_active(self.last_active);
+        let counters = &lent.context.shared.counters;
+        counters.bytes_read.fetch_add(received.count as u64, Ordering::Relaxed);
+
+        let input = &lent.read_buffer[..received.input_len];
+        let progress = self.session.consume(lent.context, input, out);
+        let rest = &input[progress.consumed..];
+        if rest.is_empty() {
+            if !self.unread.bytes.is_empty() {
+                self.unread = Unread::default();
+            }
+        } else {
+            self.unread.save(rest);
+        }
+        self.note_progress(progress, lent)
+    }
+
+    /// Receives into the value that is being uploaded, if there is one, and into the read buffer
+    /// behind what was left unread.
+    fn receive(&mut self, read_buffer: &mut [u8]) -> io::Result<Received> {
+        if let Some(target) = self.session.upload_target() {
+            let target_len = target.len();
+            let room = target_len + read_buffer.len();
+            debug_assert!(self.unread.bytes.is_empty(), "a value under way left input unread");
+            let count = sys::receive_two(self.socket.as_fd(), target, read_buffer)?;
+            let direct = count.min(target_len);
+            self.session.upload_advance(direct);
+            let input_len = count - direct;
+            return Ok(Received { count, input_len, filled_all: count == room });
+        }
+        let unread = self.unread.bytes();
+        let (head, room) = read_buffer.split_at_mut(unread.len());
+        head.copy_from_slice(unread);
+        let count = sys::receive(self.socket.as_fd(), room)?;
+        let input_len = head.len() + count;
+        Ok(Received { count, input_len, filled_all: count == room.len() })
+    }
+
+    fn note_progress(&mut self, progress: Progress, lent: &Lent<'_, 'e>) -> io::Result<()> {
+        self.phase = match progress.next {
+            Next::Read if self.unread.bytes().len() >= lent.read_buffer.len() => {
+                // A request that fills the whole buffer could never become complete in it.
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            Next::Read => Phase::Serve,
+            Next::Close => Phase::Finish,
+            Next::Yield => {
+                if lent.context.requests_left == 0 {
+                    lent.context.shared.counters.conn_yields.fetch_add(1, Ordering::Relaxed);
+                }
+                Phase::Resume
+            }
+        };
+        let idle = self.session.is_idle();
+        self.client.set_state(if idle { ClientState::Reading } else { ClientState::Uploading });
+        Ok(())
+    }
+}
+
+/// What a receive brought.
+struct Received {
+    /// Bytes off the socket.
+    count: usize,
+    /// Bytes in the read buffer, what was unread before included.
+    input_len: usize,
+    /// Whether the socket may hold more.
+    filled_all: bool,
+}

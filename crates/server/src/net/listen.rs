@@ -1,0 +1,118 @@
+//! The sockets that the server listens on: bound from the settings, before any thread exists.
+
+use super::roster::Address;
+use crate::settings::{Listen, ListenAddress, Settings};
+use crate::sys;
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// A socket that listens.
+pub(super) struct Listener {
+    pub socket: OwnedFd,
+    pub address: Address,
+}
+
+/// All sockets that the server listens on.
+pub struct Listeners {
+    pub(super) all: Vec<Listener>,
+}
+
+/// Why the server cannot listen.
+#[derive(Debug)]
+pub struct ListenError {
+    place: String,
+    error: io::Error,
+}
+
+impl fmt::Display for ListenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ListenError { place, error } = self;
+        write!(f, "cannot listen on {place}: {error}")?;
+        match error.kind() {
+            io::ErrorKind::AddrInUse => write!(f, "; stop the other server or choose another port"),
+            io::ErrorKind::PermissionDenied => {
+                write!(f, "; choose a place that this user may use (ports below 1024 are root's)")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ListenError {}
+
+impl Listeners {
+    /// Binds and listens as the settings say.
+    pub fn bind(settings: &Settings) -> Result<Listeners, ListenError> {
+        let backlog = settings.listen_backlog;
+        let mut all = Vec::new();
+        match &settings.listen {
+            Listen::Unix { path, mode } => {
+                let place = path.display().to_string();
+                let listener = listen_unix(path, *mode, backlog)
+                    .map_err(|error| ListenError { place, error })?;
+                all.push(listener);
+            }
+            Listen::Tcp(addresses) => {
+                for address in addresses {
+                    listen_tcp(address, backlog, &mut all)
+                        .map_err(|error| ListenError { place: address.to_string(), error })?;
+                }
+            }
+        }
+        Ok(Listeners { all })
+    }
+
+    /// Writes the ports that the kernel chose, in memcached's format; the file appears whole.
+    pub fn write_port_file(&self, path: &Path) -> io::Result<()> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".lck");
+        let mut file = std::fs::File::create(&partial)?;
+        for listener in &self.all {
+            match listener.address {
+                Address::Internet(SocketAddr::V4(v4)) => writeln!(file, "TCP INET: {}", v4.port())?,
+                Address::Internet(SocketAddr::V6(v6)) => {
+                    writeln!(file, "TCP INET6: {}", v6.port())?;
+                }
+                Address::Unix(_) | Address::UnixClient => {}
+            }
+        }
+        std::fs::rename(&partial, path)
+    }
+}
+
+fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
+    let socket = sys::bind_unix(path, mode)?;
+    sys::listen(socket.as_fd(), backlog)?;
+    Ok(Listener { socket, address: Address::Unix(path.to_owned()) })
+}
+
+/// Listens on every address that a name stands for; one that works is enough, as a machine may lack
+/// IPv6 though its resolver does not.
+fn listen_tcp(address: &ListenAddress, backlog: i32, all: &mut Vec<Listener>) -> io::Result<()> {
+    let candidates: Vec<SocketAddr> = match &address.host {
+        Some(host) => (host.as_str(), address.port).to_socket_addrs()?.collect(),
+        None => vec![
+            SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port)),
+            SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),
+        ],
+    };
+    let bound_before = all.len();
+    let mut failure = io::ErrorKind::AddrNotAvailable.into();
+    for candidate in candidates {
+        match listen_on(&candidate, backlog) {
+            Ok(listener) => all.push(listener),
+            Err(error) => failure = error,
+        }
+    }
+    if all.len() > bound_before { Ok(()) } else { Err(failure) }
+}
+
+fn listen_on(address: &SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let socket = sys::bind_tcp(address)?;
+    sys::listen(socket.as_fd(), backlog)?;
+    let bound = sys::local_address(socket.as_fd()).unwrap_or(*address);
+    Ok(Listener { socket, address: Address::Internet(bound) })
+}

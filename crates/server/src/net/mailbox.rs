@@ -1,0 +1,40 @@
+//! How connections come to a worker: a queue that the acceptor fills, and a waker.
+
+use super::roster::Client;
+use mio::Waker;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A connection on its way to its worker.
+pub(super) struct NewConnection {
+    pub socket: OwnedFd,
+    pub client: Arc<Client>,
+}
+
+/// One worker's letter box. The lock is held for a push or a take, never across a system call.
+pub(crate) struct Mailbox {
+    connections: Mutex<Vec<NewConnection>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub(super) fn new(waker: Waker) -> Mailbox {
+        Mailbox { connections: Mutex::default(), waker }
+    }
+
+    /// Hands a connection over.
+    pub(super) fn send(&self, connection: NewConnection) {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.wake();
+    }
+
+    /// Makes the worker look around: at its mail, and at whether the server stops.
+    pub(crate) fn wake(&self) {
+        // A waker fails only when its event loop is gone, and then nobody sleeps there.
+        let _ = self.waker.wake();
+    }
+
+    pub(super) fn take(&self) -> Vec<NewConnection> {
+        std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

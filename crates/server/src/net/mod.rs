@@ -1,0 +1,101 @@
+//! The network: listening sockets, the acceptor, the workers and their connections.
+//!
+//! ```text
+//!   main thread: Acceptor --- round robin ---> Mailbox --> Worker 0: epoll, connections, one buffer
+//!      signals, listeners                 \--> Mailbox --> Worker 1 ...
+//! ```
+//!
+//! A connection stays with its worker for life, so that nothing about it needs a lock. What the bytes
+//! mean is the session's business; where an item lives is the engine's.
+
+mod acceptor;
+mod connection;
+mod listen;
+mod mailbox;
+mod roster;
+mod worker;
+
+pub use listen::{ListenError, Listeners};
+pub use roster::{Address, Client, ClientState, Roster};
+
+use crate::context::WorkerContext;
+use crate::shared::Shared;
+use acceptor::Acceptor;
+use mailbox::Mailbox;
+use mio::{Poll, Waker};
+use std::io;
+use std::thread::Scope;
+use worker::Worker;
+
+/// The event loops, made before the threads that run them, so that whoever stops the server can wake
+/// them from the first moment on.
+pub(crate) struct Loops {
+    worker_polls: Vec<Poll>,
+    acceptor_poll: Poll,
+}
+
+/// Wakes every event loop.
+pub(crate) struct Wakers {
+    mailboxes: Vec<Mailbox>,
+    acceptor: Waker,
+}
+
+impl Wakers {
+    /// Makes every loop look at whether the server stops.
+    pub fn wake_all(&self) {
+        for mailbox in &self.mailboxes {
+            mailbox.wake();
+        }
+        // As for the mailboxes: without a loop nobody sleeps.
+        let _ = self.acceptor.wake();
+    }
+}
+
+impl Loops {
+    /// Loops for this many workers.
+    pub fn new(workers: usize) -> io::Result<(Loops, Wakers)> {
+        let mut worker_polls = Vec::with_capacity(workers);
+        let mut mailboxes = Vec::with_capacity(workers);
+        for _ in 0..workers {
+            let poll = Poll::new()?;
+            mailboxes.push(Mailbox::new(Waker::new(poll.registry(), worker::MAILBOX_TOKEN)?));
+            worker_polls.push(poll);
+        }
+        let acceptor_poll = Poll::new()?;
+        let acceptor = Waker::new(acceptor_poll.registry(), acceptor::STOP_TOKEN)?;
+        Ok((Loops { worker_polls, acceptor_poll }, Wakers { mailboxes, acceptor }))
+    }
+
+    /// Starts the workers in `scope` and accepts on the calling thread until the server stops.
+    pub fn run<'scope, 'e: 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        listeners: Listeners,
+        wakers: &'e Wakers,
+        shared: &'e Shared<'e>,
+    ) -> io::Result<()> {
+        for (index, (poll, mailbox)) in
+            self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
+        {
+            let work = move || {
+                let context = WorkerContext {
+                    handle: shared.engine.handle(),
+                    now: shared.clock.now(),
+                    shared,
+                    requests_left: 0,
+                };
+                if let Err(error) = Worker::new(poll, mailbox, context).run() {
+                    tracing::error!("worker {index} cannot wait for events: {error}");
+                    shared.stop();
+                }
+            };
+            let name = format!("worker-{index}");
+            std::thread::Builder::new().name(name).spawn_scoped(scope, work)?;
+        }
+        let accepted = Acceptor::new(self.acceptor_poll, listeners.all, &wakers.mailboxes, shared)
+            .and_then(|mut acceptor| acceptor.run());
+        // Whatever ended the acceptor ends the workers, too.
+        shared.stop();
+        accepted
+    }
+}

@@ -1,0 +1,171 @@
+//! Who is connected, and to which sockets the server listens: what `stats conns` shows.
+//!
+//! The acceptor and the workers write, any worker reads. The lock is taken when a connection comes or
+//! goes and when somebody asks; what changes with every request is an atomic of the client's own.
+
+use slabwise_base::{Now, Seconds};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The sockets of the server by their descriptor, which is the number memcached lists them by.
+#[derive(Debug, Default)]
+pub struct Roster {
+    sockets: Mutex<BTreeMap<RawFd, Arc<Client>>>,
+}
+
+/// One socket of the server.
+#[derive(Debug)]
+pub struct Client {
+    descriptor: RawFd,
+    address: Address,
+    /// Where it connected to; `None` for a listening socket.
+    listen_address: Option<Address>,
+    state: AtomicU8,
+    last_active_seconds: AtomicU32,
+}
+
+/// An end of a connection.
+#[derive(Clone, Debug)]
+pub enum Address {
+    /// TCP over IPv4 or IPv6.
+    Internet(SocketAddr),
+    /// A socket file.
+    Unix(PathBuf),
+    /// The nameless end of a Unix connection.
+    UnixClient,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Internet(address @ SocketAddr::V4(_)) => write!(f, "tcp:{address}"),
+            // IPv6 scopes are left out, as in memcached.
+            Address::Internet(SocketAddr::V6(address)) => {
+                write!(f, "tcp6:[{}]:{}", address.ip(), address.port())
+            }
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+            Address::UnixClient => write!(f, "unix:<AF 1>"),
+        }
+    }
+}
+
+/// What a socket is doing, in memcached's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ClientState {
+    /// Accepts connections.
+    Listening,
+    /// Waits for a request.
+    Reading,
+    /// Its request is being served.
+    Serving,
+    /// A value is arriving.
+    Uploading,
+    /// Replies wait for the client to read.
+    Writing,
+}
+
+impl ClientState {
+    const ALL: [ClientState; 5] = [
+        ClientState::Listening,
+        ClientState::Reading,
+        ClientState::Serving,
+        ClientState::Uploading,
+        ClientState::Writing,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            ClientState::Listening => "conn_listening",
+            ClientState::Reading => "conn_read",
+            ClientState::Serving => "conn_parse_cmd",
+            ClientState::Uploading => "conn_nread",
+            ClientState::Writing => "conn_mwrite",
+        }
+    }
+}
+
+impl Client {
+    /// Notes that a request arrived.
+    pub(super) fn note_active(&self, now: Seconds) {
+        self.last_active_seconds.store(now.0, Ordering::Relaxed);
+        self.set_state(ClientState::Serving);
+    }
+
+    pub(super) fn set_state(&self, state: ClientState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Whether it is connected by TCP; only such clients time out.
+    pub(super) fn is_internet(&self) -> bool {
+        matches!(self.address, Address::Internet(_))
+    }
+}
+
+impl Roster {
+    /// Adds a listening socket.
+    pub(super) fn add_listener(&self, descriptor: RawFd, address: Address, now: Seconds) {
+        self.add(descriptor, address, None, ClientState::Listening, now);
+    }
+
+    /// Adds a connection. Its descriptor must be open until [`Roster::remove`].
+    pub(super) fn add_client(
+        &self,
+        descriptor: RawFd,
+        address: Address,
+        listen_address: Address,
+        now: Seconds,
+    ) -> Arc<Client> {
+        self.add(descriptor, address, Some(listen_address), ClientState::Reading, now)
+    }
+
+    fn add(
+        &self,
+        descriptor: RawFd,
+        address: Address,
+        listen_address: Option<Address>,
+        state: ClientState,
+        now: Seconds,
+    ) -> Arc<Client> {
+        let client = Arc::new(Client {
+            descriptor,
+            address,
+            listen_address,
+            state: AtomicU8::new(state as u8),
+            last_active_seconds: AtomicU32::new(now.0),
+        });
+        self.lock().insert(descriptor, Arc::clone(&client));
+        client
+    }
+
+    /// Removes a connection; call before its descriptor is closed and thereby free for the next.
+    pub(super) fn remove(&self, client: &Client) {
+        self.lock().remove(&client.descriptor);
+    }
+
+    /// Calls `stat` with the name and value of each line of `stats conns`.
+    pub fn for_each(&self, now: Now, mut stat: impl FnMut(&str, &str)) {
+        let clients: Vec<Arc<Client>> = self.lock().values().cloned().collect();
+        for client in clients {
+            let number = client.descriptor;
+            stat(&format!("{number}:addr"), &client.address.to_string());
+            if let Some(listen_address) = &client.listen_address {
+                stat(&format!("{number}:listen_addr"), &listen_address.to_string());
+            }
+            let state = ClientState::ALL[usize::from(client.state.load(Ordering::Relaxed))];
+            stat(&format!("{number}:state"), state.name());
+            let last_active = client.last_active_seconds.load(Ordering::Relaxed);
+            let idle = now.seconds.0.saturating_sub(last_active);
+            stat(&format!("{number}:secs_since_last_cmd"), &idle.to_string());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RawFd, Arc<Client>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,199 @@
+//! A worker: one thread, one event loop, many connections.
+//!
+//! ```text
+//!   acceptor --Mailbox--> epoll_wait --> turns of ready connections --> turns of those that queue
+//!                             ^                                                    |
+//!                             '----------------- (timeout 0 if any queue) ---------'
+//! ```
+//!
+//! Laws:
+//! - THREE-CALLS: serving what a ready client has sent costs epoll_wait, one receive and one send.
+//!   That is why interest in writability is only asked for while a client's output is blocked.
+//! - FAIR-TURNS: while several clients are ready each turn serves at most `-R` requests; a client that
+//!   is alone goes on to the end of its read buffer.
+//! - The clock is read once per wake-up.
+
+use super::connection::{Connection, Lent, OutPool, Turn};
+use super::mailbox::{Mailbox, NewConnection};
+use crate::context::WorkerContext;
+use mio::event::Event;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+use slabwise_base::Seconds;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
+const READ_BUFFER_BYTES: usize = 64 << 10;
+const EVENTS_MAX: usize = 256;
+pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
+
+/// One worker's whole state.
+pub(super) struct Worker<'e> {
+    poll: Poll,
+    mailbox: &'e Mailbox,
+    connections: Slab<Connection<'e>>,
+    /// Connections that have work left without any event; each stands here at most once.
+    queue: VecDeque<usize>,
+    context: WorkerContext<'e>,
+    read_buffer: Vec<u8>,
+    outs: OutPool<'e>,
+    idle_checked: Seconds,
+}
+
+impl<'e> Worker<'e> {
+    /// A worker that takes its connections from `mailbox`, which must wake `poll`.
+    pub fn new(poll: Poll, mailbox: &'e Mailbox, context: WorkerContext<'e>) -> Worker<'e> {
+        Worker {
+            poll,
+            mailbox,
+            connections: Slab::new(),
+            queue: VecDeque::new(),
+            idle_checked: context.now.seconds,
+            context,
+            read_buffer: vec![0; READ_BUFFER_BYTES],
+            outs: OutPool::default(),
+        }
+    }
+
+    /// Serves until the server stops.
+    pub fn run(&mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.context.shared.is_stopping() {
+            match self.poll.poll(&mut events, self.timeout()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                other => other?,
+            }
+            self.context.now = self.context.shared.clock.now();
+            let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
+            let queued = self.queue.len();
+            let is_alone = ready + queued <= 1;
+            for event in &events {
+                if event.token() == MAILBOX_TOKEN {
+                    self.take_new_connections();
+                } else {
+                    self.on_event(event, is_alone);
+                }
+            }
+            for _ in 0..queued {
+                let Some(key) = self.queue.pop_front() else { break };
+                if self.connections.get(key).is_some_and(|connection| connection.queued) {
+                    self.connections[key].queued = false;
+                    self.turn(key, is_alone);
+                }
+            }
+            self.close_idle();
+        }
+        Ok(())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.queue.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        self.context.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
+    }
+
+    fn on_event(&mut self, event: &Event, is_alone: bool) {
+        let key = event.token().0;
+        // An earlier event of this batch may have closed it.
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            connection.note_readable(event.is_read_closed() || event.is_error());
+        }
+        // One that queues has its turn later in this round.
+        if !connection.queued {
+            self.turn(key, is_alone);
+        }
+    }
+
+    fn turn(&mut self, key: usize, is_alone: bool) {
+        let requests_max = self.context.shared.settings.requests_per_turn_max;
+        self.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        let connection = &mut self.connections[key];
+        let turn = connection.turn(&mut Lent {
+            context: &mut self.context,
+            read_buffer: &mut self.read_buffer,
+            outs: &mut self.outs,
+        });
+        let watched = match turn {
+            Turn::AwaitReadable => self.watch_writable(key, false),
+            Turn::AwaitWritable => self.watch_writable(key, true),
+            Turn::Again => {
+                self.connections[key].queued = true;
+                self.queue.push_back(key);
+                self.watch_writable(key, false)
+            }
+            Turn::Close => return self.close(key),
+        };
+        if watched.is_err() {
+            self.close(key);
+        }
+    }
+
+    fn watch_writable(&mut self, key: usize, wanted: bool) -> io::Result<()> {
+        let connection = &mut self.connections[key];
+        if connection.awaits_writable == wanted {
+            return Ok(());
+        }
+        connection.awaits_writable = wanted;
+        let interest =
+            if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let descriptor = connection.socket().as_raw_fd();
+        self.poll.registry().reregister(&mut SourceFd(&descriptor), Token(key), interest)
+    }
+
+    fn take_new_connections(&mut self) {
+        for NewConnection { socket, client } in self.mailbox.take() {
+            let descriptor = socket.as_raw_fd();
+            let connection = Connection::new(socket, client, self.context.now.seconds);
+            let key = self.connections.insert(connection);
+            // What the client sent before this point counts as an edge, too.
+            let mut source = SourceFd(&descriptor);
+            let registry = self.poll.registry();
+            if registry.register(&mut source, Token(key), Interest::READABLE).is_err() {
+                self.close(key);
+            }
+        }
+    }
+
+    fn close(&mut self, key: usize) {
+        let connection = self.connections.remove(key);
+        let shared = self.context.shared;
+        shared.roster.remove(connection.client());
+        // The socket must be free before the acceptor may count on its descriptor.
+        drop(connection);
+        shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
+        if self.connections.is_empty() {
+            self.connections.shrink_to_fit();
+        }
+    }
+
+    /// Closes clients that have been idle for longer than `-o idle_timeout`; looks once a second.
+    fn close_idle(&mut self) {
+        let now = self.context.now.seconds;
+        let Some(timeout) = self.context.shared.settings.idle_timeout_seconds else { return };
+        if now == self.idle_checked {
+            return;
+        }
+        self.idle_checked = now;
+        let since = Seconds(now.0.saturating_sub(timeout));
+        let idle = |connection: &Connection<'e>| {
+            connection.client().is_internet() && connection.is_idle_since(since)
+        };
+        let keys: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| idle(connection))
+            .map(|(key, _)| key)
+            .collect();
+        self.context.shared.counters.idle_kicks.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        for key in keys {
+            self.close(key);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! From what was said to what the engine is made with: memory, pages and classes.
+
+use super::OptionsError;
+use super::raw::Raw;
+use slabwise_base::Seconds;
+use slabwise_engine::{
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, SizeModel,
+    page_size_default,
+};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+const MIB: u64 = 1 << 20;
+const ITEM_SIZE_BYTES_MIN: u64 = 1 << 10;
+const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
+const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
+const PAGE_SIZE_BYTES_MAX: usize = 1 << 30;
+/// Pages are at least as large that the largest item needs no longer chain than this.
+const CHAIN_CHUNKS_MAX: u64 = 1024;
+/// memcached's header, which its chunk sizes include.
+const MEMCACHED_HEADER_BYTES: usize = 48;
+const MEMCACHED_CHUNK_SIZE_BYTES: u32 = 48;
+const MEMCACHED_GROWTH_FACTOR: f64 = 1.25;
+/// What [`ClassTable::default_for`] grows by.
+const GROWTH_FACTOR: f64 = 1.12;
+const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
+
+/// What the engine is made with.
+pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
+    let memory_limit_bytes = u64::from(raw.memory_limit_mib.unwrap_or(64)) * MIB;
+    let item_size_bytes_max = item_size_max(raw, memory_limit_bytes)?;
+    let page_size_bytes = page_size(raw, memory_limit_bytes, item_size_bytes_max)?;
+    let classes = classes(raw, page_size_bytes, item_size_bytes_max)?;
+    let preset = raw.memcached_preset;
+    Ok(EngineConfig {
+        page_size_bytes,
+        classes,
+        size_model: if preset { SizeModel::Memcached } else { SizeModel::Exact },
+        first_page_beyond_limit: preset,
+        item_size_bytes_max,
+        eviction_enabled: !raw.eviction_disabled,
+        eviction: eviction(raw),
+        lru: lru(raw)?,
+        huge_pages: raw.huge_pages,
+        hash_seed: random_seed(),
+        ..EngineConfig::new(memory_limit_bytes)
+    })
+}
+
+fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError> {
+    let size = raw.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
+    if size < ITEM_SIZE_BYTES_MIN {
+        return refuse(format!("-I {size} is below the least, 1024 bytes"));
+    }
+    if size > ITEM_SIZE_BYTES_MAX {
+        return refuse(format!("-I {size} is above the most, 1073741824 bytes (1024m)"));
+    }
+    if size > memory_limit_bytes / 2 {
+        let limit = memory_limit_bytes / MIB;
+        return refuse(format!(
+            "-I {size} is above half of -m {limit} (megabytes): lower -I or raise -m"
+        ));
+    }
+    Ok(size)
+}
+
+/// The page size asked for, or the default raised as far as the other options need.
+fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
+    let needed = largest_chunk_asked_for(raw).max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
+    let Some(asked) = raw.page_size_bytes else {
+        let default = if raw.memcached_preset {
+            MEMCACHED_PAGE_SIZE_BYTES
+        } else {
+            page_size_default(memory_limit_bytes)
+        };
+        return Ok(default.max(needed.next_power_of_two()));
+    };
+    let size = usize::try_from(asked).unwrap_or(0);
+    if !size.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&size) {
+        return refuse(format!(
+            "-o page_size={asked}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
+             {PAGE_SIZE_BYTES_MAX} (1024m)"
+        ));
+    }
+    if size as u64 > memory_limit_bytes {
+        return refuse(format!(
+            "-o page_size={asked} is above -m ({memory_limit_bytes} bytes): lower it or raise -m"
+        ));
+    }
+    if size < needed {
+        let least = needed.next_power_of_two();
+        return refuse(format!(
+            "-o page_size={asked} is too small for slab_chunk_max, slab_sizes or -I: give at least \
+             {least}, or leave it out"
+        ));
+    }
+    Ok(size)
+}
+
+fn largest_chunk_asked_for(raw: &Raw) -> usize {
+    let explicit = raw.slab_chunk_max_kib.map_or(0, |kib| (kib as usize) << 10);
+    let listed = raw.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
+    explicit.max(listed)
+}
+
+fn classes(raw: &Raw, page_size: usize, item_max: u64) -> Result<ClassTable, OptionsError> {
+    let chunk_max = chunk_size_max(raw, page_size, item_max)?;
+    let preset = raw.memcached_preset;
+    if let Some(sizes) = &raw.slab_sizes {
+        let mut sizes = sizes.clone();
+        // memcached's last class, too, is always the largest chunk.
+        if sizes.last().is_none_or(|&last| last.next_multiple_of(8) < chunk_max) {
+            sizes.push(chunk_max);
+        }
+        let table = ClassTable::explicit(&sizes, page_size);
+        return table.map_err(|error| OptionsError(format!("-o slab_sizes: {error}")));
+    }
+    let first = match (raw.chunk_size_bytes, preset) {
+        (Some(bytes), true) => MEMCACHED_HEADER_BYTES + bytes as usize,
+        (None, true) => MEMCACHED_HEADER_BYTES + MEMCACHED_CHUNK_SIZE_BYTES as usize,
+        (Some(bytes), false) => CHUNK_SIZE_BYTES_MIN + bytes as usize,
+        (None, false) => CHUNK_SIZE_BYTES_MIN,
+    };
+    if first > chunk_max {
+        let bytes = raw.chunk_size_bytes.unwrap_or_default();
+        return refuse(format!(
+            "-n {bytes} is above the largest chunk, {chunk_max} bytes: lower it"
+        ));
+    }
+    Ok(ClassTable::geometric(first, growth_factor(raw), chunk_max))
+}
+
+/// The factor by which chunk sizes grow.
+pub(super) fn growth_factor(raw: &Raw) -> f64 {
+    let default = if raw.memcached_preset { MEMCACHED_GROWTH_FACTOR } else { GROWTH_FACTOR };
+    raw.growth_factor.unwrap_or(default)
+}
+
+fn chunk_size_max(raw: &Raw, page_size: usize, item_max: u64) -> Result<usize, OptionsError> {
+    let explicit = raw.slab_chunk_max_kib.map(|kib| (kib as usize) << 10);
+    if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
+        return refuse(format!(
+            "-o slab_chunk_max={} ({size} bytes) is above -I ({item_max} bytes): lower it or raise -I",
+            size >> 10
+        ));
+    }
+    let default = if raw.chunked_items_disabled { page_size } else { page_size / 2 };
+    let size = explicit.unwrap_or(default.min(item_max.next_multiple_of(8) as usize));
+    Ok(size.max(largest_chunk_asked_for(raw)))
+}
+
+/// memcached without its maintainer keeps one queue for a class.
+fn eviction(raw: &Raw) -> EvictionKind {
+    match raw.eviction {
+        Some("lru") => EvictionKind::Lru,
+        Some(_) => EvictionKind::Segmented,
+        None if raw.lru_maintainer == Some(false) => EvictionKind::Lru,
+        None => EvictionKind::Segmented,
+    }
+}
+
+fn lru(raw: &Raw) -> Result<LruConfig, OptionsError> {
+    let defaults = LruConfig::default();
+    let lru = LruConfig {
+        hot_percent: raw.hot_percent.unwrap_or(defaults.hot_percent),
+        warm_percent: raw.warm_percent.unwrap_or(defaults.warm_percent),
+        hot_age_factor: raw.hot_age_factor.unwrap_or(defaults.hot_age_factor),
+        warm_age_factor: raw.warm_age_factor.unwrap_or(defaults.warm_age_factor),
+        temporary_ttl: raw.temporary_ttl_seconds.map(Seconds),
+    };
+    let (hot, warm) = (lru.hot_percent, lru.warm_percent);
+    if hot + warm > 80 {
+        return refuse(format!(
+            "-o hot_lru_pct={hot} and warm_lru_pct={warm} are above 80 together: lower one"
+        ));
+    }
+    if lru.temporary_ttl.is_some() && raw.lru_maintainer == Some(false) {
+        return refuse(
+            "-o temporary_ttl needs the LRU maintainer: leave out no_lru_maintainer and no_modern"
+                .to_owned(),
+        );
+    }
+    Ok(lru)
+}
+
+/// The standard library's hash maps are seeded by the system, too.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn refuse<T>(reason: String) -> Result<T, OptionsError> {
+    Err(OptionsError(reason))
+}

@@ -1,0 +1,449 @@
+//! The table of `-o`: memcached's names, then ours.
+
+use super::kind::{Kind, OptionRow, Value};
+use super::raw::Raw;
+
+const COUNT_MAX: i64 = i32::MAX as i64;
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+    apply: fn(&mut Raw, Value<'_>) -> Result<(), String>,
+) -> OptionRow {
+    OptionRow { name, short: None, kind, default, help, apply }
+}
+
+const fn switch(
+    name: &'static str,
+    help: &'static str,
+    apply: fn(&mut Raw, Value<'_>) -> Result<(), String>,
+) -> OptionRow {
+    row(name, Kind::Switch, "", help, apply)
+}
+
+const fn number(min: i64, max: i64, unit: &'static str) -> Kind {
+    Kind::Number { min, max, unit }
+}
+
+const ANY_FRACTION: Kind = Kind::Fraction { above: 0.0, max: f64::INFINITY };
+const ANY: Kind = Kind::Text("value");
+
+/// Rows of memcached's that act.
+pub(super) static ACTING: &[OptionRow] = &[
+    switch("maxconns_fast", "turn clients away at the limit of -c (the default)", |raw, _| {
+        raw.connections_max_fast = Some(true);
+        Ok(())
+    }),
+    switch("no_maxconns_fast", "let clients wait at the limit of -c", |raw, _| {
+        raw.connections_max_fast = Some(false);
+        Ok(())
+    }),
+    row(
+        "idle_timeout",
+        number(0, COUNT_MAX, "seconds"),
+        "0",
+        "seconds after which an idle TCP client is closed; 0 for never",
+        |raw, value| {
+            raw.idle_timeout_seconds = value.number_u32();
+            Ok(())
+        },
+    ),
+    switch("slab_reassign", "let pages move between classes (the default)", |raw, _| {
+        raw.slab_reassign = Some(true);
+        Ok(())
+    }),
+    switch("no_slab_reassign", "let no page move between classes", |raw, _| {
+        raw.slab_reassign = Some(false);
+        Ok(())
+    }),
+    row(
+        "slab_automove",
+        Kind::OptionalNumber { min: 0, max: 2, absent: 1 },
+        "1",
+        "0: pages move only on command; 1: by the page policy; 2: at every eviction",
+        |raw, value| {
+            raw.slab_automove = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    switch("no_slab_automove", "as slab_automove=0", |raw, _| {
+        raw.slab_automove = Some(0);
+        Ok(())
+    }),
+    row(
+        "slab_automove_ratio",
+        Kind::Fraction { above: 0.0, max: 1.0 },
+        "0.8",
+        "age ratio from which memcached's automover moves a page",
+        |raw, value| {
+            raw.slab_automove_ratio = Some(value.fraction());
+            Ok(())
+        },
+    ),
+    row(
+        "slab_automove_window",
+        number(3, 1800, "seconds"),
+        "10",
+        "seconds that memcached's automover looks back",
+        |raw, value| {
+            raw.slab_automove_window = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    row(
+        "slab_sizes",
+        Kind::Text("size-size-..."),
+        "",
+        "chunk sizes in bytes, ascending, separated by '-'",
+        slab_sizes,
+    ),
+    row(
+        "slab_chunk_max",
+        number(1, 1024, "kilobytes"),
+        "half a page",
+        "largest chunk, in kilobytes; larger items are chained",
+        |raw, value| {
+            raw.slab_chunk_max_kib = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    switch("no_chunked_items", "let the largest chunk be a whole page", |raw, _| {
+        raw.chunked_items_disabled = true;
+        Ok(())
+    }),
+    switch("track_sizes", "keep `stats sizes` from the start", |raw, _| {
+        raw.track_sizes = true;
+        Ok(())
+    }),
+    switch("lru_crawler", "reclaim expired items in the background (the default)", |raw, _| {
+        raw.lru_crawler = Some(true);
+        Ok(())
+    }),
+    switch("no_lru_crawler", "reclaim expired items only when they are met", |raw, _| {
+        raw.lru_crawler = Some(false);
+        Ok(())
+    }),
+    row(
+        "lru_crawler_sleep",
+        number(0, 1_000_000, "microseconds"),
+        "100",
+        "microseconds the crawler waits between items",
+        |raw, value| {
+            raw.lru_crawler_sleep_us = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    row(
+        "lru_crawler_tocrawl",
+        number(0, u32::MAX as i64, "items"),
+        "0",
+        "most items a crawl looks at in a class; 0 for all",
+        |raw, value| {
+            raw.lru_crawler_tocrawl = value.number_u32();
+            Ok(())
+        },
+    ),
+    switch("lru_maintainer", "the segmented LRU with its thread (the default)", |raw, _| {
+        raw.lru_maintainer = Some(true);
+        Ok(())
+    }),
+    switch("no_lru_maintainer", "one LRU queue for a class, no thread", |raw, _| {
+        raw.lru_maintainer = Some(false);
+        Ok(())
+    }),
+    row(
+        "hot_lru_pct",
+        number(1, 79, "percent"),
+        "20",
+        "share of a class that new items may hold",
+        |raw, value| {
+            raw.hot_percent = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    row(
+        "warm_lru_pct",
+        number(1, 79, "percent"),
+        "40",
+        "share of a class that items used twice may hold",
+        |raw, value| {
+            raw.warm_percent = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    row(
+        "hot_max_factor",
+        ANY_FRACTION,
+        "0.2",
+        "new items older than this part of the cold tail's age leave hot",
+        |raw, value| {
+            raw.hot_age_factor = Some(value.fraction());
+            Ok(())
+        },
+    ),
+    row("warm_max_factor", ANY_FRACTION, "2", "the same for warm", |raw, value| {
+        raw.warm_age_factor = Some(value.fraction());
+        Ok(())
+    }),
+    row(
+        "temporary_ttl",
+        number(0, u32::MAX as i64, "seconds"),
+        "off",
+        "items that live at most this long are only ever removed by expiry",
+        |raw, value| {
+            raw.temporary_ttl_seconds = Some(value.number_u32());
+            Ok(())
+        },
+    ),
+    switch("no_modern", "memcached 1.4's defaults", no_modern),
+];
+
+/// Rows of memcached's that are accepted and do nothing here.
+pub(super) static WITHOUT_EFFECT: &[OptionRow] = &[
+    switch("modern", "the defaults", |_, _| Ok(())),
+    row(
+        "hashpower",
+        number(12, 32, ""),
+        "",
+        "no effect: the index grows in small steps from any size",
+        |raw, value| {
+            raw.hash_power = value.number_u32();
+            no_effect(raw, "hashpower", "the index grows in small steps from any size")
+        },
+    ),
+    switch("no_hashexpand", "no effect: the index always grows in small steps", |raw, _| {
+        no_effect(raw, "no_hashexpand", "the index always grows, in small steps")
+    }),
+    row(
+        "hash_algorithm",
+        Kind::Choice(&["jenkins", "murmur3", "xxh3"]),
+        "xxh3",
+        "no effect: the hash is always xxh3",
+        |raw, value| match value.choice() {
+            "xxh3" => Ok(()),
+            other => {
+                raw.hash_algorithm = Some("xxh3");
+                no_effect(raw, &format!("hash_algorithm={other}"), "the hash is always xxh3")
+            }
+        },
+    ),
+    row(
+        "tail_repair_time",
+        number(10, COUNT_MAX, "seconds"),
+        "0",
+        "no effect: an item that is in use is passed over",
+        |raw, value| {
+            raw.tail_repair_seconds = value.number_u32();
+            no_effect(raw, "tail_repair_time", "an item that is in use is passed over")
+        },
+    ),
+    row(
+        "read_buf_mem_limit",
+        number(0, 1 << 20, "megabytes"),
+        "0",
+        "no effect: idle clients hold no buffers",
+        |raw, value| {
+            raw.read_buffers_mib_max = value.number_u32();
+            no_effect(raw, "read_buf_mem_limit", "idle clients hold no buffers")
+        },
+    ),
+    row("resp_obj_mem_limit", ANY, "", "no effect, in memcached neither", |raw, _| {
+        no_effect(raw, "resp_obj_mem_limit", "idle clients hold no buffers")
+    }),
+    row(
+        "watcher_logbuf_size",
+        number(0, COUNT_MAX, "kilobytes"),
+        "256",
+        "no effect: `watch` is not built yet",
+        |raw, value| {
+            raw.watcher_log_kib = Some(value.number_u32());
+            no_effect(raw, "watcher_logbuf_size", "`watch` is not built yet")
+        },
+    ),
+    row(
+        "worker_logbuf_size",
+        number(0, COUNT_MAX, "kilobytes"),
+        "64",
+        "no effect: `watch` is not built yet",
+        |raw, value| {
+            raw.worker_log_kib = Some(value.number_u32());
+            no_effect(raw, "worker_logbuf_size", "`watch` is not built yet")
+        },
+    ),
+    switch("inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
+    switch("no_inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
+    switch("no_drop_privileges", "the default", |_, _| Ok(())),
+    row("sock_cookie_id", ANY, "", "no effect: sockets are not marked for firewalls", |raw, _| {
+        no_effect(raw, "sock_cookie_id", "sockets are not marked for firewalls")
+    }),
+];
+
+/// Ours.
+pub(super) static OURS: &[OptionRow] = &[
+    row(
+        "preset",
+        Kind::Choice(&["memcached"]),
+        "",
+        "memcached's own defaults everywhere: pages, classes, sizes",
+        |raw, _| {
+            raw.memcached_preset = true;
+            Ok(())
+        },
+    ),
+    row(
+        "page_policy",
+        Kind::Choice(&["none", "automove", "tail_age"]),
+        "automove",
+        "which pages move between classes: none, by memcached's rule, by age of the tails",
+        |raw, value| {
+            raw.page_policy = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "eviction",
+        Kind::Choice(&["segmented", "lru"]),
+        "segmented",
+        "what leaves first: memcached's segmented LRU, or exact LRU",
+        |raw, value| {
+            raw.eviction = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "classes",
+        Kind::Choice(&["geometric"]),
+        "geometric",
+        "chunk sizes: by -f and -n (or give slab_sizes)",
+        |_, _| Ok(()),
+    ),
+    row(
+        "page_mover",
+        Kind::Choice(&["warm"]),
+        "warm",
+        "how a page is emptied: hot items are carried over",
+        |_, _| Ok(()),
+    ),
+    row(
+        "page_size",
+        Kind::Size,
+        "by -m",
+        "bytes a page, a power of two; 16k below 16 MB of memory, up to 1m above 1 GB",
+        |raw, value| {
+            raw.page_size_bytes = Some(value.number());
+            Ok(())
+        },
+    ),
+    row("objective", ANY, "", "comes later: what the tuning optimises", |_, _| {
+        Err("comes later: leave it out, misses are what counts now".into())
+    }),
+    row("cost_wire", ANY, "", "comes later: costs of items on the wire", |_, _| {
+        Err("comes later: leave it out".into())
+    }),
+    row("http", Kind::Text("addr"), "", "comes later: statistics over HTTP", |_, _| {
+        Err("comes later: leave it out, and read statistics with the `stats` command".into())
+    }),
+];
+
+/// Names of memcached's for features that are not here.
+pub(super) static NOT_HERE: &[FeatureNotHere] = &[
+    FeatureNotHere {
+        feature: "external storage is not built: all items stay in memory",
+        stops: false,
+        names: &[
+            "ext_page_size",
+            "ext_wbuf_size",
+            "ext_threads",
+            "ext_io_depth",
+            "ext_path",
+            "ext_item_size",
+            "ext_item_age",
+            "ext_low_ttl",
+            "ext_recache_rate",
+            "ext_compact_under",
+            "ext_drop_under",
+            "ext_max_sleep",
+            "ext_max_frag",
+            "ext_drop_unread",
+            "slab_automove_freeratio",
+        ],
+    },
+    FeatureNotHere {
+        feature: "TLS is not built yet: leave it out, and know that traffic is in clear text",
+        stops: true,
+        names: &[
+            "ssl_chain_cert",
+            "ssl_key",
+            "ssl_verify_mode",
+            "ssl_keyformat",
+            "ssl_ciphers",
+            "ssl_ca_cert",
+            "ssl_wbuf_size",
+            "ssl_session_cache",
+            "ssl_kernel_tls",
+            "ssl_min_version",
+        ],
+    },
+    FeatureNotHere {
+        feature: "the proxy is not built: this is a cache only",
+        stops: true,
+        names: &["proxy_config", "proxy_arg", "proxy_uring", "proxy_memprofile"],
+    },
+    FeatureNotHere {
+        feature: "system calls are not filtered yet: leave it out, or confine the process from outside",
+        stops: true,
+        names: &["drop_privileges", "relaxed_privileges"],
+    },
+];
+
+/// A feature of memcached's that is not here, and the names that belong to it.
+pub(super) struct FeatureNotHere {
+    /// A whole sentence.
+    pub feature: &'static str,
+    /// Whether to go on without it would be a lie.
+    pub stops: bool,
+    pub names: &'static [&'static str],
+}
+
+/// Every name of `-o`.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let not_here = NOT_HERE.iter().flat_map(|feature| feature.names.iter().copied());
+    all().map(|row| row.name).chain(not_here)
+}
+
+/// Every row of `-o`.
+pub(super) fn all() -> impl Iterator<Item = &'static OptionRow> {
+    ACTING.iter().chain(WITHOUT_EFFECT).chain(OURS)
+}
+
+fn no_effect(raw: &mut Raw, name: &str, why: &str) -> Result<(), String> {
+    raw.warn(format!("-o {name} has no effect: {why}"));
+    Ok(())
+}
+
+fn slab_sizes(raw: &mut Raw, value: Value<'_>) -> Result<(), String> {
+    let sizes: Result<Vec<usize>, _> = value.text().split('-').map(str::parse).collect();
+    match sizes {
+        Ok(sizes) => raw.slab_sizes = Some(sizes),
+        Err(_) => {
+            let text = value.text();
+            return Err(format!(
+                "takes chunk sizes in bytes, ascending, separated by '-', such as 100-200-400, not \
+                 '{text}'"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn no_modern(raw: &mut Raw, _: Value<'_>) -> Result<(), String> {
+    raw.chunked_items_disabled = true;
+    raw.slab_reassign = Some(false);
+    raw.slab_automove = Some(0);
+    raw.connections_max_fast = Some(false);
+    raw.lru_maintainer = Some(false);
+    raw.lru_crawler = Some(false);
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! What `-h`, `-i` and `-V` print. The help follows from the tables.
+
+use super::extended::{ACTING, NOT_HERE, OURS, WITHOUT_EFFECT};
+use super::flags::FLAGS;
+use super::kind::OptionRow;
+use std::fmt::Write;
+
+/// The version of memcached whose options and protocol these are.
+const MEMCACHED_VERSION: &str = "1.6.45";
+const HELP_COLUMN: usize = 32;
+
+/// `-V`.
+pub(super) fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("slabwise {version} (takes the options of memcached {MEMCACHED_VERSION})\n")
+}
+
+/// `-i`.
+pub(super) fn license() -> String {
+    let mut text = version();
+    text.push_str("Licensed under the Apache License, Version 2.0:\n");
+    text.push_str("<https://www.apache.org/licenses/LICENSE-2.0>\n");
+    text
+}
+
+/// `-h`.
+pub(super) fn help() -> String {
+    let mut text = version();
+    text.push_str("\nUsage: slabwise [options]              serves\n");
+    text.push_str(
+        "       slabwise classes [options]      shows the chunk sizes those options give\n",
+    );
+    text.push_str(
+        "       slabwise replay|lab ... --help  measures servers, reproduces experiments\n\n",
+    );
+    for row in FLAGS {
+        let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
+        let value = row.kind.placeholder().map(|value| format!("={value}")).unwrap_or_default();
+        line(&mut text, &format!("{short}--{}{value}", row.name), row);
+    }
+    section(&mut text, "-o, slabwise's own:", OURS);
+    section(&mut text, "-o, memcached's:", ACTING);
+    section(&mut text, "-o, memcached's, accepted without effect:", WITHOUT_EFFECT);
+    text.push_str("\n-o, memcached's, for features that are not here:\n");
+    for feature in NOT_HERE {
+        let _ = writeln!(text, "  {} ({})", feature.names.join(", "), feature.feature);
+    }
+    text
+}
+
+fn section(text: &mut String, title: &str, rows: &[OptionRow]) {
+    let _ = writeln!(text, "\n{title}");
+    for row in rows {
+        let value = row.kind.placeholder().map(|value| format!("={value}")).unwrap_or_default();
+        line(text, &format!("  {}{value}", row.name), row);
+    }
+}
+
+fn line(text: &mut String, left: &str, row: &OptionRow) {
+    let default = match row.default {
+        "" => String::new(),
+        default => format!(" (default: {default})"),
+    };
+    if left.len() < HELP_COLUMN {
+        let _ = writeln!(text, "{left:HELP_COLUMN$}{}{default}", row.help);
+    } else {
+        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{}{default}", "", row.help);
+    }
+}

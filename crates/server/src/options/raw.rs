@@ -1,0 +1,76 @@
+//! What was said on the command line, before anything follows from it. `None` means unsaid: the default
+//! may depend on the preset and on other options.
+
+/// What was said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Raw {
+    pub warnings: Vec<String>,
+
+    pub port: Option<i32>,
+    pub interfaces: Vec<String>,
+    pub unix_path: Option<String>,
+    pub unix_mode: Option<u32>,
+    pub listen_backlog: Option<i32>,
+    pub connections_max: Option<u32>,
+    pub connections_max_fast: Option<bool>,
+    pub threads: Option<u32>,
+    pub requests_per_turn_max: Option<u32>,
+    pub idle_timeout_seconds: u32,
+    pub napi_ids: u32,
+    pub protocol: Option<&'static str>,
+
+    pub verbosity: u8,
+    pub shutdown_command: bool,
+    pub flush_disabled: bool,
+    pub dump_disabled: bool,
+    pub cas_disabled: bool,
+    pub prefix_delimiter: Option<char>,
+    pub track_sizes: bool,
+
+    pub daemonize: bool,
+    pub pid_file: Option<String>,
+    pub user: Option<String>,
+    pub lock_memory: bool,
+    pub core_files: bool,
+
+    pub memory_limit_mib: Option<u32>,
+    pub eviction_disabled: bool,
+    pub huge_pages: bool,
+    pub item_size_bytes_max: Option<i64>,
+    pub growth_factor: Option<f64>,
+    pub chunk_size_bytes: Option<u32>,
+    pub slab_sizes: Option<Vec<usize>>,
+    pub slab_chunk_max_kib: Option<u32>,
+    pub chunked_items_disabled: bool,
+    pub page_size_bytes: Option<i64>,
+    pub memcached_preset: bool,
+    pub eviction: Option<&'static str>,
+    pub page_policy: Option<&'static str>,
+
+    pub lru_maintainer: Option<bool>,
+    pub lru_crawler: Option<bool>,
+    pub hot_percent: Option<u32>,
+    pub warm_percent: Option<u32>,
+    pub hot_age_factor: Option<f64>,
+    pub warm_age_factor: Option<f64>,
+    pub temporary_ttl_seconds: Option<u32>,
+    pub slab_reassign: Option<bool>,
+    pub slab_automove: Option<u32>,
+    pub slab_automove_ratio: Option<f64>,
+    pub slab_automove_window: Option<u32>,
+
+    pub hash_power: u32,
+    pub hash_algorithm: Option<&'static str>,
+    pub lru_crawler_sleep_us: Option<u32>,
+    pub lru_crawler_tocrawl: u32,
+    pub tail_repair_seconds: u32,
+    pub watcher_log_kib: Option<u32>,
+    pub worker_log_kib: Option<u32>,
+    pub read_buffers_mib_max: u32,
+}
+
+impl Raw {
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+}

@@ -1,0 +1,277 @@
+//! The command line as users know it: memcached's flags go on working, mistakes are named.
+
+use super::extended;
+use super::flags::FLAGS;
+use super::kind::Kind;
+use super::{Request, parse};
+use crate::settings::{Listen, ListenAddress, PagePolicy, Settings};
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+
+fn request(args: &[&str]) -> Result<Request, String> {
+    parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
+}
+
+fn serve(args: &[&str]) -> (Settings, Vec<String>) {
+    match request(args) {
+        Ok(Request::Serve { settings, warnings }) => (*settings, warnings),
+        other => panic!("{args:?} came to {other:?}"),
+    }
+}
+
+fn settings(args: &[&str]) -> Settings {
+    serve(args).0
+}
+
+fn refusal(args: &[&str]) -> String {
+    let reason = request(args).expect_err("it must be refused");
+    assert_eq!(reason.lines().count(), 1, "one line: {reason}");
+    reason
+}
+
+/// A value that a row takes, for rows that could be refused for nothing else.
+fn sample(kind: Kind, default: &str) -> Option<String> {
+    match kind {
+        Kind::Switch | Kind::OptionalNumber { .. } => None,
+        Kind::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
+        Kind::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
+        Kind::Number { .. } | Kind::Fraction { .. } | Kind::Octal => Some(default.to_owned()),
+        Kind::Size => Some("1m".to_owned()),
+        Kind::Choice(words) => Some(words[0].to_owned()),
+        Kind::Text("size-size-...") => Some("100-200".to_owned()),
+        Kind::Text(_) => Some("x".to_owned()),
+    }
+}
+
+/// Flags of features that are not built: silence would be a lie.
+const REFUSED_FLAGS: [&str; 4] = ["enable-sasl", "auth-file", "memory-file", "enable-ssl"];
+const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
+
+#[test]
+fn every_flag_of_memcached_is_known_by_both_names() {
+    let memcached = "aunix-mask Aenable-shutdown Zenable-ssl pport sunix-socket Uudp-port \
+        mmemory-limit Mdisable-evictions cconn-limit klock-memory hhelp ilicense Vversion \
+        renable-coredumps vverbose ddaemon llisten uuser Ppidfile fslab-growth-factor \
+        nslab-min-size tthreads Lenable-largepages Rmax-reqs-per-event Cdisable-cas \
+        blisten-backlog Bprotocol Imax-item-size Senable-sasl Fdisable-flush-all \
+        Xdisable-dumping Wdisable-watch Yauth-file ememory-file oextended Nnapi-ids \
+        Dprefix-delimiter";
+    for names in memcached.split_whitespace() {
+        let (short, long) = names.split_at(1);
+        let row = FLAGS.iter().find(|row| row.name == long).expect(long);
+        assert_eq!(row.short.expect(long).to_string(), short);
+    }
+    assert_eq!(FLAGS.len(), memcached.split_whitespace().count());
+}
+
+#[test]
+fn every_flag_is_accepted_or_refused_by_its_own_reason() {
+    // -o has tests of its own; -L depends on the machine; -p and -l are about addresses.
+    for row in FLAGS.iter().filter(|row| !["extended", "enable-largepages"].contains(&row.name)) {
+        let value = sample(row.kind, row.default);
+        let short = format!("-{}", row.short.expect("flags have a short name"));
+        let mut by_short = vec![short.clone()];
+        by_short.extend(value.clone());
+        let by_long = match &value {
+            None => format!("--{}", row.name),
+            Some(value) => format!("--{}={value}", row.name),
+        };
+        let by_short: Vec<&str> = by_short.iter().map(String::as_str).collect();
+        for args in [by_short.as_slice(), &[by_long.as_str()]] {
+            let outcome = request(args);
+            if REFUSED_FLAGS.contains(&row.name) {
+                let reason = outcome.expect_err(row.name);
+                assert!(reason.starts_with(&short) && reason.contains("not built yet"), "{reason}");
+            } else {
+                outcome.unwrap_or_else(|reason| panic!("{args:?}: {reason}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
+    for row in extended::all() {
+        let element = match sample(row.kind, row.default) {
+            None => row.name.to_owned(),
+            Some(value) => format!("{}={value}", row.name),
+        };
+        let outcome = request(&["-o", &element]);
+        if REFUSED_EXTENDED.contains(&row.name) {
+            let reason = outcome.expect_err(row.name);
+            assert!(reason.contains("comes later"), "{reason}");
+        } else {
+            outcome.unwrap_or_else(|reason| panic!("{element}: {reason}"));
+        }
+    }
+    for name in extended::NOT_HERE.iter().flat_map(|feature| feature.names) {
+        match request(&["-o", &format!("{name}=1")]) {
+            Ok(Request::Serve { warnings, .. }) => assert!(warnings[0].contains(name)),
+            Ok(Request::Print(text)) => panic!("{name} printed {text}"),
+            Err(reason) => assert!(reason.contains(name)),
+        }
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<&str> = extended::names().collect();
+    names.extend(FLAGS.iter().map(|row| row.name));
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+}
+
+#[test]
+fn unknown_names_are_answered_with_the_nearest() {
+    for (args, meant) in [
+        (vec!["--prto=1"], "'--port'"),
+        (vec!["--memory-limt", "64"], "'--memory-limit'"),
+        (vec!["-o", "slab_reasign"], "'slab_reassign'"),
+        (vec!["-o", "idle_timout=3"], "'idle_timeout'"),
+        (vec!["-o", "page_polcy=none"], "'page_policy'"),
+    ] {
+        let reason = refusal(&args);
+        assert!(reason.contains(meant), "{args:?}: {reason}");
+    }
+    assert!(refusal(&["-z"]).starts_with("-z: "));
+    assert!(!refusal(&["-o", "qqqqqq"]).contains("did you mean"));
+}
+
+#[test]
+fn bad_values_are_answered_with_what_is_allowed() {
+    for (args, allowed) in [
+        (vec!["-m", "64mb"], "whole number from 1"),
+        (vec!["-c", "0"], "from 1"),
+        (vec!["-t", "none"], "from 1"),
+        (vec!["-p", "70000"], "from -1 to 65535"),
+        (vec!["-f", "1.0"], "above 1"),
+        (vec!["-I", "512"], "1024 bytes"),
+        (vec!["-I", "40m"], "half of -m 64"),
+        (vec!["-m", "4096", "-I", "1025m"], "1024m"),
+        (vec!["-a", "9"], "octal"),
+        (vec!["-B", "telnet"], "auto, ascii, binary"),
+        (vec!["-B", "binary"], "not spoken yet"),
+        (vec!["-U", "11211"], "UDP is not served"),
+        (vec!["-m"], "needs a whole number"),
+        (vec!["-p", "0"], "-p -1"),
+        (vec!["-o", "slab_automove=3"], "from 0 to 2"),
+        (vec!["-o", "hash_algorithm=md5"], "jenkins, murmur3, xxh3"),
+        (vec!["-o", "hot_lru_pct=50,warm_lru_pct=50"], "above 80"),
+        (vec!["-o", "page_size=100000"], "power of two"),
+        (vec!["-o", "page_size=64k,slab_chunk_max=512"], "at least 524288"),
+        (vec!["-o", "page_policy=clever"], "none, automove, tail_age"),
+        (vec!["-o", "slab_sizes=100-90"], "ascending"),
+        (vec!["-o", "no_lru_maintainer,temporary_ttl=5"], "needs the LRU maintainer"),
+        (vec!["-o", "idle_timeout"], "needs a whole number"),
+    ] {
+        let reason = refusal(&args);
+        assert!(reason.contains(allowed), "{args:?}: {reason}");
+    }
+}
+
+#[test]
+fn values_may_be_attached_repeated_and_bundled() {
+    let settings = settings(&["-vvm100", "-t2", "--thread=3", "-c", " 7", "-Mv", "-p-1"]);
+    assert_eq!(settings.verbosity, 3);
+    assert_eq!(settings.engine.memory_limit_bytes, 100 << 20);
+    assert_eq!(settings.threads, 3);
+    assert_eq!(settings.connections_max, 7);
+    assert!(!settings.engine.eviction_enabled);
+    assert_eq!(settings.listen, Listen::Tcp(vec![ListenAddress { host: None, port: 0 }]));
+}
+
+#[test]
+fn what_has_no_effect_says_so() {
+    let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+    let (_, warnings) = serve(&["-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
+    assert_eq!(warnings, Vec::<String>::new());
+}
+
+#[test]
+fn without_options_the_engine_has_its_own_defaults() {
+    let engine = settings(&[]).engine;
+    let own = EngineConfig::new(64 << 20);
+    assert_eq!(engine.classes, own.classes);
+    assert_eq!(engine.page_size_bytes, own.page_size_bytes);
+    assert_eq!(engine.item_size_bytes_max, own.item_size_bytes_max);
+    assert_eq!(engine.lru, own.lru);
+    assert_eq!(engine.size_model, SizeModel::Exact);
+}
+
+#[test]
+fn the_preset_is_memcached() {
+    let engine = settings(&["-o", "preset=memcached"]).engine;
+    assert_eq!(engine.page_size_bytes, 1 << 20);
+    assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
+    assert_eq!(engine.size_model, SizeModel::Memcached);
+    assert!(engine.first_page_beyond_limit);
+    // What is said explicitly stands, in whichever order it is said.
+    let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
+    assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));
+}
+
+#[test]
+fn pages_are_as_large_as_the_chunks_need() {
+    let default = settings(&[]).engine.page_size_bytes;
+    let raised = settings(&["-o", "slab_chunk_max=512"]).engine;
+    assert_eq!(raised.page_size_bytes, 512 << 10);
+    assert_eq!(raised.classes.chunk_size_bytes(raised.classes.largest()), 512 << 10);
+    let listed = settings(&["-o", "slab_sizes=100-1000-100000"]).engine;
+    assert_eq!(listed.page_size_bytes, 128 << 10);
+    assert_eq!(listed.classes.sizes(), [104, 1000, 100_000]);
+    let short = settings(&["-o", "slab_sizes=100-1000"]).engine;
+    assert_eq!(short.classes.sizes(), [104, 1000, default as u32 / 2]);
+    let large = settings(&["-m", "4096", "-I", "1024m"]).engine;
+    assert_eq!(large.page_size_bytes, 2 << 20);
+}
+
+#[test]
+fn memcacheds_switches_reach_ours() {
+    let old = settings(&["-o", "no_modern"]);
+    assert_eq!(old.engine.eviction, EvictionKind::Lru);
+    assert_eq!(old.page_policy, PagePolicy::None);
+    assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
+    assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);
+    assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
+}
+
+#[test]
+fn a_unix_socket_replaces_the_network() {
+    let settings = settings(&["-s", "/tmp/x.sock", "-a", "0770", "-p", "0"]);
+    assert_eq!(settings.listen, Listen::Unix { path: "/tmp/x.sock".into(), mode: 0o770 });
+}
+
+#[test]
+fn help_shows_every_name() {
+    let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
+    for name in FLAGS.iter().map(|row| row.name).chain(extended::names()) {
+        assert!(help.contains(name), "{name} is missing");
+    }
+    assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
+    assert!(matches!(request(&["-i"]), Ok(Request::Print(text)) if text.contains("Apache")));
+}
+
+#[test]
+fn stats_settings_has_memcacheds_names_and_formats() {
+    let settings = settings(&["-m", "100", "-l", "127.0.0.1,::1", "-o", "preset=memcached"]);
+    let stats = settings.stats();
+    let value = |name: &str| {
+        let line = stats.iter().find(|(stat, _)| *stat == name).expect(name);
+        line.1.clone()
+    };
+    assert_eq!(stats[0], ("maxbytes", "104857600".to_owned()));
+    assert_eq!(value("inter"), "127.0.0.1,::1");
+    assert_eq!(value("growth_factor"), "1.25");
+    assert_eq!(value("num_threads_per_udp"), "1");
+    assert_eq!(value("slab_chunk_max"), "524288");
+    assert_eq!(value("binding_protocol"), "auto-negotiate");
+    assert_eq!(value("umask"), "700");
+    assert_eq!(value("evictions"), "on");
+    let mut names: Vec<&str> = stats.iter().map(|(name, _)| *name).collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "no name twice");
+}

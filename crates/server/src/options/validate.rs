@@ -1,0 +1,151 @@
+//! From what was said to what follows from it: defaults, presets, and what cannot go together.
+
+use super::OptionsError;
+use super::engine::{engine_config, growth_factor};
+use super::listen::parse_list;
+use super::raw::Raw;
+use crate::settings::{Listen, ListenAddress, PagePolicy, ProcessSettings, Reported, Settings};
+use std::path::{Path, PathBuf};
+
+const PORT_DEFAULT: i32 = 11_211;
+const UNIX_MODE_DEFAULT: u32 = 0o700;
+const THREADS_DEFAULT: u32 = 4;
+/// From here on more threads are rather a mistake than a wish.
+const THREADS_USUAL_MAX: u32 = 64;
+
+/// The settings that follow, and what to tell the user.
+pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
+    let engine = engine_config(&raw)?;
+    let listen = listen(&mut raw)?;
+    let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
+    if threads > THREADS_USUAL_MAX {
+        raw.warn(format!(
+            "-t {threads} is more than any machine needs: one worker a core is enough"
+        ));
+    }
+    if raw.napi_ids > threads {
+        let ids = raw.napi_ids;
+        return Err(OptionsError(format!("-N {ids} is above -t {threads}: raise -t or lower -N")));
+    }
+    if raw.cas_disabled {
+        raw.warn("-C saves nothing here: CAS values cost no extra memory");
+    }
+    if raw.huge_pages {
+        check_huge_pages()?;
+    }
+    let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
+    let settings = Settings {
+        listen,
+        listen_backlog: raw.listen_backlog.unwrap_or(1024),
+        connections_max: raw.connections_max.unwrap_or(1024),
+        maxconns_fast: raw.connections_max_fast.unwrap_or(true),
+        threads: threads as usize,
+        requests_per_turn_max: raw.requests_per_turn_max.unwrap_or(20),
+        idle_timeout_seconds: (raw.idle_timeout_seconds > 0).then_some(raw.idle_timeout_seconds),
+        verbosity: raw.verbosity,
+        shutdown_enabled: raw.shutdown_command,
+        flush_enabled: !raw.flush_disabled,
+        dump_enabled: !raw.dump_disabled,
+        cas_enabled: !raw.cas_disabled,
+        prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
+        detail_enabled: raw.prefix_delimiter.is_some(),
+        track_sizes: raw.track_sizes,
+        lru_maintainer,
+        crawler_enabled: raw.lru_crawler.unwrap_or(true),
+        reassign_enabled: raw.slab_reassign.unwrap_or(true),
+        page_policy: page_policy(&raw),
+        process: process(&raw)?,
+        reported: reported(&raw, &engine),
+        engine,
+    };
+    Ok((settings, raw.warnings))
+}
+
+fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
+    if let Some(path) = &raw.unix_path {
+        let mode = raw.unix_mode.unwrap_or(UNIX_MODE_DEFAULT);
+        return Ok(Listen::Unix { path: absolute(path)?, mode });
+    }
+    let port = match raw.port.unwrap_or(PORT_DEFAULT) {
+        0 => {
+            return Err(OptionsError(
+                "-p 0 turns TCP off, and there is no -s to listen on: say -p -1 for any free port, or \
+                 give -s FILE"
+                    .to_owned(),
+            ));
+        }
+        // The kernel chooses.
+        -1 => 0,
+        port => port as u16,
+    };
+    if raw.interfaces.is_empty() {
+        return Ok(Listen::Tcp(vec![ListenAddress { host: None, port }]));
+    }
+    let interfaces = raw.interfaces.clone();
+    let addresses = parse_list(&interfaces, port, &mut |warning| raw.warn(warning))?;
+    Ok(Listen::Tcp(addresses))
+}
+
+/// memcached's switch of its automover decides where ours is silent.
+fn page_policy(raw: &Raw) -> PagePolicy {
+    match raw.page_policy {
+        Some("none") => PagePolicy::None,
+        Some("tail_age") => PagePolicy::TailAge,
+        Some(_) => PagePolicy::Automove,
+        None if raw.slab_automove == Some(0) => PagePolicy::None,
+        None => PagePolicy::Automove,
+    }
+}
+
+fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
+    Ok(ProcessSettings {
+        daemonize: raw.daemonize,
+        pid_file: raw.pid_file.as_deref().map(absolute).transpose()?,
+        user: raw.user.clone(),
+        lock_memory: raw.lock_memory,
+        core_files: raw.core_files,
+    })
+}
+
+fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
+    let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
+    Reported {
+        tcp_port: raw.port.unwrap_or(PORT_DEFAULT),
+        interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
+        growth_factor: growth_factor(raw),
+        chunk_size_bytes: raw.chunk_size_bytes.unwrap_or(48),
+        protocol: raw.protocol.unwrap_or("auto-negotiate"),
+        hash_power: raw.hash_power,
+        hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
+        slab_automove: raw.slab_automove.unwrap_or(1),
+        slab_automove_ratio: raw.slab_automove_ratio.unwrap_or(0.8),
+        slab_automove_window: raw.slab_automove_window.unwrap_or(10),
+        lru_crawler_sleep_us: raw.lru_crawler_sleep_us.unwrap_or(100),
+        lru_crawler_tocrawl: raw.lru_crawler_tocrawl,
+        slab_chunk_max_bytes: largest as u64,
+        tail_repair_seconds: raw.tail_repair_seconds,
+        watcher_log_bytes: u64::from(raw.watcher_log_kib.unwrap_or(256)) << 10,
+        worker_log_bytes: u64::from(raw.worker_log_kib.unwrap_or(64)) << 10,
+        read_buffers_bytes_max: u64::from(raw.read_buffers_mib_max) << 20,
+        napi_ids: raw.napi_ids,
+    }
+}
+
+/// A daemon leaves its directory; the paths it was given stay where they are.
+fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, OptionsError> {
+    let path = path.as_ref();
+    std::path::absolute(path).map_err(|error| {
+        OptionsError(format!("{}: cannot find the directory it is in: {error}", path.display()))
+    })
+}
+
+/// memcached, too, refuses to start where huge pages were asked for and cannot be had.
+fn check_huge_pages() -> Result<(), OptionsError> {
+    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    match std::fs::read_to_string(path) {
+        Ok(modes) if !modes.contains("[never]") => Ok(()),
+        _ => Err(OptionsError(format!(
+            "-L: this system gives no transparent huge pages: enable them in {path} or leave -L out"
+        ))),
+    }
+}

@@ -1,0 +1,275 @@
+//! The replies of one connection, in order, on their way to its socket.
+//!
+//! ```text
+//!   bytes:  VALUE a 0 3\r\nfoo\r\nVALUE big 0 100000\r\n | \r\nEND\r\n
+//!                                                        ^
+//!   pins:                                  (position, value still in the arena)
+//! ```
+//!
+//! Small replies are copied into one buffer. A large value stays where it is: it is pinned, noted with
+//! its position among the bytes, and written from the arena in the same vectored write.
+//!
+//! Laws: what is written is what was pushed, in order, each byte once, however the socket cuts the
+//! writes; a pin is let go as soon as its last byte is written; `pending_bytes` is what remains.
+//!
+//! The session pushes; the connection writes. A session stops producing when [`Out::is_full`].
+
+use crate::sys;
+use slabwise_engine::Pinned;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+/// From this much on a session yields, so that a client that does not read holds little.
+pub const PENDING_BYTES_MAX: usize = 1 << 20;
+/// The same for pinned values: each keeps an item from being evicted.
+pub const PINNED_VALUES_MAX: usize = 64;
+/// Slices in one vectored write; the rest goes in the next.
+const SLICES_MAX: usize = 64;
+/// A buffer that grew beyond this is not kept for the next connection.
+const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
+
+/// The replies of one connection that are not written yet.
+#[derive(Default)]
+pub struct Out<'e> {
+    bytes: Vec<u8>,
+    /// How many of `bytes` are written.
+    bytes_written: usize,
+    /// Values to be written when `bytes_written` reaches their position; positions ascend.
+    pins: VecDeque<PinnedAt<'e>>,
+    /// How many bytes of the first pin are written.
+    pin_written: usize,
+    /// Bytes of all pins, less `pin_written`.
+    pins_pending_bytes: usize,
+}
+
+struct PinnedAt<'e> {
+    position: usize,
+    value: Pinned<'e>,
+}
+
+/// How far a write came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// Everything is written.
+    Drained,
+    /// The socket takes no more for now.
+    Blocked,
+}
+
+impl<'e> Out<'e> {
+    /// An empty buffer; allocates nothing.
+    pub fn new() -> Out<'e> {
+        Out::default()
+    }
+
+    /// The buffer to append reply bytes to; only ever append.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Appends a value without copying it.
+    pub fn push_pinned(&mut self, value: Pinned<'e>) {
+        if value.value_len() > 0 {
+            self.pins_pending_bytes += value.value_len();
+            self.pins.push_back(PinnedAt { position: self.bytes.len(), value });
+        }
+    }
+
+    /// Bytes that are not written yet.
+    pub fn pending_bytes(&self) -> usize {
+        self.bytes.len() - self.bytes_written + self.pins_pending_bytes
+    }
+
+    /// Whether everything is written.
+    pub fn is_empty(&self) -> bool {
+        self.pending_bytes() == 0
+    }
+
+    /// Whether the session should yield instead of producing more.
+    pub fn is_full(&self) -> bool {
+        self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
+    }
+
+    /// Writes as much as the socket takes; returns how far it came and how many bytes went out.
+    pub fn write_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<(Flush, usize)> {
+        let mut total = 0;
+        while !self.is_empty() {
+            match self.write_once(socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    total += count;
+                    self.advance(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok((Flush::Blocked, total));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.clear();
+        Ok((Flush::Drained, total))
+    }
+
+    /// One system call.
+    fn write_once(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        if self.pins.is_empty() {
+            return sys::send(socket, &self.bytes[self.bytes_written..]);
+        }
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = self.gather(&mut slices);
+        sys::send_vectored(socket, &slices[..count])
+    }
+
+    /// Fills `slices` with what comes next, in order; returns how many it filled.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut count = 0;
+        let mut position = self.bytes_written;
+        let mut skip = self.pin_written;
+        let mut push = |slice: &'a [u8]| {
+            if slice.is_empty() {
+                return true;
+            }
+            if count == slices.len() {
+                return false;
+            }
+            slices[count] = IoSlice::new(slice);
+            count += 1;
+            true
+        };
+        for pin in &self.pins {
+            if !push(&self.bytes[position..pin.position]) {
+                return count;
+            }
+            position = pin.position;
+            for part in pin.value.value() {
+                let skipped = skip.min(part.len());
+                skip -= skipped;
+                if !push(&part[skipped..]) {
+                    return count;
+                }
+            }
+        }
+        push(&self.bytes[position..]);
+        count
+    }
+
+    /// Notes that the next `count` bytes are written, and lets go of pins that are through.
+    fn advance(&mut self, mut count: usize) {
+        while let Some(pin) = self.pins.front() {
+            let before = count.min(pin.position - self.bytes_written);
+            self.bytes_written += before;
+            count -= before;
+            let pinned = count.min(pin.value.value_len() - self.pin_written);
+            self.pin_written += pinned;
+            self.pins_pending_bytes -= pinned;
+            count -= pinned;
+            if self.bytes_written < pin.position || self.pin_written < pin.value.value_len() {
+                debug_assert_eq!(count, 0);
+                return;
+            }
+            self.pins.pop_front();
+            self.pin_written = 0;
+        }
+        self.bytes_written += count;
+        debug_assert!(self.bytes_written <= self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        debug_assert!(self.pins.is_empty());
+        self.bytes.clear();
+        self.bytes_written = 0;
+    }
+
+    /// Takes everything out, as a socket would: for tests of who pushes.
+    #[cfg(test)]
+    pub(crate) fn drain(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        while !self.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+            let count = self.gather(&mut slices);
+            let taken: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            self.advance(taken.len());
+            all.extend(taken);
+        }
+        self.clear();
+        all
+    }
+
+    /// Whether the buffer is small enough to be kept for the next connection.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        self.bytes.capacity() <= KEPT_CAPACITY_BYTES_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flush, Out};
+    use slabwise_base::{Clock, Random};
+    use slabwise_engine::{Engine, EngineConfig, Handle, ItemMeta, StoreMode};
+    use std::io::{ErrorKind, Read};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn value(seed: u64, len: usize) -> Vec<u8> {
+        let mut random = Random::new(seed);
+        (0..len).map(|_| random.next_u64() as u8).collect()
+    }
+
+    /// Pushes a mix of bytes and pinned values; returns what they are, in order.
+    fn fill<'e>(out: &mut Out<'e>, handle: &mut Handle<'e>, clock: &Clock, seed: u64) -> Vec<u8> {
+        let mut random = Random::new(seed);
+        let mut expected = Vec::new();
+        for index in 0..30u64 {
+            let part = value(seed ^ index, random.below(20_000) as usize);
+            if random.below(2) == 0 {
+                out.bytes().extend_from_slice(&part);
+            } else {
+                let key = format!("key{index}");
+                let meta = ItemMeta::default();
+                handle.set(key.as_bytes(), &part, meta, StoreMode::Set, clock.now());
+                let pinned = handle.get(key.as_bytes(), clock.now(), |item| item.pin());
+                out.push_pinned(pinned.expect("the item is there").expect("it can be pinned"));
+            }
+            expected.extend_from_slice(&part);
+        }
+        expected
+    }
+
+    #[test]
+    fn every_byte_goes_out_once_and_in_order_however_the_socket_cuts() {
+        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
+        let clock = Clock::manual();
+        let mut handle = engine.handle();
+        for seed in 0..50 {
+            let (near, mut far) = UnixStream::pair().expect("a socket pair");
+            near.set_nonblocking(true).expect("non-blocking");
+            far.set_nonblocking(true).expect("non-blocking");
+            let mut out = Out::new();
+            let expected = fill(&mut out, &mut handle, &clock, seed);
+            assert_eq!(out.pending_bytes(), expected.len(), "seed {seed}");
+            let mut received = Vec::new();
+            let mut random = Random::new(seed);
+            while received.len() < expected.len() {
+                let (flush, _) = out.write_to(near.as_fd()).expect("the peer is there");
+                let mut part = vec![0; 1 + random.below(30_000) as usize];
+                match far.read(&mut part) {
+                    Ok(count) => received.extend_from_slice(&part[..count]),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "seed {seed}"),
+                }
+                assert_eq!(flush == Flush::Drained, out.is_empty(), "seed {seed}");
+            }
+            assert!(received == expected, "bytes differ with seed {seed}");
+            assert!(out.is_empty() && out.pins.is_empty(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_not_read_becomes_full() {
+        let mut out = Out::new();
+        assert!(!out.is_full());
+        out.bytes().resize(super::PENDING_BYTES_MAX, b'x');
+        assert!(out.is_full());
+    }
+}

@@ -1,0 +1,107 @@
+//! The process: its limits, its user, its background life, its pid file and what it prints.
+//!
+//! Order at the start: limits, user, listening sockets, background, engine, memory lock, and only then
+//! threads. Sockets come before the background, unlike in memcached, so that a port in use is told to
+//! whoever starts the server.
+
+mod logging;
+mod pid_file;
+
+pub use logging::{init_logging, set_verbosity};
+pub use pid_file::PidFile;
+
+use crate::settings::Settings;
+use crate::sys::{self, BecomeUserError};
+use std::fmt;
+use std::io;
+
+/// Descriptors that are no client's: listeners, event loops, wakers, files.
+const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+
+/// Why the process cannot be what the settings ask for.
+#[derive(Debug)]
+pub enum ProcessError {
+    /// The limit of open files is below `-c` and cannot be raised.
+    OpenFiles {
+        /// `-c`.
+        needed: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Core files were asked for and are impossible.
+    CoreFiles,
+    /// Started by root without a user to become.
+    RootWithoutUser,
+    /// There is no such user.
+    UnknownUser(String),
+    /// The process may not become that user.
+    BecomeUser(String, io::Error),
+    /// The process could not go on in the background.
+    Daemonize(io::Error),
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProcessError::OpenFiles { needed, limit } => write!(
+                f,
+                "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
+                 (ulimit -n) or start as root"
+            ),
+            ProcessError::CoreFiles => {
+                write!(f, "-r: core files are impossible here: raise the limit (ulimit -c)")
+            }
+            ProcessError::RootWithoutUser => {
+                write!(f, "started as root: add '-u USER' to run as USER ('-u root' to stay root)")
+            }
+            ProcessError::UnknownUser(user) => write!(f, "-u {user}: there is no such user"),
+            ProcessError::BecomeUser(user, error) => {
+                write!(f, "-u {user}: cannot become this user: {error}")
+            }
+            ProcessError::Daemonize(error) => {
+                write!(f, "-d: cannot go on in the background: {error}; leave -d out")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProcessError {}
+
+/// Limits and user: what must come before the sockets.
+pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
+    if settings.process.core_files && !sys::raise_core_limit() {
+        return Err(ProcessError::CoreFiles);
+    }
+    let needed = u64::from(settings.connections_max);
+    let own = DESCRIPTORS_OF_OUR_OWN + 4 * settings.threads as u64;
+    sys::raise_open_files(needed, needed + own)
+        .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
+    if sys::is_root() {
+        let user = settings.process.user.clone().ok_or(ProcessError::RootWithoutUser)?;
+        sys::become_user(&user).map_err(|error| match error {
+            BecomeUserError::Unknown => ProcessError::UnknownUser(user),
+            BecomeUserError::Refused(error) => ProcessError::BecomeUser(user, error),
+        })?;
+    }
+    Ok(())
+}
+
+/// Background: what must come after the sockets and before any thread.
+pub fn go_to_background(settings: &Settings) -> Result<(), ProcessError> {
+    if settings.process.daemonize {
+        // A core file needs a directory that may be written to; -v needs somewhere to print.
+        let keep_directory = settings.process.core_files;
+        sys::daemonize(keep_directory, settings.verbosity > 0).map_err(ProcessError::Daemonize)?;
+    }
+    Ok(())
+}
+
+/// Memory lock. After the arena is reserved, so that a system that allows too little says so here,
+/// where it is no more than a warning, as in memcached.
+pub fn lock_memory(settings: &Settings) {
+    if settings.process.lock_memory
+        && let Err(error) = sys::lock_memory()
+    {
+        tracing::warn!("-k: memory is not locked: {error}; raise the limit (ulimit -l)");
+    }
+}

@@ -1,0 +1,262 @@
+//! Orders to the server.
+
+use super::Reply;
+use super::crawl::{Crawl, Listing, all_classes};
+use crate::context::WorkerContext;
+use slabwise_base::{ClassId, Seconds};
+use slabwise_engine::{Crawler as Walk, Engine, EvictionKind, LruConfig, ReassignError};
+use slabwise_protocol::text::reply;
+use slabwise_protocol::{Admin, Automove, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode};
+use std::sync::atomic::Ordering;
+
+/// What the session does after an order.
+pub(super) enum Then<'e> {
+    Nothing,
+    /// Walks, before it reads on.
+    Crawl(Box<Crawl<'e>>),
+    /// Carries the crawl that expires items on, beside what it reads.
+    DriveCrawl,
+    Close,
+}
+
+/// The most that is logged: the wire cannot ask for what only developers read.
+const VERBOSITY_MAX: u32 = 2;
+const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
+/// Above it, it must have been bytes.
+const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
+
+pub(super) fn carry_out<'e>(
+    worker: &mut WorkerContext<'e>,
+    order: Admin<'_>,
+    reply: &mut Reply<'_>,
+) -> Then<'e> {
+    let shared = worker.shared;
+    match order {
+        Admin::FlushAll { exptime } => flush_all(worker, exptime, reply),
+        Admin::Verbosity { level } => {
+            shared.tunables.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+            reply.line(reply::OK);
+        }
+        Admin::MemoryLimit { megabytes } => memory_limit(shared.engine, megabytes, reply),
+        Admin::Reassign { .. } if !shared.settings.reassign_enabled => {
+            reply.line(reply::REASSIGN_FORBIDDEN);
+        }
+        Admin::Reassign { victim, receiver } => {
+            reply.line(reassign(worker, victim, receiver));
+        }
+        Admin::Automove(setting) => {
+            automove(worker, setting);
+            reply.line(reply::OK);
+        }
+        Admin::Lru(request) => {
+            lru(worker, request);
+            reply.line(reply::OK);
+        }
+        Admin::Watch => reply.line(reply::WATCH_FORBIDDEN),
+        Admin::Crawler(request) => return crawler(worker, request, reply),
+        Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {
+            reply.line(reply::SHUTDOWN_FORBIDDEN);
+        }
+        Admin::Shutdown(ShutdownMode::Unknown) => reply.line(reply::SHUTDOWN_UNKNOWN),
+        Admin::Shutdown(ShutdownMode::Now | ShutdownMode::Graceful) => {
+            shared.stop();
+            return Then::Close;
+        }
+    }
+    Then::Nothing
+}
+
+fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
+    let shared = worker.shared;
+    shared.flushes.fetch_add(1, Ordering::Relaxed);
+    if !shared.settings.flush_enabled {
+        reply.line(reply::FLUSH_FORBIDDEN);
+        return;
+    }
+    let at = (exptime > 0).then(|| worker.second(exptime));
+    // What was stored before the start is nothing.
+    if at.is_none_or(|second| second >= Seconds::START) {
+        shared.engine.flush_all(at, worker.now);
+    }
+    reply.line(reply::OK);
+}
+
+fn memory_limit(engine: &Engine, megabytes: u32, reply: &mut Reply<'_>) {
+    reply.line(match megabytes {
+        0..MEMORY_LIMIT_MEGABYTES_MIN => reply::MEMORY_LIMIT_TOO_SMALL,
+        MEMORY_LIMIT_MEGABYTES_MIN..=MEMORY_LIMIT_MEGABYTES_MAX => {
+            match engine.set_memory_limit(u64::from(megabytes) << 20) {
+                Ok(()) => reply::OK,
+                Err(_) => reply::MEMORY_LIMIT_OUT_OF_BOUNDS,
+            }
+        }
+        _ => reply::MEMORY_LIMIT_IN_BYTES,
+    });
+}
+
+/// Any class, as the wire says it.
+const ANY_CLASS: i32 = -1;
+/// The pool of free pages, as the wire says it.
+const PAGE_POOL: i32 = 0;
+
+fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {
+    let engine = worker.shared.engine;
+    if victim == receiver {
+        return reply::REASSIGN_SAME;
+    }
+    let class = |number: i32| {
+        let class = ClassId::from_wire(u32::try_from(number).ok()?)?;
+        (class.index() < engine.config().classes.count()).then_some(class)
+    };
+    let receiver = match receiver {
+        PAGE_POOL => None,
+        number => match class(number) {
+            Some(class) => Some(class),
+            None => return reply::REASSIGN_BAD_CLASS,
+        },
+    };
+    let victim = match victim {
+        // A class takes a free page when it needs one; it cannot be given one before.
+        PAGE_POOL => return reply::REASSIGN_NO_SPARE,
+        ANY_CLASS => None,
+        number => match class(number) {
+            Some(class) => Some(class),
+            None => return reply::REASSIGN_BAD_CLASS,
+        },
+    };
+    match engine.reassign(victim, receiver, worker.now) {
+        Ok(()) => reply::OK,
+        Err(ReassignError::Running) => reply::REASSIGN_BUSY,
+        Err(ReassignError::NoSpare) => reply::REASSIGN_NO_SPARE,
+        Err(ReassignError::SameClass) => reply::REASSIGN_SAME,
+        Err(ReassignError::BadClass) => reply::REASSIGN_BAD_CLASS,
+    }
+}
+
+fn automove(worker: &WorkerContext<'_>, setting: Automove) {
+    let tunables = &worker.shared.tunables;
+    match setting {
+        Automove::Level(level) => tunables.automove_level.store(level, Ordering::Relaxed),
+        Automove::Ratio(ratio) => tunables.automove_ratio.store(ratio),
+        Automove::FreeRatio(ratio) => tunables.automove_free_ratio.store(ratio),
+        Automove::Window(seconds) => tunables.automove_window.store(seconds, Ordering::Relaxed),
+    }
+}
+
+fn lru(worker: &WorkerContext<'_>, request: LruRequest) {
+    let engine = worker.shared.engine;
+    match request {
+        LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor } => {
+            engine.set_lru(LruConfig {
+                hot_percent,
+                warm_percent,
+                hot_age_factor,
+                warm_age_factor,
+                ..engine.lru()
+            });
+        }
+        LruRequest::Mode(mode) => {
+            let (eviction, is_segmented) = match mode {
+                LruMode::Flat => (EvictionKind::Lru, false),
+                LruMode::Segmented => (EvictionKind::Segmented, true),
+            };
+            engine.set_eviction(eviction);
+            worker.shared.tunables.lru_segmented.store(is_segmented, Ordering::Relaxed);
+        }
+        LruRequest::TemporaryTtl(seconds) => {
+            let ttl = u32::try_from(seconds).ok();
+            if let Some(ttl) = ttl {
+                worker.shared.tunables.temporary_ttl.store(ttl, Ordering::Relaxed);
+            }
+            engine.set_lru(LruConfig { temporary_ttl: ttl.map(Seconds), ..engine.lru() });
+        }
+    }
+}
+
+fn crawler<'e>(
+    worker: &WorkerContext<'e>,
+    request: Crawler<'_>,
+    reply: &mut Reply<'_>,
+) -> Then<'e> {
+    let tunables = &worker.shared.tunables;
+    reply.line(match request {
+        Crawler::Enable => match tunables.crawler_enabled.swap(true, Ordering::Relaxed) {
+            true => reply::CRAWLER_ALREADY_ENABLED,
+            false => reply::OK,
+        },
+        Crawler::Disable => {
+            tunables.crawler_enabled.store(false, Ordering::Relaxed);
+            reply::OK
+        }
+        Crawler::Sleep(microseconds) => {
+            tunables.crawler_sleep_us.store(microseconds, Ordering::Relaxed);
+            reply::OK
+        }
+        Crawler::Tocrawl(items) => {
+            tunables.crawler_tocrawl.store(items, Ordering::Relaxed);
+            reply::OK
+        }
+        Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes) {
+            Err(refusal) => refusal,
+            Ok(None) => {
+                reply.line(reply::OK);
+                return Then::DriveCrawl;
+            }
+            Ok(Some(crawl)) => {
+                if kind == CrawlKind::Mgdump {
+                    reply.line(reply::OK);
+                }
+                return Then::Crawl(Box::new(crawl));
+            }
+        },
+    });
+    Then::Nothing
+}
+
+/// Starts a crawl: one that lists, or `None` for one that only expires items.
+fn crawl<'e>(
+    worker: &WorkerContext<'e>,
+    kind: CrawlKind,
+    classes: &[u8],
+) -> Result<Option<Crawl<'e>>, &'static [u8]> {
+    let shared = worker.shared;
+    if !shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
+        return Err(reply::CRAWLER_DISABLED);
+    }
+    let dump_enabled = shared.settings.dump_enabled;
+    let listing = match kind {
+        CrawlKind::Metadump if !dump_enabled => return Err(reply::METADUMP_FORBIDDEN),
+        CrawlKind::Mgdump if !dump_enabled => return Err(reply::MGDUMP_FORBIDDEN),
+        CrawlKind::Metadump => Some(Listing::Metadump),
+        CrawlKind::Mgdump => Some(Listing::Mgdump),
+        CrawlKind::Expire if classes == b"hash" => return Err(reply::CRAWLER_BAD_HASH),
+        CrawlKind::Expire => None,
+    };
+    let classes = parse_classes(shared.engine, classes).ok_or(reply::CRAWLER_BAD_CLASS)?;
+    let ticket = shared.crawls.begin().ok_or(reply::CRAWLER_BUSY)?;
+    match listing {
+        Some(listing) => Ok(Some(Crawl::new(classes, listing, Some(ticket)))),
+        None => {
+            shared.crawls.expire(ticket, Walk::new(classes));
+            Ok(None)
+        }
+    }
+}
+
+/// `all`, `hash` (which visits the same items), or class numbers between commas. Numbers that a
+/// class could have, but none has, stand for nothing.
+fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
+    let all = all_classes(engine);
+    if list == b"all" || list == b"hash" {
+        return Some(all);
+    }
+    let mut classes = Vec::new();
+    for number in list.split(|&byte| byte == b',').filter(|number| !number.is_empty()) {
+        let number: u32 = str::from_utf8(number).ok()?.parse().ok()?;
+        let class = ClassId::from_wire(number)?;
+        if all.contains(&class) && !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    Some(classes)
+}

@@ -1,0 +1,211 @@
+//! Walks over all items for one client, a bounded step at a time: metadump, mgdump, cachedump and
+//! the histogram of sizes. Between steps the session yields, so no other client waits for them.
+
+use super::{Next, Phase, Session, Step};
+use crate::context::WorkerContext;
+use crate::out::Out;
+use crate::shared::{self, CrawlTicket};
+use slabwise_base::{ClassId, Ticks};
+use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
+use slabwise_protocol::text::{compose, reply};
+use std::collections::BTreeMap;
+
+/// Chunks visited in a step: about 50 microseconds of work, and at most half a megabyte of lines.
+const STEP_CHUNKS: usize = 512;
+
+/// What `stats cachedump` lists at most, as in memcached: it was made for a look, not for a dump.
+const CACHEDUMP_LEN_MAX: usize = 2 << 20;
+
+/// The width of a bar of `stats sizes`.
+const SIZE_STEP_BYTES: u64 = 32;
+
+/// A walk and what it writes.
+pub(crate) struct Crawl<'e> {
+    crawler: Crawler,
+    listing: Listing,
+    /// Held by the walks that exclude each other.
+    _ticket: Option<CrawlTicket<'e>>,
+}
+
+/// What is written for each item.
+pub(crate) enum Listing {
+    /// `key=... exp=... la=...`.
+    Metadump,
+    /// `mg <key>`.
+    Mgdump,
+    /// `ITEM <key> [<bytes> b; <expiry> s]`, up to a number of items and of bytes.
+    Cachedump {
+        /// Items still to list.
+        items_left: usize,
+        /// Bytes still to write.
+        len_left: usize,
+    },
+    /// Nothing until the end: then how many items there are of each size.
+    Sizes(BTreeMap<u64, u64>),
+}
+
+impl Listing {
+    /// At most `limit` items, or all for 0.
+    pub(crate) fn cachedump(limit: u32) -> Listing {
+        let items_left = if limit == 0 { usize::MAX } else { limit as usize };
+        Listing::Cachedump { items_left, len_left: CACHEDUMP_LEN_MAX - reply::END.len() }
+    }
+
+    /// Whether nothing more can be listed.
+    fn is_full(&self) -> bool {
+        matches!(self, Listing::Cachedump { items_left: 0, .. })
+    }
+}
+
+/// Every class there is.
+pub(crate) fn all_classes(engine: &Engine) -> Vec<ClassId> {
+    engine.config().classes.ids().collect()
+}
+
+impl<'e> Crawl<'e> {
+    pub(crate) fn new(
+        classes: Vec<ClassId>,
+        listing: Listing,
+        ticket: Option<CrawlTicket<'e>>,
+    ) -> Crawl<'e> {
+        Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
+    }
+
+    fn finish(self, out: &mut Vec<u8>) {
+        match self.listing {
+            Listing::Metadump | Listing::Cachedump { .. } => {}
+            Listing::Mgdump => {
+                out.extend_from_slice(reply::MGDUMP_END);
+                return;
+            }
+            Listing::Sizes(histogram) => {
+                for (size_bytes, count) in histogram {
+                    compose::stat_line_of(out, format_args!("{size_bytes}"), count);
+                }
+            }
+        }
+        out.extend_from_slice(reply::END);
+    }
+}
+
+impl<'e> Session<'e> {
+    /// One step of the walk, and its end.
+    pub(super) fn crawl(&mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) -> Step {
+        let Phase::Crawl(crawl) = &mut self.phase else {
+            unreachable!("called only while a crawl is on");
+        };
+        if out.is_full() {
+            return Step::Pause(0, Next::Yield);
+        }
+        let listing = &mut crawl.listing;
+        let bytes = out.bytes();
+        let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, bytes);
+        let engine = worker.shared.engine;
+        let step = crawl.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
+        if step == CrawlStep::More && !crawl.listing.is_full() {
+            return Step::Pause(0, Next::Yield);
+        }
+        let Phase::Crawl(crawl) = std::mem::take(&mut self.phase) else {
+            unreachable!("it was a crawl above");
+        };
+        crawl.finish(out.bytes());
+        Step::Took(0)
+    }
+
+    /// A step of the crawl that only expires items, if this session set it going. While it goes on
+    /// the session wants to be called again.
+    pub(super) fn drive_crawl(&mut self, worker: &mut WorkerContext<'e>, next: Next) -> Next {
+        if !self.drives_crawl || next == Next::Close {
+            return next;
+        }
+        let shared = worker.shared;
+        match shared.crawls.step(shared.engine, STEP_CHUNKS, worker.now) {
+            shared::CrawlStep::Working => Next::Yield,
+            shared::CrawlStep::Idle | shared::CrawlStep::Done => {
+                self.drives_crawl = false;
+                next
+            }
+        }
+    }
+}
+
+fn list(
+    worker: &WorkerContext<'_>,
+    listing: &mut Listing,
+    item: &CrawledItem<'_>,
+    out: &mut Vec<u8>,
+) {
+    match listing {
+        Listing::Metadump => metadump_line(worker, item, out),
+        Listing::Mgdump => {
+            out.extend_from_slice(b"mg ");
+            out.extend_from_slice(item.key);
+            out.extend_from_slice(b"\r\n");
+        }
+        Listing::Cachedump { items_left, len_left } => {
+            let len_before = out.len();
+            if *items_left > 0 {
+                cachedump_line(worker, item, out);
+            }
+            let len = out.len() - len_before;
+            if len > *len_left {
+                out.truncate(len_before);
+                *items_left = 0;
+            } else {
+                *len_left -= len;
+                *items_left = items_left.saturating_sub(1);
+            }
+        }
+        Listing::Sizes(histogram) => {
+            let size_bytes = item.size_bytes.next_multiple_of(SIZE_STEP_BYTES);
+            *histogram.entry(size_bytes).or_default() += 1;
+        }
+    }
+}
+
+fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"key=");
+    percent_encoded(item.key, out);
+    out.extend_from_slice(b" exp=");
+    match item.expiry.second() {
+        Some(second) => compose::number(out, worker.unix_seconds(second)),
+        None => out.extend_from_slice(b"-1"),
+    }
+    let age_seconds = item.last_access.age_at(worker.now.ticks) / Ticks::PER_SECOND;
+    out.extend_from_slice(b" la=");
+    let now = worker.unix_seconds(worker.now.seconds);
+    compose::number(out, now.saturating_sub(u64::from(age_seconds)));
+    out.extend_from_slice(b" cas=");
+    compose::number(out, item.cas);
+    out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });
+    out.extend_from_slice(b" cls=");
+    compose::number(out, item.class.wire());
+    out.extend_from_slice(b" size=");
+    compose::number(out, item.size_bytes);
+    out.push(b'\n');
+}
+
+fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"ITEM ");
+    out.extend_from_slice(item.key);
+    out.extend_from_slice(b" [");
+    compose::number(out, item.value_len);
+    out.extend_from_slice(b" b; ");
+    let expiry = item.expiry.second().map_or(0, |second| worker.unix_seconds(second));
+    compose::number(out, expiry);
+    out.extend_from_slice(b" s]\r\n");
+}
+
+/// A key as a URI has it, so that a line's fields are parted by spaces alone.
+fn percent_encoded(key: &[u8], out: &mut Vec<u8>) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.push(b'%');
+            out.extend_from_slice(&digits);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The dialogue on one connection: requests become engine calls and replies.
+//!
+//! ```text
+//!                 line            keys...
+//!     Command ------------> Keys ---------> Command
+//!        |  line                value         \r\n
+//!        |--------> Value -------------> Value (full) ---> Command
+//!        |  refused line        data
+//!        |--------> Skip -----------> Command
+//!        |  dump                steps
+//!        '--------> Crawl ----------> Command
+//! ```
+//!
+//! A session does no input and no output. It is given bytes that arrived, says how many it is done
+//! with, and appends replies. What is larger than a line is a phase of its own, so that a call is
+//! always short and no value, no list of keys and no dump needs a buffer of its size: a value that
+//! is not wholly at hand is read from the socket straight into the arena.
+//!
+//! Laws: replies come in the order of requests, whatever the pieces the input comes in; a call ends
+//! when its requests are used up or the output is full, and then says [`Next::Yield`]; dropping a
+//! session gives back everything it holds.
+//!
+//! Who may call it: the worker that owns the connection.
+
+mod admin;
+pub(crate) mod crawl;
+mod one_key;
+mod retrieval;
+mod storage;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use crate::context::WorkerContext;
+use crate::out::Out;
+use crate::stats;
+use crawl::Crawl;
+use retrieval::Keys;
+use slabwise_protocol::Request;
+use slabwise_protocol::text::{Parsed, parse};
+use storage::Upload;
+
+/// What the server calls itself. Clients read the numbers to know what they may ask for, so they
+/// are those of the memcached whose classic protocol is spoken here.
+pub const VERSION: &str = "1.6.45-slabwise";
+
+/// What a call of [`Session::consume`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    /// What the session wants next.
+    pub next: Next,
+}
+
+/// What a session wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More input.
+    Read,
+    /// To be called again, even without new input, once the output has drained and other
+    /// connections had their turn.
+    Yield,
+    /// The connection closed, once the output has drained.
+    Close,
+}
+
+/// The dialogue on one connection.
+#[derive(Default)]
+pub struct Session<'e> {
+    phase: Phase<'e>,
+    /// Whether this session set a crawl going that only expires items: it then carries it on.
+    drives_crawl: bool,
+}
+
+/// What the next bytes of input are.
+#[derive(Default)]
+enum Phase<'e> {
+    /// A command line.
+    #[default]
+    Command,
+    /// The keys of a retrieval.
+    Keys(Keys),
+    /// A value, then its end of line.
+    Value(Upload<'e>),
+    /// Data that means nothing, so many bytes of it.
+    Skip(usize),
+    /// The rest of a line that means nothing.
+    SkipLine,
+    /// Not looked at before the crawl is over.
+    Crawl(Box<Crawl<'e>>),
+    /// Never looked at again.
+    Closed,
+}
+
+/// What a step came to.
+enum Step {
+    /// Took so many bytes; there may be more to do.
+    Took(usize),
+    /// Took so many bytes; nothing more to do for now.
+    Pause(usize, Next),
+}
+
+impl<'e> Session<'e> {
+    /// A dialogue that has not begun.
+    pub fn new() -> Session<'e> {
+        Session::default()
+    }
+
+    /// Consumes what is complete in `input`, appends replies to `out`.
+    pub fn consume(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Progress {
+        let mut consumed = 0;
+        loop {
+            match self.step(worker, &input[consumed..], out) {
+                Step::Took(count) => consumed += count,
+                Step::Pause(count, next) => {
+                    let next = self.drive_crawl(worker, next);
+                    return Progress { consumed: consumed + count, next };
+                }
+            }
+        }
+    }
+
+    /// While a value that was not wholly at hand is arriving: where the socket's next bytes go.
+    /// `None` otherwise, and when so little is missing that one read had better take what follows,
+    /// too.
+    pub fn upload_target(&mut self) -> Option<&mut [u8]> {
+        match &mut self.phase {
+            Phase::Value(upload) => upload.target(),
+            _ => None,
+        }
+    }
+
+    /// Notes that `count` bytes were read into [`Session::upload_target`].
+    pub fn upload_advance(&mut self, count: usize) {
+        match &mut self.phase {
+            Phase::Value(upload) => upload.advance(count),
+            _ => panic!("bytes were read into a value, but none is expected"),
+        }
+    }
+
+    /// Whether no command is half finished.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Command)
+    }
+
+    fn step(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+        match &mut self.phase {
+            Phase::Command | Phase::Keys(_) if input.is_empty() => Step::Pause(0, Next::Read),
+            Phase::Command if worker.requests_left == 0 || out.is_full() => {
+                Step::Pause(0, Next::Yield)
+            }
+            Phase::Command => self.command(worker, input, out),
+            Phase::Keys(_) => self.key(worker, input, out),
+            Phase::Value(_) => self.value(worker, input, out),
+            Phase::Crawl(_) => self.crawl(worker, out),
+            Phase::Closed => Step::Pause(input.len(), Next::Close),
+            Phase::Skip(0) => {
+                self.phase = Phase::Command;
+                Step::Took(0)
+            }
+            Phase::Skip(_) if input.is_empty() => Step::Pause(0, Next::Read),
+            Phase::Skip(left) => {
+                let count = input.len().min(*left);
+                *left -= count;
+                Step::Took(count)
+            }
+            Phase::SkipLine => match input.iter().position(|&byte| byte == b'\n') {
+                Some(end) => {
+                    self.phase = Phase::Command;
+                    Step::Took(end + 1)
+                }
+                None => Step::Pause(input.len(), Next::Read),
+            },
+        }
+    }
+
+    /// A command line.
+    fn command(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+        match parse(input) {
+            Parsed::Incomplete => Step::Pause(0, Next::Read),
+            Parsed::Hangup => self.close(input.len()),
+            Parsed::Refused { reply, consumed, skip_len } => {
+                worker.requests_left -= 1;
+                out.bytes().extend_from_slice(reply);
+                self.phase = Phase::Skip(skip_len);
+                Step::Took(consumed)
+            }
+            Parsed::Request { request, noreply, consumed } => {
+                worker.requests_left -= 1;
+                let rest = &input[consumed..];
+                match request {
+                    Request::Get(retrieval) => {
+                        self.phase = Phase::Keys(Keys::new(retrieval, worker));
+                        Step::Took(consumed)
+                    }
+                    Request::Store(header) => {
+                        let count = self.store(worker, header, noreply, rest, out);
+                        Step::Took(consumed + count)
+                    }
+                    _ => self.execute(worker, request, noreply, consumed, out),
+                }
+            }
+        }
+    }
+
+    /// A request that is complete with its line.
+    fn execute(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        request: Request<'_>,
+        noreply: bool,
+        consumed: usize,
+        out: &mut Out<'e>,
+    ) -> Step {
+        let reply = &mut Reply { out: out.bytes(), noreply };
+        match request {
+            Request::Get(_) | Request::Store(_) => unreachable!("these go on beyond their line"),
+            Request::Delete { key } => one_key::delete(worker, key, reply),
+            Request::Touch { key, exptime } => one_key::touch(worker, key, exptime, reply),
+            Request::Arithmetic { key, direction, delta } => {
+                one_key::arithmetic(worker, key, direction, delta, reply);
+            }
+            Request::Version => {
+                reply.out.extend_from_slice(b"VERSION ");
+                reply.out.extend_from_slice(VERSION.as_bytes());
+                reply.out.extend_from_slice(b"\r\n");
+            }
+            Request::Quit => return self.close(consumed),
+            Request::Stats(question) => {
+                if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
+                    self.phase = Phase::Crawl(Box::new(crawl));
+                }
+            }
+            Request::Admin(order) => match admin::carry_out(worker, order, reply) {
+                admin::Then::Nothing => {}
+                admin::Then::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
+                admin::Then::DriveCrawl => self.drives_crawl = true,
+                admin::Then::Close => return self.close(consumed),
+            },
+        }
+        Step::Took(consumed)
+    }
+
+    fn close(&mut self, consumed: usize) -> Step {
+        self.phase = Phase::Closed;
+        Step::Pause(consumed, Next::Close)
+    }
+}
+
+/// Where a one-line answer goes, if it is wanted.
+struct Reply<'o> {
+    out: &'o mut Vec<u8>,
+    noreply: bool,
+}
+
+impl Reply<'_> {
+    fn line(&mut self, line: &[u8]) {
+        if !self.noreply {
+            self.out.extend_from_slice(line);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! set, add, replace, append, prepend, cas: the value after the line.
+
+use super::{Next, Phase, Reply, Session, Step};
+use crate::context::WorkerContext;
+use crate::out::Out;
+use slabwise_engine::{ItemMeta, Reservation, ReserveError, StoreMode, StoreOutcome};
+use slabwise_protocol::text::reply;
+use slabwise_protocol::{StoreHeader, StoreVerb};
+
+/// With less than this missing of a value, the socket is read into the connection's buffer: that
+/// read also takes the value's end and the commands after it, which saves one.
+const DIRECT_READ_LEN_MIN: usize = 4 << 10;
+
+const VALUE_END: &[u8] = b"\r\n";
+
+/// A value that is arriving, in memory that nobody sees yet.
+pub(super) struct Upload<'e> {
+    reservation: Reservation<'e>,
+    verb: StoreVerb,
+    noreply: bool,
+}
+
+impl Upload<'_> {
+    pub(super) fn target(&mut self) -> Option<&mut [u8]> {
+        let is_worthwhile = self.reservation.remaining() >= DIRECT_READ_LEN_MIN;
+        is_worthwhile.then(|| self.reservation.unfilled())
+    }
+
+    pub(super) fn advance(&mut self, count: usize) {
+        self.reservation.advance(count);
+    }
+}
+
+impl<'e> Session<'e> {
+    /// A storage command whose line has been read; `rest` is the input after it. Returns how much of
+    /// `rest` it took.
+    pub(super) fn store(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        header: StoreHeader<'_>,
+        noreply: bool,
+        rest: &[u8],
+        out: &mut Out<'e>,
+    ) -> usize {
+        let prefixes = &worker.shared.prefixes;
+        if prefixes.is_enabled() {
+            prefixes.record_set(header.key);
+        }
+        let StoreHeader { verb, key, value_len, .. } = header;
+        let meta =
+            ItemMeta { client_flags: header.client_flags, expiry: worker.expiry(header.exptime) };
+        let reply = &mut Reply { out: out.bytes(), noreply };
+        let mode = mode(worker, verb);
+        if let Some(value) = whole_value(rest, value_len)
+            && !extends(verb)
+        {
+            let outcome = worker.handle.set(key, value, meta, mode, worker.now);
+            match outcome {
+                StoreOutcome::TooLarge => refuse(worker, &header, ReserveError::TooLarge, reply),
+                StoreOutcome::OutOfMemory => {
+                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                }
+                _ => answer(verb, outcome, reply),
+            }
+            return value_len + VALUE_END.len();
+        }
+        match worker.handle.reserve(key, value_len, meta, worker.now) {
+            Ok(mut reservation) => {
+                let count = reservation.fill(rest);
+                self.phase = Phase::Value(Upload { reservation, verb, noreply });
+                count
+            }
+            Err(error) => {
+                refuse(worker, &header, error, reply);
+                self.phase = Phase::Skip(value_len + VALUE_END.len());
+                0
+            }
+        }
+    }
+
+    /// More of a value, or its end.
+    pub(super) fn value(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        let Phase::Value(upload) = &mut self.phase else {
+            unreachable!("called only while a value is read");
+        };
+        let count = upload.reservation.fill(input);
+        let rest = &input[count..];
+        if upload.reservation.remaining() > 0 || rest.len() < VALUE_END.len() {
+            return Step::Pause(count, Next::Read);
+        }
+        let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
+            unreachable!("it was a value above");
+        };
+        let reply = &mut Reply { out: out.bytes(), noreply: upload.noreply };
+        if rest.starts_with(VALUE_END) {
+            let mode = mode(worker, upload.verb);
+            let outcome = worker.handle.store(upload.reservation, mode, worker.now);
+            answer(upload.verb, outcome, reply);
+        } else {
+            reply.line(reply::BAD_DATA);
+        }
+        Step::Took(count + VALUE_END.len())
+    }
+}
+
+/// The value, if all of it and its end are at hand.
+fn whole_value(rest: &[u8], value_len: usize) -> Option<&[u8]> {
+    let end = rest.get(value_len..value_len + VALUE_END.len())?;
+    (end == VALUE_END).then(|| &rest[..value_len])
+}
+
+fn extends(verb: StoreVerb) -> bool {
+    matches!(verb, StoreVerb::Append | StoreVerb::Prepend)
+}
+
+fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
+    match verb {
+        StoreVerb::Set => StoreMode::Set,
+        StoreVerb::Add => StoreMode::Add,
+        StoreVerb::Replace => StoreMode::Replace,
+        StoreVerb::Append => StoreMode::Append,
+        StoreVerb::Prepend => StoreMode::Prepend,
+        // Without CAS nothing that is there matches: 0 is no item's.
+        StoreVerb::Cas(_) if !worker.shared.settings.cas_enabled => StoreMode::Cas(0),
+        StoreVerb::Cas(cas) => StoreMode::Cas(cas),
+    }
+}
+
+/// No memory for an item. A set that fails must not leave the old value to be read: the client has
+/// been told to forget it.
+fn refuse(
+    worker: &mut WorkerContext<'_>,
+    header: &StoreHeader<'_>,
+    error: ReserveError,
+    reply: &mut Reply<'_>,
+) {
+    reply.line(match error {
+        ReserveError::TooLarge => reply::TOO_LARGE,
+        ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
+    });
+    if header.verb == StoreVerb::Set {
+        worker.handle.delete(header.key, worker.now);
+    }
+}
+
+fn answer(verb: StoreVerb, outcome: StoreOutcome, reply: &mut Reply<'_>) {
+    reply.line(match outcome {
+        StoreOutcome::Stored { .. } => reply::STORED,
+        StoreOutcome::NotStored => reply::NOT_STORED,
+        StoreOutcome::Exists => reply::EXISTS,
+        StoreOutcome::NotFound => reply::NOT_FOUND,
+        // The value fitted, what it would have grown into does not: the item stays as it was.
+        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(verb) => reply::NOT_STORED,
+        StoreOutcome::TooLarge => reply::TOO_LARGE,
+        StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
+    });
+}

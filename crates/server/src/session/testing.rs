@@ -1,0 +1,187 @@
+//! Conversations without sockets: a script goes in, replies come out.
+
+use super::{Next, Session};
+use crate::context::WorkerContext;
+use crate::net::Roster;
+use crate::out::Out;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use slabwise_base::Clock;
+use slabwise_engine::{Engine, EngineConfig};
+
+/// A server's insides: a fresh cache, a clock that stands still, and options to change.
+pub(crate) struct Fixture {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Clock,
+    pub(crate) settings: Settings,
+    roster: Roster,
+}
+
+/// What a session is given in one turn.
+const REQUESTS_PER_TURN: u32 = 20;
+
+/// The most bytes of an item here, so that "too large" takes few.
+pub(crate) const ITEM_SIZE_BYTES_MAX: u64 = 100_000;
+
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
+        Fixture::with(|_| ())
+    }
+
+    /// The same, around another engine.
+    pub(crate) fn with(change: impl FnOnce(&mut EngineConfig)) -> Fixture {
+        let mut config = EngineConfig::new(8 << 20);
+        config.item_size_bytes_max = ITEM_SIZE_BYTES_MAX;
+        change(&mut config);
+        Fixture {
+            engine: Engine::new(config).expect("8 MiB can be had"),
+            clock: Clock::manual(),
+            settings: Settings::default(),
+            roster: Roster::default(),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> Shared<'_> {
+        let wake = Box::new(|| ());
+        Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake)
+    }
+
+    pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {
+        let handle = self.engine.handle();
+        let now = self.clock.now();
+        WorkerContext { handle, now, shared, requests_left: REQUESTS_PER_TURN }
+    }
+
+    /// The replies to a script that arrives in these pieces.
+    pub(crate) fn talk<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
+        let shared = self.shared();
+        let mut client = Client::new(self.worker(&shared));
+        for piece in pieces {
+            client.send(piece);
+        }
+        client.received
+    }
+}
+
+/// A connection: drives a session as an event loop does.
+pub(crate) struct Client<'e> {
+    pub(crate) worker: WorkerContext<'e>,
+    session: Session<'e>,
+    /// Input that the session has not consumed.
+    pending: Vec<u8>,
+    pub(crate) received: Vec<u8>,
+    pub(crate) is_closed: bool,
+    /// How often the session yielded.
+    pub(crate) yields: u32,
+    /// Bytes that were read straight into a value.
+    pub(crate) uploaded: usize,
+}
+
+impl<'e> Client<'e> {
+    pub(crate) fn new(worker: WorkerContext<'e>) -> Client<'e> {
+        Client {
+            worker,
+            session: Session::new(),
+            pending: Vec::new(),
+            received: Vec::new(),
+            is_closed: false,
+            yields: 0,
+            uploaded: 0,
+        }
+    }
+
+    /// Sends bytes, and gives the session its turns until it wants more.
+    pub(crate) fn send(&mut self, mut bytes: &[u8]) {
+        loop {
+            if let Some(target) = self.session.upload_target() {
+                assert!(self.pending.is_empty(), "a value takes all that is at hand first");
+                let count = target.len().min(bytes.len());
+                target[..count].copy_from_slice(&bytes[..count]);
+                self.session.upload_advance(count);
+                self.uploaded += count;
+                bytes = &bytes[count..];
+                if count > 0 {
+                    continue;
+                }
+            }
+            self.pending.extend_from_slice(bytes);
+            bytes = b"";
+            self.turns();
+            if self.is_closed || self.session.upload_target().is_none() || bytes.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn turns(&mut self) {
+        let mut out = Out::new();
+        loop {
+            let progress = self.session.consume(&mut self.worker, &self.pending, &mut out);
+            self.pending.drain(..progress.consumed);
+            self.received.extend(out.drain());
+            match progress.next {
+                Next::Read => return,
+                Next::Yield => {
+                    self.yields += 1;
+                    self.worker.requests_left = REQUESTS_PER_TURN;
+                }
+                Next::Close => {
+                    self.is_closed = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A script and its replies, line by line: `>` before what is sent, `<` before what comes.
+/// `{k*250}` stands for 250 letters k.
+pub(crate) fn transcript(lines: &str) -> (Vec<u8>, Vec<u8>) {
+    let (mut sent, mut received) = (Vec::new(), Vec::new());
+    for line in lines.lines().map(str::trim_start).filter(|line| !line.is_empty()) {
+        let (side, text) = match line.split_at(1) {
+            (">", text) => (&mut sent, text),
+            ("<", text) => (&mut received, text),
+            _ => panic!("neither sent nor received: {line}"),
+        };
+        let text = text.strip_prefix(' ').unwrap_or(text);
+        side.extend_from_slice(expand(text).as_bytes());
+        side.extend_from_slice(b"\r\n");
+    }
+    (sent, received)
+}
+
+fn expand(text: &str) -> String {
+    let mut expanded = text.to_owned();
+    while let Some(start) = expanded.find('{') {
+        let end = expanded.find('}').expect("a closed brace");
+        let (what, count) = expanded[start + 1..end].split_once('*').expect("{what*count}");
+        let repeated = what.repeat(count.parse().expect("a count"));
+        expanded.replace_range(start..=end, &repeated);
+    }
+    expanded
+}
+
+/// Runs a script whole, byte by byte, and cut in two at each byte; the replies are the same.
+pub(crate) fn check(lines: &str) {
+    check_with(|_| (), lines);
+}
+
+/// The same, with other options.
+pub(crate) fn check_with(change: impl Fn(&mut Settings), lines: &str) {
+    let (sent, expected) = transcript(lines);
+    let run = |pieces: &mut dyn Iterator<Item = &[u8]>, how: &str| {
+        let mut fixture = Fixture::new();
+        change(&mut fixture.settings);
+        let received = fixture.talk(pieces);
+        let text = String::from_utf8_lossy;
+        assert_eq!(text(&received), text(&expected), "{how}\n{}", text(&sent));
+    };
+    run(&mut [&sent[..]].into_iter(), "sent whole");
+    run(&mut sent.chunks(1), "sent byte by byte");
+    let stride = 1 + sent.len() / 500;
+    for cut in (1..sent.len()).step_by(stride) {
+        let (head, tail) = sent.split_at(cut);
+        run(&mut [head, tail].into_iter(), &format!("cut at {cut}"));
+    }
+}

@@ -1,0 +1,268 @@
+//! Orders to the server.
+
+use crate::session::testing::{Client, Fixture, check, check_with};
+use std::time::Duration;
+
+#[test]
+fn what_is_no_command() {
+    check(
+        ">
+         < ERROR
+         > a
+         < ERROR
+         > bogus words
+         < ERROR
+         > debugtime 1
+         < ERROR
+         > mg a v
+         < ERROR
+         > watch
+         < CLIENT_ERROR watch commands not allowed
+         > version
+         < VERSION 1.6.45-slabwise
+         > version more
+         < VERSION 1.6.45-slabwise",
+    );
+}
+
+#[test]
+fn flushes() {
+    check(
+        "> set a 0 0 1
+         > x
+         < STORED
+         > flush_all x
+         < CLIENT_ERROR invalid exptime argument
+         > flush_all 1 2 3
+         < ERROR
+         > get a
+         < VALUE a 0 1
+         < x
+         < END
+         > flush_all
+         < OK
+         > get a
+         < END
+         > flush_all -1
+         < OK
+         > flush_all 0
+         < OK",
+    );
+    check_with(
+        |settings| settings.flush_enabled = false,
+        "> set a 0 0 1
+         > x
+         < STORED
+         > flush_all
+         < CLIENT_ERROR flush_all not allowed
+         > get a
+         < VALUE a 0 1
+         < x
+         < END",
+    );
+}
+
+#[test]
+fn limits_and_levels() {
+    check(
+        "> verbosity
+         < ERROR
+         > verbosity x
+         < CLIENT_ERROR bad command line format
+         > verbosity 1
+         < OK
+         > verbosity 0 0 0
+         < ERROR
+         > cache_memlimit
+         < ERROR
+         > cache_memlimit x
+         < ERROR
+         > cache_memlimit 1
+         < MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m
+         > cache_memlimit 8
+         < OK
+         > cache_memlimit 2000000000
+         < MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes
+         > lru
+         < ERROR
+         > lru tune 10 25 0.1 2.0
+         < OK
+         > lru tune 50 50 0.1 2.0
+         < ERROR hot and warm pcts must not exceed 80
+         > lru tune 10 25 0 2.0
+         < ERROR hot/warm age factors must be greater than 0
+         > lru tune x 25 0.1 2.0
+         < ERROR
+         > lru mode flat
+         < OK
+         > lru mode segmented
+         < OK
+         > lru mode x
+         < ERROR
+         > lru temp_ttl 10
+         < OK
+         > lru temp_ttl -1
+         < OK
+         > lru temp_ttl
+         < ERROR",
+    );
+}
+
+#[test]
+fn page_moves() {
+    check(
+        "> slabs
+         < ERROR
+         > slabs reassign 1
+         < ERROR
+         > slabs reassign 1 1
+         < SAME src and dst class are identical
+         > slabs reassign x 2
+         < CLIENT_ERROR bad command line format
+         > slabs reassign 99 2
+         < BADCLASS invalid src or dst class id
+         > slabs reassign 1 -1
+         < BADCLASS invalid src or dst class id
+         > slabs reassign 0 2
+         < NOSPARE source class has no spare pages
+         > slabs automove
+         < ERROR
+         > slabs automove x
+         < CLIENT_ERROR bad command line format
+         > slabs automove 3
+         < ERROR
+         > slabs automove 2
+         < OK
+         > slabs automove ratio 0.8
+         < OK
+         > slabs automove ratio x
+         < ERROR
+         > slabs automove freeratio 0.1
+         < OK
+         > slabs automove window 30
+         < OK
+         > slabs automove window 1
+         < CLIENT_ERROR automove window too low or too high
+         > slabs automove 1 noreply
+         > slabs foo bar
+         < ERROR",
+    );
+    check_with(
+        |settings| settings.reassign_enabled = false,
+        "> slabs reassign 1 2
+         < CLIENT_ERROR slab reassignment disabled",
+    );
+}
+
+#[test]
+fn shutdowns() {
+    check(
+        "> shutdown
+         < ERROR: shutdown not enabled
+         > shutdown x
+         < ERROR: shutdown not enabled",
+    );
+    for command in ["shutdown\r\n", "shutdown graceful\r\n"] {
+        let mut fixture = Fixture::new();
+        fixture.settings.shutdown_enabled = true;
+        let shared = fixture.shared();
+        let mut client = Client::new(fixture.worker(&shared));
+        client.send(b"shutdown x\r\n");
+        assert_eq!(client.received, b"CLIENT_ERROR invalid shutdown mode\r\n");
+        assert!(!shared.is_stopping());
+        client.send(command.as_bytes());
+        assert!(client.is_closed && shared.is_stopping());
+    }
+}
+
+#[test]
+fn crawler_settings() {
+    check(
+        "> lru_crawler
+         < ERROR
+         > lru_crawler x
+         < ERROR
+         > lru_crawler enable
+         < ERROR failed to start lru crawler thread
+         > lru_crawler disable
+         < OK
+         > lru_crawler crawl all
+         < CLIENT_ERROR lru crawler disabled
+         > lru_crawler metadump all
+         < CLIENT_ERROR lru crawler disabled
+         > lru_crawler disable
+         < OK
+         > lru_crawler enable
+         < OK
+         > lru_crawler sleep 100
+         < OK
+         > lru_crawler sleep 1000001
+         < CLIENT_ERROR sleep must be one second or less
+         > lru_crawler sleep x
+         < CLIENT_ERROR bad command line format
+         > lru_crawler tocrawl 0
+         < OK
+         > lru_crawler tocrawl x
+         < CLIENT_ERROR bad command line format
+         > lru_crawler crawl x
+         < BADCLASS invalid class id
+         > lru_crawler crawl 1,x
+         < BADCLASS invalid class id
+         > lru_crawler crawl 99
+         < BADCLASS invalid class id
+         > lru_crawler metadump x
+         < BADCLASS invalid class id
+         > lru_crawler crawl all x
+         < ERROR",
+    );
+}
+
+#[test]
+fn dumps_list_every_item_once() {
+    let fixture = Fixture::new();
+    fixture.clock.advance(Duration::from_secs(8));
+    fixture.talk([&b"set a%b 3 100 2\r\nxy\r\n"[..]]);
+    let text = |script: &str| {
+        String::from_utf8(fixture.talk([script.as_bytes()])).expect("the test's keys are text")
+    };
+    let now = fixture.clock.zero_unix_seconds() + 10;
+    let dump = text("lru_crawler metadump all\r\nget zz\r\n");
+    let expected = format!("key=a%25b exp={} la={now} cas=1 fetch=no cls=", now + 100);
+    assert!(dump.starts_with(&expected), "{dump}");
+    assert!(dump.ends_with("\nEND\r\nEND\r\n"), "{dump}");
+    assert_eq!(text("lru_crawler mgdump hash\r\n"), "OK\r\nmg a%b\r\nEN\r\n");
+    let class = dump.split("cls=").nth(1).and_then(|rest| rest.split(' ').next());
+    let items = text(&format!("stats cachedump {} 0\r\n", class.expect("a class")));
+    assert_eq!(items, format!("ITEM a%b [2 b; {} s]\r\nEND\r\n", now + 100));
+}
+
+#[test]
+fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
+    let fixture = Fixture::new();
+    let shared = fixture.shared();
+    let ticket = shared.crawls.begin().expect("nobody crawls");
+    let mut client = Client::new(fixture.worker(&shared));
+    client.send(b"lru_crawler crawl all\r\nlru_crawler metadump all\r\n");
+    let busy = b"BUSY currently processing crawler request\r\n".repeat(2);
+    assert_eq!(client.received, busy);
+    drop(ticket);
+    client.received.clear();
+    client.send(b"lru_crawler crawl all\r\n");
+    client.send(b"lru_crawler crawl 1\r\nget a\r\n");
+    assert_eq!(client.received, b"OK\r\nOK\r\nEND\r\n");
+    assert!(!shared.crawls.is_running(), "the session carried it to its end");
+    assert_eq!(shared.crawls.starts(), 3);
+}
+
+#[test]
+fn dumps_can_be_forbidden() {
+    check_with(
+        |settings| settings.dump_enabled = false,
+        "> lru_crawler metadump all
+         < ERROR metadump not allowed
+         > lru_crawler mgdump all
+         < ERROR key dump not allowed
+         > stats cachedump 1 0
+         < CLIENT_ERROR stats cachedump not allowed",
+    );
+}

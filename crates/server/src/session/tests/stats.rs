@@ -1,0 +1,139 @@
+//! Questions about the server.
+
+use crate::session::testing::{Fixture, check};
+
+/// The names of memcached 1.6.18's `stats`, in its order.
+const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
+    max_connections curr_connections total_connections rejected_connections connection_structures \
+    response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
+    read_buf_bytes_free read_buf_oom reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta \
+    get_hits get_misses get_expired get_flushed delete_misses delete_hits incr_misses incr_hits \
+    decr_misses decr_hits cas_misses cas_hits cas_badval touch_hits touch_misses store_too_large \
+    store_no_memory auth_cmds auth_errors bytes_read bytes_written limit_maxbytes accepting_conns \
+    listen_disabled_num time_in_listen_disabled_us threads conn_yields hash_power_level hash_bytes \
+    hash_is_expanding slab_reassign_rescues slab_reassign_chunk_rescues \
+    slab_reassign_evictions_nomem slab_reassign_inline_reclaim slab_reassign_busy_items \
+    slab_reassign_busy_deletes slab_reassign_running slabs_moved lru_crawler_running \
+    lru_crawler_starts lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written \
+    log_watcher_skipped log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback \
+    bytes curr_items total_items slab_global_page_pool expired_unfetched evicted_unfetched \
+    evicted_active evictions reclaimed crawler_reclaimed crawler_items_checked lrutail_reflocked \
+    moves_to_cold moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped";
+
+fn ask(fixture: &Fixture, script: &str) -> String {
+    String::from_utf8(fixture.talk([script.as_bytes()])).expect("stats are text")
+}
+
+fn names(reply: &str) -> Vec<&str> {
+    let stats = reply.lines().filter_map(|line| line.strip_prefix("STAT "));
+    stats.map(|stat| stat.split(' ').next().expect("a name")).collect()
+}
+
+#[test]
+fn general_stats_have_memcached_s_names_in_its_order() {
+    let reply = ask(&Fixture::new(), "stats\r\n");
+    assert_eq!(names(&reply), GENERAL.split_whitespace().collect::<Vec<_>>());
+    assert!(reply.ends_with("\r\nEND\r\n"));
+    assert!(reply.contains("STAT version 1.6.45-slabwise\r\n"));
+    assert!(reply.contains("STAT uptime 0\r\n"));
+}
+
+#[test]
+fn settings_show_what_commands_changed() {
+    let script = "verbosity 9\r\nstats settings\r\n";
+    let reply = ask(&Fixture::new(), script);
+    assert!(reply.starts_with("OK\r\nSTAT "), "{reply}");
+    assert!(reply.contains("STAT verbosity 2\r\n"), "{reply}");
+    assert!(reply.ends_with("END\r\n"));
+}
+
+#[test]
+fn subjects() {
+    check(
+        "> stats foo
+         < ERROR
+         > stats noreply
+         < ERROR
+         > stats items
+         < END
+         > stats sizes
+         < STAT sizes_status disabled
+         < END
+         > stats sizes_enable
+         < STAT sizes_status enabled
+         > stats sizes
+         < END
+         > stats sizes_disable
+         < STAT sizes_status disabled
+         > stats conns
+         < END
+         > stats reset
+         < RESET
+         > stats cachedump
+         < CLIENT_ERROR bad command line
+         > stats cachedump 1
+         < CLIENT_ERROR bad command line
+         > stats cachedump x 0
+         < CLIENT_ERROR bad command line format
+         > stats cachedump 99 0
+         < CLIENT_ERROR Illegal slab id
+         > stats cachedump 0 0
+         < END
+         > stats cachedump 1 1
+         < END",
+    );
+}
+
+#[test]
+fn prefixes_are_counted_while_asked_for() {
+    check(
+        "> get a:b
+         < END
+         > stats detail
+         < CLIENT_ERROR usage: stats detail on|off|dump
+         > stats detail x
+         < CLIENT_ERROR usage: stats detail on|off|dump
+         > stats detail on
+         < OK
+         > set a:b 0 0 1
+         > x
+         < STORED
+         > set a:b 0 0 1
+         > xyz
+         < CLIENT_ERROR bad data chunk
+         < ERROR
+         > get a:b a:c none
+         < VALUE a:b 0 1
+         < x
+         < END
+         > delete a:b
+         < DELETED
+         > stats detail dump
+         < PREFIX a get 2 hit 1 set 2 del 1
+         < END
+         > stats detail off
+         < OK
+         > get a:b
+         < END
+         > stats detail dump
+         < PREFIX a get 2 hit 1 set 2 del 1
+         < END
+         > stats reset
+         < RESET
+         > stats detail dump
+         < END",
+    );
+}
+
+#[test]
+fn sizes_are_counted_by_a_crawl() {
+    let fixture = Fixture::new();
+    let reply = ask(&fixture, "stats sizes_enable\r\nset a 0 0 100\r\n");
+    assert_eq!(reply, "STAT sizes_status enabled\r\n");
+    let script = format!(
+        "stats sizes_enable\r\nset a 0 0 100\r\n{0}\r\nset b 0 0 100\r\n{0}\r\nstats sizes\r\n",
+        "x".repeat(100)
+    );
+    let reply = ask(&fixture, &script);
+    assert!(reply.ends_with("STAT 160 2\r\nEND\r\n"), "{reply}");
+}

@@ -1,0 +1,80 @@
+//! Settings that commands change while the server runs.
+//!
+//! Each stands alone, so relaxed loads and stores do: no reader combines two of them.
+
+use crate::settings::Settings;
+use slabwise_engine::{EngineConfig, EvictionKind};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Settings that commands change while the server runs.
+#[derive(Debug)]
+pub struct Tunables {
+    /// `verbosity`: how much is logged.
+    pub verbosity: AtomicU32,
+    /// `slabs automove`: 0 off, 1 slow, 2 on every eviction.
+    pub automove_level: AtomicU32,
+    /// `slabs automove ratio`.
+    pub automove_ratio: Fraction,
+    /// `slabs automove freeratio`.
+    pub automove_free_ratio: Fraction,
+    /// `slabs automove window`, in seconds.
+    pub automove_window: AtomicU32,
+    /// `lru_crawler enable` and `disable`.
+    pub crawler_enabled: AtomicBool,
+    /// `lru_crawler sleep`, in microseconds.
+    pub crawler_sleep_us: AtomicU32,
+    /// `lru_crawler tocrawl`; 0 for all.
+    pub crawler_tocrawl: AtomicU32,
+    /// `stats sizes_enable` and `sizes_disable`.
+    pub track_sizes: AtomicBool,
+    /// `lru mode`: whether the queues are hot, warm and cold, and not one.
+    pub lru_segmented: AtomicBool,
+    /// `lru temp_ttl`: the last one set, which `stats settings` shows even when it is off.
+    pub temporary_ttl: AtomicU32,
+}
+
+/// memcached's default for a setting that is off unless set.
+const TEMPORARY_TTL_DEFAULT: u32 = 61;
+/// memcached's default; no option sets it.
+const AUTOMOVE_FREE_RATIO_DEFAULT: f64 = 0.01;
+
+impl Tunables {
+    pub(super) fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
+        let temporary_ttl = config.lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
+        let reported = &settings.reported;
+        Tunables {
+            verbosity: AtomicU32::new(settings.verbosity.into()),
+            automove_level: AtomicU32::new(reported.slab_automove),
+            automove_ratio: Fraction::new(reported.slab_automove_ratio),
+            automove_free_ratio: Fraction::new(AUTOMOVE_FREE_RATIO_DEFAULT),
+            automove_window: AtomicU32::new(reported.slab_automove_window),
+            crawler_enabled: AtomicBool::new(settings.crawler_enabled),
+            crawler_sleep_us: AtomicU32::new(reported.lru_crawler_sleep_us),
+            crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
+            track_sizes: AtomicBool::new(settings.track_sizes),
+            lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
+            temporary_ttl: AtomicU32::new(temporary_ttl),
+        }
+    }
+}
+
+/// A fraction that several threads read and write.
+#[derive(Debug)]
+pub struct Fraction(AtomicU64);
+
+impl Fraction {
+    /// Holds `value`.
+    pub fn new(value: f64) -> Fraction {
+        Fraction(AtomicU64::new(value.to_bits()))
+    }
+
+    /// The value last stored.
+    pub fn load(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Stores a value.
+    pub fn store(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,108 @@
+//! `stats items` and `stats slabs`: a table per class.
+
+use slabwise_base::{ClassId, Now, Ticks};
+use slabwise_engine::{ClassStats, Engine};
+use slabwise_protocol::text::{compose, reply};
+
+/// Where each queue stands in [`ClassStats`]'s arrays.
+const HOT: usize = 0;
+const WARM: usize = 1;
+const COLD: usize = 2;
+const TEMPORARY: usize = 3;
+
+type Row = (&'static str, u64);
+
+fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)> {
+    let numbers = engine.config().classes.ids().map(ClassId::wire);
+    numbers.zip(engine.class_stats(now))
+}
+
+/// Items by class; classes without items are left out.
+pub(super) fn write_items(engine: &Engine, now: Now, out: &mut Vec<u8>) {
+    let has_temporary_queue = engine.lru().temporary_ttl.is_some();
+    for (number, stats) in classes(engine, now) {
+        if stats.items.iter().sum::<u64>() == 0 {
+            continue;
+        }
+        for (name, value) in item_rows(&stats) {
+            if name != "number_temp" || has_temporary_queue {
+                compose::stat_line_of(out, format_args!("items:{number}:{name}"), value);
+            }
+        }
+    }
+    out.extend_from_slice(reply::END);
+}
+
+fn item_rows(stats: &ClassStats) -> [Row; 29] {
+    let age = |queue: usize| u64::from(stats.tail_age_ticks[queue] / Ticks::PER_SECOND);
+    let counters = &stats.counters;
+    [
+        ("number", stats.items.iter().sum()),
+        ("number_hot", stats.items[HOT]),
+        ("number_warm", stats.items[WARM]),
+        ("number_cold", stats.items[COLD]),
+        ("number_temp", stats.items[TEMPORARY]),
+        ("age_hot", age(HOT)),
+        ("age_warm", age(WARM)),
+        ("age", age(COLD)),
+        ("mem_requested", stats.item_bytes),
+        ("evicted", counters.evicted),
+        ("evicted_nonzero", counters.evicted_nonzero),
+        ("evicted_time", counters.evicted_age_seconds),
+        ("outofmemory", counters.out_of_memory),
+        ("tailrepairs", 0),
+        ("reclaimed", counters.reclaimed),
+        ("expired_unfetched", counters.expired_unfetched),
+        ("evicted_unfetched", counters.evicted_unfetched),
+        ("evicted_active", counters.evicted_active),
+        ("crawler_reclaimed", counters.crawler_reclaimed),
+        ("crawler_items_checked", counters.crawler_items_checked),
+        ("lrutail_reflocked", counters.tail_pinned),
+        ("moves_to_cold", counters.moves_to_cold),
+        ("moves_to_warm", counters.moves_to_warm),
+        ("moves_within_lru", counters.moves_within_lru),
+        ("direct_reclaims", counters.direct_reclaims),
+        ("hits_to_hot", stats.hits_to[HOT]),
+        ("hits_to_warm", stats.hits_to[WARM]),
+        ("hits_to_cold", stats.hits_to[COLD]),
+        ("hits_to_temp", stats.hits_to[TEMPORARY]),
+    ]
+}
+
+/// Memory by class; classes without pages are left out.
+pub(super) fn write_slabs(engine: &Engine, now: Now, out: &mut Vec<u8>) {
+    let mut active = 0;
+    for (number, stats) in classes(engine, now) {
+        if stats.pages == 0 {
+            continue;
+        }
+        active += 1;
+        for (name, value) in slab_rows(&stats) {
+            compose::stat_line_of(out, format_args!("{number}:{name}"), value);
+        }
+    }
+    let totals = engine.stats(now);
+    compose::stat_line(out, "active_slabs", active);
+    compose::stat_line(out, "total_malloced", totals.pages * totals.page_size_bytes);
+    out.extend_from_slice(reply::END);
+}
+
+fn slab_rows(stats: &ClassStats) -> [Row; 15] {
+    [
+        ("chunk_size", stats.chunk_size_bytes as u64),
+        ("chunks_per_page", stats.chunks_per_page as u64),
+        ("total_pages", stats.pages),
+        ("total_chunks", stats.pages * stats.chunks_per_page as u64),
+        ("used_chunks", stats.used_chunks),
+        ("free_chunks", stats.free_chunks),
+        ("free_chunks_end", 0),
+        ("get_hits", stats.hits_to.iter().sum()),
+        ("cmd_set", stats.sets),
+        ("delete_hits", stats.delete_hits),
+        ("incr_hits", stats.incr_hits),
+        ("decr_hits", stats.decr_hits),
+        ("cas_hits", stats.cas_hits),
+        ("cas_badval", stats.cas_badval),
+        ("touch_hits", stats.touch_hits),
+    ]
+}

@@ -1,0 +1,196 @@
+//! `stats` without a subject: the general counters.
+
+use crate::context::WorkerContext;
+use crate::session::VERSION;
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use slabwise_base::Seconds;
+use slabwise_engine::EngineStats;
+use slabwise_protocol::text::{compose, reply};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
+    let engine = worker.shared.engine.stats(worker.now);
+    let mut table = Table { out };
+    process(worker, &mut table);
+    connections(worker, &mut table);
+    commands(worker, &engine, &mut table);
+    traffic(worker, &engine, &mut table);
+    if worker.shared.settings.reassign_enabled {
+        page_moves(&engine, &mut table);
+    }
+    background(worker, &mut table);
+    items(&engine, &mut table);
+    table.out.extend_from_slice(reply::END);
+}
+
+struct Table<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl Table<'_> {
+    fn row(&mut self, name: &str, value: impl Display) {
+        compose::stat_line(self.out, name, value);
+    }
+
+    fn rows(&mut self, rows: &[(&str, u64)]) {
+        for (name, value) in rows {
+            self.row(name, value);
+        }
+    }
+}
+
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn process(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+    table.row("pid", std::process::id());
+    table.row("uptime", worker.now.seconds.0 - Seconds::START.0);
+    table.row("time", worker.unix_seconds(worker.now.seconds));
+    table.row("version", VERSION);
+    // The name of the event library, whichever it is.
+    table.row("libevent", "mio");
+    table.row("pointer_size", usize::BITS);
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        let seconds = |time: fn(&Usage) -> nix::sys::time::TimeVal| {
+            let time = time(&usage);
+            format!("{}.{:06}", time.num_seconds(), time.num_microseconds() % 1_000_000)
+        };
+        table.row("rusage_user", seconds(Usage::user_time));
+        table.row("rusage_system", seconds(Usage::system_time));
+    }
+}
+
+fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+    let settings = worker.shared.settings;
+    let counters = &worker.shared.counters;
+    let open = load(&counters.curr_connections);
+    table.row("max_connections", settings.connections_max);
+    table.row("curr_connections", open);
+    table.row("total_connections", load(&counters.total_connections));
+    if settings.maxconns_fast {
+        table.row("rejected_connections", load(&counters.rejected_connections));
+    }
+    table.rows(&[
+        ("connection_structures", open),
+        ("response_obj_oom", 0),
+        ("response_obj_count", 0),
+        ("response_obj_bytes", 0),
+        ("read_buf_count", 0),
+        ("read_buf_bytes", 0),
+        ("read_buf_bytes_free", 0),
+        ("read_buf_oom", 0),
+        ("reserved_fds", 0),
+    ]);
+}
+
+fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+    let hits = &engine.total;
+    let get_hits = hits.hits_to.iter().sum();
+    table.rows(&[
+        ("cmd_get", get_hits + engine.get_misses),
+        ("cmd_set", hits.sets),
+        ("cmd_flush", load(&worker.shared.flushes)),
+        ("cmd_touch", engine.touches),
+        ("cmd_meta", 0),
+        ("get_hits", get_hits),
+        ("get_misses", engine.get_misses),
+        ("get_expired", engine.get_expired),
+        ("get_flushed", engine.get_flushed),
+        ("delete_misses", engine.delete_misses),
+        ("delete_hits", hits.delete_hits),
+        ("incr_misses", engine.incr_misses),
+        ("incr_hits", hits.incr_hits),
+        ("decr_misses", engine.decr_misses),
+        ("decr_hits", hits.decr_hits),
+        ("cas_misses", engine.cas_misses),
+        ("cas_hits", hits.cas_hits),
+        ("cas_badval", hits.cas_badval),
+        ("touch_hits", hits.touch_hits),
+        ("touch_misses", engine.touch_misses),
+        ("store_too_large", engine.store_too_large),
+        ("store_no_memory", engine.store_no_memory),
+        ("auth_cmds", 0),
+        ("auth_errors", 0),
+    ]);
+}
+
+fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+    let settings = worker.shared.settings;
+    let counters = &worker.shared.counters;
+    if settings.idle_timeout_seconds.is_some() {
+        table.row("idle_kicks", load(&counters.idle_kicks));
+    }
+    table.rows(&[
+        ("bytes_read", load(&counters.bytes_read)),
+        ("bytes_written", load(&counters.bytes_written)),
+        ("limit_maxbytes", engine.memory_limit_bytes),
+        ("accepting_conns", counters.accepting_conns.load(Ordering::Relaxed).into()),
+        ("listen_disabled_num", load(&counters.listen_disabled_num)),
+        ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
+        ("threads", settings.threads as u64),
+        ("conn_yields", load(&counters.conn_yields)),
+        ("hash_power_level", engine.index_buckets.max(1).ilog2().into()),
+        ("hash_bytes", engine.index_bytes),
+        // The index grows in steps too small to be seen.
+        ("hash_is_expanding", 0),
+    ]);
+}
+
+fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
+    let mover = &engine.mover;
+    table.rows(&[
+        ("slab_reassign_rescues", mover.rescued),
+        ("slab_reassign_chunk_rescues", mover.bodies_rescued),
+        ("slab_reassign_evictions_nomem", mover.evicted),
+        ("slab_reassign_inline_reclaim", 0),
+        ("slab_reassign_busy_items", mover.busy),
+        ("slab_reassign_busy_deletes", 0),
+        ("slab_reassign_running", engine.mover_running.into()),
+        ("slabs_moved", mover.moved),
+    ]);
+}
+
+fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+    let crawls = &worker.shared.crawls;
+    if worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
+        table.row("lru_crawler_running", u8::from(crawls.is_running()));
+        table.row("lru_crawler_starts", crawls.starts());
+    }
+    table.rows(&[
+        ("lru_maintainer_juggles", 0),
+        ("malloc_fails", 0),
+        ("log_worker_dropped", 0),
+        ("log_worker_written", 0),
+        ("log_watcher_skipped", 0),
+        ("log_watcher_sent", 0),
+        ("log_watchers", 0),
+        ("unexpected_napi_ids", 0),
+        ("round_robin_fallback", 0),
+    ]);
+}
+
+fn items(engine: &EngineStats, table: &mut Table<'_>) {
+    let counters = &engine.total.counters;
+    table.rows(&[
+        ("bytes", engine.bytes),
+        ("curr_items", engine.items),
+        ("total_items", engine.items_total),
+        ("slab_global_page_pool", engine.pages_free),
+        ("expired_unfetched", counters.expired_unfetched),
+        ("evicted_unfetched", counters.evicted_unfetched),
+        ("evicted_active", counters.evicted_active),
+        ("evictions", counters.evicted),
+        ("reclaimed", counters.reclaimed),
+        ("crawler_reclaimed", counters.crawler_reclaimed),
+        ("crawler_items_checked", counters.crawler_items_checked),
+        ("lrutail_reflocked", counters.tail_pinned),
+        ("moves_to_cold", counters.moves_to_cold),
+        ("moves_to_warm", counters.moves_to_warm),
+        ("moves_within_lru", counters.moves_within_lru),
+        ("direct_reclaims", counters.direct_reclaims),
+        ("lru_bumps_dropped", 0),
+    ]);
+}

@@ -1,0 +1,128 @@
+//! Counters by key prefix: what stands before the delimiter.
+//!
+//! Off unless asked for, because every request then takes a lock. Prefixes come from clients, so
+//! their number is bounded: beyond it new ones are not counted.
+
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_protocol::text::reply;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The most prefixes that are counted, as in memcached.
+const PREFIX_COUNT_MAX: usize = 1 << 16;
+
+#[derive(Default)]
+struct Counts {
+    gets: u64,
+    hits: u64,
+    sets: u64,
+    deletes: u64,
+}
+
+/// Counters by key prefix.
+pub struct PrefixStats {
+    delimiter: u8,
+    enabled: AtomicBool,
+    counts: Mutex<BTreeMap<Box<[u8]>, Counts>>,
+}
+
+impl PrefixStats {
+    /// Counts nothing yet. As in memcached, a delimiter beyond ASCII is its first byte.
+    pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
+        let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
+        PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
+    }
+
+    /// Whether requests are to be counted.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed)
+    }
+
+    /// Starts or stops counting.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    /// Counts a get.
+    pub fn record_get(&self, key: &[u8], is_hit: bool) {
+        self.record(key, |counts| {
+            counts.gets += 1;
+            counts.hits += u64::from(is_hit);
+        });
+    }
+
+    /// Counts a set, whatever comes of it.
+    pub fn record_set(&self, key: &[u8]) {
+        self.record(key, |counts| counts.sets += 1);
+    }
+
+    /// Counts a delete, whatever comes of it.
+    pub fn record_delete(&self, key: &[u8]) {
+        self.record(key, |counts| counts.deletes += 1);
+    }
+
+    /// Forgets every prefix.
+    pub fn clear(&self) {
+        lock(&self.counts).clear();
+    }
+
+    /// Lists every prefix with its counts.
+    pub fn dump(&self, out: &mut Vec<u8>) {
+        for (prefix, Counts { gets, hits, sets, deletes }) in &*lock(&self.counts) {
+            out.extend_from_slice(b"PREFIX ");
+            out.extend_from_slice(prefix);
+            write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
+                .expect("a Vec takes every write");
+        }
+        out.extend_from_slice(reply::END);
+    }
+
+    fn record(&self, key: &[u8], count: impl FnOnce(&mut Counts)) {
+        let Some(prefix_len) = key.iter().position(|&byte| byte == self.delimiter) else {
+            return;
+        };
+        let prefix = &key[..prefix_len];
+        let mut counts = lock(&self.counts);
+        if let Some(counted) = counts.get_mut(prefix) {
+            count(counted);
+        } else if counts.len() < PREFIX_COUNT_MAX {
+            count(counts.entry(prefix.into()).or_default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PREFIX_COUNT_MAX, PrefixStats};
+
+    fn dump(stats: &PrefixStats) -> String {
+        let mut out = Vec::new();
+        stats.dump(&mut out);
+        String::from_utf8(out).expect("the test's keys are text")
+    }
+
+    #[test]
+    fn counts_what_stands_before_the_delimiter() {
+        let stats = PrefixStats::new(':', true);
+        stats.record_get(b"a:b:c", true);
+        stats.record_get(b"a:d", false);
+        stats.record_set(b"a:b");
+        stats.record_delete(b":x");
+        stats.record_get(b"none", true);
+        let expected =
+            "PREFIX  get 0 hit 0 set 0 del 1\r\nPREFIX a get 2 hit 1 set 1 del 0\r\nEND\r\n";
+        assert_eq!(dump(&stats), expected);
+        stats.clear();
+        assert_eq!(dump(&stats), "END\r\n");
+    }
+
+    #[test]
+    fn clients_cannot_make_it_grow_without_end() {
+        let stats = PrefixStats::new(':', true);
+        for number in 0..PREFIX_COUNT_MAX + 10 {
+            stats.record_set(format!("{number}:").as_bytes());
+        }
+        assert_eq!(dump(&stats).lines().count(), PREFIX_COUNT_MAX + 1);
+    }
+}

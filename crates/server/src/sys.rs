@@ -1,0 +1,170 @@
+//! Every system call that the server makes by itself, in one place.
+//!
+//! All of them go through safe wrappers (rustix, nix), so this file needs no unsafe code either; it
+//! exists so that a reader finds what the process asks of the kernel, and a port finds what to replace.
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::{Resource, Rlimit};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Reads from a socket; 0 means that the peer will send no more.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, buffer, RecvFlags::empty())?.0)
+}
+
+/// Reads into two buffers, one after the other.
+pub fn receive_two(
+    socket: BorrowedFd<'_>,
+    first: &mut [u8],
+    second: &mut [u8],
+) -> io::Result<usize> {
+    let mut slices = [IoSliceMut::new(first), IoSliceMut::new(second)];
+    Ok(rustix::io::readv(socket, &mut slices)?)
+}
+
+/// Writes to a socket; a peer that is gone is an error, not a signal.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Writes several slices in one call. The Rust runtime ignores SIGPIPE, which `writev` would raise.
+pub fn send_vectored(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::writev(socket, slices)?)
+}
+
+/// Takes a connection off a listening socket, ready for an event loop, with its peer's address.
+pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
+    let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
+    let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
+    Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
+}
+
+/// The address a socket is bound to, if it is an internet address.
+pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
+}
+
+/// Begins to listen, or changes the length of the queue of one that does.
+pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
+    Ok(rustix::net::listen(socket, backlog)?)
+}
+
+/// A bound TCP socket with memcached's options; its connections inherit them.
+pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    rustix::net::bind(&socket, address)?;
+    Ok(socket)
+}
+
+/// A bound Unix socket whose file has `mode`; a socket left there by an earlier run is replaced.
+pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    use rustix::fs::{FileType, Mode};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    if rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket()) {
+        rustix::fs::unlink(path)?;
+    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // The mode is set by the mask, so that at no moment may others connect.
+    let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
+    let bound = SocketAddrUnix::new(path).and_then(|address| rustix::net::bind(&socket, &address));
+    rustix::process::umask(before);
+    bound?;
+    Ok(socket)
+}
+
+/// Whether an accept failed because the process or the machine has no descriptors left.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
+}
+
+/// Raises the limit of open files to `wanted`, or at least to `needed`; returns what it is then.
+pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    if soft >= wanted {
+        return Ok(soft);
+    }
+    for target in [wanted, needed.max(hard.min(wanted))] {
+        let raised = Rlimit { current: Some(target), maximum: Some(target.max(hard)) };
+        if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+            return Ok(target);
+        }
+    }
+    if soft >= needed { Ok(soft) } else { Err(soft.max(hard)) }
+}
+
+/// Raises the limit of core files as far as it goes; false when it stays 0.
+pub fn raise_core_limit() -> bool {
+    let unlimited = Rlimit { current: None, maximum: None };
+    if rustix::process::setrlimit(Resource::Core, unlimited).is_err() {
+        let hard = rustix::process::getrlimit(Resource::Core).maximum;
+        let raised = Rlimit { current: hard, maximum: hard };
+        // What counts is what the limit is afterwards.
+        let _ = rustix::process::setrlimit(Resource::Core, raised);
+    }
+    rustix::process::getrlimit(Resource::Core).current != Some(0)
+}
+
+/// Keeps all present and later memory of the process from being paged out, from its first use on: the
+/// engine reserves more addresses than it will ever use.
+pub fn lock_memory() -> io::Result<()> {
+    use rustix::mm::MlockAllFlags;
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    Ok(rustix::mm::mlockall(flags)?)
+}
+
+/// Whether the process runs with root's rights.
+pub fn is_root() -> bool {
+    rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
+}
+
+/// Why the process could not become another user.
+#[derive(Debug)]
+pub enum BecomeUserError {
+    /// There is no such user.
+    Unknown,
+    /// The kernel refused.
+    Refused(io::Error),
+}
+
+/// Gives up root's rights and groups for those of `name`.
+pub fn become_user(name: &str) -> Result<(), BecomeUserError> {
+    use nix::errno::Errno as NixErrno;
+    use nix::unistd;
+    let refused = |errno: NixErrno| BecomeUserError::Refused(errno.into());
+    let user = unistd::User::from_name(name).map_err(refused)?.ok_or(BecomeUserError::Unknown)?;
+    match unistd::setgroups(&[]) {
+        // Without the right to change groups there are none to give up.
+        Ok(()) | Err(NixErrno::EPERM) => {}
+        Err(errno) => return Err(refused(errno)),
+    }
+    unistd::setgid(user.gid).map_err(refused)?;
+    unistd::setuid(user.uid).map_err(refused)
+}
+
+/// Goes on as a child without a terminal, in `/` unless `keep_directory`, its standard streams closed
+/// unless `keep_streams`. Call before any thread exists.
+pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
+    Ok(nix::unistd::daemon(keep_directory, keep_streams)?)
+}
+
+/// Whether a process with this id exists.
+pub fn process_exists(id: i32) -> bool {
+    rustix::process::Pid::from_raw(id)
+        .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}

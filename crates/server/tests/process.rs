@@ -1,0 +1,84 @@
+//! How the process starts and ends.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Directory, Server, as_user, spawn, wait_child, wait_until};
+
+#[test]
+fn serves_when_it_is_the_child() {
+    support::run_as_child();
+}
+
+#[test]
+fn sigterm_and_sigint_end_it_cleanly() {
+    for signal in [Signal::TERM, Signal::INT, Signal::USR1] {
+        let directory = Directory::new();
+        let pid_file = directory.file("pid");
+        let text = pid_file.to_str().expect("text").to_owned();
+        let mut server =
+            Server::start_with(directory, &["-p", "-1", "-l", "127.0.0.1", "-P", &text]);
+        let mut client = server.connect();
+        client.send("get nothing\r\n");
+        client.expect("END\r\n");
+        let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
+        assert_eq!(id, format!("{}\n", server.id()));
+        server.signal(Signal::HUP);
+        client.send("get nothing\r\n");
+        client.expect("END\r\n");
+        server.signal(signal);
+        assert!(server.wait().success(), "{signal:?}");
+        assert!(!pid_file.exists(), "the pid file is removed after {signal:?}");
+        assert_eq!(client.read_to_end(), b"", "the connection is closed");
+    }
+}
+
+#[test]
+fn the_shutdown_command_ends_it_cleanly() {
+    let mut server = Server::start(&["-A"]);
+    server.connect().send("shutdown\r\n");
+    assert!(server.wait().success());
+}
+
+#[test]
+fn a_port_in_use_is_refused() {
+    let server = Server::start(&[]);
+    let port = server.port().to_string();
+    let directory = Directory::new();
+    let mut second = spawn(&as_user(&["-p", &port, "-l", "127.0.0.1"]), &directory);
+    assert!(!wait_child(&mut second).success());
+}
+
+#[test]
+fn a_daemon_is_told_by_its_pid_file() {
+    let directory = Directory::new();
+    let pid_file = directory.file("pid");
+    let text = pid_file.to_str().expect("text").to_owned();
+    let args = as_user(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P", &text]);
+    assert!(wait_child(&mut spawn(&args, &directory)).success(), "the starter ends with 0");
+    wait_until("the daemon tells its id", || pid_file.exists());
+    let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
+    let id = Pid::from_raw(id.trim().parse().expect("a number")).expect("an id");
+    kill_process(id, Signal::TERM).expect("the daemon runs");
+    wait_until("the daemon has ended", || !pid_file.exists());
+}
+
+#[test]
+fn locked_memory_is_not_taken_before_it_is_used() {
+    let server = Server::start(&["-k", "-m", "64"]);
+    let mut client = server.connect();
+    client.send("get nothing\r\n");
+    client.expect("END\r\n");
+    let resident = server.resident_bytes();
+    assert!(resident < 32 << 20, "{resident} bytes");
+}
+
+#[test]
+fn root_must_name_a_user() {
+    if !slabwise_server::sys::is_root() {
+        return;
+    }
+    for args in [&["-p", "-1"][..], &["-p", "-1", "-u", "no-such-user"]] {
+        assert!(!wait_child(&mut spawn(args, &Directory::new())).success(), "{args:?}");
+    }
+}

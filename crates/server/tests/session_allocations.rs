@@ -1,0 +1,88 @@
+//! Gets, sets and multi-gets take nothing from the heap once the buffers have their size.
+//!
+//! A test binary of its own, with one test, because the counting allocator counts every thread.
+
+use slabwise_base::Clock;
+use slabwise_engine::Engine;
+use slabwise_server::context::WorkerContext;
+use slabwise_server::net::Roster;
+use slabwise_server::out::Out;
+use slabwise_server::session::{Next, Session};
+use slabwise_server::settings::Settings;
+use slabwise_server::shared::Shared;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The system's allocator, counting.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises about `layout` are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System` with this layout, because `alloc` takes it there.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as for `dealloc`; `new_size` is the caller's promise, passed on.
+        unsafe { System.realloc(block, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A pipeline of every common command, a value that is pinned and one that comes in two parts.
+fn pipeline() -> (Vec<u8>, Vec<u8>) {
+    let mut first = Vec::new();
+    for item in 0..30 {
+        let set = format!("set key{item} 7 100 50\r\n{}\r\n", "v".repeat(50));
+        first.extend_from_slice(set.as_bytes());
+        first.extend_from_slice(format!("get key{item} absent\r\ngets key{item}\r\n").as_bytes());
+    }
+    first.extend_from_slice(b"incr number 1\r\ndelete absent\r\ntouch key1 100\r\n");
+    first.extend_from_slice(format!("set large 0 0 20000\r\n{}", "w".repeat(10_000)).as_bytes());
+    let second = format!("{}\r\nget large key1\r\n", "w".repeat(10_000));
+    (first, second.into_bytes())
+}
+
+#[test]
+fn the_steady_state_takes_nothing_from_the_heap() {
+    let settings = Settings::default();
+    let engine = Engine::new(settings.engine.clone()).expect("the arena can be reserved");
+    let (clock, roster) = (Clock::manual(), Roster::default());
+    let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|| ()));
+    let handle = engine.handle();
+    let mut worker = WorkerContext { handle, now: clock.now(), shared: &shared, requests_left: 0 };
+    let (near, mut far) = UnixStream::pair().expect("a socket pair");
+    let mut received = vec![0; 100_000];
+    let (first, second) = pipeline();
+    let (mut session, mut out) = (Session::new(), Out::new());
+    let mut round = || {
+        for input in [&first, &second] {
+            worker.requests_left = 1_000;
+            let progress = session.consume(&mut worker, input, &mut out);
+            assert_eq!((progress.consumed, progress.next), (input.len(), Next::Read));
+            let (_, sent) = out.write_to(near.as_fd()).expect("the other end is there");
+            far.read_exact(&mut received[..sent]).expect("what was sent can be read");
+        }
+    };
+    (0..3).for_each(|_| round());
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..100).for_each(|_| round());
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    assert_eq!(allocations, 0, "{allocations} allocations in 100 rounds");
+    assert!(before > 0, "the counter counts");
+}
