@@ -1,0 +1,133 @@
+"""Turns what bench/compare measured into docs/measurements.md."""
+
+import datetime
+import os
+import pathlib
+import platform
+import subprocess
+
+from servers import KINDS, ROOT
+
+MIB = 1 << 20
+
+
+def machine():
+    """What the figures were measured on, and when."""
+    cpu = "unknown processor"
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.split(":", 1)[1].strip()
+            break
+    memory_kib = int(pathlib.Path("/proc/meminfo").read_text().split()[1])
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit,
+        "machine": f"{os.cpu_count()} cores of {cpu}, {memory_kib >> 20} GiB, Linux {platform.release()}",
+    }
+
+
+def write(results):
+    """Rewrites the whole report from what has been measured so far."""
+    parts = [HEAD]
+    for name, (title, body) in SECTIONS.items():
+        if name in results:
+            parts.append(f"## {title}\n\n{body(results[name]['rows'])}\n{origin(name, results)}")
+    (ROOT / "docs").mkdir(exist_ok=True)
+    (ROOT / "docs" / "measurements.md").write_text("\n".join(parts))
+
+
+HEAD = """# Measurements
+
+Written by `bench/compare`; do not edit. Server and client share one machine, over loopback, and the
+servers take turns within one run: compare the columns of a row, not figures of different days.
+"""
+
+
+def origin(name, results):
+    where = results[name]["machine"]
+    return (
+        f"*Measured {where['date']} at {where['commit']} on {where['machine']}, against memcached "
+        f"{results[name]['memcached']}. To repeat: `bench/compare {name}`.*\n"
+    )
+
+
+def table(heads, rows):
+    lines = [heads, ["---"] + ["--:"] * (len(heads) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def cpu(rows):
+    lines = []
+    for row in rows:
+        theirs = sorted(pair[0] for pair in row["pairs_us"])
+        ours = sorted(pair[1] for pair in row["pairs_us"])
+        ratios = sorted(mine / other for other, mine in row["pairs_us"])
+        kind = "one at a time" if row["pipeline"] == 1 else f"{row['pipeline']} pipelined"
+        lines.append([
+            f"{row['operation']}, {kind}",
+            f"{theirs[0]:.2f} to {theirs[-1]:.2f}",
+            f"{ours[0]:.2f} to {ours[-1]:.2f}",
+            f"**{row['ratio']:.2f}**",
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+        ])
+    return (
+        "User and system time of the server process per request: 100 B values, 1 M keys drawn "
+        "uniformly, 16 connections.\nThe runs of a pair follow each other; the ratio is the "
+        "median over the pairs.\n\n"
+        + table(["request", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
+    )
+
+
+def memory(rows):
+    lines = [
+        [row["kind"], f"{row['grown_bytes'] / 1e6:.1f} MB", f"{row['per_item_bytes']:.1f} B",
+         f"{row['per_item_bytes'] - 115:.1f} B"]
+        for row in rows
+    ]
+    return (
+        "Growth of resident memory by 1 M items with keys of 15 B and values of 100 B.\n\n"
+        + table(["server", "growth", "per item", "beside key and value"], lines)
+    )
+
+
+def moves(rows):
+    lines = [
+        [row["kind"], f"{row['pages_per_second']:.0f}", f"{row['page_size_bytes'] / MIB:.2f} MiB",
+         row["chunk_size_bytes"], row["moves"], row["items_lost"]]
+        for row in rows
+    ]
+    heads = ["server", "pages/s", "page", "chunk, B", "pages moved", "items dropped"]
+    return (
+        "`slabs reassign`, one after the other, on an idle server whose class is full.\n\n"
+        + table(heads, lines)
+    )
+
+
+def misses(rows):
+    lines = []
+    for row in rows:
+        line = [row["workload"], f"{row['memory_mib']} MiB", f"{row['requests']:,}"]
+        for kind in KINDS:
+            result = row["servers"][kind]
+            resident = result["resident_bytes"] / MIB
+            line += [f"{result['miss_ratio']:.4f}", f"{resident:.0f} MiB"]
+        lines.append(line)
+    heads = ["workload", "`-m`", "requests"]
+    for kind in KINDS:
+        heads += [kind, "resident"]
+    return (
+        "Look-aside replay over the wire (get; on a miss set) by `slabwise replay`; lower is "
+        "better.\nBeside each ratio, the memory resident in the server at the end.\n\n"
+        + table(heads, lines)
+    )
+
+
+SECTIONS = {
+    "cpu": ("Processor time per request", cpu),
+    "memory": ("Memory per item", memory),
+    "moves": ("Page moves", moves),
+    "misses": ("Miss ratios", misses),
+}

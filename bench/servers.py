@@ -1,0 +1,102 @@
+"""The servers that are compared, as processes: started, asked, and read from /proc."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+SLABWISE = TARGET / "release" / "slabwise"
+LOAD = TARGET / "load" / "release" / "slabwise-bench-load"
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+START_SECONDS_MAX = 10
+
+# What is compared, by the name it has in the report.
+KINDS = {
+    "memcached": ["memcached"],
+    "slabwise, preset=memcached": [str(SLABWISE), "-o", "preset=memcached"],
+    "slabwise": [str(SLABWISE)],
+}
+
+
+def build():
+    """Builds slabwise and the load generator."""
+    subprocess.run(["cargo", "build", "--release", "--bin", "slabwise"], cwd=ROOT, check=True)
+    load = ["cargo", "build", "--release", "--manifest-path", "bench/load/Cargo.toml"]
+    subprocess.run([*load, "--target-dir", str(TARGET / "load")], cwd=ROOT, check=True)
+
+
+class Server:
+    """A running server; ends with the `with` block."""
+
+    def __init__(self, kind, memory_limit_mib, *flags):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        user = ["-u", "root"] if os.getuid() == 0 else []
+        command = [*KINDS[kind], *user, "-l", "127.0.0.1", "-p", str(port)]
+        self.process = subprocess.Popen([*command, "-m", str(memory_limit_mib), *flags])
+        self.connection = self._connect(port)
+        self.replies = self.connection.makefile("rb")
+
+    def _connect(self, port):
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            try:
+                return socket.create_connection(("127.0.0.1", port))
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.process.args} did not start") from None
+                time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+
+    def ask(self, command):
+        """One command, one line of reply."""
+        self.connection.sendall(command.encode() + b"\r\n")
+        return self.replies.readline().decode().rstrip()
+
+    def stats(self, what=""):
+        """A `stats` command's names and values."""
+        line = self.ask(f"stats {what}".strip())
+        found = {}
+        while line != "END":
+            _, name, value = line.split(" ", 2)
+            found[name] = value
+            line = self.replies.readline().decode().rstrip()
+        return found
+
+    def version(self):
+        return self.ask("version").removeprefix("VERSION ")
+
+    def cpu_seconds(self):
+        """Processor time used so far, user and system."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        fields = text.rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    def resident_bytes(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) * 1024
+
+    def load(self, kind, **options):
+        """Runs the load generator to its end."""
+        arguments = [f"{name}={value}" for name, value in options.items()]
+        subprocess.run([str(LOAD), self.address, kind, *arguments], check=True)
+
+    def replay(self, workload, *flags):
+        """Replays a workload; the report as a dictionary."""
+        command = [str(SLABWISE), "replay", "--server", self.address, "--workload", workload]
+        done = subprocess.run([*command, *flags, "--json"], check=True, stdout=subprocess.PIPE)
+        return json.loads(done.stdout.splitlines()[-1])

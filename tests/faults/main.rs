@@ -1,0 +1,14 @@
+//! Clients that misbehave, over a real socket. Whatever they send or fail to do, the server goes
+//! on serving others, and afterwards holds no more memory and no more descriptors than before.
+//!
+//! The server is slabwise, or what `TEST_SERVER` names. Random input is drawn from `FAULT_SEED`,
+//! which a failure prints.
+
+mod bytes;
+mod connections;
+mod memory;
+mod readers;
+mod scene;
+#[path = "../support/mod.rs"]
+mod support;
+mod termination;

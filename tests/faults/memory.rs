@@ -1,0 +1,100 @@
+//! No memory left to give: every item is held by somebody.
+
+use std::time::Duration;
+
+use crate::scene::Scene;
+use crate::support::{Client, wait_until};
+
+/// Large enough to fill memory with few connections, small enough that memcached takes one chunk
+/// for it at once: it takes the chunks of larger values only as they arrive.
+const LARGE_LEN: usize = 400_000;
+/// More items of that length than 64 MiB hold.
+const ITEMS: usize = 200;
+/// More copies of such a value than the sockets between two processes buffer.
+const COPIES: usize = 50;
+const DEADLINE: Duration = Duration::from_secs(20);
+const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
+
+#[test]
+fn every_item_is_being_read() {
+    let scene = Scene::start(64, &[]);
+    let value = vec![b'v'; LARGE_LEN];
+    let mut client = scene.server.connect();
+    for index in 0..ITEMS {
+        assert_eq!(client.set(&format!("key{index}"), &value), "STORED");
+    }
+    // Each reader stops in the middle of a value, which the server must keep until it is sent.
+    let readers: Vec<Client> = (0..ITEMS)
+        .filter(|index| client.get(&format!("key{index}")).is_some())
+        .map(|index| {
+            let mut reader = scene.server.connect();
+            reader.send(format!("get key{index}\r\n").repeat(COPIES).as_bytes());
+            reader
+        })
+        .collect();
+    assert!(readers.len() > 10, "only {} items were kept", readers.len());
+    let mut attempts = 0;
+    wait_until("a store is refused", DEADLINE, || {
+        attempts += 1;
+        refused(&client.set(&format!("new{attempts}"), &value))
+    });
+    scene.serves_others();
+    drop(readers);
+    accepts_again(&mut client, &value);
+    scene.recovers();
+}
+
+#[test]
+fn every_byte_is_being_written() {
+    let scene = Scene::start(64, &[]);
+    let mut refusals = 0;
+    let mut writers: Vec<Client> = (0..ITEMS).map(|_| scene.server.connect()).collect();
+    for (index, writer) in writers.iter_mut().enumerate() {
+        writer.send(format!("set key{index} 0 0 {LARGE_LEN}\r\n").as_bytes());
+        writer.send(&vec![b'v'; LARGE_LEN / 2]);
+    }
+    let mut client = scene.server.connect();
+    let value = vec![b'v'; LARGE_LEN];
+    wait_until("a store is refused", DEADLINE, || {
+        refusals += usize::from(refused(&client.set("new", &value)));
+        refusals > 0
+    });
+    scene.serves_others();
+    drop(writers);
+    accepts_again(&mut client, &value);
+    scene.recovers();
+}
+
+#[test]
+fn evictions_are_off() {
+    let scene = Scene::start(64, &["-M"]);
+    let mut client = scene.server.connect();
+    let value = vec![b'v'; 10_000];
+    let mut stored = Vec::new();
+    loop {
+        let key = format!("key{}", stored.len());
+        let reply = client.set(&key, &value);
+        if refused(&reply) {
+            break;
+        }
+        assert_eq!(reply, "STORED");
+        stored.push(key);
+        assert!(stored.len() < 10_000, "100 MB were stored in 64");
+    }
+    for key in &stored {
+        assert!(client.get(key).is_some_and(|found| found == value), "{key} was lost");
+    }
+    assert_eq!(client.ask(&format!("delete {}", stored[0])), "DELETED");
+    assert_eq!(client.set("again", &value), "STORED");
+    scene.recovers();
+}
+
+fn refused(reply: &str) -> bool {
+    assert!(reply == "STORED" || reply == OUT_OF_MEMORY, "a store was answered {reply:?}");
+    reply == OUT_OF_MEMORY
+}
+
+fn accepts_again(client: &mut Client, value: &[u8]) {
+    wait_until("a store is accepted again", DEADLINE, || !refused(&client.set("again", value)));
+    assert!(client.get("again").is_some_and(|found| found == value));
+}

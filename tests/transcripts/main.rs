@@ -1,0 +1,74 @@
+//! Plays every dialogue in `tests/transcripts/*.txt` against slabwise with one worker and with
+//! four, and against the machine's memcached. What a transcript says slabwise answers, memcached
+//! answers too, unless the transcript lists the difference and its reason where it occurs.
+//!
+//! The format is described in `README.md` beside the dialogues; `format` reads it, `text` its
+//! escapes, `pattern` compares replies, `play` talks to a server.
+//!
+//! `TRANSCRIPT=name` plays only the files whose name contains `name`.
+
+mod format;
+mod pattern;
+mod play;
+#[path = "../support/mod.rs"]
+mod support;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use format::Transcript;
+use play::{Pace, play};
+use support::ServerCommand;
+
+#[test]
+fn slabwise_with_one_worker() {
+    play_all(&ServerCommand::under_test().with(&["-t", "1"]));
+}
+
+#[test]
+fn slabwise_with_four_workers() {
+    play_all(&ServerCommand::under_test().with(&["-t", "4"]));
+}
+
+#[test]
+fn memcached() {
+    play_all(&ServerCommand::memcached());
+}
+
+/// Every file is played whole, and byte by byte if it says so, each time on a fresh server.
+fn play_all(command: &ServerCommand) {
+    let mut failures = Vec::new();
+    for path in transcripts() {
+        let source = std::fs::read_to_string(&path).expect("a transcript is UTF-8 text");
+        let transcript =
+            Transcript::parse(&source).unwrap_or_else(|error| panic!("{}:{error}", path.display()));
+        let paces: &[Pace] =
+            if transcript.split { &[Pace::Whole, Pace::Bytewise] } else { &[Pace::Whole] };
+        for &pace in paces {
+            if let Err(failure) = play(&transcript, command, pace) {
+                failures.push(format!("{}:{failure}", path.display()));
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} against {}:\n\n{}",
+        failures.len(),
+        command.describe(),
+        failures.join("\n\n")
+    );
+}
+
+fn transcripts() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let only = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder of this file")
+        .map(|entry| entry.expect("a readable entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no transcript in {} is named {only:?}", folder.display());
+    paths
+}
