@@ -101,7 +101,7 @@ impl Engine {
             memory,
             pool: Mutex::new(Pool::new(limit_pages, pages_beyond_limit(&config))),
             classes: config.classes.ids().map(class).collect(),
-            index: Index::new(),
+            index: Index::new(config.memory_limit_bytes),
             mover: Mutex::new(Mover::default()),
             flush: Flush::default(),
             order: Mutex::new((config.eviction, config.lru)),

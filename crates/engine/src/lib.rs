@@ -8,7 +8,7 @@
 //! ```text
 //!    Handle (one per worker: operations, counters)
 //!       |
-//!    Engine --- index: 1,024 stripes, each a lock over its own growing table of cache-line buckets
+//!    Engine --- index: stripes, each a lock over its own growing table of cache-line buckets
 //!       |           |  entry = tag + ChunkAddress
 //!       |           v
 //!       |--- arena: pages of chunks; a chunk = header (29 B) [flags] [expiry] key value

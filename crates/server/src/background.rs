@@ -5,8 +5,8 @@
 //! is immediate; a step that found much to do shortens the next wait, one that found nothing lengthens
 //! it.
 
-use crate::shared::{CrawlStep, Shared};
 use crate::settings;
+use crate::shared::{CrawlStep, Shared};
 use slabwise_base::Ticks;
 use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions};
 use slabwise_tuner::{Tuner, TunerStep};
@@ -128,12 +128,12 @@ impl PolicyWish {
     fn policy(self, shared: &Shared<'_>) -> PagePolicy {
         match (self.automove_level, shared.settings.page_policy) {
             (0, _) | (1, settings::PagePolicy::None) => PagePolicy::None,
-            (1, settings::PagePolicy::Automove) => PagePolicy::Automove(Automove::new(
-                AutomoveOptions {
+            (1, settings::PagePolicy::Automove) => {
+                PagePolicy::Automove(Automove::new(AutomoveOptions {
                     window_len: self.window_seconds.max(1) as usize,
                     age_ratio: self.age_ratio,
-                },
-            )),
+                }))
+            }
             (1, settings::PagePolicy::TailAge) => {
                 PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))
             }

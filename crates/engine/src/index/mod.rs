@@ -9,15 +9,15 @@ pub use table::{Slot, Table};
 
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 
-/// Stripes; enough that a dozen workers rarely meet in one.
-#[cfg(not(loom))]
-const STRIPE_COUNT: usize = 1024;
-/// loom explores the meeting in one stripe.
-#[cfg(loom)]
-const STRIPE_COUNT: usize = 2;
+/// One stripe for each so many bytes of item memory: then a stripe holds some hundreds of items, so that
+/// what its table rounds up is small, and a dozen workers still rarely meet in one.
+const MEMORY_A_STRIPE_BYTES: u64 = 512 << 10;
 
-const STRIPE_SHIFT: u32 = u64::BITS - STRIPE_COUNT.ilog2();
-const _: () = assert!(STRIPE_COUNT.is_power_of_two());
+/// loom explores the meeting in one stripe of two.
+#[cfg(loom)]
+const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 2..=2;
+#[cfg(not(loom))]
+const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 
 /// A lock on a line of its own, so that neighbours do not slow each other.
 #[repr(align(128))]
@@ -31,19 +31,23 @@ pub type StripeGuard<'i> = MutexGuard<'i, Table>;
 /// All stripes.
 pub struct Index {
     stripes: Box<[Stripe]>,
+    /// Bits of a hash below those that choose its stripe.
+    shift: u32,
 }
 
 impl Index {
-    /// An empty index.
-    pub fn new() -> Index {
+    /// An empty index for a cache of this size.
+    pub fn new(memory_limit_bytes: u64) -> Index {
+        let wanted = (memory_limit_bytes / MEMORY_A_STRIPE_BYTES).next_power_of_two();
+        let count = wanted.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
         let stripe = |_| Stripe { table: Mutex::new(Table::new()) };
-        Index { stripes: (0..STRIPE_COUNT).map(stripe).collect() }
+        Index { stripes: (0..count).map(stripe).collect(), shift: u64::BITS - count.ilog2() }
     }
 
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
-        lock(&self.stripes[(hash >> STRIPE_SHIFT) as usize].table)
+        lock(&self.stripes[(hash >> self.shift) as usize].table)
     }
 
     /// Locks one stripe after another, never two at once.

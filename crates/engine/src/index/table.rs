@@ -10,7 +10,7 @@
 //! one bucket, so growth never stops anybody, and memory follows the number of items at all times.
 //!
 //! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
-//! in exactly one chain or on the free list.
+//! in exactly one chain or on the free list, and holds an entry while it is in a chain.
 
 use crate::mem::{ADDRESS_BITS, ChunkAddress};
 
@@ -43,6 +43,8 @@ type Segment = Box<[Bucket; SEGMENT_BUCKETS]>;
 /// An entry's place, valid until the table changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
+    /// Where the entry's chain begins.
+    home: u32,
     bucket: BucketRef,
     entry: u8,
 }
@@ -100,6 +102,10 @@ impl Bucket {
         mask
     }
 
+    fn first_entry(&self) -> Option<usize> {
+        self.tags.iter().position(|&tag| tag != 0)
+    }
+
     fn next(&self) -> Option<BucketRef> {
         self.overflow.checked_sub(1).map(BucketRef::Overflow)
     }
@@ -155,7 +161,8 @@ impl Table {
             return None;
         }
         let tag = tag_of(hash);
-        let mut at = BucketRef::Home(self.home(hash));
+        let home = self.home(hash);
+        let mut at = BucketRef::Home(home);
         loop {
             let bucket = self.bucket(at);
             let mut mask = bucket.matches(tag);
@@ -163,7 +170,7 @@ impl Table {
                 let entry = mask.trailing_zeros() as usize;
                 let address = bucket.address(entry);
                 if is_match(address) {
-                    return Some((Slot { bucket: at, entry: entry as u8 }, address));
+                    return Some((Slot { home, bucket: at, entry: entry as u8 }, address));
                 }
                 mask &= mask - 1;
             }
@@ -189,12 +196,29 @@ impl Table {
         }
     }
 
-    /// Takes an entry out.
+    /// Takes an entry out. The last entry of the chain takes its place, so that a chain is never longer
+    /// than its entries need.
     pub fn remove(&mut self, slot: Slot) {
         let bucket = self.bucket_mut(slot.bucket);
         debug_assert!(bucket.tags[usize::from(slot.entry)] != 0, "an entry is removed once");
         bucket.tags[usize::from(slot.entry)] = 0;
         self.item_count -= 1;
+        let mut before = BucketRef::Home(slot.home);
+        let Some(mut last) = self.bucket(before).next() else { return };
+        while let Some(next) = self.bucket(last).next() {
+            (before, last) = (last, next);
+        }
+        let tail = self.bucket_mut(last);
+        if last != slot.bucket {
+            let moved = tail.first_entry().expect("an overflow bucket holds an entry");
+            let (tag, address) = (tail.tags[moved], tail.address(moved));
+            tail.tags[moved] = 0;
+            self.bucket_mut(slot.bucket).set(usize::from(slot.entry), tag, address);
+        }
+        if let (BucketRef::Overflow(index), None) = (last, self.bucket(last).first_entry()) {
+            self.bucket_mut(before).overflow = 0;
+            self.overflow.free.push(index);
+        }
     }
 
     /// Lets an entry lead to another chunk of the same key.
@@ -302,6 +326,11 @@ impl Table {
             while let Some(reference) = at {
                 overflow_seen += usize::from(matches!(reference, BucketRef::Overflow(_)));
                 let bucket = self.bucket(reference);
+                let empty = bucket.first_entry().is_none();
+                assert!(
+                    !empty || matches!(reference, BucketRef::Home(_)),
+                    "an overflow bucket in a chain holds an entry"
+                );
                 for entry in (0..ENTRY_COUNT).filter(|&entry| bucket.tags[entry] != 0) {
                     let hash = hash_of(bucket.address(entry));
                     assert_eq!(self.home(hash), home, "an entry is in the bucket of its hash");
@@ -372,6 +401,29 @@ mod tests {
         }
         table.check(hash_of);
         assert_eq!(table.item_count(), model.len());
+    }
+
+    #[test]
+    fn churn_does_not_make_it_grow() {
+        let mut random = Random::new(5);
+        let mut table = Table::new();
+        let mut present: Vec<u64> = (0..2_000).collect();
+        for &id in &present {
+            table.insert(mix(id), ChunkAddress::from_offset(id as usize * 8), hash_of);
+        }
+        let before = table.size_bytes();
+        for fresh in 2_000..400_000u64 {
+            let place = random.below(2_000) as usize;
+            let gone = ChunkAddress::from_offset(present[place] as usize * 8);
+            let (slot, _) =
+                table.find(mix(present[place]), |address| address == gone).expect("present");
+            table.remove(slot);
+            table.insert(mix(fresh), ChunkAddress::from_offset(fresh as usize * 8), hash_of);
+            present[place] = fresh;
+        }
+        table.check(hash_of);
+        let after = table.size_bytes();
+        assert!(after <= before + before / 5, "{before} bytes became {after}");
     }
 
     #[test]
