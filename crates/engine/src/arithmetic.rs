@@ -1,6 +1,7 @@
 //! incr and decr: a number as text, changed in place where its length allows it.
 //!
-//! As in memcached: the value must be a decimal `u64`, trailing spaces allowed; incr wraps at 2^64, decr
+//! As in memcached: the value must begin with a decimal `u64`, spaces and a plus sign before it allowed,
+//! and end there or go on after a space; incr wraps at 2^64, decr
 //! stops at 0; a result shorter than the text that was there is padded with spaces behind it.
 
 use crate::engine::Engine;
@@ -52,11 +53,12 @@ impl Delta {
 
 /// The number that a value stands for.
 fn parse(text: &[u8]) -> Option<u64> {
-    let digits = text.trim_ascii_end();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let text = text.trim_ascii_start();
+    let text = text.strip_prefix(b"+").unwrap_or(text);
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let ends_well = text.get(end).is_none_or(|&byte| byte.is_ascii_whitespace());
+    let digits = std::str::from_utf8(&text[..end]).ok()?;
+    if ends_well { digits.parse().ok() } else { None }
 }
 
 impl<'e> Handle<'e> {
@@ -170,7 +172,8 @@ mod tests {
         assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(parse(b"18446744073709551616"), None);
         assert_eq!(parse(b"9  "), Some(9));
-        for text in [&b""[..], b" 1", b"-1", b"+1", b"1a", b"0x1"] {
+        assert_eq!(parse(b" +9 8"), Some(9));
+        for text in [&b""[..], b" ", b"-1", b"+", b"+ 1", b"1a", b"0x1"] {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }

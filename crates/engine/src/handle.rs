@@ -148,6 +148,15 @@ impl<'e> Handle<'e> {
         }
     }
 
+    /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
+    pub fn discard(&mut self, key: &[u8], now: Now) {
+        let hash = self.engine.hasher.hash(key);
+        if let Lookup::Found(mut found) = self.engine.lookup(key, hash, now, &self.counters) {
+            found.stripe.remove(found.slot);
+            self.engine.unlink(found.address);
+        }
+    }
+
     /// Takes memory for an item, evicting as needed. Nobody sees the item before
     /// [`Handle::store`]. Keys have 1 to 250 bytes.
     pub fn reserve(

@@ -61,7 +61,9 @@ struct Overflow {
     segments: Vec<Segment>,
     /// Buckets ever handed out.
     bucket_count: u32,
-    free: Vec<u32>,
+    /// The first free one, plus one; the others follow through their `overflow` fields.
+    free_head: u32,
+    free_count: u32,
 }
 
 /// The table of one stripe.
@@ -145,9 +147,7 @@ impl Table {
     pub fn size_bytes(&self) -> usize {
         let segments = self.segments.len() + self.overflow.segments.len();
         let pointers = self.segments.capacity() + self.overflow.segments.capacity();
-        segments * size_of::<[Bucket; SEGMENT_BUCKETS]>()
-            + pointers * size_of::<Segment>()
-            + self.overflow.free.capacity() * size_of::<u32>()
+        segments * size_of::<[Bucket; SEGMENT_BUCKETS]>() + pointers * size_of::<Segment>()
     }
 
     /// The entry of `hash` for which `is_match` holds.
@@ -217,7 +217,7 @@ impl Table {
         }
         if let (BucketRef::Overflow(index), None) = (last, self.bucket(last).first_entry()) {
             self.bucket_mut(before).overflow = 0;
-            self.overflow.free.push(index);
+            self.overflow.give(index);
         }
     }
 
@@ -271,7 +271,7 @@ impl Table {
             let present = (0..ENTRY_COUNT).filter(|&entry| bucket.tags[entry] != 0);
             entries.extend(present.map(|entry| bucket.address(entry)));
             if let BucketRef::Overflow(index) = reference {
-                self.overflow.free.push(index);
+                self.overflow.give(index);
             }
             at = bucket.next();
         }
@@ -341,7 +341,7 @@ impl Table {
             }
         }
         assert_eq!(seen, self.item_count(), "item_count is the number of entries");
-        let overflow_known = overflow_seen + self.overflow.free.len();
+        let overflow_known = overflow_seen + self.overflow.free_count as usize;
         assert_eq!(
             overflow_known, self.overflow.bucket_count as usize,
             "overflow buckets are kept"
@@ -350,8 +350,13 @@ impl Table {
 }
 
 impl Overflow {
+    /// An empty bucket.
     fn take(&mut self) -> u32 {
-        if let Some(index) = self.free.pop() {
+        if let Some(index) = self.free_head.checked_sub(1) {
+            let bucket = self.bucket_mut(index);
+            let next = std::mem::replace(&mut bucket.overflow, 0);
+            self.free_head = next;
+            self.free_count -= 1;
             return index;
         }
         if (self.bucket_count as usize).is_multiple_of(SEGMENT_BUCKETS) {
@@ -359,6 +364,18 @@ impl Overflow {
         }
         self.bucket_count += 1;
         self.bucket_count - 1
+    }
+
+    /// Takes an empty bucket back that is in no chain any more.
+    fn give(&mut self, index: u32) {
+        let next = self.free_head;
+        self.bucket_mut(index).overflow = next;
+        self.free_head = index + 1;
+        self.free_count += 1;
+    }
+
+    fn bucket_mut(&mut self, index: u32) -> &mut Bucket {
+        &mut self.segments[index as usize / SEGMENT_BUCKETS][index as usize % SEGMENT_BUCKETS]
     }
 }
 
