@@ -119,7 +119,11 @@ impl Exchange {
     /// An empty line ends an exchange; so does whatever is sent after a reply.
     fn ends_before(&self, line: &str) -> bool {
         let starts_another = line.starts_with('>') || line == "until" || line == "reconnect";
-        line.is_empty() || (starts_another && !self.expected.is_empty())
+        line.is_empty() || (starts_another && self.has_reply())
+    }
+
+    fn has_reply(&self) -> bool {
+        !self.expected.is_empty() || !self.differences.is_empty()
     }
 
     fn parse_line(&mut self, line: &str) -> Result<(), String> {
