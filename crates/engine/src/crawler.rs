@@ -108,12 +108,13 @@ impl Crawler {
             let address = engine.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
             let word = engine.memory.header(address).state();
             let item = word.load();
-            if item.kind() != Kind::Item || !item.linked() {
+            // An item that is not queued is on its way out: its chunk may change hands without this lock.
+            if item.kind() != Kind::Item || !item.queued() {
                 continue;
             }
             state.counters.crawler_items_checked += 1;
             let proof = ReadProof::under_class(&state);
-            // This lock keeps the chunk in use, but a chained item's expiry belongs to another class.
+            // A chained item is queued in another class, so this lock holds nothing of it still.
             if item.chained() || engine.death_of(address, now, proof).is_some() {
                 if word.try_pin() {
                     pinned.push(address);

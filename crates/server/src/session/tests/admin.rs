@@ -19,9 +19,9 @@ fn what_is_no_command() {
          > watch
          < CLIENT_ERROR watch commands not allowed
          > version
-         < VERSION 1.6.45-slabwise
+         < VERSION 1.6.45
          > version more
-         < VERSION 1.6.45-slabwise",
+         < VERSION 1.6.45",
     );
 }
 
