@@ -183,6 +183,7 @@ impl<'e> Engine {
         mut found: Found<'_>,
         now: Now,
     ) -> StoreOutcome {
+        self.memory.prefetch_neighbours(found.address);
         let (address, queue_class, short_lived) = self.finish(reservation, now);
         found.stripe.replace(found.slot, address);
         self.unlink(found.address);

@@ -125,6 +125,9 @@ impl Arena {
         Header { chunk: self.chunk(address), arena: PhantomData }
     }
 
+    /// Nothing to hurry here.
+    pub fn prefetch_header(&self, _address: ChunkAddress) {}
+
     /// As in the real arena.
     pub fn bytes<'g>(
         &'g self,
@@ -192,6 +195,11 @@ impl<'a> Header<'a> {
     pub fn next(self) -> Option<ChunkAddress> {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.next.with(|link| unsafe { *link })
+    }
+
+    /// A hint that no law protects; in a model there is none.
+    pub fn links_hint(self) -> [Option<ChunkAddress>; 2] {
+        [None, None]
     }
 
     /// As in the real arena.

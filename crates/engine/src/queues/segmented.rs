@@ -74,10 +74,12 @@ fn balance_queue(
     if !(over_share || too_old || flat) {
         return Demotion::Settled;
     }
-    if !flat && memory.header(tail).state().load().active() {
-        class.requeue(memory, tail, QueueKind::Warm);
-    } else {
-        class.requeue(memory, tail, QueueKind::Cold);
+    let active = memory.header(tail).state().load().active();
+    let target = if active && !flat { QueueKind::Warm } else { QueueKind::Cold };
+    class.requeue(memory, tail, target);
+    // The next insertion will look at the next tail and write its neighbour.
+    if let Some(next) = class.queue(queue).tail() {
+        memory.prefetch_neighbours(next);
     }
     Demotion::Moved
 }
