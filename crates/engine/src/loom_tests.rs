@@ -8,6 +8,7 @@ use crate::{
 use loom::sync::Arc;
 use loom::thread;
 use slabwise_base::{Clock, Now};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER };
 
@@ -21,10 +22,19 @@ fn engine(pages: u64, eviction: EvictionKind) -> Arc<Engine> {
     Arc::new(Engine::new(config).expect("the model's arena has no limit"))
 }
 
+/// Runs the model in every order; a model that has only one explores nothing, and fails.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let runs = std::sync::Arc::new(AtomicU64::new(0));
+    let counted = std::sync::Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    builder.check(model);
+    builder.check(move || {
+        counted.fetch_add(1, Relaxed);
+        model();
+    });
+    let runs = runs.load(Relaxed);
+    println!("{runs} orders");
+    assert!(runs > 1, "nothing was explored");
 }
 
 fn now() -> Now {
