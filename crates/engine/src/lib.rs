@@ -62,5 +62,5 @@ pub use handle::Handle;
 pub use item::{ItemView, Pinned};
 pub use mover::{MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
-pub use stats::{ClassStats, EngineStats};
+pub use stats::{ClassStats, EngineStats, PageStats};
 pub use store::{StoreMode, StoreOutcome};

@@ -26,8 +26,6 @@ pub struct EngineStats {
     pub pages: u64,
     /// Of these, pages that no class owns.
     pub pages_free: u64,
-    /// Whether every page that the limit allows holds memory.
-    pub memory_full: bool,
     /// Heap bytes of the index.
     pub index_bytes: u64,
     /// Buckets of the index.
@@ -60,6 +58,24 @@ pub struct EngineStats {
     pub store_no_memory: u64,
     /// The sum over all classes.
     pub total: ClassStats,
+}
+
+/// Where the pages are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageStats {
+    /// Pages that hold memory.
+    pub held: u64,
+    /// Of these, pages that no class owns.
+    pub free: u64,
+    /// Pages that the limit allows.
+    pub limit: u64,
+}
+
+impl PageStats {
+    /// Whether every page that the limit allows holds memory.
+    pub fn memory_full(&self) -> bool {
+        self.held >= self.limit
+    }
 }
 
 /// One class at a moment, or the sum over all.
@@ -156,13 +172,9 @@ impl Engine {
             stats.index_buckets += table.bucket_count() as u64;
         });
         stats.index_bytes += self.index.stripes_size_bytes() as u64;
-        {
-            let pool = lock(&self.pool);
-            stats.pages = u64::from(pool.allocated());
-            stats.pages_free = u64::from(pool.free_count());
-            stats.memory_full = pool.headroom() <= 0;
-            stats.memory_limit_bytes = u64::from(pool.limit()) * stats.page_size_bytes;
-        }
+        let pages = self.page_stats();
+        (stats.pages, stats.pages_free) = (pages.held, pages.free);
+        stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
         {
             let mover = lock(&self.mover);
             (stats.mover, stats.mover_running) = (mover.counters, mover.is_running());
@@ -184,6 +196,16 @@ impl Engine {
         stats.store_too_large = sum(|counters| &counters.store_too_large);
         stats.store_no_memory = sum(|counters| &counters.store_no_memory);
         stats
+    }
+
+    /// Where the pages are; cheap.
+    pub fn page_stats(&self) -> PageStats {
+        let pool = lock(&self.pool);
+        PageStats {
+            held: u64::from(pool.allocated()),
+            free: u64::from(pool.free_count()),
+            limit: u64::from(pool.limit()),
+        }
     }
 
     /// Every class of the table, in order.

@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 use slabwise_base::{Now, Random, Ticks};
-use slabwise_engine::{ClassStats, Engine, EngineStats, MoverStep, ReassignError};
+use slabwise_engine::{ClassStats, Engine, MoverStep, ReassignError};
 use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
 use std::collections::VecDeque;
 
@@ -105,7 +105,7 @@ impl Tuner {
 
 /// The engine as a policy sees it.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
-    let EngineStats { pages_free, memory_full, .. } = engine.stats(now);
+    let pages = engine.page_stats();
     let classes = engine.config().classes.ids().zip(engine.class_stats(now));
     let classes = classes.map(|(class, stats)| ClassSnapshot {
         class,
@@ -121,7 +121,12 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         hits: stats.get_hits(),
         sets: stats.sets,
     });
-    Snapshot { now: now.ticks, pages_free, memory_full, classes: classes.collect() }
+    Snapshot {
+        now: now.ticks,
+        pages_free: pages.free,
+        memory_full: pages.memory_full(),
+        classes: classes.collect(),
+    }
 }
 
 /// The age of the item that the class would give up next: the cold tail's, or where that queue is
