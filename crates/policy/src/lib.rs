@@ -31,7 +31,7 @@ pub use automove::{Automove, AutomoveOptions};
 pub use eager::Eager;
 pub use plan::{PageMove, Plan};
 pub use snapshot::{ClassSnapshot, Snapshot};
-pub use tail_age::{TailAge, TailAgeOptions};
+pub use tail_age::{TailAge, TailAgeOptions, Worth};
 
 use slabwise_base::Random;
 
@@ -53,13 +53,13 @@ pub enum PagePolicy {
     Automove(Automove),
     /// memcached's `automove 2`: a page for whoever evicts.
     Eager(Eager),
-    /// Facebook's: equal ages of the oldest items, at fine grain.
+    /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 4] = ["none", "automove", "eager", "tail_age"];
+    pub const NAMES: [&str; 5] = ["none", "automove", "eager", "tail_age", "space_time"];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
@@ -68,6 +68,10 @@ impl PagePolicy {
             "automove" => Some(PagePolicy::Automove(Automove::new(AutomoveOptions::default()))),
             "eager" => Some(PagePolicy::Eager(Eager::default())),
             "tail_age" => Some(PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))),
+            "space_time" => {
+                let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
+                Some(PagePolicy::TailAge(TailAge::new(options)))
+            }
             _ => None,
         }
     }
@@ -78,7 +82,10 @@ impl PagePolicy {
             PagePolicy::None => "none",
             PagePolicy::Automove(_) => "automove",
             PagePolicy::Eager(_) => "eager",
-            PagePolicy::TailAge(_) => "tail_age",
+            PagePolicy::TailAge(tail_age) => match tail_age.worth() {
+                Worth::Age => "tail_age",
+                Worth::SpaceTime => "space_time",
+            },
         }
     }
 

@@ -21,6 +21,14 @@
 //! the pages already promised; inside the gap nobody needs; and for `hold_ticks` after a class has
 //! given it does not receive, nor the other way round.
 //!
+//! What is compared is a choice ([`Worth`]). Ages alone make the classes one LRU. But a chunk is the
+//! price of an item, and a hit costs the same whatever the item's size: if the chance of another hit
+//! falls as one over the time since the last (the common shape of reuse), a byte at the tail of a
+//! class earns one over age times chunk size. So `page_policy=space_time` balances that product, the
+//! space-time that a class spends on its last item: large items must be younger to stay. It is to
+//! this policy what GreedyDual-Size (Cao and Irani, USITS 1997) is to LRU, at the price of a number a
+//! class.
+//!
 //! Laws: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
@@ -39,6 +47,17 @@ pub struct TailAgeOptions {
     pub hold_ticks: u32,
     /// Pages' worth of free chunks that a class in use keeps for its own ups and downs.
     pub spare_pages: u64,
+    /// What is balanced over the classes.
+    pub worth: Worth,
+}
+
+/// What is balanced over the classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worth {
+    /// The age of the tail, as published.
+    Age,
+    /// The age of the tail times the bytes of a chunk.
+    SpaceTime,
 }
 
 impl Default for TailAgeOptions {
@@ -50,6 +69,7 @@ impl Default for TailAgeOptions {
             gap_percent: 20,
             hold_ticks: Ticks::PER_SECOND,
             spare_pages: 1,
+            worth: Worth::Age,
         }
     }
 }
@@ -79,6 +99,7 @@ struct Outlook {
     class: ClassSnapshot,
     pages: u64,
     free_chunks: u64,
+    /// The tail's age, weighed by [`TailAgeOptions::worth`].
     age_ticks: f64,
     /// It evicted or was refused memory since the last step.
     pressed: bool,
@@ -91,6 +112,11 @@ impl TailAge {
     /// A policy that has seen nothing yet.
     pub fn new(options: TailAgeOptions) -> TailAge {
         TailAge { options, memory: Vec::new() }
+    }
+
+    /// What it balances.
+    pub fn worth(&self) -> Worth {
+        self.options.worth
     }
 
     /// Every [`TailAgeOptions::period_ticks`].
@@ -120,7 +146,7 @@ impl TailAge {
         if self.memory.len() != snapshot.classes.len() {
             self.memory = snapshot.classes.iter().map(|class| Memory::new(class, now)).collect();
         }
-        let hold_ticks = self.options.hold_ticks;
+        let TailAgeOptions { hold_ticks, worth, .. } = self.options;
         let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
         let each = snapshot.classes.iter().zip(&mut self.memory);
         each.map(|(class, memory)| {
@@ -129,7 +155,12 @@ impl TailAge {
                 class: *class,
                 pages: class.pages,
                 free_chunks: class.free_chunks,
-                age_ticks: f64::from(class.tail_age_ticks),
+                age_ticks: match worth {
+                    Worth::Age => f64::from(class.tail_age_ticks),
+                    Worth::SpaceTime => {
+                        f64::from(class.tail_age_ticks) * class.chunk_size_bytes as f64
+                    }
+                },
                 pressed,
                 may_give: !held(memory.received_at),
                 may_receive: !held(memory.gave_at),

@@ -1,6 +1,6 @@
 //! Scenarios of one step, and a little cache of LRU classes on which the policy must balance ages.
 
-use super::{TailAge, TailAgeOptions};
+use super::{TailAge, TailAgeOptions, Worth};
 use crate::{ClassSnapshot, PageMove, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
 use std::collections::{BTreeMap, HashMap};
@@ -19,7 +19,14 @@ fn class(index: u8, pages: u64, age_ticks: u32) -> ClassSnapshot {
 /// Steps the policy once to let it see the counts, then again with evictions in the named classes,
 /// long after the first so that no hold is left.
 fn second_step(classes: &[ClassSnapshot], evicting: &[usize]) -> Vec<PageMove> {
-    let mut policy = TailAge::new(TailAgeOptions::default());
+    second_step_of(TailAge::new(TailAgeOptions::default()), classes, evicting)
+}
+
+fn second_step_of(
+    mut policy: TailAge,
+    classes: &[ClassSnapshot],
+    evicting: &[usize],
+) -> Vec<PageMove> {
     let mut snapshot =
         Snapshot { memory_full: true, classes: classes.to_vec(), ..Snapshot::default() };
     policy.step(&snapshot);
@@ -39,6 +46,19 @@ fn the_youngest_evicting_class_takes_from_the_oldest_within_the_budget() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
     assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
+}
+
+#[test]
+fn space_time_lets_small_items_grow_older() {
+    let small = class(0, 100, 3_000);
+    let large = ClassSnapshot { chunk_size_bytes: 960, ..class(1, 100, 1_000) };
+    let step = |worth| {
+        let policy = TailAge::new(TailAgeOptions { worth, ..TailAgeOptions::default() });
+        pairs(&second_step_of(policy, &[small, large], &[0, 1]))
+    };
+    let moves_max = TailAgeOptions::default().moves_max;
+    assert_eq!(step(Worth::Age), vec![(0, Some(1)); moves_max], "age alone favours the large");
+    assert_eq!(step(Worth::SpaceTime), vec![(1, Some(0)); moves_max], "a tenth of the items");
 }
 
 #[test]

@@ -8,7 +8,9 @@
 use crate::settings;
 use crate::shared::{CrawlStep, Shared};
 use slabwise_base::Ticks;
-use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions};
+use slabwise_policy::{
+    Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
+};
 use slabwise_tuner::{Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
@@ -136,6 +138,12 @@ impl PolicyWish {
             }
             (1, settings::PagePolicy::TailAge) => {
                 PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))
+            }
+            (1, settings::PagePolicy::SpaceTime) => {
+                PagePolicy::TailAge(TailAge::new(TailAgeOptions {
+                    worth: Worth::SpaceTime,
+                    ..TailAgeOptions::default()
+                }))
             }
             _ => PagePolicy::Eager(Eager::default()),
         }

@@ -98,6 +98,8 @@ pub enum PagePolicy {
     Automove,
     /// From the class with the oldest tail to the one with the youngest.
     TailAge,
+    /// The same with ages weighed by the size of a chunk.
+    SpaceTime,
 }
 
 /// What the process does with itself.

@@ -294,9 +294,10 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "page_policy",
-        Kind::Choice(&["none", "automove", "tail_age"]),
-        "tail_age",
-        "which pages move between classes: none, by memcached's rule, by age of the tails",
+        Kind::Choice(&["none", "automove", "tail_age", "space_time"]),
+        "space_time",
+        "which pages move between classes: none, by memcached's rule, by age of the tails, by their \
+         age times their size",
         |raw, value| {
             raw.page_policy = Some(value.choice());
             Ok(())

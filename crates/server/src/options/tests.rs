@@ -160,7 +160,7 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-o", "hot_lru_pct=50,warm_lru_pct=50"], "above 80"),
         (vec!["-o", "page_size=100000"], "power of two"),
         (vec!["-o", "page_size=64k,slab_chunk_max=512"], "at least 524288"),
-        (vec!["-o", "page_policy=clever"], "none, automove, tail_age"),
+        (vec!["-o", "page_policy=clever"], "none, automove, tail_age, space_time"),
         (vec!["-o", "slab_sizes=100-90"], "ascending"),
         (vec!["-o", "no_lru_maintainer,temporary_ttl=5"], "needs the LRU maintainer"),
         (vec!["-o", "idle_timeout"], "needs a whole number"),
@@ -231,9 +231,11 @@ fn pages_are_as_large_as_the_chunks_need() {
 fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
-    assert_eq!(old.page_policy, PagePolicy::None);
+    assert_eq!(old.reported.slab_automove, 0);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
+    assert_eq!(settings(&[]).page_policy, PagePolicy::SpaceTime);
     assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);
+    assert_eq!(settings(&["-o", "preset=memcached"]).page_policy, PagePolicy::Automove);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
 }
 

@@ -91,9 +91,10 @@ fn page_policy(raw: &Raw) -> PagePolicy {
     match raw.page_policy {
         Some("none") => PagePolicy::None,
         Some("tail_age") => PagePolicy::TailAge,
+        Some("space_time") => PagePolicy::SpaceTime,
         Some(_) => PagePolicy::Automove,
         None if raw.memcached_preset => PagePolicy::Automove,
-        None => PagePolicy::TailAge,
+        None => PagePolicy::SpaceTime,
     }
 }
 
