@@ -26,9 +26,14 @@ impl Ticks {
     /// Ticks in a second.
     pub const PER_SECOND: u32 = 64;
 
-    /// The ticks from `self` to `now`; right for ages under two years.
+    /// How far one reading may lie behind another that was taken earlier: readings are handed on.
+    const SKEW_MAX: u32 = 1 << 20;
+
+    /// The ticks from `self` to `now`, 0 if `self` is the later of two readings close together. Right for
+    /// ages under two years.
     pub fn age_at(self, now: Ticks) -> u32 {
-        now.0.wrapping_sub(self.0)
+        let age = now.0.wrapping_sub(self.0);
+        if age > u32::MAX - Ticks::SKEW_MAX { 0 } else { age }
     }
 }
 
@@ -191,5 +196,6 @@ mod tests {
     #[test]
     fn ages_survive_the_wrap_of_ticks() {
         assert_eq!(Ticks(u32::MAX).age_at(Ticks(4)), 5);
+        assert_eq!(Ticks(5).age_at(Ticks(4)), 0, "a reading may be handed on late");
     }
 }

@@ -7,8 +7,7 @@
 
 use crate::class::ClassState;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, OwnedChunk, ReadProof};
-use crate::page_table::PageState;
+use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
 use crate::queues::next_victim;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
@@ -16,6 +15,9 @@ use slabwise_base::{ClassId, Now};
 /// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
 /// chunks of other classes only.
 const EVICTIONS_MAX: usize = 32;
+
+/// Pages that one allocation tries to take from other classes.
+const SEIZURES_MAX: usize = 3;
 
 /// What one eviction gave.
 pub(crate) enum Evicted {
@@ -44,8 +46,13 @@ impl Engine {
                     }
                 }
             }
-            if self.seize_page(class, now) {
-                return self.allocate_in(class, now);
+            for _ in 0..SEIZURES_MAX {
+                if !self.seize_page(class, now) {
+                    break;
+                }
+                if let Some(chunk) = self.allocate_in(class, now) {
+                    return Some(chunk);
+                }
             }
         }
         self.class(class).lock().counters.out_of_memory += 1;
@@ -69,7 +76,7 @@ impl Engine {
             if !self.config.eviction_enabled {
                 return None;
             }
-            match self.evict(class, now) {
+            match self.evict_for(class, now) {
                 Evicted::Chunk(chunk) => return Some(chunk),
                 Evicted::Freed => {}
                 Evicted::Nothing => return None,
@@ -89,8 +96,26 @@ impl Engine {
         state.take_free(&self.memory)
     }
 
+    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold only heads and
+    /// last parts of chained items, from the queue that those are in.
+    pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
+        let largest = self.config.classes.largest();
+        match self.evict(class, now) {
+            Evicted::Nothing if class != largest && self.class(class).lock().used_count() > 0 => {
+                match self.evict(largest, now) {
+                    Evicted::Chunk(chunk) => {
+                        self.give_free(chunk);
+                        Evicted::Freed
+                    }
+                    other => other,
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
     /// Removes the item that leaves `class` next.
-    pub(crate) fn evict(&self, class: ClassId, now: Now) -> Evicted {
+    fn evict(&self, class: ClassId, now: Now) -> Evicted {
         let victim = {
             let mut state = self.class(class).lock();
             let Some(victim) = next_victim(&mut state, &self.memory) else {
@@ -102,7 +127,11 @@ impl Engine {
         };
         self.remove_detached(victim);
         match self.unpin_to_owned(victim) {
-            Some(chunk) if self.serves(chunk.address(), class) => Evicted::Chunk(chunk),
+            Some(chunk) if self.serves(chunk.address(), class) => {
+                let in_hand = State::new_item(0, false, false, false);
+                self.memory.header(chunk.address()).state().store(in_hand);
+                Evicted::Chunk(chunk)
+            }
             Some(chunk) => {
                 self.give_free(chunk);
                 Evicted::Freed
@@ -111,11 +140,12 @@ impl Engine {
         }
     }
 
-    /// Whether a chunk lies in a page that serves `class`. A page that starts to drain right after the
-    /// answer waits for the chunk like for any other in use.
+    /// Whether a chunk lies in a page of `class`. The page may be draining: whoever evicts is given the
+    /// victim's chunk wherever it lies, or a class whose coldest items share the draining page could
+    /// evict one after the other and still have no chunk. The mover meets the chunk again on its next
+    /// pass; each is handed over so at most once a turn of the queue.
     fn serves(&self, address: ChunkAddress, class: ClassId) -> bool {
-        let page = self.memory.page_entry(address);
-        page.owner() == Some(class) && page.state() == PageState::Owned
+        self.memory.page_entry(address).owner() == Some(class)
     }
 
     fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {

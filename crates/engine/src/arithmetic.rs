@@ -99,8 +99,8 @@ impl<'e> Handle<'e> {
                     other => unreachable!("publishing over a found item came to {other:?}"),
                 };
             }
-            drop(found);
-            match self.reserve(key, text.len, meta, now) {
+            drop(spare.take());
+            match engine.reserve_beside(found, key, text.len, meta, now) {
                 Ok(reservation) => spare = Some(reservation),
                 Err(_) => return ArithmeticOutcome::OutOfMemory,
             }

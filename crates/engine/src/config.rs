@@ -8,7 +8,7 @@ use slabwise_base::Seconds;
 pub struct EngineConfig {
     /// The limit of item memory, in bytes; the arena holds as many whole pages as fit, at least one.
     pub memory_limit_bytes: u64,
-    /// Bytes a page; a power of two from 4 KiB to 1 GiB. [`page_size_default`] chooses one.
+    /// Bytes a page; a power of two from 4 KiB to 16 MiB. [`page_size_default`] chooses one.
     pub page_size_bytes: usize,
     /// The chunk sizes.
     pub classes: ClassTable,
@@ -16,6 +16,8 @@ pub struct EngineConfig {
     pub size_model: SizeModel,
     /// Grants every class its first page even beyond the limit, as memcached does.
     pub first_page_beyond_limit: bool,
+    /// Counts the index against the limit, too. memcached's does not.
+    pub index_within_limit: bool,
     /// The most bytes an item may take, key and header included.
     pub item_size_bytes_max: u64,
     /// Whether a full cache evicts (the default) or refuses (memcached's `-M`).
@@ -88,6 +90,7 @@ impl EngineConfig {
             classes: ClassTable::default_for(page_size_bytes),
             size_model: SizeModel::Exact,
             first_page_beyond_limit: false,
+            index_within_limit: true,
             item_size_bytes_max: 1 << 20,
             eviction_enabled: true,
             eviction: EvictionKind::Segmented,

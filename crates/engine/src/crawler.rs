@@ -93,7 +93,10 @@ impl Crawler {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> u32 {
         let page = engine.memory.pages.page(self.page);
-        let Some(class) = page.owner().filter(|class| self.wanted[class.index()]) else {
+        // Heads of chained items lie on pages of any class.
+        let chained_wanted = self.wanted[engine.config.classes.largest().index()];
+        let of_interest = |class: &ClassId| self.wanted[class.index()] || chained_wanted;
+        let Some(class) = page.owner().filter(of_interest) else {
             self.next_page();
             return 0;
         };
@@ -112,6 +115,9 @@ impl Crawler {
             if item.kind() != Kind::Item || !item.queued() {
                 continue;
             }
+            if !self.wanted[engine.queue_class(address).index()] {
+                continue;
+            }
             state.counters.crawler_items_checked += 1;
             let proof = ReadProof::under_class(&state);
             // A chained item is queued in another class, so this lock holds nothing of it still.
@@ -127,7 +133,9 @@ impl Crawler {
         drop(state);
         let ended = pinned.into_iter().filter(|&address| engine.settle_pinned(address, now, visit));
         let ended = ended.count() as u64;
-        engine.class(class).lock().counters.crawler_reclaimed += ended;
+        if ended > 0 {
+            engine.class(class).lock().counters.crawler_reclaimed += ended;
+        }
         self.slot = end;
         if whole {
             self.next_page();

@@ -13,7 +13,10 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed},
+};
 
 /// Address space reserved beyond the limit, so that `cache_memlimit` can raise it.
 const RESERVE_FACTOR: u64 = 4;
@@ -22,6 +25,9 @@ const RESERVE_BYTES_MIN: u64 = 64 << 30;
 
 /// More is reserved only if the limit itself asks for it.
 const RESERVE_BYTES_MAX: u64 = 1 << 40;
+
+/// What chunk addresses can reach.
+const ARENA_SIZE_BYTES_MAX: u64 = (1 << (crate::mem::ADDRESS_BITS + 3)) - 16;
 
 /// The shared cache. Workers use it through a [`Handle`] each.
 pub struct Engine {
@@ -89,6 +95,11 @@ impl Engine {
             page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
             "page size {page_size_bytes}: a power of two from 4 KiB to 16 MiB is needed"
         );
+        let chunk_size_bytes_max = config.classes.chunk_size_bytes(config.classes.largest());
+        assert!(
+            chunk_size_bytes_max <= page_size_bytes,
+            "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
+        );
         let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
         let arena = reserve(&config, limit_pages)?;
         let memory = Memory::new(arena, page_size_bytes, config.size_model);
@@ -99,7 +110,7 @@ impl Engine {
         Ok(Engine {
             hasher: KeyHasher::new(config.hash_seed),
             memory,
-            pool: Mutex::new(Pool::new(limit_pages, pages_beyond_limit(&config))),
+            pool: Mutex::new(Pool::new(limit_pages)),
             classes: config.classes.ids().map(class).collect(),
             index: Index::new(config.memory_limit_bytes),
             mover: Mutex::new(Mover::default()),
@@ -193,6 +204,14 @@ impl Engine {
         self.hasher.hash(self.memory.key(address, proof))
     }
 
+    /// Lets the index count against the memory limit, where the limit is meant to hold for the whole.
+    pub(crate) fn charge_index(&self) {
+        if self.config.index_within_limit {
+            let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
+            lock(&self.pool).set_charged(pages as u32);
+        }
+    }
+
     /// A CAS value above all before it.
     pub(crate) fn next_cas(&self) -> u64 {
         self.cas.fetch_add(1, Relaxed) + 1
@@ -202,9 +221,15 @@ impl Engine {
     /// stored after that time must not be taken for one stored before.
     #[inline]
     pub(crate) fn settle_flush(&self, now: Now) {
-        let due = self.flush.due_second.load(Relaxed);
-        if due != 0 && due <= now.seconds.0 {
-            self.flush_now();
+        let due = self.flush.due_second.load(Acquire);
+        if due == 0 || due > now.seconds.0 {
+            return;
+        }
+        // The bound is read before the flush is claimed: whoever loses the claim may have been overtaken
+        // by stores that the winner's bound does not end.
+        let bound = self.cas.load(Relaxed);
+        if self.flush.due_second.compare_exchange(due, 0, AcqRel, Acquire).is_ok() {
+            self.flush.cas_bound.fetch_max(bound, Relaxed);
         }
     }
 
@@ -259,6 +284,10 @@ fn reserve(config: &EngineConfig, limit_pages: u32) -> Result<Arena, EngineError
     let page_size_bytes = config.page_size_bytes as u64;
     let limit_bytes =
         (u64::from(limit_pages) + u64::from(pages_beyond_limit(config))) * page_size_bytes;
+    assert!(
+        limit_bytes <= ARENA_SIZE_BYTES_MAX,
+        "{limit_bytes} bytes are beyond what addresses reach"
+    );
     let roomy = (limit_bytes * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
     Arena::reserve(roomy.max(limit_bytes) as usize, config.huge_pages)
         .or_else(|_| Arena::reserve(limit_bytes as usize, config.huge_pages))

@@ -218,8 +218,8 @@ impl<'e> Handle<'e> {
                 engine.supersede(&mut found, address);
                 return Ok(Some(found));
             }
-            drop(found);
-            spare = Some(engine.reserve(key, value_len, meta, now)?);
+            drop(spare.take());
+            spare = Some(engine.reserve_beside(found, key, value_len, meta, now)?);
         }
     }
 }

@@ -82,8 +82,7 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
     /// Keeps the item's bytes alive and unchanged beyond this look-up. `None` when too many hold it:
     /// copy the value then.
     pub fn pin(&self) -> Option<Pinned<'e>> {
-        let pinned = self.engine.memory.header(self.address).state().try_pin();
-        pinned.then(|| Pinned { engine: self.engine, address: self.address })
+        Pinned::new(self.engine, self.address)
     }
 }
 
@@ -92,6 +91,14 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
 pub struct Pinned<'e> {
     engine: &'e Engine,
     address: ChunkAddress,
+}
+
+impl<'e> Pinned<'e> {
+    /// Pins a linked item; `None` when too many hold it.
+    pub(crate) fn new(engine: &'e Engine, address: ChunkAddress) -> Option<Pinned<'e>> {
+        let pinned = engine.memory.header(address).state().try_pin();
+        pinned.then_some(Pinned { engine, address })
+    }
 }
 
 impl Pinned<'_> {

@@ -18,8 +18,8 @@
 //!       '--- page pool: one lock over the pages that no class owns
 //! ```
 //!
-//! Lock order: stripe, then class, then page pool; see `docs/locking.md`. Under a class lock a stripe
-//! is only ever tried. No lock is held across a system call.
+//! Lock order: stripe, then class, then page pool; see `docs/locking.md`. No lock is held across a
+//! system call.
 //!
 //! Who may call it: any thread through a [`Handle`] of its own. What it does not do: choose which page
 //! moves where (crate `policy`), wait, or read a clock.

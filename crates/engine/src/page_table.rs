@@ -204,15 +204,15 @@ pub struct Pool {
     allocated: u32,
     /// How many may hold memory.
     limit: u32,
-    /// How many more may, as first pages of their classes.
-    beyond_limit_max: u32,
+    /// Of these, how many the index takes the place of.
+    charged: u32,
 }
 
 impl Pool {
-    /// An empty pool under a limit of `limit` pages, and `beyond_limit_max` first pages of classes.
-    pub fn new(limit: u32, beyond_limit_max: u32) -> Pool {
+    /// An empty pool under a limit of `limit` pages.
+    pub fn new(limit: u32) -> Pool {
         let (free, released) = (Vec::new(), Vec::new());
-        Pool { free, released, frontier: 0, allocated: 0, limit, beyond_limit_max }
+        Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
     }
 
     /// Pages that hold memory.
@@ -227,7 +227,17 @@ impl Pool {
 
     /// Pages that the limit allows beyond those that hold memory; below 0 after a lowered limit.
     pub fn headroom(&self) -> i64 {
-        i64::from(self.limit) - i64::from(self.allocated)
+        i64::from(self.limit_for_items()) - i64::from(self.allocated)
+    }
+
+    /// Pages that items may take: the limit less what is charged, but at least half of it.
+    pub fn limit_for_items(&self) -> u32 {
+        self.limit - self.charged.min(self.limit / 2)
+    }
+
+    /// Charges memory outside the arena against the limit.
+    pub fn set_charged(&mut self, pages: u32) {
+        self.charged = pages;
     }
 
     /// Changes the limit.
@@ -243,11 +253,14 @@ impl Pool {
     /// A page for a class: a free one, or new memory while the limit allows it; the first page of a
     /// class may go `beyond_limit`. `None` at the limit, and where the arena ends.
     pub fn take(&mut self, page_count_max: usize, beyond_limit: bool) -> Option<PageId> {
+        // Above a lowered limit, even a free page is not handed out: it is to be released.
+        if self.headroom() < 0 && !beyond_limit {
+            return None;
+        }
         if let Some(page) = self.free.pop() {
             return Some(page);
         }
-        let beyond = if beyond_limit { i64::from(self.beyond_limit_max) } else { 0 };
-        if self.headroom() + beyond <= 0 {
+        if self.headroom() <= 0 && !beyond_limit {
             return None;
         }
         let page = match self.released.pop() {
@@ -267,15 +280,16 @@ impl Pool {
         self.free.push(page);
     }
 
-    /// While more memory is held than the limit allows: a free page whose memory must be released.
+    /// While more memory is held than the limit allows: a free page whose memory must be released,
+    /// which [`Pool::put_released`] ends.
     pub fn take_for_release(&mut self) -> Option<PageId> {
-        if self.headroom() >= 0 {
-            return None;
-        }
-        let page = self.free.pop()?;
+        if self.headroom() < 0 { self.free.pop() } else { None }
+    }
+
+    /// Takes a page back whose memory went to the system.
+    pub fn put_released(&mut self, page: PageId) {
         self.allocated -= 1;
         self.released.push(page);
-        Some(page)
     }
 
     /// Pages that were ever handed out.

@@ -4,6 +4,8 @@
 //! holds all but the value, the bodies hold the value, each but the last of the largest class.
 
 use crate::engine::Engine;
+use crate::handle::Found;
+use crate::item::Pinned;
 use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, OwnedChunk, ReadProof, State};
 use crate::memory::Memory;
 use slabwise_base::{ClassId, Expiry, KEY_SIZE_BYTES_MAX, Now};
@@ -81,6 +83,23 @@ impl Engine {
     }
 }
 
+impl<'e> Engine {
+    /// Takes memory to rewrite an item that was found, and lets go of its stripe meanwhile. The item is
+    /// pinned: an operation never evicts its own subject.
+    pub(crate) fn reserve_beside(
+        &'e self,
+        found: Found<'e>,
+        key: &[u8],
+        value_len: usize,
+        meta: ItemMeta,
+        now: Now,
+    ) -> Result<Reservation<'e>, ReserveError> {
+        let _kept = Pinned::new(self, found.address);
+        drop(found);
+        self.reserve(key, value_len, meta, now)
+    }
+}
+
 /// How an item will lie in memory.
 struct Shape {
     class: ClassId,
@@ -105,6 +124,11 @@ impl Shape {
         let table = &engine.config.classes;
         if let Some(class) = table.class_for(counted) {
             return Ok(Shape { class, chained: false, has_flags, has_expiry });
+        }
+        let pages = engine.page_stats();
+        if counted as u64 > pages.limit_for_items * engine.config.page_size_bytes as u64 {
+            // Nothing that is evicted for it would be enough.
+            return Err(ReserveError::TooLarge);
         }
         let head = Memory::chain_head_size_bytes(key_len, has_flags, has_expiry);
         let class = table.class_for(head).ok_or(ReserveError::TooLarge)?;
@@ -152,7 +176,7 @@ impl<'e> Reservation<'e> {
 
     /// Notes that `count` bytes of [`Reservation::unfilled`] were written.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.remaining(), "{count} bytes were written past the value's end");
+        assert!(count <= self.unfilled().len(), "{count} bytes are more than there was room for");
         self.filled += count;
         if !self.bodies.is_empty() {
             self.cursor.1 += count;

@@ -36,9 +36,9 @@ pub struct EngineStats {
     pub mover_running: bool,
     /// Gets that found nothing.
     pub get_misses: u64,
-    /// Of these, those that found an expired item.
+    /// Look-ups of any kind that found an expired item.
     pub get_expired: u64,
-    /// Of these, those that found a flushed item.
+    /// Look-ups of any kind that found a flushed item.
     pub get_flushed: u64,
     /// Touches, of `gat` too.
     pub touches: u64,
@@ -69,12 +69,14 @@ pub struct PageStats {
     pub free: u64,
     /// Pages that the limit allows.
     pub limit: u64,
+    /// Of these, pages that items may take.
+    pub limit_for_items: u64,
 }
 
 impl PageStats {
     /// Whether every page that the limit allows holds memory.
     pub fn memory_full(&self) -> bool {
-        self.held >= self.limit
+        self.held >= self.limit_for_items
     }
 }
 
@@ -95,8 +97,8 @@ pub struct ClassStats {
     pub item_bytes: u64,
     /// Items by queue: hot, warm, cold, temp.
     pub items: [u64; 4],
-    /// The age of each queue's tail in ticks; 0 for an empty queue.
-    pub tail_age_ticks: [u32; 4],
+    /// The age of each queue's tail in ticks; `None` for an empty queue.
+    pub tail_age_ticks: [Option<u32>; 4],
     /// What happened to its items without a client asking.
     pub counters: ClassCounters,
     /// Gets that hit, by the queue the item was in.
@@ -167,11 +169,8 @@ impl Engine {
         stats.items = stats.total.items.iter().sum();
         stats.bytes = stats.total.item_bytes;
         stats.page_size_bytes = self.config.page_size_bytes as u64;
-        self.index.for_each_stripe(|table| {
-            stats.index_bytes += table.size_bytes() as u64;
-            stats.index_buckets += table.bucket_count() as u64;
-        });
-        stats.index_bytes += self.index.stripes_size_bytes() as u64;
+        self.index.for_each_stripe(|table| stats.index_buckets += table.bucket_count() as u64);
+        stats.index_bytes = self.index.size_bytes();
         let pages = self.page_stats();
         (stats.pages, stats.pages_free) = (pages.held, pages.free);
         stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
@@ -205,6 +204,7 @@ impl Engine {
             held: u64::from(pool.allocated()),
             free: u64::from(pool.free_count()),
             limit: u64::from(pool.limit()),
+            limit_for_items: u64::from(pool.limit_for_items()),
         }
     }
 
@@ -235,8 +235,7 @@ impl Engine {
         };
         for kind in QueueKind::ALL {
             stats.items[kind.index()] = state.queue(kind).count();
-            let age = state.tail_age(&self.memory, kind, now.ticks);
-            stats.tail_age_ticks[kind.index()] = age.unwrap_or(0);
+            stats.tail_age_ticks[kind.index()] = state.tail_age(&self.memory, kind, now.ticks);
         }
         stats
     }

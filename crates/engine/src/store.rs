@@ -99,7 +99,10 @@ impl<'e> Handle<'e> {
                 self.counters().items_total.bump();
                 let (address, queue_class, short_lived) = engine.finish(reservation, now);
                 let proof = ReadProof::under_stripe(&());
-                stripe.insert(hash, address, |other| engine.hash_of(other, proof));
+                let hash_of = |other| engine.hash_of(other, proof);
+                if engine.index.insert(&mut stripe, hash, address, hash_of) {
+                    engine.charge_index();
+                }
                 engine.enqueue_new(queue_class, address, short_lived)
             }
         }
@@ -156,8 +159,8 @@ impl<'e> Handle<'e> {
                 self.counters().items_total.bump();
                 return engine.publish_over(joined, found, now);
             }
-            drop(found);
-            match self.reserve(addition.key(), value_len, meta, now) {
+            drop(spare.take());
+            match engine.reserve_beside(found, addition.key(), value_len, meta, now) {
                 Ok(reservation) => spare = Some(reservation),
                 Err(error) => return error.into(),
             }

@@ -72,8 +72,12 @@ impl Tuner {
 
     /// One bounded piece of work.
     pub fn step(&mut self, engine: &Engine, now: Now) -> TunerStep {
-        if engine.mover_step(CHUNKS_A_STEP, now) != MoverStep::Idle {
-            return TunerStep::Working;
+        match engine.mover_step(CHUNKS_A_STEP, now) {
+            MoverStep::Idle => {}
+            MoverStep::Waiting => return TunerStep::Idle { ticks: Some(1) },
+            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
+                return TunerStep::Working;
+            }
         }
         if let Some(next) = self.pending.pop_front() {
             match engine.reassign(Some(next.victim), next.receiver, now) {
@@ -133,5 +137,5 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
 /// empty the oldest of the others.
 fn oldest_tail(stats: &ClassStats) -> u32 {
     let [hot, warm, cold, temp] = stats.tail_age_ticks;
-    if cold > 0 { cold } else { hot.max(warm).max(temp) }
+    cold.or(hot.max(warm).max(temp)).unwrap_or(0)
 }

@@ -7,7 +7,9 @@ mod table;
 
 pub use table::{Slot, Table};
 
+use crate::mem::ChunkAddress;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One stripe for each so many bytes of item memory: then a stripe holds some hundreds of items, so that
 /// what its table rounds up is small, and a dozen workers still rarely meet in one.
@@ -33,6 +35,8 @@ pub struct Index {
     stripes: Box<[Stripe]>,
     /// Bits of a hash below those that choose its stripe.
     shift: u32,
+    /// Heap bytes of all tables.
+    tables_size_bytes: AtomicU64,
 }
 
 impl Index {
@@ -41,7 +45,11 @@ impl Index {
         let wanted = (memory_limit_bytes / MEMORY_A_STRIPE_BYTES).next_power_of_two();
         let count = wanted.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
         let stripe = |_| Stripe { table: Mutex::new(Table::new()) };
-        Index { stripes: (0..count).map(stripe).collect(), shift: u64::BITS - count.ilog2() }
+        Index {
+            stripes: (0..count).map(stripe).collect(),
+            shift: u64::BITS - count.ilog2(),
+            tables_size_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Locks the stripe of a hash.
@@ -57,8 +65,25 @@ impl Index {
         }
     }
 
-    /// Bytes of the stripes themselves, their tables aside.
-    pub fn stripes_size_bytes(&self) -> usize {
-        self.stripes.len() * size_of::<Stripe>()
+    /// Adds an entry to a locked stripe. True: the index now takes more memory.
+    pub fn insert(
+        &self,
+        stripe: &mut StripeGuard<'_>,
+        hash: u64,
+        address: ChunkAddress,
+        hash_of: impl Fn(ChunkAddress) -> u64,
+    ) -> bool {
+        let before = stripe.size_bytes();
+        stripe.insert(hash, address, hash_of);
+        let grown = stripe.size_bytes() - before;
+        if grown > 0 {
+            self.tables_size_bytes.fetch_add(grown as u64, Relaxed);
+        }
+        grown > 0
+    }
+
+    /// Heap bytes of stripes and tables.
+    pub fn size_bytes(&self) -> u64 {
+        (self.stripes.len() * size_of::<Stripe>()) as u64 + self.tables_size_bytes.load(Relaxed)
     }
 }

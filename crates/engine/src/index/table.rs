@@ -7,7 +7,7 @@
 //! The table grows by one bucket at a time (W. Litwin, "Linear Hashing", VLDB 1980): with
 //! `bucket_count = 2^L + s` the first `s` buckets of level `L` are already split, and a hash belongs to
 //! its low `L + 1` bits if that bucket exists, else to its low `L` bits. Each insertion splits at most
-//! one bucket, so growth never stops anybody, and memory follows the number of items at all times.
+//! one bucket, so growth never stops anybody, and memory follows the most items there ever were.
 //!
 //! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
 //! in exactly one chain or on the free list, and holds an entry while it is in a chain.
@@ -17,9 +17,8 @@ use crate::mem::{ADDRESS_BITS, ChunkAddress};
 /// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
 
-/// The mean load at which a bucket is split: 8 entries a bucket.
-const SPLIT_ITEMS: usize = 8;
-const SPLIT_BUCKETS: usize = 1;
+/// The mean load, in entries a bucket, above which a bucket is split.
+const SPLIT_LOAD: usize = 8;
 
 /// Buckets are allocated in segments of this many (512 B), so that growth never copies a table.
 const SEGMENT_BUCKETS: usize = 8;
@@ -191,7 +190,7 @@ impl Table {
         }
         self.place(hash, address);
         self.item_count += 1;
-        if self.item_count as usize * SPLIT_BUCKETS > self.bucket_count as usize * SPLIT_ITEMS {
+        if self.item_count as usize > self.bucket_count as usize * SPLIT_LOAD {
             self.split(hash_of);
         }
     }

@@ -141,12 +141,10 @@ impl Arena {
 
     #[inline]
     fn body_pointer(&self, address: ChunkAddress, start: usize, len: usize) -> NonNull<u8> {
-        debug_assert!(start >= HEADER_SIZE_BYTES, "the header is reached as atomics only");
-        let offset = address.offset() + start;
-        assert!(
-            start >= HEADER_SIZE_BYTES && offset + len <= self.mapping.size_bytes(),
-            "bytes out of bounds"
-        );
+        let size_bytes = self.mapping.size_bytes();
+        let offset = address.offset().saturating_add(start);
+        let in_bounds = offset <= size_bytes && len <= size_bytes - offset;
+        assert!(start >= HEADER_SIZE_BYTES && in_bounds, "bytes out of bounds");
         // SAFETY: the range was just checked to lie within the mapping (ARENA-LIVE).
         unsafe { self.mapping.base().add(offset) }
     }

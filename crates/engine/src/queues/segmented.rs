@@ -107,6 +107,7 @@ pub fn next_victim(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddre
         let state = memory.header(tail).state().load();
         let spare = class.queue(QueueKind::Cold).count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
         if state.pins() > 0 {
+            class.counters.tail_pinned += 1;
             break;
         }
         if state.active() && spare && class.eviction() == EvictionKind::Segmented {

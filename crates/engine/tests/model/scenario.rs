@@ -65,6 +65,7 @@ impl Scenario {
             classes: class_table(page_size_bytes, random),
             size_model: if memcached { SizeModel::Memcached } else { SizeModel::Exact },
             first_page_beyond_limit: memcached && random.below(2) == 0,
+            index_within_limit: random.below(2) == 0,
             item_size_bytes_max,
             eviction_enabled: memory != Memory::Refusing,
             eviction: eviction(random),

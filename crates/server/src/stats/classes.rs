@@ -34,7 +34,7 @@ pub(super) fn write_items(engine: &Engine, now: Now, out: &mut Vec<u8>) {
 }
 
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
-    let age = |queue: usize| u64::from(stats.tail_age_ticks[queue] / Ticks::PER_SECOND);
+    let age = |queue: usize| u64::from(stats.tail_age_ticks[queue].unwrap_or(0) / Ticks::PER_SECOND);
     let counters = &stats.counters;
     [
         ("number", stats.items.iter().sum()),

@@ -1,0 +1,86 @@
+//! Which class gives a page, and which of its pages; and shrinking to a lowered memory limit.
+
+use super::{Job, Mover, MoverStep};
+use crate::engine::Engine;
+use crate::mem::QueueKind;
+use crate::page_table::PageState;
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Now, PageId};
+
+/// Pages compared to find the one that costs least to empty.
+const PAGES_COMPARED_MAX: usize = 64;
+
+/// Attempts to take the page that was found: it may have changed hands meanwhile.
+const BEGIN_TRIES: usize = 3;
+
+impl Engine {
+    /// While more memory is held than the limit allows: releases a free page, or starts to free one.
+    pub(super) fn shrink(&self, mover: &mut Mover, now: Now) -> MoverStep {
+        let released = lock(&self.pool).take_for_release();
+        if let Some(page) = released {
+            let size = self.memory.page_size_bytes();
+            self.memory.arena.release(page.index() * size, size);
+            lock(&self.pool).put_released(page);
+            return MoverStep::Working;
+        }
+        let over = lock(&self.pool).headroom() < 0 && !self.config.first_page_beyond_limit;
+        if !over || mover.rests(now) {
+            return MoverStep::Idle;
+        }
+        let victim = self.oldest_class(None, now);
+        mover.job = victim.and_then(|victim| self.begin(victim, None, now));
+        if mover.is_running() { MoverStep::Working } else { MoverStep::Idle }
+    }
+
+    /// The class whose coldest item was used longest ago, of those that can give a page to `receiver`;
+    /// one with a page's worth of free chunks before all others. Without eviction, only such a one.
+    pub(super) fn oldest_class(&self, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
+        let candidates = self.config.classes.ids().filter(|&id| Some(id) != receiver);
+        let ranked = candidates.filter_map(|id| {
+            let state = self.class(id).lock();
+            let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
+            let ages = QueueKind::ALL
+                .iter()
+                .filter_map(|&queue| state.tail_age(&self.memory, queue, now.ticks));
+            let rank = (has_spare, ages.max().unwrap_or(0), state.page_count());
+            let can_give = state.page_count() > 0 && (has_spare || self.config.eviction_enabled);
+            can_give.then_some((rank, id))
+        });
+        ranked.max().map(|(_, id)| id)
+    }
+
+    /// Takes the emptiest page of the victim out of service.
+    pub(super) fn begin(
+        &self,
+        victim: ClassId,
+        receiver: Option<ClassId>,
+        now: Now,
+    ) -> Option<Job> {
+        for _ in 0..BEGIN_TRIES {
+            let page = self.emptiest_page(victim)?;
+            let mut state = self.class(victim).lock();
+            // A first page granted beyond the limit stays, or the class would be granted another.
+            if self.config.first_page_beyond_limit && state.page_count() < 2 {
+                return None;
+            }
+            let entry = self.memory.pages.page(page);
+            if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
+                state.begin_drain(&self.memory, page);
+                let slot_end = entry.fresh();
+                return Some(Job::new(page, victim, receiver, &state, slot_end, now));
+            }
+        }
+        None
+    }
+
+    /// The page with the fewest chunks in use, of those compared. No lock is held over the scan: what
+    /// it reads are hints.
+    fn emptiest_page(&self, class: ClassId) -> Option<PageId> {
+        let frontier = lock(&self.pool).frontier();
+        let pages = &self.memory.pages;
+        let owned = (0..frontier).map(PageId).filter(|&id| {
+            pages.page(id).owner() == Some(class) && pages.page(id).state() == PageState::Owned
+        });
+        owned.take(PAGES_COMPARED_MAX).min_by_key(|&id| pages.page(id).used())
+    }
+}
