@@ -102,6 +102,7 @@ fn class_lines(settings: &Settings) -> String {
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::prepare(settings)?;
+    let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
     let _socket_file = match &settings.listen {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
@@ -135,7 +136,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let _pid_file = write_pid_file(settings);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let drivers = background::start(scope, &shared, &bell);
-        let served = drivers.and_then(|()| loops.run(scope, listeners, &wakers, &shared));
+        let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
         // A thread that could not be started ends those that were.
         shared.stop();
         Ok(served?)

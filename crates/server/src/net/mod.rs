@@ -23,6 +23,7 @@ use crate::shared::Shared;
 use acceptor::Acceptor;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
+use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::thread::Scope;
 use worker::Worker;
@@ -71,6 +72,7 @@ impl Loops {
         self,
         scope: &'scope Scope<'scope, '_>,
         listeners: Listeners,
+        signals: Signals,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<()> {
@@ -92,8 +94,9 @@ impl Loops {
             let name = format!("worker-{index}");
             std::thread::Builder::new().name(name).spawn_scoped(scope, work)?;
         }
-        let accepted = Acceptor::new(self.acceptor_poll, listeners.all, &wakers.mailboxes, shared)
-            .and_then(|mut acceptor| acceptor.run());
+        let accepted =
+            Acceptor::new(self.acceptor_poll, signals, listeners.all, &wakers.mailboxes, shared)
+                .and_then(|mut acceptor| acceptor.run());
         // Whatever ended the acceptor ends the workers, too.
         shared.stop();
         accepted

@@ -144,7 +144,7 @@ fn refuse(
         ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
     });
     if header.verb == StoreVerb::Set {
-        worker.handle.delete(header.key, worker.now);
+        worker.handle.discard(header.key, worker.now);
     }
 }
 
