@@ -22,7 +22,6 @@ pub mod shared;
 pub mod stats;
 pub mod sys;
 
-use background::Bell;
 use net::{Listeners, Loops, Roster};
 use options::Request;
 use process::PidFile;
@@ -117,17 +116,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
-    let bell = Bell::default();
-    let shared = Shared::new(
-        &engine,
-        &clock,
-        settings,
-        &roster,
-        Box::new(|| {
-            wakers.wake_all();
-            bell.ring();
-        }),
-    );
+    let shared = Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {
@@ -135,7 +124,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let _pid_file = write_pid_file(settings);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let drivers = background::start(scope, &shared, &bell);
+        let drivers = background::start(scope, &shared);
         let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
         // A thread that could not be started ends those that were.
         shared.stop();

@@ -65,6 +65,7 @@ impl<'e> Acceptor<'e> {
         for (index, listener) in listeners.iter().enumerate() {
             let descriptor = listener.socket.as_raw_fd();
             registry.register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
+            tracing::debug!("<{descriptor} server listening on {}", listener.address);
             shared.roster.add_listener(descriptor, listener.address.clone(), now);
         }
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })

@@ -18,6 +18,8 @@ mod worker;
 pub use listen::{ListenError, Listeners};
 pub use roster::{Address, Client, ClientState, Roster};
 
+pub(crate) use worker::READ_BUFFER_BYTES;
+
 use crate::context::WorkerContext;
 use crate::shared::Shared;
 use acceptor::Acceptor;
@@ -84,6 +86,8 @@ impl Loops {
                     handle: shared.engine.handle(),
                     now: shared.clock.now(),
                     shared,
+                    traffic: &shared.traffic[index],
+                    descriptor: -1,
                     requests_left: 0,
                 };
                 if let Err(error) = Worker::new(poll, mailbox, context).run() {

@@ -231,7 +231,8 @@ fn pages_are_as_large_as_the_chunks_need() {
 fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
-    assert_eq!(old.page_policy, PagePolicy::None);
+    assert_eq!(old.reported.slab_automove, 0);
+    assert_eq!(settings(&["-o", "page_policy=none"]).page_policy, PagePolicy::None);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
     assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);

@@ -19,7 +19,9 @@ use std::fmt;
 use std::io;
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
-const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
+    64 + 4 * settings.threads as u64
+}
 
 /// Why the process cannot be what the settings ask for.
 #[derive(Debug)]
@@ -76,7 +78,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         return Err(ProcessError::CoreFiles);
     }
     let needed = u64::from(settings.connections_max);
-    let own = DESCRIPTORS_OF_OUR_OWN + 4 * settings.threads as u64;
+    let own = descriptors_of_our_own(settings);
     sys::raise_open_files(needed, needed + own)
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {

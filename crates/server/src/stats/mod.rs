@@ -87,7 +87,7 @@ fn detail(worker: &WorkerContext<'_>, mode: DetailMode, out: &mut Vec<u8>) {
 fn reset(worker: &WorkerContext<'_>) {
     let shared = worker.shared;
     shared.engine.reset_stats();
-    shared.counters.reset();
+    shared.reset_counters();
     shared.flushes.store(0, Ordering::Relaxed);
     shared.prefixes.clear();
 }
