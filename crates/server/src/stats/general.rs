@@ -179,7 +179,7 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
 }
 
 fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
-    let tunables = &worker.shared.tunables;
+    let has_maintainer = worker.shared.settings.lru_maintainer;
     let counters = &engine.total.counters;
     table.rows(&[
         ("bytes", engine.bytes),
@@ -189,7 +189,7 @@ fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>
         ("expired_unfetched", counters.expired_unfetched),
         ("evicted_unfetched", counters.evicted_unfetched),
     ]);
-    if tunables.lru_segmented.load(Ordering::Relaxed) {
+    if has_maintainer {
         table.row("evicted_active", counters.evicted_active);
     }
     table.rows(&[
@@ -199,7 +199,7 @@ fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>
         ("crawler_items_checked", counters.crawler_items_checked),
         ("lrutail_reflocked", counters.tail_pinned),
     ]);
-    if !worker.shared.settings.lru_maintainer {
+    if !has_maintainer {
         return;
     }
     table.rows(&[

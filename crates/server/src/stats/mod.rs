@@ -29,7 +29,7 @@ pub(crate) fn answer<'e>(
     match question {
         StatsRequest::General => general::write(worker, out),
         StatsRequest::Settings => settings::write(worker, out),
-        StatsRequest::Items => classes::write_items(engine, worker.now, out),
+        StatsRequest::Items => classes::write_items(worker, out),
         StatsRequest::Slabs => classes::write_slabs(engine, worker.now, out),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
             let listing = Listing::Sizes(Default::default());
