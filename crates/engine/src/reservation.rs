@@ -128,7 +128,7 @@ impl Shape {
         let pages = engine.page_stats();
         if counted as u64 > pages.limit_for_items * engine.config.page_size_bytes as u64 {
             // Nothing that is evicted for it would be enough.
-            return Err(ReserveError::TooLarge);
+            return Err(ReserveError::OutOfMemory);
         }
         let head = Memory::chain_head_size_bytes(key_len, has_flags, has_expiry);
         let class = table.class_for(head).ok_or(ReserveError::TooLarge)?;

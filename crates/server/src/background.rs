@@ -1,12 +1,12 @@
 //! The threads that drive the engine's bounded steps. What a step does is the engine's business; how
 //! often it is taken is decided here.
 //!
-//! Laws: a driver never sleeps but waits at the bell, which rings when the server stops, so stopping
-//! is immediate; a step that found much to do shortens the next wait, one that found nothing lengthens
-//! it.
+//! Laws: a driver never sleeps but waits at the [`Bell`](crate::shared::Bell), which rings when the
+//! server stops and calls when a command has work for it; a step that found much to do shortens the
+//! next wait, one that found nothing lengthens it, so that an idle server wakes a few times a second.
 
 use crate::settings;
-use crate::shared::{CrawlStep, Shared};
+use crate::shared::{CrawlStep, Driver, Shared, Woken};
 use slabwise_base::Ticks;
 use slabwise_policy::{
     Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
@@ -15,68 +15,46 @@ use slabwise_tuner::{Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
 /// Items that one step of the LRU maintainer may move.
 const MAINTAIN_BUDGET: usize = 1_000;
-/// Chunks that one step of a crawl may look at.
-const BUDGET_CHUNKS: usize = 1_024;
+/// Chunks that one step of a crawl may look at: after so many memcached's crawler rests, too.
+const CRAWL_BUDGET_CHUNKS: usize = 1_024;
 const WAIT_MIN: Duration = Duration::from_millis(1);
-const WAIT_MAX: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Between two crawls that nobody asked for; memcached's limits.
+const CRAWL_PERIOD_MIN: Duration = Duration::from_secs(60);
+const CRAWL_PERIOD_MAX: Duration = Duration::from_secs(3600);
+/// A crawl that finds at least one ended item among so many is worth to be repeated soon.
+const ITEMS_PER_RECLAIM_MAX: u64 = 100;
 /// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
-/// What the drivers wait at.
-#[derive(Default)]
-pub struct Bell {
-    rung: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Bell {
-    /// Ends all waiting, now and later.
-    pub fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits for `period`; breaks when the bell rings.
-    pub fn wait(&self, period: Duration) -> ControlFlow<()> {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rung, _) = self
-            .changed
-            .wait_timeout_while(rung, period, |rung| !*rung)
-            .unwrap_or_else(PoisonError::into_inner);
-        if *rung { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-}
-
-/// Starts the drivers in `scope`; they end when `bell` rings.
+/// Starts the drivers in `scope`; they end when the bell rings.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
-    bell: &'e Bell,
 ) -> io::Result<()> {
     let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
     if settings.lru_maintainer {
-        named("lru-maintainer").spawn_scoped(scope, || maintain(shared, bell))?;
+        named("lru-maintainer").spawn_scoped(scope, || maintain(shared))?;
     }
     if settings.reassign_enabled {
-        named("tuner").spawn_scoped(scope, || tune(shared, bell))?;
+        named("tuner").spawn_scoped(scope, || tune(shared))?;
     }
-    if settings.crawler_enabled {
-        named("lru-crawler").spawn_scoped(scope, || crawl(shared, bell))?;
-    }
+    // Also where it is off: `lru_crawler enable` may come.
+    named("lru-crawler").spawn_scoped(scope, || crawl(shared))?;
     Ok(())
 }
 
-fn maintain(shared: &Shared<'_>, bell: &Bell) {
+fn maintain(shared: &Shared<'_>) {
     let mut wait = WAIT_MIN;
-    while bell.wait(wait).is_continue() {
+    while shared.bell.wait(Driver::Maintainer, wait) != Woken::ByRing {
         let moved = shared.engine.maintain_step(MAINTAIN_BUDGET, shared.clock.now());
+        shared.counters.maintainer_steps.fetch_add(1, Relaxed);
         wait = next_wait(wait, moved > 0);
     }
 }
@@ -89,11 +67,12 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
 
 /// Lets the policy in force plan page moves, and carries out those and the ones that commands ask
 /// for: without a pause while there are any.
-fn tune(shared: &Shared<'_>, bell: &Bell) {
+fn tune(shared: &Shared<'_>) {
     let mut wish = PolicyWish::of(shared);
     let mut tuner = Tuner::new(wish.policy(shared), shared.settings.engine.hash_seed);
     let mut wait = WAIT_MIN;
-    while bell.wait(wait).is_continue() {
+    let mut bytes_read = 0;
+    while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
             wish = present;
@@ -103,7 +82,14 @@ fn tune(shared: &Shared<'_>, bell: &Bell) {
             TunerStep::Working => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
-                next_wait(wait, false).min(due.max(WAIT_MIN))
+                let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
+                // Without traffic no policy learns anything. But never for ever: a store that needs a
+                // page may leave a move half done.
+                if bytes_seen == bytes_read {
+                    next_wait(wait.max(due), false)
+                } else {
+                    due.min(WAIT_MAX)
+                }
             }
         };
     }
@@ -150,33 +136,78 @@ impl PolicyWish {
     }
 }
 
-/// Carries on the crawl that a command left here.
-fn crawl(shared: &Shared<'_>, bell: &Bell) {
-    let mut wait = WAIT_MIN;
-    while bell.wait(wait).is_continue() {
-        let pause = Duration::from_micros(shared.tunables.crawler_sleep_us.load(Relaxed).into());
-        wait = match shared.crawls.step(shared.engine, BUDGET_CHUNKS, shared.clock.now()) {
-            CrawlStep::Idle => next_wait(wait, false),
-            CrawlStep::Working | CrawlStep::Done => pause,
+/// Carries out the crawls that commands leave, and from time to time one that nobody asked for.
+fn crawl(shared: &Shared<'_>) {
+    let mut period = CRAWL_PERIOD_MIN;
+    loop {
+        let outcome = match shared.bell.wait(Driver::Crawler, period) {
+            Woken::ByRing => return,
+            Woken::ByCall => finish_crawl(shared),
+            Woken::ByTime => {
+                let before = crawl_counts(shared);
+                begin_crawl(shared);
+                let outcome = finish_crawl(shared);
+                period = next_period(period, before, crawl_counts(shared));
+                outcome
+            }
         };
+        if outcome.is_break() {
+            return;
+        }
     }
+}
+
+/// Begins a crawl over everything, unless crawls are off or one is under way.
+fn begin_crawl(shared: &Shared<'_>) {
+    let tunables = &shared.tunables;
+    if tunables.crawler_enabled.load(Relaxed)
+        && let Some(ticket) = shared.crawls.begin()
+    {
+        let classes = shared.engine.config().classes.ids().collect();
+        shared.crawls.expire(ticket, classes, tunables.crawler_tocrawl.load(Relaxed));
+    }
+}
+
+/// Steps until the crawl under way, if any, is over; breaks when the bell rings.
+fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
+    let step = || shared.crawls.step(shared.engine, CRAWL_BUDGET_CHUNKS, shared.clock.now());
+    while step() == CrawlStep::Working {
+        let rest = Duration::from_micros(shared.tunables.crawler_sleep_us.load(Relaxed).into());
+        if shared.bell.wait(Driver::Crawler, rest) == Woken::ByRing {
+            return ControlFlow::Break(());
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// What crawls did so far.
+#[derive(Clone, Copy)]
+struct CrawlCounts {
+    checked: u64,
+    reclaimed: u64,
+}
+
+fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
+    let counters = shared.engine.stats(shared.clock.now()).total.counters;
+    CrawlCounts { checked: counters.crawler_items_checked, reclaimed: counters.crawler_reclaimed }
+}
+
+/// Sooner again where the last crawl was worth it, later where it was not.
+fn next_period(period: Duration, before: CrawlCounts, after: CrawlCounts) -> Duration {
+    // `stats reset` may have come between.
+    let checked = after.checked.saturating_sub(before.checked);
+    let reclaimed = after.reclaimed.saturating_sub(before.reclaimed);
+    let was_worth_it = reclaimed > 0 && reclaimed >= checked / ITEMS_PER_RECLAIM_MAX;
+    let next = if was_worth_it { period / 2 } else { period * 2 };
+    next.clamp(CRAWL_PERIOD_MIN, CRAWL_PERIOD_MAX)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bell, WAIT_MAX, WAIT_MIN, next_wait};
+    use super::{
+        CRAWL_PERIOD_MAX, CRAWL_PERIOD_MIN, CrawlCounts, WAIT_MAX, WAIT_MIN, next_period, next_wait,
+    };
     use std::time::Duration;
-
-    #[test]
-    fn the_bell_ends_a_wait_at_once() {
-        let bell = Bell::default();
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| bell.wait(Duration::from_secs(3600)));
-            bell.ring();
-            assert!(waiter.join().expect("the waiter ends").is_break());
-        });
-        assert!(bell.wait(Duration::from_secs(3600)).is_break(), "it stays rung");
-    }
 
     #[test]
     fn waits_adapt_between_their_bounds() {
@@ -192,5 +223,18 @@ mod tests {
         assert_eq!(wait, WAIT_MIN);
         // From no wait at all, after much work, the next is the least, not none for ever.
         assert_eq!(next_wait(Duration::ZERO, false), WAIT_MIN);
+    }
+
+    #[test]
+    fn crawls_come_as_often_as_they_are_worth_it() {
+        let counts = |checked, reclaimed| CrawlCounts { checked, reclaimed };
+        let (start, useful, useless) = (counts(5, 1), counts(1005, 11), counts(1005, 10));
+        assert_eq!(next_period(CRAWL_PERIOD_MIN, start, useless), CRAWL_PERIOD_MIN * 2);
+        assert_eq!(next_period(CRAWL_PERIOD_MIN * 2, start, useful), CRAWL_PERIOD_MIN);
+        assert_eq!(next_period(CRAWL_PERIOD_MIN, start, useful), CRAWL_PERIOD_MIN);
+        assert_eq!(next_period(CRAWL_PERIOD_MAX, start, useless), CRAWL_PERIOD_MAX);
+        assert_eq!(next_period(CRAWL_PERIOD_MIN, start, start), CRAWL_PERIOD_MIN * 2);
+        // After `stats reset`.
+        assert_eq!(next_period(CRAWL_PERIOD_MIN, useful, counts(0, 0)), CRAWL_PERIOD_MIN * 2);
     }
 }

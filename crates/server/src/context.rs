@@ -1,8 +1,9 @@
 //! What a worker lends to the sessions it drives.
 
-use crate::shared::Shared;
+use crate::shared::{Shared, Traffic};
 use slabwise_base::{Expiry, Now, Seconds};
 use slabwise_engine::Handle;
+use std::os::fd::RawFd;
 
 /// A worker's face of everything shared. One worker has one, for ever.
 pub struct WorkerContext<'e> {
@@ -12,6 +13,10 @@ pub struct WorkerContext<'e> {
     pub now: Now,
     /// What all threads share.
     pub shared: &'e Shared<'e>,
+    /// This worker's part of it.
+    pub traffic: &'e Traffic,
+    /// The descriptor of the connection being served, for what is logged; the event loop sets it.
+    pub descriptor: RawFd,
     /// How many requests may still be served before other connections have a turn; the event loop
     /// refills it.
     pub requests_left: u32,

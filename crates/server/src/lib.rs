@@ -22,7 +22,6 @@ pub mod shared;
 pub mod stats;
 pub mod sys;
 
-use background::Bell;
 use net::{Listeners, Loops, Roster};
 use options::Request;
 use process::PidFile;
@@ -102,6 +101,7 @@ fn class_lines(settings: &Settings) -> String {
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::prepare(settings)?;
+    let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
     let _socket_file = match &settings.listen {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
@@ -116,17 +116,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
-    let bell = Bell::default();
-    let shared = Shared::new(
-        &engine,
-        &clock,
-        settings,
-        &roster,
-        Box::new(|| {
-            wakers.wake_all();
-            bell.ring();
-        }),
-    );
+    let shared = Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {
@@ -134,8 +124,8 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let _pid_file = write_pid_file(settings);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let drivers = background::start(scope, &shared, &bell);
-        let served = drivers.and_then(|()| loops.run(scope, listeners, &wakers, &shared));
+        let drivers = background::start(scope, &shared);
+        let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
         // A thread that could not be started ends those that were.
         shared.stop();
         Ok(served?)

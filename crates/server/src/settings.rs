@@ -271,9 +271,19 @@ fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
         ("ext_max_frag", text("0.80")),
         ("slab_automove_freeratio", text("0.010")),
         ("ext_drop_unread", text("no")),
+        ("ssl_enabled", text("no")),
+        ("ssl_chain_cert", text("(null)")),
+        ("ssl_key", text("(null)")),
+        ("ssl_verify_mode", text("0")),
+        ("ssl_keyformat", text("1")),
+        ("ssl_ciphers", text("NULL")),
+        ("ssl_ca_cert", text("NULL")),
+        ("ssl_wbuf_size", text("16384")),
+        ("ssl_session_cache", text("no")),
+        ("ssl_kernel_tls", text("no")),
+        ("ssl_min_version", text("tlsv1.2")),
         ("num_napi_ids", napi_ids.to_string()),
         ("memory_file", text("(null)")),
-        ("client_flags_size", text("4")),
     ]
 }
 

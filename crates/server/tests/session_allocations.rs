@@ -65,7 +65,14 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     let (clock, roster) = (Clock::manual(), Roster::default());
     let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|| ()));
     let handle = engine.handle();
-    let mut worker = WorkerContext { handle, now: clock.now(), shared: &shared, requests_left: 0 };
+    let mut worker = WorkerContext {
+        handle,
+        now: clock.now(),
+        shared: &shared,
+        traffic: &shared.traffic[0],
+        descriptor: -1,
+        requests_left: 0,
+    };
     let (near, mut far) = UnixStream::pair().expect("a socket pair");
     let mut received = vec![0; 100_000];
     let (first, second) = pipeline();

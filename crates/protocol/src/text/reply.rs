@@ -84,6 +84,8 @@ pub const CRAWLER_ALREADY_ENABLED: &[u8] = b"ERROR failed to start lru crawler t
 pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 /// One crawl at a time.
 pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
+/// A list of classes without any.
+pub const CRAWLER_NOT_STARTED: &[u8] = b"NOTSTARTED no items to crawl\r\n";
 /// There is no such class.
 pub const CRAWLER_BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
 /// A crawl that expires goes by classes.

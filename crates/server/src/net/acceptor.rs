@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::sys;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -51,20 +51,21 @@ enum Accepted {
 }
 
 impl<'e> Acceptor<'e> {
-    /// An acceptor for these listeners. From here on signals end the server instead of the process.
+    /// An acceptor for these listeners, which hears these signals: also those that came before.
     pub fn new(
         poll: Poll,
+        mut signals: Signals,
         listeners: Vec<Listener>,
         mailboxes: &'e [Mailbox],
         shared: &'e Shared<'e>,
     ) -> io::Result<Acceptor<'e>> {
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])?;
         let registry = poll.registry();
         registry.register(&mut signals, SIGNALS_TOKEN, Interest::READABLE)?;
         let now = shared.clock.now().seconds;
         for (index, listener) in listeners.iter().enumerate() {
             let descriptor = listener.socket.as_raw_fd();
             registry.register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
+            tracing::debug!("<{descriptor} server listening on {}", listener.address);
             shared.roster.add_listener(descriptor, listener.address.clone(), now);
         }
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })

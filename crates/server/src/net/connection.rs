@@ -228,7 +228,7 @@ impl<'e> Connection<'e> {
             return Ok(Flush::Drained);
         }
         let (flush, count) = out.write_to(self.socket.as_fd())?;
-        lent.context.shared.counters.bytes_written.fetch_add(count as u64, Ordering::Relaxed);
+        lent.context.traffic.add_written(count);
         Ok(flush)
     }
 
@@ -260,8 +260,7 @@ impl<'e> Connection<'e> {
         self.readable = received.filled_all || self.peer_closed;
         self.last_active = lent.context.now.seconds;
         self.client.note_active(self.last_active);
-        let counters = &lent.context.shared.counters;
-        counters.bytes_read.fetch_add(received.count as u64, Ordering::Relaxed);
+        lent.context.traffic.add_read(received.count);
 
         let input = &lent.read_buffer[..received.input_len];
         let progress = self.session.consume(lent.context, input, out);

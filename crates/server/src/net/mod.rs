@@ -18,11 +18,14 @@ mod worker;
 pub use listen::{ListenError, Listeners};
 pub use roster::{Address, Client, ClientState, Roster};
 
+pub(crate) use worker::READ_BUFFER_BYTES;
+
 use crate::context::WorkerContext;
 use crate::shared::Shared;
 use acceptor::Acceptor;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
+use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::thread::Scope;
 use worker::Worker;
@@ -71,6 +74,7 @@ impl Loops {
         self,
         scope: &'scope Scope<'scope, '_>,
         listeners: Listeners,
+        signals: Signals,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<()> {
@@ -82,6 +86,8 @@ impl Loops {
                     handle: shared.engine.handle(),
                     now: shared.clock.now(),
                     shared,
+                    traffic: &shared.traffic[index],
+                    descriptor: -1,
                     requests_left: 0,
                 };
                 if let Err(error) = Worker::new(poll, mailbox, context).run() {
@@ -92,8 +98,9 @@ impl Loops {
             let name = format!("worker-{index}");
             std::thread::Builder::new().name(name).spawn_scoped(scope, work)?;
         }
-        let accepted = Acceptor::new(self.acceptor_poll, listeners.all, &wakers.mailboxes, shared)
-            .and_then(|mut acceptor| acceptor.run());
+        let accepted =
+            Acceptor::new(self.acceptor_poll, signals, listeners.all, &wakers.mailboxes, shared)
+                .and_then(|mut acceptor| acceptor.run());
         // Whatever ended the acceptor ends the workers, too.
         shared.stop();
         accepted

@@ -98,6 +98,13 @@ impl Client {
     }
 
     pub(super) fn set_state(&self, state: ClientState) {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            let before = ClientState::ALL[usize::from(self.state.load(Ordering::Relaxed))];
+            let (before, after) = (before.name(), state.name());
+            if before != after {
+                tracing::trace!("{}: going from {before} to {after}", self.descriptor);
+            }
+        }
         self.state.store(state as u8, Ordering::Relaxed);
     }
 

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
-const READ_BUFFER_BYTES: usize = 64 << 10;
+pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
 
@@ -115,6 +115,7 @@ impl<'e> Worker<'e> {
         let requests_max = self.context.shared.settings.requests_per_turn_max;
         self.context.requests_left = if is_alone { u32::MAX } else { requests_max };
         let connection = &mut self.connections[key];
+        self.context.descriptor = connection.socket().as_raw_fd();
         let turn = connection.turn(&mut Lent {
             context: &mut self.context,
             read_buffer: &mut self.read_buffer,
@@ -164,6 +165,7 @@ impl<'e> Worker<'e> {
     fn close(&mut self, key: usize) {
         let connection = self.connections.remove(key);
         let shared = self.context.shared;
+        tracing::debug!("<{} connection closed", connection.socket().as_raw_fd());
         shared.roster.remove(connection.client());
         // The socket must be free before the acceptor may count on its descriptor.
         drop(connection);

@@ -13,7 +13,8 @@ const MIB: u64 = 1 << 20;
 const ITEM_SIZE_BYTES_MIN: u64 = 1 << 10;
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
-const PAGE_SIZE_BYTES_MAX: usize = 1 << 30;
+/// The engine's limit.
+const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 /// Pages are at least as large that the largest item needs no longer chain than this.
 const CHAIN_CHUNKS_MAX: u64 = 1024;
 /// memcached's header, which its chunk sizes include.
@@ -36,6 +37,7 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
         classes,
         size_model: if preset { SizeModel::Memcached } else { SizeModel::Exact },
         first_page_beyond_limit: preset,
+        index_within_limit: !preset,
         item_size_bytes_max,
         eviction_enabled: !raw.eviction_disabled,
         eviction: eviction(raw),
@@ -66,6 +68,12 @@ fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError
 /// The page size asked for, or the default raised as far as the other options need.
 fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
     let needed = largest_chunk_asked_for(raw).max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
+    if needed > PAGE_SIZE_BYTES_MAX {
+        return refuse(format!(
+            "a chunk of {needed} bytes is above the largest page, {PAGE_SIZE_BYTES_MAX} bytes: lower \
+             slab_sizes (larger items are chained over chunks)"
+        ));
+    }
     let Some(asked) = raw.page_size_bytes else {
         let default = if raw.memcached_preset {
             MEMCACHED_PAGE_SIZE_BYTES
@@ -78,7 +86,7 @@ fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize,
     if !size.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&size) {
         return refuse(format!(
             "-o page_size={asked}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
-             {PAGE_SIZE_BYTES_MAX} (1024m)"
+             {PAGE_SIZE_BYTES_MAX} (16m)"
         ));
     }
     if size as u64 > memory_limit_bytes {

@@ -228,10 +228,19 @@ fn pages_are_as_large_as_the_chunks_need() {
 }
 
 #[test]
+fn no_page_is_larger_than_the_engine_takes() {
+    let large = ["-m", "1024", "-o", "page_size=32m"];
+    assert!(refusal(&large).contains("to 16777216 (16m)"), "{}", refusal(&large));
+    let listed = ["-m", "1024", "-I", "64m", "-o", "slab_sizes=100-40000000"];
+    assert!(refusal(&listed).contains("above the largest page"), "{}", refusal(&listed));
+}
+
+#[test]
 fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
     assert_eq!(old.reported.slab_automove, 0);
+    assert_eq!(settings(&["-o", "page_policy=none"]).page_policy, PagePolicy::None);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
     assert_eq!(settings(&[]).page_policy, PagePolicy::SpaceTime);
     assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);

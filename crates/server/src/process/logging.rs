@@ -13,7 +13,8 @@ static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new()
 pub fn init_logging(verbosity: u8) {
     let (filter, handle) = reload::Layer::new(level(verbosity));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
-    let lines = lines.with_target(false);
+    // The text alone, as memcached prints it.
+    let lines = lines.with_target(false).with_level(false);
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         // Only the first initialisation gets here.
         let _ = FILTER.set(handle);

@@ -1,8 +1,9 @@
 //! The process: its limits, its user, its background life, its pid file and what it prints.
 //!
-//! Order at the start: limits, user, listening sockets, background, engine, memory lock, and only then
-//! threads. Sockets come before the background, unlike in memcached, so that a port in use is told to
-//! whoever starts the server.
+//! Order at the start: limits, user, signals, listening sockets, background, engine, memory lock, files
+//! that tell others of this process, and only then threads. Sockets come before the background, unlike
+//! in memcached, so that a port in use is told to whoever starts the server. Signals are caught before
+//! anyone can know this process, by a socket or by a file, so that whoever stops it stops it cleanly.
 
 mod logging;
 mod pid_file;
@@ -12,11 +13,15 @@ pub use pid_file::PidFile;
 
 use crate::settings::Settings;
 use crate::sys::{self, BecomeUserError};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook_mio::v1_0::Signals;
 use std::fmt;
 use std::io;
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
-const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
+    64 + 4 * settings.threads as u64
+}
 
 /// Why the process cannot be what the settings ask for.
 #[derive(Debug)]
@@ -73,7 +78,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         return Err(ProcessError::CoreFiles);
     }
     let needed = u64::from(settings.connections_max);
-    let own = DESCRIPTORS_OF_OUR_OWN + 4 * settings.threads as u64;
+    let own = descriptors_of_our_own(settings);
     sys::raise_open_files(needed, needed + own)
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {
@@ -84,6 +89,12 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         })?;
     }
     Ok(())
+}
+
+/// From here on signals end the server instead of the process: they wait, across the step into the
+/// background too, until an event loop takes them from what is returned.
+pub fn catch_signals() -> io::Result<Signals> {
+    Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
 }
 
 /// Background: what must come after the sockets and before any thread.

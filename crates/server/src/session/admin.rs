@@ -3,8 +3,10 @@
 use super::Reply;
 use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
+use crate::process;
+use crate::shared::Driver;
 use slabwise_base::{ClassId, Seconds};
-use slabwise_engine::{Crawler as Walk, Engine, EvictionKind, LruConfig, ReassignError};
+use slabwise_engine::{Engine, EvictionKind, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{Admin, Automove, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode};
 use std::sync::atomic::Ordering;
@@ -14,8 +16,6 @@ pub(super) enum Then<'e> {
     Nothing,
     /// Walks, before it reads on.
     Crawl(Box<Crawl<'e>>),
-    /// Carries the crawl that expires items on, beside what it reads.
-    DriveCrawl,
     Close,
 }
 
@@ -34,10 +34,16 @@ pub(super) fn carry_out<'e>(
     match order {
         Admin::FlushAll { exptime } => flush_all(worker, exptime, reply),
         Admin::Verbosity { level } => {
-            shared.tunables.verbosity.store(level.min(VERBOSITY_MAX), Ordering::Relaxed);
+            let level = level.min(VERBOSITY_MAX);
+            shared.tunables.verbosity.store(level, Ordering::Relaxed);
+            process::set_verbosity(level as u8);
             reply.line(reply::OK);
         }
-        Admin::MemoryLimit { megabytes } => memory_limit(shared.engine, megabytes, reply),
+        Admin::MemoryLimit { megabytes } => {
+            memory_limit(shared.engine, megabytes, reply);
+            // A lower limit means pages to give back.
+            shared.bell.call(Driver::Tuner);
+        }
         Admin::Reassign { .. } if !shared.settings.reassign_enabled => {
             reply.line(reply::REASSIGN_FORBIDDEN);
         }
@@ -46,6 +52,7 @@ pub(super) fn carry_out<'e>(
         }
         Admin::Automove(setting) => {
             automove(worker, setting);
+            shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
         }
         Admin::Lru(request) => {
@@ -78,6 +85,9 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);
     }
+    // Items of the seconds up to this one end: memcached shows the last of them.
+    let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
+    shared.tunables.oldest_live.store(last, Ordering::Relaxed);
     reply.line(reply::OK);
 }
 
@@ -101,6 +111,10 @@ const PAGE_POOL: i32 = 0;
 
 fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {
     let engine = worker.shared.engine;
+    // Before anything else, as in memcached, where a move under way holds the lock of them all.
+    if engine.stats(worker.now).mover_running {
+        return reply::REASSIGN_BUSY;
+    }
     if victim == receiver {
         return reply::REASSIGN_SAME;
     }
@@ -125,8 +139,13 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static 
         },
     };
     match engine.reassign(victim, receiver, worker.now) {
-        Ok(()) => reply::OK,
+        Ok(()) => {
+            worker.shared.bell.call(Driver::Tuner);
+            reply::OK
+        }
         Err(ReassignError::Running) => reply::REASSIGN_BUSY,
+        // Of all classes none can give one, so "any" names no class.
+        Err(ReassignError::NoSpare) if victim.is_none() => reply::REASSIGN_BAD_CLASS,
         Err(ReassignError::NoSpare) => reply::REASSIGN_NO_SPARE,
         Err(ReassignError::SameClass) => reply::REASSIGN_SAME,
         Err(ReassignError::BadClass) => reply::REASSIGN_BAD_CLASS,
@@ -198,10 +217,7 @@ fn crawler<'e>(
         }
         Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes) {
             Err(refusal) => refusal,
-            Ok(None) => {
-                reply.line(reply::OK);
-                return Then::DriveCrawl;
-            }
+            Ok(None) => reply::OK,
             Ok(Some(crawl)) => {
                 if kind == CrawlKind::Mgdump {
                     reply.line(reply::OK);
@@ -232,12 +248,18 @@ fn crawl<'e>(
         CrawlKind::Expire if classes == b"hash" => return Err(reply::CRAWLER_BAD_HASH),
         CrawlKind::Expire => None,
     };
+    let classes_list_is_empty = classes.iter().all(|&byte| byte == b',');
     let classes = parse_classes(shared.engine, classes).ok_or(reply::CRAWLER_BAD_CLASS)?;
+    if classes_list_is_empty {
+        return Err(reply::CRAWLER_NOT_STARTED);
+    }
     let ticket = shared.crawls.begin().ok_or(reply::CRAWLER_BUSY)?;
     match listing {
         Some(listing) => Ok(Some(Crawl::new(classes, listing, Some(ticket)))),
         None => {
-            shared.crawls.expire(ticket, Walk::new(classes));
+            let items_max = shared.tunables.crawler_tocrawl.load(Ordering::Relaxed);
+            shared.crawls.expire(ticket, classes, items_max);
+            shared.bell.call(Driver::Crawler);
             Ok(None)
         }
     }

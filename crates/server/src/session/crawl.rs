@@ -4,7 +4,7 @@
 use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::shared::{self, CrawlTicket};
+use crate::shared::CrawlTicket;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
@@ -110,22 +110,6 @@ impl<'e> Session<'e> {
         };
         crawl.finish(out.bytes());
         Step::Took(0)
-    }
-
-    /// A step of the crawl that only expires items, if this session set it going. While it goes on
-    /// the session wants to be called again.
-    pub(super) fn drive_crawl(&mut self, worker: &mut WorkerContext<'e>, next: Next) -> Next {
-        if !self.drives_crawl || next == Next::Close {
-            return next;
-        }
-        let shared = worker.shared;
-        match shared.crawls.step(shared.engine, STEP_CHUNKS, worker.now) {
-            shared::CrawlStep::Working => Next::Yield,
-            shared::CrawlStep::Idle | shared::CrawlStep::Done => {
-                self.drives_crawl = false;
-                next
-            }
-        }
     }
 }
 

@@ -24,6 +24,7 @@
 
 mod admin;
 pub(crate) mod crawl;
+mod narration;
 mod one_key;
 mod retrieval;
 mod storage;
@@ -39,6 +40,7 @@ use crawl::Crawl;
 use retrieval::Keys;
 use slabwise_protocol::Request;
 use slabwise_protocol::text::{Parsed, parse};
+use std::os::fd::RawFd;
 use storage::Upload;
 
 /// What the server calls itself. Clients read the numbers to know what they may ask for, so they
@@ -70,8 +72,6 @@ pub enum Next {
 #[derive(Default)]
 pub struct Session<'e> {
     phase: Phase<'e>,
-    /// Whether this session set a crawl going that only expires items: it then carries it on.
-    drives_crawl: bool,
 }
 
 /// What the next bytes of input are.
@@ -117,10 +117,9 @@ impl<'e> Session<'e> {
     ) -> Progress {
         let mut consumed = 0;
         loop {
-            match self.step(worker, &input[consumed..], out) {
+            match self.narrated_step(worker, &input[consumed..], out) {
                 Step::Took(count) => consumed += count,
                 Step::Pause(count, next) => {
-                    let next = self.drive_crawl(worker, next);
                     return Progress { consumed: consumed + count, next };
                 }
             }
@@ -148,6 +147,26 @@ impl<'e> Session<'e> {
     /// Whether no command is half finished.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Command)
+    }
+
+    /// A step, told on stderr to whoever started the server with `-vv`.
+    #[inline]
+    fn narrated_step(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        if !narration::is_on() {
+            return self.step(worker, input, out);
+        }
+        let before = out.bytes().len();
+        if self.is_idle() && worker.requests_left > 0 && !out.is_full() {
+            narration::request(worker, input);
+        }
+        let step = self.step(worker, input, out);
+        narration::replies(worker, &out.bytes()[before..]);
+        step
     }
 
     fn step(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
@@ -219,7 +238,7 @@ impl<'e> Session<'e> {
         consumed: usize,
         out: &mut Out<'e>,
     ) -> Step {
-        let reply = &mut Reply { out: out.bytes(), noreply };
+        let reply = &mut Reply::new(worker, out, noreply);
         match request {
             Request::Get(_) | Request::Store(_) => unreachable!("these go on beyond their line"),
             Request::Delete { key } => one_key::delete(worker, key, reply),
@@ -241,7 +260,6 @@ impl<'e> Session<'e> {
             Request::Admin(order) => match admin::carry_out(worker, order, reply) {
                 admin::Then::Nothing => {}
                 admin::Then::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
-                admin::Then::DriveCrawl => self.drives_crawl = true,
                 admin::Then::Close => return self.close(consumed),
             },
         }
@@ -258,12 +276,20 @@ impl<'e> Session<'e> {
 struct Reply<'o> {
     out: &'o mut Vec<u8>,
     noreply: bool,
+    descriptor: RawFd,
 }
 
-impl Reply<'_> {
+impl<'o> Reply<'o> {
+    fn new(worker: &WorkerContext<'_>, out: &'o mut Out<'_>, noreply: bool) -> Reply<'o> {
+        Reply { out: out.bytes(), noreply, descriptor: worker.descriptor }
+    }
+
+    #[inline]
     fn line(&mut self, line: &[u8]) {
         if !self.noreply {
             self.out.extend_from_slice(line);
+        } else if narration::is_on() {
+            narration::unwanted_reply(self.descriptor, line);
         }
     }
 }

@@ -5,11 +5,15 @@ use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_engine::{ItemMeta, Reservation, ReserveError, StoreMode, StoreOutcome};
 use slabwise_protocol::text::reply;
-use slabwise_protocol::{StoreHeader, StoreVerb};
+use slabwise_protocol::{LIMITS, StoreHeader, StoreVerb};
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
 const DIRECT_READ_LEN_MIN: usize = 4 << 10;
+
+/// What an item takes in memcached beside key, value, CAS and flags: its header, and the ends of key and
+/// value.
+const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
 
 const VALUE_END: &[u8] = b"\r\n";
 
@@ -49,9 +53,11 @@ impl<'e> Session<'e> {
         let StoreHeader { verb, key, value_len, .. } = header;
         let meta =
             ItemMeta { client_flags: header.client_flags, expiry: worker.expiry(header.exptime) };
-        let reply = &mut Reply { out: out.bytes(), noreply };
+        let reply = &mut Reply::new(worker, out, noreply);
         let mode = mode(worker, verb);
+        let is_too_large = exceeds_item_size(worker, &header);
         if let Some(value) = whole_value(rest, value_len)
+            && !is_too_large
             && !extends(verb)
         {
             let outcome = worker.handle.set(key, value, meta, mode, worker.now);
@@ -64,7 +70,9 @@ impl<'e> Session<'e> {
             }
             return value_len + VALUE_END.len();
         }
-        match worker.handle.reserve(key, value_len, meta, worker.now) {
+        // The engine refuses this length, and counts that it did.
+        let reserved_len = if is_too_large { LIMITS.value_len_max } else { value_len };
+        match worker.handle.reserve(key, reserved_len, meta, worker.now) {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
                 self.phase = Phase::Value(Upload { reservation, verb, noreply });
@@ -96,7 +104,7 @@ impl<'e> Session<'e> {
         let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
             unreachable!("it was a value above");
         };
-        let reply = &mut Reply { out: out.bytes(), noreply: upload.noreply };
+        let reply = &mut Reply::new(worker, out, upload.noreply);
         if rest.starts_with(VALUE_END) {
             let mode = mode(worker, upload.verb);
             let outcome = worker.handle.store(upload.reservation, mode, worker.now);
@@ -106,6 +114,17 @@ impl<'e> Session<'e> {
         }
         Step::Took(count + VALUE_END.len())
     }
+}
+
+/// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
+/// limit would let a few bytes more pass; clients, and whoever set `-I`, know memcached's.
+fn exceeds_item_size(worker: &WorkerContext<'_>, header: &StoreHeader<'_>) -> bool {
+    let settings = worker.shared.settings;
+    let overhead = MEMCACHED_ITEM_BYTES
+        + if settings.cas_enabled { size_of::<u64>() } else { 0 }
+        + if header.client_flags != 0 { size_of::<u32>() } else { 0 };
+    let size_bytes = overhead + header.key.len() + header.value_len;
+    size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 
 /// The value, if all of it and its end are at hand.
@@ -144,7 +163,7 @@ fn refuse(
         ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
     });
     if header.verb == StoreVerb::Set {
-        worker.handle.delete(header.key, worker.now);
+        worker.handle.discard(header.key, worker.now);
     }
 }
 

@@ -49,7 +49,9 @@ impl Fixture {
     pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {
         let handle = self.engine.handle();
         let now = self.clock.now();
-        WorkerContext { handle, now, shared, requests_left: REQUESTS_PER_TURN }
+        let traffic = &shared.traffic[0];
+        let requests_left = REQUESTS_PER_TURN;
+        WorkerContext { handle, now, shared, traffic, descriptor: -1, requests_left }
     }
 
     /// The replies to a script that arrives in these pieces.

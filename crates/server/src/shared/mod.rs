@@ -1,8 +1,10 @@
 //! What all threads share. Nothing here is on the way of a get or a set but relaxed loads.
 
+mod bell;
 mod crawls;
 mod tunables;
 
+pub use bell::{Bell, Driver, Woken};
 pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
 
@@ -32,10 +34,16 @@ pub struct ConnectionCounters {
     pub conn_yields: AtomicU64,
     /// Connections closed for being idle.
     pub idle_kicks: AtomicU64,
-    /// Bytes from clients.
-    pub bytes_read: AtomicU64,
-    /// Bytes to clients.
-    pub bytes_written: AtomicU64,
+    /// Steps of the LRU maintainer.
+    pub maintainer_steps: AtomicU64,
+}
+
+/// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
+#[derive(Default, Debug)]
+#[repr(align(64))]
+pub struct Traffic {
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
 }
 
 impl ConnectionCounters {
@@ -48,11 +56,28 @@ impl ConnectionCounters {
             &self.time_in_listen_disabled_us,
             &self.conn_yields,
             &self.idle_kicks,
-            &self.bytes_read,
-            &self.bytes_written,
+            &self.maintainer_steps,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
+    }
+}
+
+impl Traffic {
+    /// Counts bytes from a client. Only the worker it belongs to calls this.
+    pub fn add_read(&self, count: usize) {
+        Traffic::add(&self.bytes_read, count);
+    }
+
+    /// Counts bytes to a client. Only the worker it belongs to calls this.
+    pub fn add_written(&self, count: usize) {
+        Traffic::add(&self.bytes_written, count);
+    }
+
+    /// With one writer no locked instruction is needed.
+    fn add(counter: &AtomicU64, count: usize) {
+        let sum = counter.load(Ordering::Relaxed).wrapping_add(count as u64);
+        counter.store(sum, Ordering::Relaxed);
     }
 }
 
@@ -68,6 +93,10 @@ pub struct Shared<'e> {
     pub tunables: Tunables,
     /// Counters of connections and traffic.
     pub counters: ConnectionCounters,
+    /// Bytes from and to clients, by worker.
+    pub traffic: Box<[Traffic]>,
+    /// What the threads of the background wait at.
+    pub bell: Bell,
     /// flush_all commands.
     pub flushes: AtomicU64,
     /// Counters by key prefix.
@@ -78,7 +107,7 @@ pub struct Shared<'e> {
     pub roster: &'e Roster,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
-    /// Wakes whoever must notice the stop.
+    /// Wakes the event loops, which must notice the stop.
     wake: Box<dyn Fn() + Send + Sync + 'e>,
 }
 
@@ -99,6 +128,8 @@ impl<'e> Shared<'e> {
             settings,
             tunables: Tunables::new(settings, engine.config()),
             counters,
+            traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
+            bell: Bell::default(),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
@@ -111,7 +142,27 @@ impl<'e> Shared<'e> {
     /// Ends the server: the `shutdown` command and signals come here.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        self.bell.ring();
         (self.wake)();
+    }
+
+    /// Bytes from clients.
+    pub fn bytes_read(&self) -> u64 {
+        self.traffic.iter().map(|traffic| traffic.bytes_read.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes to clients.
+    pub fn bytes_written(&self) -> u64 {
+        self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Sets what counts events back to zero.
+    pub fn reset_counters(&self) {
+        self.counters.reset();
+        for Traffic { bytes_read, bytes_written } in &self.traffic {
+            bytes_read.store(0, Ordering::Relaxed);
+            bytes_written.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether the server is ending.

@@ -29,6 +29,8 @@ pub struct Tunables {
     pub track_sizes: AtomicBool,
     /// `lru mode`: whether the queues are hot, warm and cold, and not one.
     pub lru_segmented: AtomicBool,
+    /// `flush_all`: the last second whose items the last one ends; 0 before any.
+    pub oldest_live: AtomicU32,
     /// `lru temp_ttl`: the last one set, which `stats settings` shows even when it is off.
     pub temporary_ttl: AtomicU32,
 }
@@ -53,6 +55,7 @@ impl Tunables {
             crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
             track_sizes: AtomicBool::new(settings.track_sizes),
             lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
+            oldest_live: AtomicU32::new(0),
             temporary_ttl: AtomicU32::new(temporary_ttl),
         }
     }

@@ -1,5 +1,6 @@
 //! `stats items` and `stats slabs`: a table per class.
 
+use crate::context::WorkerContext;
 use slabwise_base::{ClassId, Now, Ticks};
 use slabwise_engine::{ClassStats, Engine};
 use slabwise_protocol::text::{compose, reply};
@@ -10,6 +11,24 @@ const WARM: usize = 1;
 const COLD: usize = 2;
 const TEMPORARY: usize = 3;
 
+/// What memcached leaves out where no maintainer keeps queues apart.
+const NAMES_OF_THE_MAINTAINER: [&str; 14] = [
+    "number_hot",
+    "number_warm",
+    "number_cold",
+    "age_hot",
+    "age_warm",
+    "evicted_active",
+    "moves_to_cold",
+    "moves_to_warm",
+    "moves_within_lru",
+    "direct_reclaims",
+    "hits_to_hot",
+    "hits_to_warm",
+    "hits_to_cold",
+    "hits_to_temp",
+];
+
 type Row = (&'static str, u64);
 
 fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)> {
@@ -18,14 +37,20 @@ fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)>
 }
 
 /// Items by class; classes without items are left out.
-pub(super) fn write_items(engine: &Engine, now: Now, out: &mut Vec<u8>) {
+pub(super) fn write_items(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
+    let (engine, now) = (worker.shared.engine, worker.now);
+    let has_maintainer = worker.shared.settings.lru_maintainer;
     let has_temporary_queue = engine.lru().temporary_ttl.is_some();
     for (number, stats) in classes(engine, now) {
         if stats.items.iter().sum::<u64>() == 0 {
             continue;
         }
         for (name, value) in item_rows(&stats) {
-            if name != "number_temp" || has_temporary_queue {
+            let is_shown = match name {
+                "number_temp" => has_maintainer && has_temporary_queue,
+                name => has_maintainer || !NAMES_OF_THE_MAINTAINER.contains(&name),
+            };
+            if is_shown {
                 compose::stat_line_of(out, format_args!("items:{number}:{name}"), value);
             }
         }
@@ -34,7 +59,8 @@ pub(super) fn write_items(engine: &Engine, now: Now, out: &mut Vec<u8>) {
 }
 
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
-    let age = |queue: usize| u64::from(stats.tail_age_ticks[queue].unwrap_or(0) / Ticks::PER_SECOND);
+    let age =
+        |queue: usize| u64::from(stats.tail_age_ticks[queue].unwrap_or(0) / Ticks::PER_SECOND);
     let counters = &stats.counters;
     [
         ("number", stats.items.iter().sum()),

@@ -1,6 +1,8 @@
 //! `stats` without a subject: the general counters.
 
 use crate::context::WorkerContext;
+use crate::net::READ_BUFFER_BYTES;
+use crate::process::descriptors_of_our_own;
 use crate::session::VERSION;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -21,7 +23,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
         page_moves(&engine, &mut table);
     }
     background(worker, &mut table);
-    items(&engine, &mut table);
+    items(worker, &engine, &mut table);
     table.out.extend_from_slice(reply::END);
 }
 
@@ -67,6 +69,7 @@ fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     let settings = worker.shared.settings;
     let counters = &worker.shared.counters;
     let open = load(&counters.curr_connections);
+    let workers = settings.threads as u64;
     table.row("max_connections", settings.connections_max);
     table.row("curr_connections", open);
     table.row("total_connections", load(&counters.total_connections));
@@ -78,11 +81,12 @@ fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
         ("response_obj_oom", 0),
         ("response_obj_count", 0),
         ("response_obj_bytes", 0),
-        ("read_buf_count", 0),
-        ("read_buf_bytes", 0),
-        ("read_buf_bytes_free", 0),
+        // One for each worker, in nobody's use between two turns.
+        ("read_buf_count", workers),
+        ("read_buf_bytes", workers * READ_BUFFER_BYTES as u64),
+        ("read_buf_bytes_free", workers * READ_BUFFER_BYTES as u64),
         ("read_buf_oom", 0),
-        ("reserved_fds", 0),
+        ("reserved_fds", descriptors_of_our_own(settings)),
     ]);
 }
 
@@ -124,8 +128,8 @@ fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'
         table.row("idle_kicks", load(&counters.idle_kicks));
     }
     table.rows(&[
-        ("bytes_read", load(&counters.bytes_read)),
-        ("bytes_written", load(&counters.bytes_written)),
+        ("bytes_read", worker.shared.bytes_read()),
+        ("bytes_written", worker.shared.bytes_written()),
         ("limit_maxbytes", engine.memory_limit_bytes),
         ("accepting_conns", counters.accepting_conns.load(Ordering::Relaxed).into()),
         ("listen_disabled_num", load(&counters.listen_disabled_num)),
@@ -159,8 +163,10 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
         table.row("lru_crawler_running", u8::from(crawls.is_running()));
         table.row("lru_crawler_starts", crawls.starts());
     }
+    if worker.shared.settings.lru_maintainer {
+        table.row("lru_maintainer_juggles", load(&worker.shared.counters.maintainer_steps));
+    }
     table.rows(&[
-        ("lru_maintainer_juggles", 0),
         ("malloc_fails", 0),
         ("log_worker_dropped", 0),
         ("log_worker_written", 0),
@@ -172,7 +178,8 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     ]);
 }
 
-fn items(engine: &EngineStats, table: &mut Table<'_>) {
+fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+    let has_maintainer = worker.shared.settings.lru_maintainer;
     let counters = &engine.total.counters;
     table.rows(&[
         ("bytes", engine.bytes),
@@ -181,12 +188,21 @@ fn items(engine: &EngineStats, table: &mut Table<'_>) {
         ("slab_global_page_pool", engine.pages_free),
         ("expired_unfetched", counters.expired_unfetched),
         ("evicted_unfetched", counters.evicted_unfetched),
-        ("evicted_active", counters.evicted_active),
+    ]);
+    if has_maintainer {
+        table.row("evicted_active", counters.evicted_active);
+    }
+    table.rows(&[
         ("evictions", counters.evicted),
         ("reclaimed", counters.reclaimed),
         ("crawler_reclaimed", counters.crawler_reclaimed),
         ("crawler_items_checked", counters.crawler_items_checked),
         ("lrutail_reflocked", counters.tail_pinned),
+    ]);
+    if !has_maintainer {
+        return;
+    }
+    table.rows(&[
         ("moves_to_cold", counters.moves_to_cold),
         ("moves_to_warm", counters.moves_to_warm),
         ("moves_within_lru", counters.moves_within_lru),

@@ -29,7 +29,7 @@ pub(crate) fn answer<'e>(
     match question {
         StatsRequest::General => general::write(worker, out),
         StatsRequest::Settings => settings::write(worker, out),
-        StatsRequest::Items => classes::write_items(engine, worker.now, out),
+        StatsRequest::Items => classes::write_items(worker, out),
         StatsRequest::Slabs => classes::write_slabs(engine, worker.now, out),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
             let listing = Listing::Sizes(Default::default());
@@ -87,7 +87,7 @@ fn detail(worker: &WorkerContext<'_>, mode: DetailMode, out: &mut Vec<u8>) {
 fn reset(worker: &WorkerContext<'_>) {
     let shared = worker.shared;
     shared.engine.reset_stats();
-    shared.counters.reset();
+    shared.reset_counters();
     shared.flushes.store(0, Ordering::Relaxed);
     shared.prefixes.clear();
 }

@@ -15,6 +15,15 @@ pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(reply::END);
 }
 
+/// memcached's clock starts a minute before ours.
+const CLOCK_LEAD_SECONDS: u32 = 60;
+
+/// The last second that a flush ended; 0 stands for none, and for all before the start.
+fn oldest(second: u32) -> String {
+    let shown = if second == 0 { 0 } else { second.saturating_add(CLOCK_LEAD_SECONDS) };
+    shown.to_string()
+}
+
 /// The settings that commands can change, as they are now.
 fn changed(worker: &WorkerContext<'_>) -> Vec<(&'static str, String)> {
     let engine = worker.shared.engine;
@@ -26,6 +35,7 @@ fn changed(worker: &WorkerContext<'_>) -> Vec<(&'static str, String)> {
     vec![
         ("maxbytes", engine.stats(worker.now).memory_limit_bytes.to_string()),
         ("verbosity", number(&tunables.verbosity)),
+        ("oldest", oldest(tunables.oldest_live.load(Ordering::Relaxed))),
         ("detail_enabled", yes_or_no(worker.shared.prefixes.is_enabled())),
         ("slab_automove", number(&tunables.automove_level)),
         ("slab_automove_ratio", format!("{:.2}", tunables.automove_ratio.load())),

@@ -234,6 +234,17 @@ impl<S: Read + Write> Client<S> {
         self.expect(reply);
     }
 
+    /// Reads one line, its end included.
+    pub fn read_line(&mut self) -> String {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while !line.ends_with(b"\r\n") {
+            self.socket.read_exact(&mut byte).expect("the server answers");
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("text")
+    }
+
     /// Reads up to the end of a reply that ends with `END`.
     pub fn read_until_end(&mut self) -> String {
         let mut text = Vec::new();

@@ -1,6 +1,7 @@
 //! Orders to the server.
 
 use crate::session::testing::{Client, Fixture, check, check_with};
+use crate::shared::{CrawlStep, Driver, Woken};
 use std::time::Duration;
 
 #[test]
@@ -248,9 +249,12 @@ fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
     drop(ticket);
     client.received.clear();
     client.send(b"lru_crawler crawl all\r\n");
+    assert_eq!(shared.bell.wait(Driver::Crawler, Duration::ZERO), Woken::ByCall);
+    let now = fixture.clock.now();
+    assert_eq!(shared.crawls.step(&fixture.engine, 1024, now), CrawlStep::Done);
     client.send(b"lru_crawler crawl 1\r\nget a\r\n");
     assert_eq!(client.received, b"OK\r\nOK\r\nEND\r\n");
-    assert!(!shared.crawls.is_running(), "the session carried it to its end");
+    assert!(shared.crawls.is_running(), "it waits for the crawler's thread");
     assert_eq!(shared.crawls.starts(), 3);
 }
 

@@ -1,0 +1,57 @@
+//! What `-vv` prints of a dialogue: `<30 get a`, `>30 sending key a`, `>30 END`, as in memcached.
+//!
+//! Only this file looks at it; a session that is not listened to pays one load and one branch a step.
+//! What clients sent is escaped: a log line is always one line.
+
+use crate::context::WorkerContext;
+use std::borrow::Cow;
+use std::os::fd::RawFd;
+
+/// Whether anybody listens.
+#[inline]
+pub(super) fn is_on() -> bool {
+    tracing::enabled!(tracing::Level::DEBUG)
+}
+
+/// The command line that `input` begins with, if it is whole.
+pub(super) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
+    let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return };
+    let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
+    tracing::debug!("<{} {}", worker.descriptor, printable(line));
+}
+
+/// The replies of one step: of values the keys alone, and nothing of statistics.
+pub(super) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
+    let descriptor = worker.descriptor;
+    while let Some((line, rest)) = split_line(replies) {
+        replies = rest;
+        if let Some(value) = line.strip_prefix(b"VALUE ") {
+            let key = value.split(|&byte| byte == b' ').next().unwrap_or_default();
+            tracing::debug!(">{descriptor} sending key {}", printable(key));
+            // What follows is the value, perhaps the first part of it.
+            return;
+        }
+        if line.starts_with(b"STAT ") {
+            return;
+        }
+        tracing::debug!(">{descriptor} {}", printable(line));
+    }
+}
+
+/// A reply that the client does not want.
+pub(super) fn unwanted_reply(descriptor: RawFd, line: &[u8]) {
+    let line = line.strip_suffix(b"\r\n").unwrap_or(line);
+    tracing::debug!(">{descriptor} NOREPLY {}", printable(line));
+}
+
+fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    Some((&bytes[..end], &bytes[end + 2..]))
+}
+
+fn printable(bytes: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::is_control) => Cow::Borrowed(text),
+        _ => Cow::Owned(bytes.escape_ascii().to_string()),
+    }
+}
