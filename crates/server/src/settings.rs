@@ -284,6 +284,7 @@ fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
         ("ssl_min_version", text("tlsv1.2")),
         ("num_napi_ids", napi_ids.to_string()),
         ("memory_file", text("(null)")),
+        ("client_flags_size", text("4")),
     ]
 }
 
