@@ -47,6 +47,30 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
+    /// Asks for the cache lines that look-ups of these keys will need: one step of all keys after the
+    /// other, so that they wait for memory together. A hint for at most 32 keys; it changes and counts
+    /// nothing.
+    pub fn prefetch(&self, keys: &[&[u8]]) {
+        const KEYS_MAX: usize = 32;
+        let engine = self.engine;
+        let mut hashes = [0; KEYS_MAX];
+        let keys = &keys[..keys.len().min(KEYS_MAX)];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = engine.hasher.hash(key);
+            engine.index.prefetch(*hash);
+        }
+        let hashes = &hashes[..keys.len()];
+        for &hash in hashes {
+            engine.index.lock(hash).prefetch(hash);
+        }
+        for &hash in hashes {
+            let candidate = engine.index.lock(hash).candidate(hash);
+            if let Some(address) = candidate {
+                engine.memory.arena.prefetch_item(address);
+            }
+        }
+    }
+
     /// Looks a key up, marks the item as used, and shows it to `f`. The stripe is locked meanwhile, so
     /// `f` must be short and call no operation; for a large value it takes a pin and leaves.
     #[inline]

@@ -7,7 +7,7 @@ mod table;
 
 pub use table::{Slot, Table};
 
-use crate::mem::ChunkAddress;
+use crate::mem::{ChunkAddress, prefetch};
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -56,6 +56,12 @@ impl Index {
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
         lock(&self.stripes[(hash >> self.shift) as usize].table)
+    }
+
+    /// Asks for the line of a hash's stripe.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(&raw const self.stripes[(hash >> self.shift) as usize]);
     }
 
     /// Locks one stripe after another, never two at once.

@@ -12,7 +12,7 @@
 //! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
 //! in exactly one chain or on the free list, and holds an entry while it is in a chain.
 
-use crate::mem::{ADDRESS_BITS, ChunkAddress};
+use crate::mem::{ADDRESS_BITS, ChunkAddress, prefetch};
 
 /// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
@@ -175,6 +175,23 @@ impl Table {
             }
             at = bucket.next()?;
         }
+    }
+
+    /// Asks for the line of a hash's bucket.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if !self.segments.is_empty() {
+            prefetch(std::ptr::from_ref(self.bucket(BucketRef::Home(self.home(hash)))));
+        }
+    }
+
+    /// The first entry that a look-up of `hash` would compare.
+    #[inline]
+    pub fn candidate(&self, hash: u64) -> Option<ChunkAddress> {
+        let bucket =
+            (!self.segments.is_empty()).then(|| self.bucket(BucketRef::Home(self.home(hash))))?;
+        let mask = bucket.matches(tag_of(hash));
+        (mask != 0).then(|| bucket.address(mask.trailing_zeros() as usize))
     }
 
     /// Adds an entry, which must not be in the table, and splits a bucket if the table is full enough.

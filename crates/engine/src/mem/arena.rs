@@ -18,6 +18,7 @@
 
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
+use super::prefetch::prefetch;
 use super::proof::{OwnedChunk, ReadProof};
 use super::state::StateWord;
 use slabwise_base::Ticks;
@@ -94,6 +95,15 @@ impl Arena {
         prefetch(self.mapping.base().as_ptr().wrapping_add(address.offset()));
     }
 
+    /// Asks for a chunk's first cache lines: header, key, and where most values begin.
+    #[inline]
+    pub fn prefetch_item(&self, address: ChunkAddress) {
+        const LINE_SIZE_BYTES: usize = 64;
+        let first = self.mapping.base().as_ptr().wrapping_add(address.offset());
+        prefetch(first);
+        prefetch(first.wrapping_add(LINE_SIZE_BYTES));
+    }
+
     /// `len` bytes of a published chunk, from `start` bytes after its beginning.
     #[inline]
     pub fn bytes<'g>(
@@ -149,16 +159,6 @@ impl Arena {
         unsafe { self.mapping.base().add(offset) }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-fn prefetch(address: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch is a hint: it brings nothing into the program and faults on no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_address: *const u8) {}
 
 impl<'a> Header<'a> {
     /// The field at `offset`, of an atomic type.

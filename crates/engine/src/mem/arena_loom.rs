@@ -128,6 +128,9 @@ impl Arena {
     /// Nothing to hurry here.
     pub fn prefetch_header(&self, _address: ChunkAddress) {}
 
+    /// Nothing to hurry here.
+    pub fn prefetch_item(&self, _address: ChunkAddress) {}
+
     /// As in the real arena.
     pub fn bytes<'g>(
         &'g self,

@@ -24,11 +24,13 @@ mod arena;
 mod arena;
 #[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
 mod mapping;
+mod prefetch;
 mod proof;
 mod state;
 
 pub use address::{ADDRESS_BITS, ChunkAddress};
 pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
+pub use prefetch::prefetch;
 pub use proof::{OwnedChunk, ReadProof};
 pub use state::{Kind, QueueKind, State};

@@ -24,6 +24,7 @@
 
 mod admin;
 pub(crate) mod crawl;
+mod lookahead;
 mod narration;
 mod one_key;
 mod retrieval;
@@ -37,6 +38,7 @@ use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::stats;
 use crawl::Crawl;
+use lookahead::Ahead;
 use retrieval::Keys;
 use slabwise_protocol::Request;
 use slabwise_protocol::text::{Parsed, parse};
@@ -116,7 +118,15 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> Progress {
         let mut consumed = 0;
+        let mut looked_at = 0;
         loop {
+            if consumed >= looked_at && self.is_idle() {
+                let ahead = Ahead::of(&input[consumed..]);
+                if ahead.keys().len() > 1 {
+                    worker.handle.prefetch(ahead.keys());
+                }
+                looked_at = consumed + ahead.len.max(1);
+            }
             match self.narrated_step(worker, &input[consumed..], out) {
                 Step::Took(count) => consumed += count,
                 Step::Pause(count, next) => {

@@ -1,0 +1,79 @@
+//! Looking ahead in a pipelined batch: the keys of the next few requests, so that their look-ups wait for
+//! memory together and not one after the other.
+//!
+//! What is found here is a hint and no more: a key that is wrong, missing or on no command at all costs
+//! a few cycles. So the reading is rough on purpose, and knows the two commands that are sent in batches.
+
+/// So many requests are looked at together: about as many lines as a core can wait for at a time.
+pub(super) const KEYS_MAX: usize = 8;
+
+/// Keys of requests to come.
+pub(super) struct Ahead<'a> {
+    keys: [&'a [u8]; KEYS_MAX],
+    count: usize,
+    /// Bytes of the input that were looked at.
+    pub(super) len: usize,
+}
+
+impl<'a> Ahead<'a> {
+    /// What the next requests in `input` ask for, as far as that is plain.
+    pub(super) fn of(input: &'a [u8]) -> Ahead<'a> {
+        let mut ahead = Ahead { keys: [b""; KEYS_MAX], count: 0, len: 0 };
+        while ahead.count < KEYS_MAX {
+            let Some((key, len)) = request(&input[ahead.len..]) else { break };
+            ahead.keys[ahead.count] = key;
+            ahead.count += 1;
+            ahead.len += len;
+        }
+        ahead
+    }
+
+    pub(super) fn keys(&self) -> &[&'a [u8]] {
+        &self.keys[..self.count]
+    }
+}
+
+/// The first key of the request that `input` begins with, and the request's length.
+fn request(input: &[u8]) -> Option<(&[u8], usize)> {
+    let is_set = match input.get(..4)? {
+        b"get " => false,
+        b"set " => true,
+        _ => return None,
+    };
+    let end = memchr::memchr(b'\n', input)?;
+    let line = &input[4..end];
+    let key_len = line.iter().position(|&byte| byte <= b' ').unwrap_or(line.len());
+    let value_len = if is_set { last_number(line) + 2 } else { 0 };
+    let len = end + 1 + value_len;
+    (len <= input.len()).then_some((&line[..key_len], len))
+}
+
+/// The number that a line ends with, before its carriage return.
+fn last_number(line: &[u8]) -> usize {
+    let digits = line.iter().rev().skip_while(|byte| byte.is_ascii_whitespace());
+    let digits = digits.take_while(|byte| byte.is_ascii_digit()).take(9);
+    digits.fold((0, 1), |(sum, unit), byte| (sum + usize::from(byte - b'0') * unit, unit * 10)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ahead, KEYS_MAX};
+
+    #[test]
+    fn keys_of_a_batch_are_found_in_order() {
+        let input = b"get a\r\nset bb 1 0 3\r\nx\ny\r\nget ccc d\r\nget e\r\n";
+        let ahead = Ahead::of(input);
+        assert_eq!(ahead.keys(), [&b"a"[..], b"bb", b"ccc", b"e"]);
+        assert_eq!(ahead.len, input.len());
+    }
+
+    #[test]
+    fn it_stops_where_a_request_is_not_plain_or_not_whole() {
+        assert_eq!(Ahead::of(b"get a\r\ndelete b\r\nget c\r\n").keys(), [b"a"]);
+        assert_eq!(Ahead::of(b"get a\r\nget b").keys(), [b"a"]);
+        assert_eq!(Ahead::of(b"set a 0 0 99\r\nshort\r\n").keys(), [] as [&[u8]; 0]);
+        assert_eq!(Ahead::of(b"get ").keys(), [] as [&[u8]; 0]);
+        let many = b"get a\r\n".repeat(KEYS_MAX + 1);
+        assert_eq!(Ahead::of(&many).keys().len(), KEYS_MAX);
+    }
+}
