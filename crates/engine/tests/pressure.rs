@@ -1,0 +1,154 @@
+//! What must hold when memory is short: an operation never evicts its own subject; a store does not fail
+//! while something could leave; a lowered limit holds under load, and nothing spins.
+
+use slabwise_base::{Clock, Expiry, Now, Seconds};
+use slabwise_engine::{
+    ArithmeticOutcome, ClassTable, Delta, Engine, EngineConfig, ItemMeta, MoverStep, SizeModel,
+    StoreMode, StoreOutcome,
+};
+use std::time::Duration;
+
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+
+fn config(pages: u64, chunk_sizes: &[usize]) -> EngineConfig {
+    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(chunk_sizes, PAGE_SIZE_BYTES).expect("a valid table");
+    config.index_within_limit = false;
+    config
+}
+
+fn key(number: u32) -> [u8; 8] {
+    let mut key = *b"k0000000";
+    let digits = format!("{number:07}");
+    key[1..].copy_from_slice(digits.as_bytes());
+    key
+}
+
+fn store(engine: &Engine, number: u32, value: &[u8], now: Now) -> StoreOutcome {
+    engine.handle().set(&key(number), value, META, StoreMode::Set, now)
+}
+
+/// A class filled to the last chunk; the coldest item is number 0.
+fn full(value: &[u8]) -> (Engine, Now) {
+    let engine = Engine::new(config(1, &[128])).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    for number in 0..(PAGE_SIZE_BYTES / 128) as u32 {
+        assert!(matches!(store(&engine, number, value, now), StoreOutcome::Stored { .. }));
+    }
+    assert_eq!(engine.stats(now).total.free_chunks, 0);
+    (engine, now)
+}
+
+#[test]
+fn an_operation_never_evicts_its_own_subject() {
+    let (engine, now) = full(b"9");
+    let later = Expiry::at(Seconds(now.seconds.0 + 100));
+    assert_eq!(engine.handle().touch(&key(0), later, now), Ok(true));
+    engine.check();
+
+    let (engine, now) = full(b"9");
+    let grown = engine.handle().arithmetic(&key(0), Delta::Increment(1), now);
+    assert!(matches!(grown, ArithmeticOutcome::Value { value: 10, .. }), "{grown:?}");
+    engine.check();
+
+    // What is appended takes the place of the coldest item; its subject is the next coldest.
+    let (engine, now) = full(b"9");
+    let appended = engine.handle().set(&key(1), b"0", META, StoreMode::Append, now);
+    assert!(matches!(appended, StoreOutcome::Stored { .. }), "{appended:?}");
+    engine.check();
+}
+
+#[test]
+fn stores_do_not_fail_while_a_page_drains() {
+    let mut config = config(8, &[128]);
+    config.size_model = SizeModel::Memcached;
+    config.first_page_beyond_limit = true;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    for number in 0..8 * 128 {
+        store(&engine, number, b"value", now);
+    }
+    engine.reassign(None, None, now).expect("a page can be spared");
+    for number in 0..2_000 {
+        let outcome = store(&engine, 10_000 + number, b"value", now);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "store {number}: {outcome:?}");
+        engine.mover_step(1, now);
+    }
+    engine.check();
+}
+
+#[test]
+fn a_lowered_limit_holds_although_stores_go_on() {
+    let engine = Engine::new(config(64, &[128, 1024])).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    for number in 0..64 * 128 {
+        store(&engine, number, b"value", now);
+    }
+    engine.set_memory_limit(8 * PAGE_SIZE_BYTES as u64).expect("lower is always possible");
+    for number in 0..100_000 {
+        store(&engine, number, b"value", now);
+        engine.mover_step(8, now);
+    }
+    assert!(engine.page_stats().held <= 8, "{:?}", engine.page_stats());
+    engine.check();
+}
+
+#[test]
+fn without_eviction_a_lowered_limit_waits_in_peace() {
+    let mut config = config(16, &[128]);
+    config.eviction_enabled = false;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let clock = Clock::manual();
+    for number in 0..16 * 128 {
+        store(&engine, number, b"value", clock.now());
+    }
+    engine.set_memory_limit(4 * PAGE_SIZE_BYTES as u64).expect("lower is always possible");
+    for _ in 0..100 {
+        assert_eq!(engine.mover_step(64, clock.now()), MoverStep::Idle, "nothing can be freed");
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(engine.stats(clock.now()).items, 16 * 128, "nothing was lost");
+    engine.check();
+}
+
+#[test]
+fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
+    let (engine, _) = full(b"value");
+    let clock = Clock::manual();
+    let mut handle = engine.handle();
+    let pin = handle.get(&key(3), clock.now(), |view| view.pin()).flatten().expect("it is there");
+    engine.reassign(None, None, clock.now()).expect("a page to move");
+    let mut steps = Vec::new();
+    for _ in 0..100 {
+        steps.push(engine.mover_step(64, clock.now()));
+        if steps.last() == Some(&MoverStep::GivenUp) {
+            break;
+        }
+        clock.advance(Duration::from_millis(100));
+    }
+    assert!(steps.contains(&MoverStep::Waiting), "a held chunk is waited for: {steps:?}");
+    assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "but not for ever");
+    drop(pin);
+    assert!(matches!(store(&engine, 9_000, b"value", clock.now()), StoreOutcome::Stored { .. }));
+    engine.check();
+}
+
+#[test]
+#[should_panic(expected = "do not fit pages")]
+fn chunks_larger_than_a_page_are_no_configuration() {
+    let mut config = config(4, &[128, 1024]);
+    config.page_size_bytes = 4096;
+    config.classes = ClassTable::explicit(&[128, 8192], 8192).expect("valid for larger pages");
+    let _engine = Engine::new(config);
+}
+
+#[test]
+#[should_panic(expected = "more than there was room for")]
+fn an_upload_cannot_claim_more_than_it_was_shown() {
+    let engine = Engine::new(config(8, &[512, 1024])).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    let mut reservation = engine.handle().reserve(b"key", 5_000, META, now).expect("there is room");
+    reservation.advance(3_000);
+}
