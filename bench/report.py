@@ -4,6 +4,7 @@ import datetime
 import os
 import pathlib
 import platform
+import statistics
 import subprocess
 
 from servers import KINDS, ROOT
@@ -37,6 +38,8 @@ def write(results):
             parts.append(f"## {title}\n\n{body(results[name]['rows'])}\n{origin(name, results)}")
     (ROOT / "docs").mkdir(exist_ok=True)
     (ROOT / "docs" / "measurements.md").write_text("\n".join(parts))
+    if set(SECTIONS) <= set(results):
+        write_summary(summary({name: results[name]["rows"] for name in SECTIONS}))
 
 
 HEAD = """# Measurements
@@ -131,3 +134,37 @@ SECTIONS = {
     "moves": ("Page moves", moves),
     "misses": ("Miss ratios", misses),
 }
+
+
+MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures -->\n")
+
+
+def summary(rows):
+    """The few figures that the README shows."""
+    lines = []
+    for row in rows["cpu"]:
+        kind = "one at a time" if row["pipeline"] == 1 else f"{row['pipeline']} pipelined"
+        theirs = statistics.median(pair[0] for pair in row["pairs_us"])
+        ours = statistics.median(pair[1] for pair in row["pairs_us"])
+        name = f"CPU per {row['operation']}, {kind}"
+        lines.append([name, f"{theirs:.1f} us", f"{ours:.1f} us", f"{row['ratio']:.2f}"])
+    items = {row["kind"]: row["per_item_bytes"] for row in rows["memory"]}
+    lines.append(compared("memory per item of 115 B", items, "{:.0f} B"))
+    for row in rows["misses"]:
+        found = {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
+        name = f"miss ratio, {row['workload']}, {row['memory_mib']} MiB"
+        lines.append(compared(name, found, "{:.4f}"))
+    return table(["", "memcached", "slabwise", "ratio"], lines)
+
+
+def compared(name, values, form):
+    theirs, ours = values["memcached"], values["slabwise"]
+    return [name, form.format(theirs), form.format(ours), f"{ours / theirs:.2f}"]
+
+
+def write_summary(text):
+    """Puts the summary between its marks in the README."""
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    readme.write_text(before + MARKS[0] + "\n" + text + "\n" + MARKS[1] + after)
