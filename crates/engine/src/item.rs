@@ -97,7 +97,8 @@ impl<'e> Pinned<'e> {
     /// Pins a linked item; `None` when too many hold it.
     pub(crate) fn new(engine: &'e Engine, address: ChunkAddress) -> Option<Pinned<'e>> {
         let pinned = engine.memory.header(address).state().try_pin();
-        pinned.then_some(Pinned { engine, address })
+        // Lazily: a `Pinned` that was never earned must not be made, for its drop would unpin.
+        pinned.then(|| Pinned { engine, address })
     }
 }
 

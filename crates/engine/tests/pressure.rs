@@ -136,6 +136,26 @@ fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
 }
 
 #[test]
+fn pins_beyond_the_last_are_refused_and_take_nobody_elses() {
+    let (engine, now) = full(b"value");
+    let mut handle = engine.handle();
+    let mut pins = Vec::new();
+    while let Some(pin) = handle.get(&key(5), now, |view| view.pin()).flatten() {
+        pins.push(pin);
+        assert!(pins.len() < 1_000, "pins have a limit");
+    }
+    for _ in 0..3 * pins.len() {
+        assert!(handle.get(&key(5), now, |view| view.pin().is_none()).expect("it is there"));
+    }
+    assert!(handle.delete(&key(5), now));
+    assert!(pins.iter().all(|pin| pin.value().flatten().eq(b"value")), "kept for who pins it");
+    let used = engine.stats(now).total.used_chunks;
+    drop(pins);
+    assert_eq!(engine.stats(now).total.used_chunks, used - 1, "freed with the last pin");
+    engine.check();
+}
+
+#[test]
 #[should_panic(expected = "do not fit pages")]
 fn chunks_larger_than_a_page_are_no_configuration() {
     let mut config = config(4, &[128, 1024]);

@@ -248,7 +248,7 @@ impl StateWord {
     /// and frees it.
     pub fn unpin(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before & PINS_MASK > 0, "a pin is dropped by who took it");
+        assert!(before & PINS_MASK > 0, "a pin is dropped by who took it");
         before & (PINS_MASK | LINKED) == 1
     }
 
