@@ -79,8 +79,7 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         }
     }
 
-    /// Keeps the item's bytes alive and unchanged beyond this look-up. `None` when too many hold it:
-    /// copy the value then.
+    /// Keeps the item's bytes alive and unchanged beyond this look-up. `None` when too many hold it.
     pub fn pin(&self) -> Option<Pinned<'e>> {
         Pinned::new(self.engine, self.address)
     }

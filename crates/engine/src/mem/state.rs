@@ -1,10 +1,10 @@
 //! The state word of a chunk: what it is, who holds it, where it is queued.
 //!
 //! ```text
-//!  31      24 23     19 18  17    16      15      14      13      12     11  10    9       8     7    0
-//! +----------+---------+------+---------+-------+------+--------+-------+-------+-------+--------+------+
-//! | key len  | unused  | kind | chained | expiry| flags| active |fetched| queue |queued | linked | pins |
-//! +----------+---------+------+---------+-------+------+--------+-------+-------+-------+--------+------+
+//!  31      24 23  22   21       20      19     18       17     16   15   14       13    12      0
+//! +----------+------+---------+-------+------+--------+-------+-------+-------+--------+--------+
+//! | key len  | kind | chained | expiry| flags| active |fetched| queue |queued | linked |  pins  |
+//! +----------+------+---------+-------+------+--------+-------+-------+-------+--------+--------+
 //! ```
 //!
 //! The life of a chunk that holds an item:
@@ -26,20 +26,20 @@
 
 use slabwise_base::sync::{AtomicU32, Ordering};
 
-/// The most pins an item may have at once; who wants one more copies the bytes instead.
-pub const PIN_COUNT_MAX: u32 = 200;
+/// The most pins an item may have at once; who wants one more goes without.
+pub const PIN_COUNT_MAX: u32 = 8000;
 
-const PINS_MASK: u32 = 0xff;
-const LINKED: u32 = 1 << 8;
-const QUEUED: u32 = 1 << 9;
-const QUEUE_SHIFT: u32 = 10;
+const PINS_MASK: u32 = 0x1fff;
+const LINKED: u32 = 1 << 13;
+const QUEUED: u32 = 1 << 14;
+const QUEUE_SHIFT: u32 = 15;
 const QUEUE_MASK: u32 = 0b11 << QUEUE_SHIFT;
-const FETCHED: u32 = 1 << 12;
-const ACTIVE: u32 = 1 << 13;
-const HAS_FLAGS: u32 = 1 << 14;
-const HAS_EXPIRY: u32 = 1 << 15;
-const CHAINED: u32 = 1 << 16;
-const KIND_SHIFT: u32 = 17;
+const FETCHED: u32 = 1 << 17;
+const ACTIVE: u32 = 1 << 18;
+const HAS_FLAGS: u32 = 1 << 19;
+const HAS_EXPIRY: u32 = 1 << 20;
+const CHAINED: u32 = 1 << 21;
+const KIND_SHIFT: u32 = 22;
 const KIND_MASK: u32 = 0b11 << KIND_SHIFT;
 const KEY_LEN_SHIFT: u32 = 24;
 
@@ -48,7 +48,7 @@ const _: () = {
     // The fields tile: no two overlap.
     let single = LINKED ^ QUEUED ^ FETCHED ^ ACTIVE ^ HAS_FLAGS ^ HAS_EXPIRY ^ CHAINED;
     let all = PINS_MASK ^ QUEUE_MASK ^ KIND_MASK ^ (0xff << KEY_LEN_SHIFT) ^ single;
-    assert!(all.count_ones() == 8 + 2 + 2 + 8 + 7);
+    assert!(all.count_ones() == u32::BITS);
 };
 
 /// What a chunk holds. A page that was never used reads as zeros, and so as free.

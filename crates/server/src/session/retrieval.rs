@@ -106,11 +106,18 @@ fn look_up<'e>(
 }
 
 /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave.
+///
+/// A large value that too many clients are being sent already is passed over like a miss, as in
+/// memcached: copies of it would be memory without a bound.
 fn answer<'e>(view: &ItemView<'_, 'e>, with_cas: bool, cas_enabled: bool, out: &mut Out<'e>) {
     let value_len = view.value_len();
+    let is_large = value_len >= PINNED_VALUE_LEN_MIN;
+    let pinned = if is_large { view.pin() } else { None };
+    if is_large && pinned.is_none() {
+        return;
+    }
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
     compose::value_line(out.bytes(), view.key(), view.client_flags(), value_len, cas);
-    let pinned = if value_len >= PINNED_VALUE_LEN_MIN { view.pin() } else { None };
     match pinned {
         Some(pinned) => out.push_pinned(pinned),
         None => view.copy_value(out.bytes()),
