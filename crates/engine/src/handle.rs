@@ -181,7 +181,8 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Takes memory for an item, evicting as needed. Nobody sees the item before
+    /// Takes memory for an item, evicting as needed; for a value of several chunks as it is filled, so
+    /// look at [`Reservation::is_starved`] when it takes no more. Nobody sees the item before
     /// [`Handle::store`]. Keys have 1 to 250 bytes.
     pub fn reserve(
         &mut self,

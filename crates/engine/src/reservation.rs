@@ -2,6 +2,10 @@
 //!
 //! A value that fits one chunk beside its key lies behind it. A larger one is chained: the first chunk
 //! holds all but the value, the bodies hold the value, each but the last of the largest class.
+//!
+//! An upload takes its bodies one by one as it is filled, so that a client which announces a large value
+//! and sends nothing costs nothing. If there is no memory for the next one the upload is *starved*: it
+//! takes no more, and can only be dropped.
 
 use crate::engine::Engine;
 use crate::handle::Found;
@@ -38,8 +42,14 @@ pub struct Reservation<'e> {
     bodies: Vec<OwnedChunk>,
     value_len: usize,
     filled: usize,
-    /// The body being filled and how much of it is; unused if there are none.
-    cursor: (usize, usize),
+    chained: bool,
+    /// Bytes of the value for which there are bodies.
+    bodies_len: usize,
+    /// The body that is being filled, and how much of it is.
+    filling: usize,
+    within: usize,
+    starved: bool,
+    now: Now,
     key_len: usize,
     short_lived: bool,
 }
@@ -66,19 +76,21 @@ impl Engine {
         self.memory.write_key(&mut head, key);
         self.memory.write_meta(&mut head, meta.client_flags, meta.expiry);
         self.memory.header(head.address()).set_len(if shape.chained { 0 } else { value_len });
-        let mut reservation = Reservation {
+        let reservation = Reservation {
             engine: self,
             head: Some(head),
             bodies: Vec::new(),
             value_len,
             filled: 0,
-            cursor: (0, 0),
+            chained: shape.chained,
+            bodies_len: 0,
+            filling: 0,
+            within: 0,
+            starved: false,
+            now,
             key_len: key.len(),
             short_lived,
         };
-        if shape.chained {
-            reservation.add_bodies(now)?;
-        }
         Ok(reservation)
     }
 }
@@ -96,7 +108,14 @@ impl<'e> Engine {
     ) -> Result<Reservation<'e>, ReserveError> {
         let _kept = Pinned::new(self, found.address);
         drop(found);
-        self.reserve(key, value_len, meta, now)
+        let mut reservation = self.reserve(key, value_len, meta, now)?;
+        // It will be filled under the stripe, where nothing is allocated.
+        while reservation.chained && reservation.bodies_len < value_len {
+            if !reservation.add_body() {
+                return Err(ReserveError::OutOfMemory);
+            }
+        }
+        Ok(reservation)
     }
 }
 
@@ -156,20 +175,30 @@ impl<'e> Reservation<'e> {
         self.value_len - self.filled
     }
 
-    /// The next place to write to, one of several for a chained item; empty when all is written.
+    /// Whether there was no memory for the rest of the value.
+    pub fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// The next place to write to, one of several for a chained item; empty when all is written, or when
+    /// there is no memory for more ([`Reservation::is_starved`]).
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.remaining() == 0 {
             return &mut [];
         }
         let memory = &self.engine.memory;
-        if self.bodies.is_empty() {
+        if !self.chained {
             let (filled, remaining) = (self.filled, self.remaining());
             let head = self.head.as_mut().expect("owned until published");
             let start = memory.layout(head.address()).value() + filled;
             return memory.arena.owned_bytes(head, start, remaining);
         }
-        let (body, within) = self.cursor;
-        let chunk = &mut self.bodies[body];
+        if self.filled == self.bodies_len && !self.add_body() {
+            self.starved = true;
+            return &mut [];
+        }
+        let within = self.within;
+        let chunk = &mut self.bodies[self.filling];
         let room = memory.header(chunk.address()).len() - within;
         memory.arena.owned_bytes(chunk, HEADER_SIZE_BYTES + within, room)
     }
@@ -178,11 +207,11 @@ impl<'e> Reservation<'e> {
     pub fn advance(&mut self, count: usize) {
         assert!(count <= self.unfilled().len(), "{count} bytes are more than there was room for");
         self.filled += count;
-        if !self.bodies.is_empty() {
-            self.cursor.1 += count;
-            let body = self.bodies[self.cursor.0].address();
-            if self.cursor.1 == self.engine.memory.header(body).len() && self.remaining() > 0 {
-                self.cursor = (self.cursor.0 + 1, 0);
+        if self.chained && count > 0 {
+            self.within += count;
+            let address = self.bodies[self.filling].address();
+            if self.within == self.engine.memory.header(address).len() {
+                (self.filling, self.within) = (self.filling + 1, 0);
             }
         }
     }
@@ -243,7 +272,7 @@ impl<'e> Reservation<'e> {
     }
 
     /// The item's key.
-    pub(crate) fn key(&mut self) -> &[u8] {
+    pub fn key(&mut self) -> &[u8] {
         let key_len = self.key_len;
         let head = self.head.as_mut().expect("owned until published");
         let start = self.engine.memory.layout(head.address()).key();
@@ -258,41 +287,41 @@ impl<'e> Reservation<'e> {
     /// Ends the reservation: the caller publishes the item.
     pub(crate) fn into_published(mut self) -> ChunkAddress {
         assert_eq!(self.remaining(), 0, "only a whole value is published");
+        if self.chained {
+            let first = self.bodies.first().map(OwnedChunk::address);
+            let head = self.head.as_mut().expect("owned until published");
+            self.engine.memory.write_chain(head, self.value_len, first);
+        }
         for body in self.bodies.drain(..) {
             let _ = body.surrender();
         }
         self.head.take().expect("published once").surrender()
     }
 
-    /// Takes the bodies of a chained item, linked in order, each knowing its head.
-    fn add_bodies(&mut self, now: Now) -> Result<(), ReserveError> {
+    /// Takes the next body of a chained item, linked behind the one before, knowing its head. False:
+    /// there is no memory.
+    fn add_body(&mut self) -> bool {
         let engine = self.engine;
         let memory = &engine.memory;
         let table = &engine.config.classes;
-        let owner = self.address();
-        let mut remaining = self.value_len;
-        while remaining > 0 {
-            let class = table.class_for(remaining + HEADER_SIZE_BYTES).unwrap_or(table.largest());
-            let chunk = engine.allocate(class, now).ok_or(ReserveError::OutOfMemory)?;
-            // The chunk may be of a larger class than asked for.
-            let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
-            let len = remaining.min(size - HEADER_SIZE_BYTES);
-            let header = memory.header(chunk.address());
-            header.set_len(len);
-            header.set_prev(Some(owner));
-            header.set_next(None);
-            // Last: a mover that sees a body goes to its owner.
-            header.state().store(State::new_body());
-            if let Some(last) = self.bodies.last() {
-                memory.header(last.address()).set_next(Some(chunk.address()));
-            }
-            remaining -= len;
-            self.bodies.push(chunk);
+        let wanted = self.value_len - self.bodies_len;
+        let class = table.class_for(wanted + HEADER_SIZE_BYTES).unwrap_or(table.largest());
+        let Some(chunk) = engine.allocate(class, self.now) else { return false };
+        // The chunk may be of a larger class than asked for.
+        let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
+        let len = wanted.min(size - HEADER_SIZE_BYTES);
+        let header = memory.header(chunk.address());
+        header.set_len(len);
+        header.set_prev(Some(self.address()));
+        header.set_next(None);
+        // Last: a mover that sees a body goes to its owner.
+        header.state().store(State::new_body());
+        if let Some(last) = self.bodies.last() {
+            memory.header(last.address()).set_next(Some(chunk.address()));
         }
-        let first = self.bodies.first().map(OwnedChunk::address);
-        let head = self.head.as_mut().expect("owned until published");
-        memory.write_chain(head, self.value_len, first);
-        Ok(())
+        self.bodies_len += len;
+        self.bodies.push(chunk);
+        true
     }
 }
 

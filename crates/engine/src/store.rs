@@ -119,7 +119,10 @@ impl<'e> Handle<'e> {
     ) -> StoreOutcome {
         match self.reserve(key, value.len(), meta, now) {
             Ok(mut reservation) => {
-                reservation.fill(value);
+                if reservation.fill(value) < value.len() {
+                    self.counters().store_no_memory.bump();
+                    return StoreOutcome::OutOfMemory;
+                }
                 self.store(reservation, mode, now)
             }
             Err(error) => error.into(),

@@ -165,6 +165,24 @@ fn chunks_larger_than_a_page_are_no_configuration() {
 }
 
 #[test]
+fn an_announced_value_costs_nothing_until_it_comes() {
+    let engine = Engine::new(config(64, &[128, 1024])).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    for number in 0..64 * 128 {
+        store(&engine, number, b"value", now);
+    }
+    let items = engine.stats(now).items;
+    let len = 32 * PAGE_SIZE_BYTES;
+    let mut upload = engine.handle().reserve(b"large", len, META, now).expect("half the memory");
+    assert!(engine.stats(now).items + 10 > items, "one chunk was taken");
+    let taken = upload.fill(&[7; 2_000]);
+    assert_eq!((taken, upload.filled()), (2_000, 2_000));
+    assert!(engine.stats(now).items + 300 > items, "and as many as bytes came");
+    drop(upload);
+    engine.check();
+}
+
+#[test]
 #[should_panic(expected = "more than there was room for")]
 fn an_upload_cannot_claim_more_than_it_was_shown() {
     let engine = Engine::new(config(8, &[512, 1024])).expect("the arena can be reserved");

@@ -27,8 +27,9 @@ impl Engine {
         if !over || mover.rests(now) {
             return MoverStep::Idle;
         }
-        let victim = self.oldest_class(None, now);
-        mover.job = victim.and_then(|victim| self.begin(victim, None, now));
+        if let Some(victim) = self.oldest_class(None, now) {
+            mover.job = self.begin(victim, None, now, &mut mover.page_cursor);
+        }
         if mover.is_running() { MoverStep::Working } else { MoverStep::Idle }
     }
 
@@ -55,9 +56,11 @@ impl Engine {
         victim: ClassId,
         receiver: Option<ClassId>,
         now: Now,
+        cursor: &mut u32,
     ) -> Option<Job> {
         for _ in 0..BEGIN_TRIES {
-            let page = self.emptiest_page(victim)?;
+            let page = self.emptiest_page(victim, *cursor)?;
+            *cursor = page.0 + 1;
             let mut state = self.class(victim).lock();
             // A first page granted beyond the limit stays, or the class would be granted another.
             if self.config.first_page_beyond_limit && state.page_count() < 2 {
@@ -75,12 +78,22 @@ impl Engine {
 
     /// The page with the fewest chunks in use, of those compared. No lock is held over the scan: what
     /// it reads are hints.
-    fn emptiest_page(&self, class: ClassId) -> Option<PageId> {
+    fn emptiest_page(&self, class: ClassId, cursor: u32) -> Option<PageId> {
         let frontier = lock(&self.pool).frontier();
         let pages = &self.memory.pages;
-        let owned = (0..frontier).map(PageId).filter(|&id| {
+        let first = cursor.min(frontier);
+        let owned = (first..frontier).chain(0..first).map(PageId).filter(|&id| {
             pages.page(id).owner() == Some(class) && pages.page(id).state() == PageState::Owned
         });
-        owned.take(PAGES_COMPARED_MAX).min_by_key(|&id| pages.page(id).used())
+        let (mut best, mut last) = (None, None);
+        for id in owned.take(PAGES_COMPARED_MAX) {
+            let used = pages.page(id).used();
+            if id.0 + 1 == cursor {
+                last = Some(id);
+            } else if best.is_none_or(|(least, _)| used < least) {
+                best = Some((used, id));
+            }
+        }
+        best.map(|(_, id)| id).or(last)
     }
 }

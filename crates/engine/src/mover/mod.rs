@@ -96,6 +96,9 @@ pub(crate) struct Mover {
     job: Option<Job>,
     /// When a move was given up last.
     gave_up_at: Option<Ticks>,
+    /// The number behind the page that was chosen last: the search begins there, and takes that page
+    /// again only if there is no other, for it may be one that could not be emptied.
+    page_cursor: u32,
     pub counters: MoverCounters,
 }
 
@@ -195,7 +198,10 @@ impl Engine {
         }
         let victim = victim.or_else(|| self.oldest_class(receiver, now));
         let victim = victim.ok_or(ReassignError::NoSpare)?;
-        mover.job = Some(self.begin(victim, receiver, now).ok_or(ReassignError::NoSpare)?);
+        mover.job = Some(
+            self.begin(victim, receiver, now, &mut mover.page_cursor)
+                .ok_or(ReassignError::NoSpare)?,
+        );
         Ok(())
     }
 
@@ -239,14 +245,24 @@ impl Engine {
     }
 
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
-    /// first. False: no page moved.
+    /// first. False: there is no page that could move.
     pub(crate) fn seize_page(&self, receiver: ClassId, now: Now) -> bool {
-        match self.reassign(None, Some(receiver), now) {
-            Ok(()) | Err(ReassignError::Running) => {}
-            Err(_) => return false,
+        let asked = self.reassign(None, Some(receiver), now);
+        if !matches!(asked, Ok(()) | Err(ReassignError::Running)) {
+            return false;
         }
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        self.mover_step(2 * slots, now) == MoverStep::Done
+        match self.mover_step(2 * slots, now) {
+            MoverStep::Done => true,
+            // A chunk of this page is held, perhaps by who waits for this very page: try another.
+            MoverStep::Waiting if asked.is_ok() => {
+                if let Some(job) = lock(&self.mover).job.take() {
+                    self.give_up(job);
+                }
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Empties one chunk, or finds that it cannot be emptied now.

@@ -276,7 +276,12 @@ impl<'e> Driver<'e> {
 
     fn store_reservation(&mut self, now: Now) {
         let Some(index) = self.any(self.reservations.len()) else { return };
-        let held = self.reservations.swap_remove(index).complete(&mut self.random);
+        let Some(held) = self.reservations.swap_remove(index).complete(&mut self.random) else {
+            let allowed = self.scenario.rules.out_of_memory_allowed;
+            assert!(allowed, "law NO-LOSS: an upload is starved though memory was never short");
+            self.note(String::from("an upload is starved"));
+            return;
+        };
         let mode = match self.random.below(6) {
             0 => StoreMode::Add,
             1 => StoreMode::Replace,

@@ -47,18 +47,24 @@ impl<'e> HeldReservation<'e> {
             self.reservation.advance(taken);
             taken
         };
-        assert!(rest.is_empty() || taken > 0, "law RESERVED: there is room, yet nothing fits");
+        assert!(
+            rest.is_empty() || taken > 0 || self.reservation.is_starved(),
+            "law RESERVED: there is room, yet nothing fits"
+        );
         assert_eq!(self.reservation.filled(), filled + taken, "law RESERVED: the fill counts");
     }
 
-    /// Puts in all that is left, in pieces.
-    pub fn complete(mut self, random: &mut Random) -> HeldReservation<'e> {
+    /// Puts in all that is left, in pieces; `None` if memory runs out on the way.
+    pub fn complete(mut self, random: &mut Random) -> Option<HeldReservation<'e>> {
         while self.reservation.remaining() > 0 {
             let len = 1 + random.below(self.value.len() as u64) as usize;
             self.fill(len, random);
+            if self.reservation.is_starved() {
+                return None;
+            }
         }
         assert!(self.reservation.unfilled().is_empty(), "law RESERVED: full means no room");
         assert_eq!(self.reservation.value_len(), self.value.len());
-        self
+        Some(self)
     }
 }

@@ -26,8 +26,12 @@ pub(super) struct Upload<'e> {
 
 impl Upload<'_> {
     pub(super) fn target(&mut self) -> Option<&mut [u8]> {
-        let is_worthwhile = self.reservation.remaining() >= DIRECT_READ_LEN_MIN;
-        is_worthwhile.then(|| self.reservation.unfilled())
+        if self.reservation.remaining() < DIRECT_READ_LEN_MIN {
+            return None;
+        }
+        // Empty where there is no memory for more: what follows is then read and skipped.
+        let place = self.reservation.unfilled();
+        (!place.is_empty()).then_some(place)
     }
 
     pub(super) fn advance(&mut self, count: usize) {
@@ -75,7 +79,12 @@ impl<'e> Session<'e> {
         match worker.handle.reserve(key, reserved_len, meta, worker.now) {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
-                self.phase = Phase::Value(Upload { reservation, verb, noreply });
+                if reservation.is_starved() {
+                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                    self.phase = Phase::Skip(reservation.remaining() + VALUE_END.len());
+                } else {
+                    self.phase = Phase::Value(Upload { reservation, verb, noreply });
+                }
                 count
             }
             Err(error) => {
@@ -98,6 +107,9 @@ impl<'e> Session<'e> {
         };
         let count = upload.reservation.fill(input);
         let rest = &input[count..];
+        if upload.reservation.is_starved() {
+            return self.give_up_upload(worker, count, out);
+        }
         if upload.reservation.remaining() > 0 || rest.len() < VALUE_END.len() {
             return Step::Pause(count, Next::Read);
         }
@@ -113,6 +125,28 @@ impl<'e> Session<'e> {
             reply.line(reply::BAD_DATA);
         }
         Step::Took(count + VALUE_END.len())
+    }
+}
+
+impl<'e> Session<'e> {
+    /// There is no memory for the rest of the value: says so, and skips what is still to come.
+    fn give_up_upload(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        count: usize,
+        out: &mut Out<'e>,
+    ) -> Step {
+        let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
+            unreachable!("called only while a value is read");
+        };
+        self.phase = Phase::Skip(upload.reservation.remaining() + VALUE_END.len());
+        Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
+        if upload.verb == StoreVerb::Set {
+            let key = upload.reservation.key().to_vec();
+            drop(upload);
+            worker.handle.discard(&key, worker.now);
+        }
+        Step::Took(count)
     }
 }
 
