@@ -26,6 +26,9 @@ pub const PENDING_BYTES_MAX: usize = 1 << 20;
 pub const PINNED_VALUES_MAX: usize = 64;
 /// Slices in one vectored write; the rest goes in the next.
 const SLICES_MAX: usize = 64;
+/// What one call of [`Out::write_to`] writes at most: a client that reads as fast as it is written to
+/// must not keep the others waiting until its whole value is through.
+const WRITE_BYTES_MAX: usize = 1 << 20;
 /// A buffer that grew beyond this is not kept for the next connection.
 const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 
@@ -55,6 +58,8 @@ pub enum Flush {
     Drained,
     /// The socket takes no more for now.
     Blocked,
+    /// As much is written as one call may; the socket may take more.
+    Paused,
 }
 
 impl<'e> Out<'e> {
@@ -91,11 +96,14 @@ impl<'e> Out<'e> {
         self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
     }
 
-    /// Writes as much as the socket takes; returns how far it came and how many bytes went out.
+    /// Writes what the socket takes, up to 1 MiB; returns how far it came and how many bytes went out.
     pub fn write_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<(Flush, usize)> {
         let mut total = 0;
         while !self.is_empty() {
-            match self.write_once(socket) {
+            if total == WRITE_BYTES_MAX {
+                return Ok((Flush::Paused, total));
+            }
+            match self.write_once(socket, WRITE_BYTES_MAX - total) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     total += count;
@@ -112,28 +120,32 @@ impl<'e> Out<'e> {
         Ok((Flush::Drained, total))
     }
 
-    /// One system call.
-    fn write_once(&self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    /// One system call, which writes no more than `len_max` bytes.
+    fn write_once(&self, socket: BorrowedFd<'_>, len_max: usize) -> io::Result<usize> {
         if self.pins.is_empty() {
-            return sys::send(socket, &self.bytes[self.bytes_written..]);
+            let bytes = &self.bytes[self.bytes_written..];
+            return sys::send(socket, &bytes[..bytes.len().min(len_max)]);
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.gather(&mut slices);
+        let count = self.gather(&mut slices, len_max);
         sys::send_vectored(socket, &slices[..count])
     }
 
-    /// Fills `slices` with what comes next, in order; returns how many it filled.
-    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+    /// Fills `slices` with what comes next, in order, up to `len_max` bytes; returns how many it filled.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], len_max: usize) -> usize {
         let mut count = 0;
+        let mut room = len_max;
         let mut position = self.bytes_written;
         let mut skip = self.pin_written;
         let mut push = |slice: &'a [u8]| {
             if slice.is_empty() {
                 return true;
             }
-            if count == slices.len() {
+            if count == slices.len() || room == 0 {
                 return false;
             }
+            let slice = &slice[..slice.len().min(room)];
+            room -= slice.len();
             slices[count] = IoSlice::new(slice);
             count += 1;
             true
@@ -188,7 +200,7 @@ impl<'e> Out<'e> {
         let mut all = Vec::new();
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = self.gather(&mut slices);
+            let count = self.gather(&mut slices, usize::MAX);
             let taken: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
             self.advance(taken.len());
             all.extend(taken);
@@ -263,6 +275,34 @@ mod tests {
             assert!(received == expected, "bytes differ with seed {seed}");
             assert!(out.is_empty() && out.pins.is_empty(), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn one_call_writes_a_bounded_share_however_fast_the_client_reads() {
+        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
+        let clock = Clock::manual();
+        let mut handle = engine.handle();
+        let (near, mut far) = UnixStream::pair().expect("a socket pair");
+        near.set_nonblocking(true).expect("non-blocking");
+        let mut out = Out::new();
+        let mut expected = value(0, 1_500_000);
+        out.bytes().extend_from_slice(&expected);
+        for seed in 1..5 {
+            expected.extend_from_slice(&fill(&mut out, &mut handle, &clock, seed));
+        }
+        let len = expected.len();
+        let reader = std::thread::spawn(move || {
+            let mut received = vec![0; len];
+            far.read_exact(&mut received).expect("all arrives");
+            received
+        });
+        while !out.is_empty() {
+            let (flush, count) = out.write_to(near.as_fd()).expect("the peer is there");
+            assert!(count <= super::WRITE_BYTES_MAX, "{count} bytes in one call");
+            assert_eq!(flush == Flush::Paused, count == super::WRITE_BYTES_MAX && !out.is_empty());
+            std::thread::yield_now();
+        }
+        assert!(reader.join().expect("the reader ends") == expected, "bytes differ");
     }
 
     #[test]

@@ -59,6 +59,23 @@ fn a_half_closed_client_gets_every_reply() {
 }
 
 #[test]
+fn a_client_of_the_binary_protocol_is_hung_up_on() {
+    let server = Server::start(&["-t", "1"]);
+    let mut client = server.connect();
+    // A no-op request: one that could be served would be answered.
+    let mut request = [0; 24];
+    (request[0], request[1]) = (0x80, 0x0a);
+    client.send(request);
+    assert_eq!(client.read_to_end(), b"");
+    // Behind text the byte is but a part of an unknown command.
+    let version = version_reply(&server);
+    let mut client = server.connect();
+    client.ask(VERSION, &version);
+    client.send(b"\x80\r\n");
+    client.expect("ERROR\r\n");
+}
+
+#[test]
 fn a_dialogue_may_be_cut_at_every_byte() {
     let server = Server::start(&["-t", "1"]);
     let version = version_reply(&server);

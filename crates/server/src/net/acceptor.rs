@@ -37,7 +37,7 @@ pub(super) struct Acceptor<'e> {
 struct Pause {
     /// Since then, by the clock.
     since_nanos: u64,
-    /// How many connections were open then: it lasts until one of them is closed.
+    /// How many connections were open when there was no more room: it lasts until fewer are.
     connections: u64,
 }
 
@@ -114,12 +114,17 @@ impl<'e> Acceptor<'e> {
     /// Accepts all who wait, as the edge will not be told again.
     fn accept_from(&mut self, index: usize) {
         let fast = self.shared.settings.maxconns_fast;
+        let connections_max = u64::from(self.shared.settings.connections_max);
         while self.pause.is_none() {
-            if !fast && !self.has_room() {
-                return self.pause();
+            // Counted once, before the look: a pause waits for a close after this count, so that one
+            // that happens meanwhile ends it.
+            let open = self.connections();
+            let is_full = open >= connections_max;
+            if is_full && !fast {
+                return self.pause(open);
             }
             match self.accept_one(index) {
-                Accepted::One(socket, _) if !self.has_room() => {
+                Accepted::One(socket, _) if is_full => {
                     self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
                     // The client may be gone already; it is turned away either way.
                     let _ = sys::send(socket.as_fd(), TOO_MANY);
@@ -128,7 +133,7 @@ impl<'e> Acceptor<'e> {
                 Accepted::None => return,
                 Accepted::NoDescriptors => {
                     tracing::warn!("too many open connections: no file descriptors are left");
-                    return self.pause();
+                    return self.pause(open);
                 }
             }
         }
@@ -174,10 +179,6 @@ impl<'e> Acceptor<'e> {
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
     }
 
-    fn has_room(&self) -> bool {
-        self.connections() < u64::from(self.shared.settings.connections_max)
-    }
-
     fn connections(&self) -> u64 {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
@@ -187,10 +188,11 @@ impl<'e> Acceptor<'e> {
         connections == 0 || connections < pause.connections
     }
 
-    /// Stops listening, so that the kernel turns further clients away instead of queueing them.
-    fn pause(&mut self) {
+    /// Stops listening, so that the kernel turns further clients away instead of queueing them, until
+    /// fewer than `connections` are open.
+    fn pause(&mut self, connections: u64) {
         let since_nanos = self.shared.clock.nanos();
-        self.pause = Some(Pause { since_nanos, connections: self.connections() });
+        self.pause = Some(Pause { since_nanos, connections });
         let counters = &self.shared.counters;
         counters.accepting_conns.store(false, Ordering::Relaxed);
         counters.listen_disabled_num.fetch_add(1, Ordering::Relaxed);

@@ -8,11 +8,12 @@
 //!      '-----------------------send / writev---------------'
 //! ```
 //!
-//! The unit of work is a *turn*: at most one receive, one consume and one flush, so that a client
-//! that sends without end takes its turn like any other. An idle connection owns no buffer.
+//! The unit of work is a *turn*: at most one receive, one consume and one bounded flush (after the rest
+//! of the one before), so that a client that sends or reads without end takes its turn like any
+//! other. An idle connection owns no buffer.
 //!
 //! Laws:
-//! - BLOCKED-STOPS: while output of an earlier turn waits for the socket, nothing is received or
+//! - BLOCKED-STOPS: while output of an earlier turn is not all written, nothing is received or
 //!   consumed. A client that does not read can hold one full [`Out`], and no more.
 //! - SHORT-READ: readiness is edge-triggered; a receive that returned less than it could take has
 //!   emptied the socket, unless the peer has closed its side, which another receive (0) must confirm.
@@ -83,7 +84,7 @@ pub(super) struct Connection<'e> {
     session: Session<'e>,
     client: Arc<Client>,
     unread: Unread,
-    /// Replies that wait: for the socket if `blocked`, else for the end of their batch.
+    /// Replies that wait: to be written if `blocked`, else for the end of their batch.
     out: Option<Box<Out<'e>>>,
     blocked: bool,
     phase: Phase,
@@ -180,8 +181,12 @@ impl<'e> Connection<'e> {
         if self.blocked {
             // BLOCKED-STOPS
             match self.flush(&mut out, lent) {
-                Ok(Flush::Drained) => self.blocked = false,
-                Ok(Flush::Blocked) => return self.wait_for_socket(out),
+                Ok(Flush::Drained) => {
+                    self.blocked = false;
+                    self.note_state();
+                }
+                Ok(Flush::Blocked) => return self.wait(out, Turn::AwaitWritable),
+                Ok(Flush::Paused) => return self.wait(out, Turn::Again),
                 Err(_) => return Turn::Close,
             }
         }
@@ -194,7 +199,11 @@ impl<'e> Connection<'e> {
             return Turn::Close;
         }
         if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
-            self.out = (!out.is_empty()).then_some(out);
+            if out.is_empty() {
+                lent.outs.put_back(out);
+            } else {
+                self.out = Some(out);
+            }
             return Turn::Again;
         }
         match self.flush(&mut out, lent) {
@@ -202,7 +211,8 @@ impl<'e> Connection<'e> {
                 lent.outs.put_back(out);
                 self.after_drained()
             }
-            Ok(Flush::Blocked) => self.wait_for_socket(out),
+            Ok(Flush::Blocked) => self.wait(out, Turn::AwaitWritable),
+            Ok(Flush::Paused) => self.wait(out, Turn::Again),
             Err(_) => Turn::Close,
         }
     }
@@ -216,11 +226,12 @@ impl<'e> Connection<'e> {
         }
     }
 
-    fn wait_for_socket(&mut self, out: Box<Out<'e>>) -> Turn {
+    /// Keeps what is not written; the turn that `next` brings begins with it.
+    fn wait(&mut self, out: Box<Out<'e>>, next: Turn) -> Turn {
         self.out = Some(out);
         self.blocked = true;
         self.client.set_state(ClientState::Writing);
-        Turn::AwaitWritable
+        next
     }
 
     fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<Flush> {
@@ -311,9 +322,14 @@ impl<'e> Connection<'e> {
                 Phase::Resume
             }
         };
+        self.note_state();
+        Ok(())
+    }
+
+    /// Notes what the client is waited for.
+    fn note_state(&self) {
         let idle = self.session.is_idle();
         self.client.set_state(if idle { ClientState::Reading } else { ClientState::Uploading });
-        Ok(())
     }
 }
 

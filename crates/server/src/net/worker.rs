@@ -127,7 +127,8 @@ impl<'e> Worker<'e> {
             Turn::Again => {
                 self.connections[key].queued = true;
                 self.queue.push_back(key);
-                self.watch_writable(key, false)
+                // What the socket is watched for is settled when it has nothing left to do.
+                Ok(())
             }
             Turn::Close => return self.close(key),
         };

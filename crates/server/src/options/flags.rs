@@ -11,6 +11,8 @@ pub(super) const VERSION: &str = "version";
 pub(super) const EXTENDED: &str = "extended";
 
 const COUNT_MAX: i64 = i32::MAX as i64;
+/// More workers than that would use up the address space or the system's threads.
+const THREADS: Kind = Kind::Number { min: 1, max: 1024, unit: "threads" };
 
 fn nothing(_: &mut Raw, _: Value<'_>) -> Result<(), String> {
     Ok(())
@@ -58,12 +60,15 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "udp-port",
         Kind::Number { min: -1, max: 65_535, unit: "" },
         "0",
-        "UDP port; only 0 (off), as UDP is not served",
-        |_, value| match value.number() {
-            0 => Ok(()),
-            _ => {
-                Err("UDP is not served: leave -U out or say -U 0, and have clients use TCP".into())
+        "UDP port; no effect, as UDP is not served",
+        |raw, value| {
+            let port = value.number();
+            if port != 0 {
+                raw.warn(format!(
+                    "-U {port} has no effect: UDP is not served, clients must use TCP"
+                ));
             }
+            Ok(())
         },
     ),
     row(
@@ -212,7 +217,7 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    row('t', "threads", count(1, "threads"), "4", "worker threads", |raw, value| {
+    row('t', "threads", THREADS, "4", "worker threads", |raw, value| {
         raw.threads = Some(value.number_u32());
         Ok(())
     }),

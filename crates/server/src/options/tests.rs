@@ -144,6 +144,7 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-m", "64mb"], "whole number from 1"),
         (vec!["-c", "0"], "from 1"),
         (vec!["-t", "none"], "from 1"),
+        (vec!["-t", "1025"], "from 1 to 1024"),
         (vec!["-p", "70000"], "from -1 to 65535"),
         (vec!["-f", "1.0"], "above 1"),
         (vec!["-I", "512"], "1024 bytes"),
@@ -152,7 +153,6 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-a", "9"], "octal"),
         (vec!["-B", "telnet"], "auto, ascii, binary"),
         (vec!["-B", "binary"], "not spoken yet"),
-        (vec!["-U", "11211"], "UDP is not served"),
         (vec!["-m"], "needs a whole number"),
         (vec!["-p", "0"], "-p -1"),
         (vec!["-o", "slab_automove=3"], "from 0 to 2"),
@@ -185,7 +185,10 @@ fn values_may_be_attached_repeated_and_bundled() {
 fn what_has_no_effect_says_so() {
     let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    let (_, warnings) = serve(&["-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
+    let (_, warnings) = serve(&["-U", "11211"]);
+    assert!(warnings[0].contains("UDP is not served"), "{warnings:?}");
+    let (_, warnings) =
+        serve(&["-U", "0", "-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
     assert_eq!(warnings, Vec::<String>::new());
 }
 

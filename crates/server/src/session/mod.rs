@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!                 line            keys...
+//!     Begin
+//!        |  first byte
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -49,6 +51,10 @@ use storage::Upload;
 /// are those of the memcached whose classic protocol is spoken here.
 pub const VERSION: &str = "1.6.45";
 
+/// What every request of the binary protocol begins with. Its client would wait for a reply without
+/// end, as its requests need hold no end of line.
+const BINARY_REQUEST_MAGIC: u8 = 0x80;
+
 /// What a call of [`Session::consume`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -79,8 +85,10 @@ pub struct Session<'e> {
 /// What the next bytes of input are.
 #[derive(Default)]
 enum Phase<'e> {
-    /// A command line.
+    /// The first byte of all, which tells the protocol; then a command line.
     #[default]
+    Begin,
+    /// A command line.
     Command,
     /// The keys of a retrieval.
     Keys(Keys),
@@ -156,7 +164,7 @@ impl<'e> Session<'e> {
 
     /// Whether no command is half finished.
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Command)
+        matches!(self.phase, Phase::Begin | Phase::Command)
     }
 
     /// A step, told on stderr to whoever started the server with `-vv`.
@@ -181,7 +189,19 @@ impl<'e> Session<'e> {
 
     fn step(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
         match &mut self.phase {
-            Phase::Command | Phase::Keys(_) if input.is_empty() => Step::Pause(0, Next::Read),
+            Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
+                Step::Pause(0, Next::Read)
+            }
+            Phase::Begin if input[0] == BINARY_REQUEST_MAGIC => {
+                worker.shared.binary_client_warning.call_once(|| {
+                    tracing::warn!("a client speaks the binary protocol, which is not served");
+                });
+                self.close(input.len())
+            }
+            Phase::Begin => {
+                self.phase = Phase::Command;
+                self.step(worker, input, out)
+            }
             Phase::Command if worker.requests_left == 0 || out.is_full() => {
                 Step::Pause(0, Next::Yield)
             }

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counters of connections and traffic.
@@ -105,6 +106,8 @@ pub struct Shared<'e> {
     pub crawls: Crawls,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
+    /// Done when the first client spoke the binary protocol: one line of log says enough.
+    pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
     /// Wakes the event loops, which must notice the stop.
@@ -134,6 +137,7 @@ impl<'e> Shared<'e> {
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
             roster,
+            binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
             wake,
         }
