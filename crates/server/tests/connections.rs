@@ -146,6 +146,8 @@ fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
     }
     writer.join().expect("no panic").expect("all is sent");
     slow.ask(VERSION, &version);
+    other.send("stats conns\r\n");
+    assert!(!other.read_until_end().contains("conn_mwrite"), "the slow client has drained");
 }
 
 #[test]
