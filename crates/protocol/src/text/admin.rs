@@ -8,20 +8,6 @@ use crate::{
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
-/// What memcached lets a client watch.
-const WATCHED: [&[u8]; 10] = [
-    b"fetchers",
-    b"mutations",
-    b"evictions",
-    b"connevents",
-    b"sysevents",
-    b"deletions",
-    b"rawcmds",
-    b"proxyreqs",
-    b"proxyevents",
-    b"proxyuser",
-];
-
 fn error() -> Refusal {
     Refusal::new(reply::ERROR)
 }
@@ -62,19 +48,16 @@ pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
     })))
 }
 
-/// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`; only the latter
-/// knows `noreply`.
+/// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
     match (words.at(0), words.len()) {
         (b"reassign", 3) => {
-            let refusal = bad_format().despite_noreply();
-            let class = |index| number::signed_low_32(words.at(index)).ok_or(refusal);
+            let class = |index| number::signed_low_32(words.at(index)).ok_or(bad_format());
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
         }
         (b"automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
-        (b"automove", _) => Err(error()),
-        _ => Err(error().despite_noreply()),
+        _ => Err(error()),
     }
 }
 
@@ -146,9 +129,6 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
 }
 
 /// `[<events>]`.
-pub(super) fn watch<'a>(words: &Words<'a>) -> Read<'a> {
-    match words.kept().iter().all(|word| WATCHED.contains(word)) {
-        true => Ok(Request::Admin(Admin::Watch)),
-        false => Err(error()),
-    }
+pub(super) fn watch<'a>(_: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::Watch))
 }

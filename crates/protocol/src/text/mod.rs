@@ -61,17 +61,11 @@ pub enum Parsed<'a> {
 struct Refusal {
     reply: &'static [u8],
     skip_len: usize,
-    /// Whether `noreply` at the end of the line means nothing.
-    despite_noreply: bool,
 }
 
 impl Refusal {
     fn new(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0, despite_noreply: false }
-    }
-
-    fn despite_noreply(self) -> Refusal {
-        Refusal { despite_noreply: true, ..self }
+        Refusal { reply, skip_len: 0 }
     }
 }
 
@@ -99,9 +93,8 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     let noreply = words.len() >= command.noreply_from && words.last() == Some(b"noreply");
     match command.shape.request(&words) {
         Ok(request) => Parsed::Request { request, noreply, consumed },
-        Err(Refusal { reply, skip_len, despite_noreply }) => {
-            let reply = if noreply && !despite_noreply { b"" } else { reply };
-            Parsed::Refused { reply, consumed, skip_len }
+        Err(Refusal { reply, skip_len }) => {
+            Parsed::Refused { reply: if noreply { b"" } else { reply }, consumed, skip_len }
         }
     }
 }

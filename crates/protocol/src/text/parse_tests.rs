@@ -97,16 +97,6 @@ fn numbers_are_checked_where_memcached_checks_them() {
     assert_eq!(refused(b"verbosity noreply\r\n"), (b"".as_slice(), 0));
     assert_eq!(refused(b"verbosity -1\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"slabs automove 3\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"slabs automove 9 noreply\r\n"), (b"".as_slice(), 0));
-    assert_eq!(refused(b"slabs reassign 1 2 noreply\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"slabs reassign 1 noreply\r\n"), (reply::BAD_FORMAT, 0));
-    assert_eq!(refused(b"slabs foo noreply\r\n"), (reply::ERROR, 0));
-    let many = [&b"watch"[..], &b" evictions".repeat(100), b"\r\n"].concat();
-    assert_eq!(request(&many), (Request::Admin(Admin::Watch), false));
-    assert_eq!(refused(b"watch foo\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"watch fetchers foo\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"watch foo noreply\r\n"), (b"".as_slice(), 0));
-    assert_eq!(request(b"watch fetchers mutations\r\n"), (Request::Admin(Admin::Watch), false));
     assert_eq!(refused(b"slabs automove window 2\r\n"), (reply::BAD_WINDOW, 0));
     let ratio = Request::Admin(Admin::Automove(Automove::Ratio(0.5)));
     assert_eq!(request(b"slabs automove ratio 0.5\r\n"), (ratio, false));

@@ -19,8 +19,7 @@ pub(super) enum Verb {
 pub(super) fn store<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     // Without a length nobody knows where the value ends: what follows is read as commands.
     let value_len = value_len(words.at(3)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
-    let refusal =
-        Refusal { skip_len: value_len + b"\r\n".len(), ..Refusal::new(reply::BAD_FORMAT) };
+    let refusal = Refusal { reply: reply::BAD_FORMAT, skip_len: value_len + b"\r\n".len() };
     let verb = match verb {
         Verb::Set => StoreVerb::Set,
         Verb::Add => StoreVerb::Add,

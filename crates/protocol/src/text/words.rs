@@ -38,11 +38,6 @@ impl<'a> Words<'a> {
         self.words[index]
     }
 
-    /// The words that `at` reads: all, unless there are too many for any command.
-    pub(super) fn kept(&self) -> &[&'a [u8]] {
-        &self.words[..self.len.min(Words::KEPT_MAX)]
-    }
-
     pub(super) fn last(&self) -> Option<&'a [u8]> {
         (self.len > 0).then_some(self.last)
     }
