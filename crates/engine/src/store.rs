@@ -129,6 +129,13 @@ impl<'e> Handle<'e> {
         }
     }
 
+    /// Drops an upload that was starved, and counts it as a store that found no memory.
+    pub fn give_up(&mut self, starved: Reservation<'e>) {
+        assert!(starved.is_starved(), "an upload is given up because it was starved");
+        self.counters().store_no_memory.bump();
+        drop(starved);
+    }
+
     /// Append and prepend: joins the value that is there with the one reserved.
     fn extend(
         &mut self,

@@ -80,8 +80,9 @@ impl<'e> Session<'e> {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
                 if reservation.is_starved() {
-                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
                     self.phase = Phase::Skip(reservation.remaining() + VALUE_END.len());
+                    worker.handle.give_up(reservation);
+                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
                 } else {
                     self.phase = Phase::Value(Upload { reservation, verb, noreply });
                 }
@@ -141,9 +142,9 @@ impl<'e> Session<'e> {
         };
         self.phase = Phase::Skip(upload.reservation.remaining() + VALUE_END.len());
         Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
+        let key = upload.reservation.key().to_vec();
+        worker.handle.give_up(upload.reservation);
         if upload.verb == StoreVerb::Set {
-            let key = upload.reservation.key().to_vec();
-            drop(upload);
             worker.handle.discard(&key, worker.now);
         }
         Step::Took(count)
