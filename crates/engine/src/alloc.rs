@@ -185,6 +185,14 @@ impl Engine {
         last.then(|| self.own_unlinked(address))
     }
 
+    /// Drops a pin; if it was the last on an unlinked item, all its chunks are freed. The first chunk of
+    /// an item that was carried to another page leads to no body any more, so only it is given back.
+    pub(crate) fn unpin(&self, address: ChunkAddress) {
+        if let Some(chunk) = self.unpin_to_owned(address) {
+            self.give_free(chunk);
+        }
+    }
+
     /// The chunk of an item whose LAST-HOLDER the caller is. Its bodies, if any, are freed: before the
     /// head, so that a body's owner is always an item.
     pub(crate) fn own_unlinked(&self, address: ChunkAddress) -> OwnedChunk {

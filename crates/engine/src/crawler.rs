@@ -186,9 +186,7 @@ impl Engine {
             }
         }
         drop(stripe);
-        if let Some(chunk) = self.unpin_to_owned(address) {
-            self.give_free(chunk);
-        }
+        self.unpin(address);
         ended
     }
 }

@@ -115,9 +115,7 @@ impl Pinned<'_> {
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
-        if let Some(chunk) = self.engine.unpin_to_owned(self.address) {
-            self.engine.give_free(chunk);
-        }
+        self.engine.unpin(self.address);
     }
 }
 

@@ -25,9 +25,7 @@ impl Engine {
                 state.detach(&self.memory, ended);
                 drop(state);
                 self.remove_detached(ended);
-                if let Some(chunk) = self.unpin_to_owned(ended) {
-                    self.give_free(chunk);
-                }
+                self.unpin(ended);
             } else if balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled {
                 break;
             }

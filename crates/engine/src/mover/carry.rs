@@ -24,10 +24,7 @@ impl Engine {
             }
         }
         let carried = self.carry_pinned_item(job, old);
-        if let Some(chunk) = self.unpin_to_owned(old) {
-            // The new chunk shares the bodies: only the first chunk is given back.
-            self.give_free(chunk);
-        }
+        self.unpin(old);
         carried
     }
 
@@ -80,9 +77,7 @@ impl Engine {
             head
         };
         let carried = self.carry_body_of_pinned(job, head, old);
-        if let Some(chunk) = self.unpin_to_owned(head) {
-            self.give_free(chunk);
-        }
+        self.unpin(head);
         carried
     }
 
