@@ -292,6 +292,14 @@ pub(super) static OURS: &[OptionRow] = &[
             Ok(())
         },
     ),
+    switch(
+        "debug_commands",
+        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for tests",
+        |raw, _| {
+            raw.debug_commands = true;
+            Ok(())
+        },
+    ),
     row(
         "page_policy",
         Kind::Choice(&["none", "automove", "tail_age", "space_time"]),
@@ -322,10 +330,14 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "page_mover",
-        Kind::Choice(&["warm"]),
-        "warm",
-        "how a page is emptied: hot items are carried over",
-        |_, _| Ok(()),
+        Kind::Choice(&["warm", "base"]),
+        "warm; base with preset=memcached",
+        "how a page is emptied: warm carries all items over and evicts the coldest \
+         instead; base drops those for which no chunk is free, as memcached does",
+        |raw, value| {
+            raw.page_mover = Some(value.choice());
+            Ok(())
+        },
     ),
     row(
         "page_size",

@@ -5,7 +5,7 @@ use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
 use crate::settings::{Listen, ListenAddress, PagePolicy, Settings};
-use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
 
 fn request(args: &[&str]) -> Result<Request, String> {
     parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
@@ -210,6 +210,7 @@ fn the_preset_is_memcached() {
     assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
     assert_eq!(engine.size_model, SizeModel::Memcached);
     assert!(engine.first_page_beyond_limit);
+    assert_eq!(engine.mover, MoverKind::Base);
     // What is said explicitly stands, in whichever order it is said.
     let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
     assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));

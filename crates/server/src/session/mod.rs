@@ -26,6 +26,7 @@
 
 mod admin;
 pub(crate) mod crawl;
+mod debug;
 mod lookahead;
 mod narration;
 mod one_key;
@@ -42,8 +43,9 @@ use crate::stats;
 use crawl::Crawl;
 use lookahead::Ahead;
 use retrieval::Keys;
-use slabwise_protocol::Request;
+use slabwise_engine::Pinned;
 use slabwise_protocol::text::{Parsed, parse};
+use slabwise_protocol::{Admin, Request};
 use std::os::fd::RawFd;
 use storage::Upload;
 
@@ -80,6 +82,8 @@ pub enum Next {
 #[derive(Default)]
 pub struct Session<'e> {
     phase: Phase<'e>,
+    /// What `debugitem` made it hold; nothing, but in tests.
+    debug_held: Vec<Pinned<'e>>,
 }
 
 /// What the next bytes of input are.
@@ -286,6 +290,9 @@ impl<'e> Session<'e> {
                 if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
                     self.phase = Phase::Crawl(Box::new(crawl));
                 }
+            }
+            Request::Admin(Admin::Debug(order)) => {
+                debug::carry_out(worker, order, &mut self.debug_held, reply);
             }
             Request::Admin(order) => match admin::carry_out(worker, order, reply) {
                 admin::Then::Nothing => {}
