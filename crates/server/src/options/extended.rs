@@ -274,7 +274,6 @@ pub(super) static WITHOUT_EFFECT: &[OptionRow] = &[
     ),
     switch("inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
     switch("no_inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
-    switch("no_drop_privileges", "the default", |_, _| Ok(())),
     row("sock_cookie_id", ANY, "", "no effect: sockets are not marked for firewalls", |raw, _| {
         no_effect(raw, "sock_cookie_id", "sockets are not marked for firewalls")
     }),
@@ -405,9 +404,9 @@ pub(super) static NOT_HERE: &[FeatureNotHere] = &[
         names: &["proxy_config", "proxy_arg", "proxy_uring", "proxy_memprofile"],
     },
     FeatureNotHere {
-        feature: "system calls are not filtered yet: leave it out, or confine the process from outside",
-        stops: true,
-        names: &["drop_privileges", "relaxed_privileges"],
+        feature: "system calls are not filtered: confine the process from outside",
+        stops: false,
+        names: &["drop_privileges", "no_drop_privileges", "relaxed_privileges"],
     },
 ];
 
