@@ -137,7 +137,7 @@ impl Client {
     /// All that still comes until the server closes.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         while self.receive()? > 0 {}
-        Ok(self.received.split_off(std::mem::take(&mut self.read)))
+        Ok(self.take_received())
     }
 
     /// What has been received and what comes within a moment: for the message of a failed test.
@@ -146,7 +146,15 @@ impl Client {
         self.stream.set_read_timeout(Some(moment)).expect("the moment is not zero");
         while self.receive().is_ok_and(|count| count > 0) {}
         self.stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
-        self.received.split_off(std::mem::take(&mut self.read))
+        self.take_received()
+    }
+
+    /// Received and not yet read; from here on it counts as read.
+    fn take_received(&mut self) -> Vec<u8> {
+        let rest = self.received.split_off(self.read);
+        self.received.clear();
+        self.read = 0;
+        rest
     }
 
     fn receive(&mut self) -> io::Result<usize> {
