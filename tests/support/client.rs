@@ -109,19 +109,30 @@ impl Client {
 
     /// The value of one line of `stats`.
     pub fn stat(&mut self, name: &str) -> u64 {
-        self.send(b"stats\r\n");
-        let mut value = None;
+        let found = self.numbers("stats").into_iter().find(|(stat, _)| stat == name);
+        found.unwrap_or_else(|| panic!("stats has no number {name}")).1
+    }
+
+    /// Chunks of all classes that hold something, by `stats slabs`.
+    pub fn used_chunks(&mut self) -> u64 {
+        let numbers = self.numbers("stats slabs");
+        numbers.iter().filter(|(name, _)| name.ends_with(":used_chunks")).map(|(_, n)| n).sum()
+    }
+
+    /// Those lines of a `stats` command whose values are whole numbers, in its order.
+    fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
+        self.send(format!("{command}\r\n").as_bytes());
+        let mut numbers = Vec::new();
         loop {
             let line = self.read_line();
             if line == "END" {
-                break;
+                return numbers;
             }
             let mut words = line.split(' ').skip(1);
-            if words.next() == Some(name) {
-                value = words.next().and_then(|word| word.parse().ok());
+            if let (Some(name), Some(Ok(number))) = (words.next(), words.next().map(str::parse)) {
+                numbers.push((name.to_owned(), number));
             }
         }
-        value.unwrap_or_else(|| panic!("stats has no number {name}"))
     }
 
     /// Exactly so many bytes of the reply.
