@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use crate::scene::Scene;
-use crate::support::{Client, Server, wait_until};
+use crate::support::{Client, Server, ServerCommand, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -62,10 +62,10 @@ fn more_than_the_limit() {
 fn one_leaves_while_the_next_comes() {
     const LIMIT: usize = 20;
     const ROUNDS: usize = 300;
-    let scene = Scene::start(64, &["-c", "20", "-o", "no_maxconns_fast"]);
-    if scene.is_memcached() {
+    if ServerCommand::under_test().is_memcached() {
         return println!("memcached counts connections of its own towards the limit");
     }
+    let scene = Scene::start(64, &["-c", "20", "-o", "no_maxconns_fast"]);
     let server = &scene.server;
     let mut held: VecDeque<Client> = (0..LIMIT).map(|_| served(server)).collect();
     for _ in 0..ROUNDS {
@@ -89,9 +89,9 @@ fn one_leaves_while_the_next_comes() {
 /// only two more: while the server does not accept, the kernel has the others try again after seconds.
 #[test]
 fn a_storm_around_the_limit() {
-    const CLIENTS: usize = 12;
-    const ROUNDS: usize = 200;
-    let scene = Scene::start(64, &["-c", "10", "-o", "no_maxconns_fast"]);
+    const CLIENTS: usize = 52;
+    const ROUNDS: usize = 50;
+    let scene = Scene::start(64, &["-c", "50", "-o", "no_maxconns_fast"]);
     let server = &scene.server;
     std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
