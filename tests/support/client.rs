@@ -73,7 +73,7 @@ impl Client {
 
     /// The next reply line as text; panics when there is none.
     pub fn read_line(&mut self) -> String {
-        let line = self.try_read_line().expect("a reply line");
+        let line = self.try_read_line().expect("a reply line within the deadline");
         let line = line.expect("the connection stays open");
         String::from_utf8_lossy(&line).into_owned()
     }
