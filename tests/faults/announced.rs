@@ -12,7 +12,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 #[test]
 fn half_a_gigabyte_announced() {
     let scene = Scene::start(1024, &["-I", "512m"]);
-    let announced = Announced::by_clients(&scene, CLIENTS, 500 << 20);
+    let announced = Announced::by_clients(&scene, 500 << 20);
     scene.serves_others();
     let resident = scene.server.resident_bytes();
     assert!(resident < 64 << 20, "{resident} bytes are resident for a few that came");
@@ -47,7 +47,7 @@ fn announced_where_memory_is_full() {
     assert!(evictions > 0, "memory is not full");
     let resident = scene.server.resident_bytes();
 
-    let mut announced = Announced::by_clients(&scene, CLIENTS, 60 << 20);
+    let mut announced = Announced::by_clients(&scene, 60 << 20);
     let evicted = client.stat("evictions") - evictions;
     assert!(evicted <= EVICTED_MAX as u64, "{evicted} items were evicted for announcements");
     assert!(scene.server.resident_bytes() < resident + (8 << 20), "announcements are resident");
@@ -69,8 +69,8 @@ struct Announced {
 }
 
 impl Announced {
-    /// Returns once the server has read everything that these clients sent.
-    fn by_clients(scene: &Scene, count: usize, value_len: usize) -> Announced {
+    /// Returns once the server has read everything that they sent.
+    fn by_clients(scene: &Scene, value_len: usize) -> Announced {
         let mut watcher = scene.server.connect();
         let read_before = watcher.stat("bytes_read");
         let mut sent = 0;
@@ -83,7 +83,7 @@ impl Announced {
             sent += request.len() as u64;
             client
         };
-        let clients = (0..count).map(&mut announce).collect();
+        let clients = (0..CLIENTS).map(&mut announce).collect();
         let mut announced = Announced { clients, watcher };
         announced.wait_read(read_before + sent);
         announced
