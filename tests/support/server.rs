@@ -17,6 +17,8 @@ use super::{Client, wait_until};
 
 /// Long, as all tests start their servers at once, on a machine that may do other work beside.
 const START_DEADLINE: Duration = Duration::from_secs(30);
+/// The state of a listening socket in `/proc/net/tcp`.
+const TCP_LISTEN: &str = "0A";
 
 /// How a server is started: a program and the flags that come first.
 #[derive(Clone)]
@@ -75,9 +77,6 @@ impl ServerCommand {
         })
     }
 }
-
-/// The state of a listening socket in `/proc/net/tcp`.
-const TCP_LISTEN: &str = "0A";
 
 fn runs_as_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
