@@ -7,7 +7,7 @@
 
 use crate::class::ClassState;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
+use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::next_victim;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
@@ -122,14 +122,12 @@ impl Engine {
                 return Evicted::Nothing;
             };
             self.count_eviction(&mut state, victim, now);
-            state.detach(&self.memory, victim);
-            victim
+            state.detach(&self.memory, victim)
         };
-        self.remove_detached(victim);
+        self.remove_detached(&victim);
         match self.unpin_to_owned(victim) {
-            Some(chunk) if self.serves(chunk.address(), class) => {
-                let in_hand = State::new_item(0, false, false, false);
-                self.memory.header(chunk.address()).state().store(in_hand);
+            Some(mut chunk) if self.serves(chunk.address(), class) => {
+                self.memory.arena.set_state(&mut chunk, State::in_hand());
                 Evicted::Chunk(chunk)
             }
             Some(chunk) => {
@@ -149,9 +147,11 @@ impl Engine {
     }
 
     fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
-        let proof = ReadProof::under_class(&());
+        let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
-        if self.death_of(victim, now, proof).is_some() {
+        let death = self.death_of(victim, now, proof);
+        let ends = self.memory.expiry(victim, proof).second().is_some();
+        if death.is_some() {
             state.counters.reclaimed += 1;
             state.counters.direct_reclaims += 1;
             state.counters.expired_unfetched += u64::from(!item.fetched());
@@ -161,48 +161,46 @@ impl Engine {
         let counters = &mut state.counters;
         counters.evicted += 1;
         counters.evicted_age_seconds = u64::from(age_ticks / slabwise_base::Ticks::PER_SECOND);
-        let ends = self.memory.expiry(victim, proof).second().is_some();
         counters.evicted_nonzero += u64::from(ends);
         counters.evicted_unfetched += u64::from(!item.fetched());
         counters.evicted_active += u64::from(item.active());
     }
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
-    pub(crate) fn remove_detached(&self, address: ChunkAddress) {
-        let hash = self.hash_of(address, ReadProof::under_pin(&address));
+    pub(crate) fn remove_detached(&self, pin: &Pin) {
+        let hash = self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
-        if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
+        if let Some((slot, address)) = stripe.find(hash, |candidate| candidate == pin.address()) {
             stripe.remove(slot);
-            let last = self.memory.header(address).state().unlink();
-            debug_assert!(!last, "the caller's pin is still there");
+            let owned = self.memory.arena.unlink(address);
+            debug_assert!(owned.is_none(), "the caller's pin is still there");
         }
     }
 
     /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
     /// the first chunk.
-    pub(crate) fn unpin_to_owned(&self, address: ChunkAddress) -> Option<OwnedChunk> {
-        let last = self.memory.header(address).state().unpin();
-        last.then(|| self.own_unlinked(address))
+    fn unpin_to_owned(&self, pin: Pin) -> Option<OwnedChunk> {
+        let chunk = self.memory.arena.unpin(pin)?;
+        self.free_bodies(&chunk);
+        Some(chunk)
     }
 
     /// Drops a pin; if it was the last on an unlinked item, all its chunks are freed. The first chunk of
     /// an item that was carried to another page leads to no body any more, so only it is given back.
-    pub(crate) fn unpin(&self, address: ChunkAddress) {
-        if let Some(chunk) = self.unpin_to_owned(address) {
+    pub(crate) fn unpin(&self, pin: Pin) {
+        if let Some(chunk) = self.unpin_to_owned(pin) {
             self.give_free(chunk);
         }
     }
 
-    /// The chunk of an item whose LAST-HOLDER the caller is. Its bodies, if any, are freed: before the
-    /// head, so that a body's owner is always an item.
-    pub(crate) fn own_unlinked(&self, address: ChunkAddress) -> OwnedChunk {
-        let chunk = OwnedChunk::claim(address);
-        let mut body = self.memory.first_body(address, ReadProof::under_pin(&chunk));
+    /// Frees the bodies of an item whose LAST-HOLDER the caller is, if it has any: before the head, so that
+    /// a body's owner is always an item.
+    fn free_bodies(&self, head: &OwnedChunk) {
+        let mut body = self.memory.first_body(head.address(), ReadProof::owned(head));
         while let Some(address) = body {
             body = self.memory.header(address).next();
-            self.give_free(OwnedChunk::claim(address));
+            self.give_free(self.memory.arena.claim_body(address, head));
         }
-        chunk
     }
 
     /// Gives a chunk back to its class.
@@ -213,13 +211,13 @@ impl Engine {
 
     /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry.
     pub(crate) fn unlink(&self, address: ChunkAddress) {
-        let last = {
+        let owned = {
             let mut state = self.class(self.queue_class(address)).lock();
             state.dequeue(&self.memory, address);
-            self.memory.header(address).state().unlink()
+            self.memory.arena.unlink(address)
         };
-        if last {
-            let chunk = self.own_unlinked(address);
+        if let Some(chunk) = owned {
+            self.free_bodies(&chunk);
             self.give_free(chunk);
         }
     }

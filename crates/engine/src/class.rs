@@ -5,7 +5,7 @@
 //! the largest chunks; each list law of `page_table.rs` and `queues`.
 
 use crate::config::{EvictionKind, LruConfig};
-use crate::mem::{ChunkAddress, OwnedChunk, QueueKind, State};
+use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::PageState;
 use crate::queues::{Demotion, Queue, balance};
@@ -221,18 +221,17 @@ impl ClassState {
         if page.free_head().is_none() && page.fresh() == self.chunks_per_page {
             memory.pages.remove_partial(&mut self.partial, id);
         }
-        // Until the holder writes the item's own state, the chunk must not read as free: a mover would
-        // take it for empty.
-        memory.header(address).state().store(State::new_item(0, false, false, false));
-        Some(OwnedChunk::claim(address))
+        let mut chunk = OwnedChunk::claim(address, self);
+        memory.arena.set_state(&mut chunk, State::in_hand());
+        Some(chunk)
     }
 
     /// Gives a chunk back to its page; a draining page keeps it out of use.
-    pub fn give_free(&mut self, memory: &Memory, chunk: OwnedChunk) {
+    pub fn give_free(&mut self, memory: &Memory, mut chunk: OwnedChunk) {
+        memory.arena.set_state(&mut chunk, State::FREE);
         let address = chunk.surrender();
         let id = memory.page_of(address);
         let page = memory.pages.page(id);
-        memory.header(address).state().store(State::FREE);
         let was_full = page.used() == self.chunks_per_page;
         page.set_used(page.used() - 1);
         self.used_count -= 1;
@@ -281,13 +280,25 @@ impl ClassState {
         }
     }
 
+    /// Counted bytes of an item that is in its queues, or enters or leaves them.
+    pub fn counted_size_of(&self, memory: &Memory, address: ChunkAddress) -> u64 {
+        memory.counted_size_of(address, ReadProof::under_class(self))
+    }
+
     /// Publishes an item: linked, the newest of `queue`.
-    pub fn enqueue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        self.queue_mut(queue).push_head(memory, address);
-        memory.header(address).state().publish(queue);
+    pub fn enqueue(
+        &mut self,
+        memory: &Memory,
+        chunk: OwnedChunk,
+        queue: QueueKind,
+    ) -> ChunkAddress {
+        let size_bytes = self.counted_size_of(memory, chunk.address());
+        self.queue_mut(queue).push_head(memory, chunk.address(), size_bytes);
+        let address = memory.arena.publish(chunk, queue);
         if queue != QueueKind::Cold {
             let _: Demotion = balance(self, memory, None);
         }
+        address
     }
 
     /// Takes an item out of its queue if it is in one.
@@ -295,24 +306,27 @@ impl ClassState {
         let word = memory.header(address).state();
         let state = word.load();
         if state.queued() {
-            self.queue_mut(state.queue()).remove(memory, address);
+            let size_bytes = self.counted_size_of(memory, address);
+            self.queue_mut(state.queue()).remove(memory, address, size_bytes);
             word.clear_queued();
         }
     }
 
     /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.
-    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) {
-        let word = memory.header(address).state();
-        self.queue_mut(word.load().queue()).remove(memory, address);
-        word.detach();
+    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) -> Pin {
+        let queue = memory.header(address).state().load().queue();
+        let size_bytes = self.counted_size_of(memory, address);
+        self.queue_mut(queue).remove(memory, address, size_bytes);
+        memory.arena.detach(address)
     }
 
     /// Moves a queued item to the head of another queue, or of its own.
     pub fn requeue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
         let word = memory.header(address).state();
         let from = word.load().queue();
-        self.queue_mut(from).remove(memory, address);
-        self.queue_mut(queue).push_head(memory, address);
+        let size_bytes = self.counted_size_of(memory, address);
+        self.queue_mut(from).remove(memory, address, size_bytes);
+        self.queue_mut(queue).push_head(memory, address, size_bytes);
         word.requeue(queue);
         match queue {
             QueueKind::Cold => self.counters.moves_to_cold += 1,

@@ -7,7 +7,7 @@ use crate::counters::HandleCounters;
 use crate::engine::{Death, Engine};
 use crate::index::{Slot, StripeGuard};
 use crate::item::ItemView;
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::{ChunkAddress, ExpiryRight, OwnedChunk, ReadProof};
 use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{Expiry, Now};
@@ -225,8 +225,10 @@ impl<'e> Handle<'e> {
             };
             let has_expiry = engine.memory.header(found.address).state().load().has_expiry();
             if has_expiry {
-                let _class = engine.class(engine.queue_class(found.address)).lock();
-                engine.memory.set_expiry(found.address, expiry);
+                let class = engine.class(engine.queue_class(found.address)).lock();
+                let right = ExpiryRight::under_both(found.address, &found.stripe, &class);
+                engine.memory.set_expiry(&right, expiry);
+                drop(class);
                 return Ok(Some(found));
             }
             if expiry == Expiry::NEVER {
@@ -239,8 +241,8 @@ impl<'e> Handle<'e> {
             let fits = spare.take_if(|spare| spare.fits(value_len, meta));
             if let Some(mut reservation) = fits {
                 reservation.set_meta(meta);
-                let address = engine.copy_into(reservation, &found);
-                engine.supersede(&mut found, address);
+                let chunk = engine.copy_into(reservation, &found);
+                engine.supersede(&mut found, chunk);
                 return Ok(Some(found));
             }
             drop(spare.take());
@@ -293,17 +295,16 @@ impl<'e> Engine {
         state.fetched()
     }
 
-    /// Publishes `address` in the place of the item that was found, which ends.
-    pub(crate) fn supersede(&self, found: &mut Found<'_>, address: ChunkAddress) {
+    /// Publishes `chunk` in the place of the item that was found, which ends.
+    pub(crate) fn supersede(&self, found: &mut Found<'_>, chunk: OwnedChunk) {
         let old = self.memory.header(found.address).state().load();
-        let word = self.memory.header(address).state();
+        let word = self.memory.header(chunk.address()).state();
         if old.fetched() {
             word.mark_hit();
         }
-        found.stripe.replace(found.slot, address);
+        found.stripe.replace(found.slot, chunk.address());
         self.unlink(found.address);
-        let class = self.queue_class(address);
-        self.class(class).lock().enqueue(&self.memory, address, old.queue());
-        found.address = address;
+        let class = self.queue_class(chunk.address());
+        found.address = self.class(class).lock().enqueue(&self.memory, chunk, old.queue());
     }
 }

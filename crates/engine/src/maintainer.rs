@@ -22,10 +22,10 @@ impl Engine {
             let mut state = self.classes[index].lock();
             if let Some(ended) = self.ended_tail(&state, now) {
                 self.count_reclaim(&mut state, ended);
-                state.detach(&self.memory, ended);
+                let pin = state.detach(&self.memory, ended);
                 drop(state);
-                self.remove_detached(ended);
-                self.unpin(ended);
+                self.remove_detached(&pin);
+                self.unpin(pin);
             } else if balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled {
                 break;
             }

@@ -18,8 +18,7 @@ impl Engine {
     pub(super) fn shrink(&self, mover: &mut Mover, now: Now) -> MoverStep {
         let released = lock(&self.pool).take_for_release();
         if let Some(page) = released {
-            let size = self.memory.page_size_bytes();
-            self.memory.arena.release(page.index() * size, size);
+            self.memory.arena.release(&page, self.memory.page_size_bytes());
             lock(&self.pool).put_released(page);
             return MoverStep::Working;
         }
