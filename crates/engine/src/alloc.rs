@@ -5,7 +5,7 @@
 //! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
 //! Between the two steps the item can be read, replaced or deleted as ever.
 
-use crate::class::ClassState;
+use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::next_victim;
@@ -25,7 +25,7 @@ pub(crate) enum Evicted {
     Chunk(OwnedChunk),
     /// Memory was freed, here or in another class.
     Freed,
-    /// The class has nothing that could leave.
+    /// There is nothing that could leave.
     Nothing,
 }
 
@@ -96,28 +96,33 @@ impl Engine {
         state.take_free(&self.memory)
     }
 
-    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold only heads and
-    /// last parts of chained items, from the queue that those are in.
+    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
+    /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
     pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        let largest = self.config.classes.largest();
-        match self.evict(class, now) {
-            Evicted::Nothing if class != largest && self.class(class).lock().used_count() > 0 => {
-                match self.evict(largest, now) {
-                    Evicted::Chunk(chunk) => {
-                        self.give_free(chunk);
-                        Evicted::Freed
-                    }
-                    other => other,
-                }
+        if class == self.config.classes.largest() && self.chained_are_colder_than(class, now) {
+            match self.evict(CHAINED, class, now) {
+                Evicted::Nothing => self.evict(class, class, now),
+                outcome => outcome,
             }
-            outcome => outcome,
+        } else {
+            match self.evict(class, class, now) {
+                Evicted::Nothing if self.class(class).lock().used_count() > 0 => {
+                    self.evict(CHAINED, class, now)
+                }
+                outcome => outcome,
+            }
         }
     }
 
-    /// Removes the item that leaves `class` next.
-    fn evict(&self, class: ClassId, now: Now) -> Evicted {
+    fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
+        let coldness = |id| self.class(id).lock().coldness(&self.memory, now.ticks);
+        coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
+    }
+
+    /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
+    fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
         let victim = {
-            let mut state = self.class(class).lock();
+            let mut state = self.class(from).lock();
             let Some(victim) = next_victim(&mut state, &self.memory) else {
                 return Evicted::Nothing;
             };

@@ -1,16 +1,26 @@
 //! A class: its pages, their free chunks and its queues, under one lock.
 //!
+//! Chained items have queues of their own: those of [`CHAINED`], a class without chunks. So which item of
+//! theirs leaves next does not depend on the class table, whose classes hold their heads and bodies.
+//!
 //! Laws (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
-//! queued item is linked; an item is queued in the class of its chunk, a chained one in the class with
-//! the largest chunks; each list law of `page_table.rs` and `queues`.
+//! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
+//! list law of `page_table.rs` and `queues`.
 
 use crate::config::{EvictionKind, LruConfig};
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::PageState;
-use crate::queues::{Demotion, Queue, balance};
+use crate::queues::{Demotion, Queue, balance, coldest};
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Ticks};
+use std::cmp::Reverse;
+
+/// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
+pub const CHAINED: ClassId = ClassId(ClassId::COUNT_MAX as u8);
+
+/// Numbers of classes, [`CHAINED`] included.
+pub const CLASS_NUMBERS: usize = ClassId::COUNT_MAX + 1;
 
 /// What happened to the items of a class since the start or the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,6 +81,13 @@ impl ClassCounters {
     }
 }
 
+/// How cold an item is; greater is colder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Coldness {
+    age_ticks: u32,
+    cas: Reverse<u64>,
+}
+
 /// What a class's lock protects.
 #[derive(Debug)]
 pub struct ClassState {
@@ -105,10 +122,26 @@ impl Class {
         eviction: EvictionKind,
         lru: LruConfig,
     ) -> Class {
+        let chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
+        Class::empty(id, chunk_size_bytes, chunks_per_page, eviction, lru)
+    }
+
+    /// The class of chained items: queues, and no chunks.
+    pub fn chained(eviction: EvictionKind, lru: LruConfig) -> Class {
+        Class::empty(CHAINED, 0, 0, eviction, lru)
+    }
+
+    fn empty(
+        id: ClassId,
+        chunk_size_bytes: usize,
+        chunks_per_page: u32,
+        eviction: EvictionKind,
+        lru: LruConfig,
+    ) -> Class {
         let state = ClassState {
             id,
             chunk_size_bytes,
-            chunks_per_page: (page_size_bytes / chunk_size_bytes) as u32,
+            chunks_per_page,
             page_count: 0,
             used_count: 0,
             partial: None,
@@ -195,6 +228,7 @@ impl ClassState {
 
     /// Takes an empty page from the pool's hands.
     pub fn adopt(&mut self, memory: &Memory, page: PageId) {
+        debug_assert!(self.id != CHAINED, "chained items lie in the chunks of other classes");
         memory.pages.page(page).assign(Some(self.id));
         memory.pages.push_partial(&mut self.partial, page);
         self.page_count += 1;
@@ -339,5 +373,17 @@ impl ClassState {
     pub fn tail_age(&self, memory: &Memory, queue: QueueKind, now: Ticks) -> Option<u32> {
         let tail = self.queue(queue).tail()?;
         Some(memory.header(tail).time().age_at(now))
+    }
+
+    /// The age of the oldest of its tails, in ticks.
+    pub fn oldest_tail_age(&self, memory: &Memory, now: Ticks) -> Option<u32> {
+        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(memory, kind, now)).max()
+    }
+
+    /// How cold the item is that the search for a victim looks at first: its age, and among equals the
+    /// older store is colder. `None`: the class has no item.
+    pub fn coldness(&self, memory: &Memory, now: Ticks) -> Option<Coldness> {
+        let header = memory.header(coldest(self)?);
+        Some(Coldness { age_ticks: header.time().age_at(now), cas: Reverse(header.cas()) })
     }
 }

@@ -1,5 +1,6 @@
 //! A worker's own counters: written by one thread, summed by whoever reads the stats.
 
+use crate::class::CLASS_NUMBERS;
 use slabwise_base::ClassId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -58,9 +59,9 @@ pub struct HandleCounters {
 }
 
 impl HandleCounters {
-    /// Counters at zero for a table of `class_count` classes.
-    pub fn new(class_count: usize) -> HandleCounters {
-        let classes = (0..class_count).map(|_| ClassOperations::default()).collect();
+    /// Counters at zero, for every class that a table may ever have.
+    pub fn new() -> HandleCounters {
+        let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
         HandleCounters { classes, ..HandleCounters::default() }
     }
 

@@ -114,7 +114,7 @@ impl Crawler {
             if item.kind() != Kind::Item || !item.queued() {
                 continue;
             }
-            if !self.wanted[engine.queue_class(address).index()] {
+            if !self.wanted[engine.shown_class(address).index()] {
                 continue;
             }
             state.counters.crawler_items_checked += 1;
@@ -156,7 +156,7 @@ impl Engine {
             last_access: header.time(),
             cas: header.cas(),
             fetched: header.state().load().fetched(),
-            class: self.queue_class(address),
+            class: self.shown_class(address),
             size_bytes: self.memory.counted_size_of(address, proof),
         }
     }

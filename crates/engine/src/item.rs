@@ -61,9 +61,9 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.fetched
     }
 
-    /// The class it is in.
+    /// The class it is shown in; a chained item's is the last of the table.
     pub fn class(&self) -> ClassId {
-        self.engine.queue_class(self.address)
+        self.engine.shown_class(self.address)
     }
 
     /// The value, in order, in one slice, or in several if it is chained.

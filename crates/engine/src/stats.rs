@@ -1,6 +1,6 @@
 //! Readings for people and policies: plain structs, summed when asked for.
 
-use crate::class::ClassCounters;
+use crate::class::{CHAINED, ClassCounters};
 use crate::counters::{ClassOperations, Counter, HandleCounters};
 use crate::engine::Engine;
 use crate::mem::QueueKind;
@@ -208,17 +208,23 @@ impl Engine {
         }
     }
 
-    /// Every class of the table, in order.
+    /// Every class of the table, in order. Chained items are shown in the last, as memcached shows them.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
         let registry = lock(&self.registry);
-        let classes = self.config.classes.ids();
+        let reading = |id: ClassId| {
+            let mut stats = self.class_reading(id, now);
+            registry.iter().for_each(|counters| stats.add_operations(counters.class(id)));
+            stats
+        };
+        let mut classes: Vec<ClassStats> = self.config.classes.ids().map(reading).collect();
+        if let Some(largest) = classes.last_mut() {
+            let chained = reading(CHAINED);
+            largest.add(&chained);
+            for (age, of_chained) in largest.tail_age_ticks.iter_mut().zip(chained.tail_age_ticks) {
+                *age = (*age).max(of_chained);
+            }
+        }
         classes
-            .map(|id| {
-                let mut stats = self.class_reading(id, now);
-                registry.iter().for_each(|counters| stats.add_operations(counters.class(id)));
-                stats
-            })
-            .collect()
     }
 
     fn class_reading(&self, id: ClassId, now: Now) -> ClassStats {
@@ -242,7 +248,7 @@ impl Engine {
 
     /// Sets every counter to zero; readings of what is there now stay.
     pub fn reset_stats(&self) {
-        for class in &self.classes {
+        for class in self.queueing_classes() {
             class.lock().counters = ClassCounters::default();
         }
         lock(&self.mover).counters = MoverCounters::default();

@@ -5,7 +5,7 @@ mod lru;
 mod segmented;
 
 pub use lru::hit as lru_hit;
-pub use segmented::{Demotion, balance, next_victim};
+pub use segmented::{Demotion, balance, coldest, next_victim};
 
 use crate::mem::ChunkAddress;
 use crate::memory::Memory;

@@ -34,6 +34,10 @@ pub enum Demotion {
 /// The clock, where ages count too; `None` looks at shares only.
 pub type QueueTimes = Option<Ticks>;
 
+/// The queues in the order in which their items are given up.
+const COLDEST_FIRST: [QueueKind; 4] =
+    [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
+
 /// How many tails one search for a victim looks at before it takes what it finds.
 const VICTIM_LOOKS_MAX: usize = 64;
 
@@ -88,6 +92,11 @@ fn age(memory: &Memory, address: ChunkAddress, now: Ticks) -> u32 {
     memory.header(address).time().age_at(now)
 }
 
+/// Where the search for a victim begins: the coldest item but for pins and hits.
+pub fn coldest(class: &ClassState) -> Option<ChunkAddress> {
+    COLDEST_FIRST.into_iter().find_map(|kind| class.queue(kind).tail())
+}
+
 /// The item to evict: the coldest that nobody pins, still queued. Active items found on the way go
 /// back to WARM; an empty COLD is refilled from HOT and WARM. `None`: nothing can be evicted.
 pub fn next_victim(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddress> {
@@ -121,9 +130,8 @@ pub fn next_victim(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddre
 
 /// Walks the queues from their cold ends for an item that nobody pins.
 fn unpinned(class: &ClassState, memory: &Memory) -> Option<ChunkAddress> {
-    let order = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
     let free = |&address: &ChunkAddress| memory.header(address).state().load().pins() == 0;
-    order
+    COLDEST_FIRST
         .into_iter()
         .find_map(|kind| class.queue(kind).iter_from_tail(memory).take(VICTIM_LOOKS_MAX).find(free))
 }
