@@ -1,11 +1,14 @@
 //! The queues of a class: lists through the items themselves, under the class's lock.
 //!
-//! What a list is, here; in which order items leave, one file for each eviction kind.
+//! What a list is, here; how items move between them, one file for each eviction kind; which item leaves,
+//! in `victim.rs`.
 mod lru;
 mod segmented;
+mod victim;
 
 pub use lru::hit as lru_hit;
-pub use segmented::{Demotion, balance, coldest, next_victim};
+pub use segmented::{Demotion, balance};
+pub use victim::{coldest, next_victim};
 
 use crate::mem::ChunkAddress;
 use crate::memory::Memory;
