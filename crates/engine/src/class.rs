@@ -8,6 +8,7 @@
 //! list law of `page_table.rs` and `queues`.
 
 use crate::config::{EvictionKind, LruConfig};
+use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::PageState;
@@ -21,65 +22,6 @@ pub const CHAINED: ClassId = ClassId(ClassId::COUNT_MAX as u8);
 
 /// Numbers of classes, [`CHAINED`] included.
 pub const CLASS_NUMBERS: usize = ClassId::COUNT_MAX + 1;
-
-/// What happened to the items of a class since the start or the last reset.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounters {
-    /// Items evicted.
-    pub evicted: u64,
-    /// Of these, those that had an expiry.
-    pub evicted_nonzero: u64,
-    /// Seconds since the last access of the item evicted last.
-    pub evicted_age_seconds: u64,
-    /// Evicted items that were never hit.
-    pub evicted_unfetched: u64,
-    /// Evicted items that were hit lately.
-    pub evicted_active: u64,
-    /// Allocations that failed.
-    pub out_of_memory: u64,
-    /// Allocations that went to a larger class because this one owned nothing.
-    pub homeless: u64,
-    /// Expired or flushed items removed at a tail.
-    pub reclaimed: u64,
-    /// Of these, those that were never hit.
-    pub expired_unfetched: u64,
-    /// Expired or flushed items that the crawler removed.
-    pub crawler_reclaimed: u64,
-    /// Items that the crawler looked at.
-    pub crawler_items_checked: u64,
-    /// Tails that could not be evicted because they were pinned.
-    pub tail_pinned: u64,
-    /// Items moved to the cold queue.
-    pub moves_to_cold: u64,
-    /// Items moved to the warm queue.
-    pub moves_to_warm: u64,
-    /// Items moved to the head of their own queue.
-    pub moves_within_lru: u64,
-    /// Ended items that an allocation took the place of.
-    pub direct_reclaims: u64,
-}
-
-impl ClassCounters {
-    /// Adds another class's counters.
-    pub(crate) fn add(&mut self, other: &ClassCounters) {
-        self.evicted += other.evicted;
-        self.evicted_nonzero += other.evicted_nonzero;
-        self.evicted_age_seconds = self.evicted_age_seconds.max(other.evicted_age_seconds);
-        self.evicted_unfetched += other.evicted_unfetched;
-        self.evicted_active += other.evicted_active;
-        self.out_of_memory += other.out_of_memory;
-        self.homeless += other.homeless;
-        self.reclaimed += other.reclaimed;
-        self.expired_unfetched += other.expired_unfetched;
-        self.crawler_reclaimed += other.crawler_reclaimed;
-        self.crawler_items_checked += other.crawler_items_checked;
-        self.tail_pinned += other.tail_pinned;
-        self.moves_to_cold += other.moves_to_cold;
-        self.moves_to_warm += other.moves_to_warm;
-        self.moves_within_lru += other.moves_within_lru;
-        self.direct_reclaims += other.direct_reclaims;
-    }
-}
 
 /// How cold an item is; greater is colder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
