@@ -29,6 +29,10 @@ pub(crate) enum Evicted {
     Nothing,
 }
 
+/// The chunks of an item that has ended, if nobody pins it: its head, and what that leads to.
+#[must_use = "the chunks of an ended item are lost unless they are freed"]
+pub(crate) struct Remains(Option<OwnedChunk>);
+
 impl Engine {
     /// A chunk of `class`, or of the next larger class where this one owns nothing; `None`: out of
     /// memory.
@@ -214,16 +218,24 @@ impl Engine {
         self.class(class).lock().give_free(&self.memory, chunk);
     }
 
-    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry.
-    pub(crate) fn unlink(&self, address: ChunkAddress) {
-        let owned = {
-            let mut state = self.class(self.queue_class(address)).lock();
-            state.dequeue(&self.memory, address);
-            self.memory.arena.unlink(address)
-        };
-        if let Some(chunk) = owned {
-            self.free_bodies(&chunk);
-            self.give_free(chunk);
+    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry. The chunks of
+    /// a large item take long to free, so the caller lets go of the stripe before it does that.
+    pub(crate) fn unlink_unfreed(&self, address: ChunkAddress) -> Remains {
+        let mut state = self.class(self.queue_class(address)).lock();
+        state.dequeue(&self.memory, address);
+        Remains(self.memory.arena.unlink(address))
+    }
+
+    /// Frees what an ended item left.
+    pub(crate) fn free_remains(&self, Remains(head): Remains) {
+        if let Some(head) = head {
+            self.free_bodies(&head);
+            self.give_free(head);
         }
+    }
+
+    /// The same in one, where the stripe is held on.
+    pub(crate) fn unlink(&self, address: ChunkAddress) {
+        self.free_remains(self.unlink_unfreed(address));
     }
 }

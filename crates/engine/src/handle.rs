@@ -158,11 +158,10 @@ impl<'e> Handle<'e> {
     pub fn delete(&mut self, key: &[u8], now: Now) -> bool {
         let hash = self.engine.hasher.hash(key);
         match self.engine.lookup(key, hash, now, &self.counters) {
-            Lookup::Found(mut found) => {
+            Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).delete_hits.bump();
-                found.stripe.remove(found.slot);
-                self.engine.unlink(found.address);
+                self.engine.remove(found);
                 true
             }
             Lookup::Missing(_) => {
@@ -175,9 +174,8 @@ impl<'e> Handle<'e> {
     /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
     pub fn discard(&mut self, key: &[u8], now: Now) {
         let hash = self.engine.hasher.hash(key);
-        if let Lookup::Found(mut found) = self.engine.lookup(key, hash, now, &self.counters) {
-            found.stripe.remove(found.slot);
-            self.engine.unlink(found.address);
+        if let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) {
+            self.engine.remove(found);
         }
     }
 
@@ -275,11 +273,36 @@ impl<'e> Engine {
                     Death::Expired => counters.get_expired.bump(),
                     Death::Flushed => counters.get_flushed.bump(),
                 }
+                if self.memory.header(address).state().load().chained() {
+                    let ended = Found { stripe, slot, address };
+                    return self.remove_and_look_again(ended, key, now, counters);
+                }
                 stripe.remove(slot);
                 self.unlink(address);
                 Lookup::Missing(stripe)
             }
         }
+    }
+
+    /// Ends a found item. Its chunks are freed after its stripe was let go.
+    pub(crate) fn remove(&self, mut found: Found<'_>) {
+        found.stripe.remove(found.slot);
+        let remains = self.unlink_unfreed(found.address);
+        drop(found);
+        self.free_remains(remains);
+    }
+
+    /// Removes an item that has ended; the key may have been stored again before its stripe is locked anew.
+    #[cold]
+    fn remove_and_look_again(
+        &'e self,
+        ended: Found<'e>,
+        key: &[u8],
+        now: Now,
+        counters: &HandleCounters,
+    ) -> Lookup<'e> {
+        self.remove(ended);
+        self.lookup(key, self.hasher.hash(key), now, counters)
     }
 
     /// Marks a hit. Returns whether the item had been hit before.
@@ -295,7 +318,8 @@ impl<'e> Engine {
         state.fetched()
     }
 
-    /// Publishes `chunk` in the place of the item that was found, which ends.
+    /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under
+    /// the stripe, where its value was copied.
     pub(crate) fn supersede(&self, found: &mut Found<'_>, chunk: OwnedChunk) {
         let old = self.memory.header(found.address).state().load();
         let word = self.memory.header(chunk.address()).state();

@@ -199,8 +199,11 @@ impl<'e> Engine {
         self.memory.prefetch_neighbours(found.address);
         let (chunk, queue_class, short_lived) = self.finish(reservation, now);
         found.stripe.replace(found.slot, chunk.address());
-        self.unlink(found.address);
-        self.enqueue_new(queue_class, chunk, short_lived)
+        let remains = self.unlink_unfreed(found.address);
+        let outcome = self.enqueue_new(queue_class, chunk, short_lived);
+        drop(found);
+        self.free_remains(remains);
+        outcome
     }
 
     fn enqueue_new(&self, class: ClassId, chunk: OwnedChunk, short_lived: bool) -> StoreOutcome {
