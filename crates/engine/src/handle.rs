@@ -260,7 +260,7 @@ impl<'e> Engine {
         counters: &HandleCounters,
     ) -> Lookup<'e> {
         self.settle_flush(now);
-        let mut stripe = self.index.lock(hash);
+        let stripe = self.index.lock(hash);
         let proof = ReadProof::under_stripe(&stripe);
         let is_match = |address| self.memory.key(address, proof) == key;
         let Some((slot, address)) = stripe.find(hash, is_match) else {
@@ -273,15 +273,29 @@ impl<'e> Engine {
                     Death::Expired => counters.get_expired.bump(),
                     Death::Flushed => counters.get_flushed.bump(),
                 }
-                if self.memory.header(address).state().load().chained() {
-                    let ended = Found { stripe, slot, address };
-                    return self.remove_and_look_again(ended, key, now, counters);
-                }
-                stripe.remove(slot);
-                self.unlink(address);
-                Lookup::Missing(stripe)
+                self.remove_ended(Found { stripe, slot, address }, key, hash, now, counters)
             }
         }
+    }
+
+    /// Removes an item that has ended on its own; a chained one's stripe is let go while its chunks are
+    /// freed, so the key may be stored again meanwhile.
+    #[cold]
+    fn remove_ended(
+        &'e self,
+        mut ended: Found<'e>,
+        key: &[u8],
+        hash: u64,
+        now: Now,
+        counters: &HandleCounters,
+    ) -> Lookup<'e> {
+        if self.memory.header(ended.address).state().load().chained() {
+            self.remove(ended);
+            return self.lookup(key, hash, now, counters);
+        }
+        ended.stripe.remove(ended.slot);
+        self.unlink(ended.address);
+        Lookup::Missing(ended.stripe)
     }
 
     /// Ends a found item. Its chunks are freed after its stripe was let go.
@@ -290,19 +304,6 @@ impl<'e> Engine {
         let remains = self.unlink_unfreed(found.address);
         drop(found);
         self.free_remains(remains);
-    }
-
-    /// Removes an item that has ended; the key may have been stored again before its stripe is locked anew.
-    #[cold]
-    fn remove_and_look_again(
-        &'e self,
-        ended: Found<'e>,
-        key: &[u8],
-        now: Now,
-        counters: &HandleCounters,
-    ) -> Lookup<'e> {
-        self.remove(ended);
-        self.lookup(key, self.hasher.hash(key), now, counters)
     }
 
     /// Marks a hit. Returns whether the item had been hit before.
