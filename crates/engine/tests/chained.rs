@@ -1,7 +1,7 @@
 //! Chained items are queued apart from the classes whose chunks they take: who leaves for whom, and where
 //! the stats show them.
 
-use slabwise_base::{Clock, Expiry, Now};
+use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
     ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome,
 };
@@ -115,4 +115,19 @@ fn they_are_shown_in_the_class_with_the_largest_chunks() {
 
     engine.reset_stats();
     assert_eq!(engine.stats(now).total.sets, 0, "a reset reaches it, too");
+}
+
+#[test]
+fn an_expired_one_is_freed_by_the_look_up_that_meets_it() {
+    let (engine, clock) = (engine(8), Clock::manual());
+    let expiry = Expiry::at(Seconds(clock.now().seconds.0 + 1));
+    let meta = ItemMeta { expiry, ..META };
+    let value = [7; 5 * LARGEST_CHUNK_BYTES];
+    let mut handle = engine.handle();
+    handle.set(b"chained", &value, meta, StoreMode::Set, clock.now());
+    clock.advance(Duration::from_secs(2));
+    assert!(handle.get(b"chained", clock.now(), |_| ()).is_none());
+    let stats = engine.stats(clock.now());
+    assert_eq!((stats.get_expired, stats.get_misses, stats.total.used_chunks), (1, 1, 0));
+    engine.check();
 }
