@@ -12,6 +12,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Where the server listens.
     pub listen: Listen,
+    /// `-U`: where UDP is served; nowhere unless asked.
+    pub udp: Vec<ListenAddress>,
     /// `-b`: how many connections the kernel may queue.
     pub listen_backlog: i32,
     /// `-c`: the most connections at a time.
@@ -123,6 +125,8 @@ pub struct ProcessSettings {
 pub struct Reported {
     /// `-p` as given.
     pub tcp_port: i32,
+    /// `-U` as given.
+    pub udp_port: i32,
     /// `-l` as given.
     pub interfaces: Option<String>,
     /// `-f`.
@@ -189,7 +193,7 @@ impl Settings {
             ("maxbytes", self.engine.memory_limit_bytes.to_string()),
             ("maxconns", self.connections_max.to_string()),
             ("tcpport", reported.tcp_port.to_string()),
-            ("udpport", "0".to_owned()),
+            ("udpport", reported.udp_port.to_string()),
             ("inter", reported.interfaces.clone().unwrap_or_else(|| "NULL".to_owned())),
             ("verbosity", self.verbosity.to_string()),
             ("oldest", "0".to_owned()),
@@ -215,7 +219,7 @@ impl Settings {
     }
 
     /// memcached gives a UDP port one thread if it has several, and there may be several if `-l` does.
-    fn threads_per_udp_port(&self) -> usize {
+    pub(crate) fn threads_per_udp_port(&self) -> usize {
         let several = self.reported.interfaces.as_ref().is_some_and(|list| list.contains(','));
         if several { 1 } else { self.threads }
     }

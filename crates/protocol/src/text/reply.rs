@@ -41,6 +41,9 @@ pub const NO_MEMORY_STORING: &[u8] = b"SERVER_ERROR out of memory storing object
 /// The same for incr, decr and touch.
 pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 
+/// A reply of more datagrams than can be numbered, or more than one client may hold.
+pub const UDP_REPLY_TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP, ask by TCP\r\n";
+
 /// `-F`.
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// Without `-A`.

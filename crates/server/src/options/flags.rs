@@ -60,14 +60,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "udp-port",
         Kind::Number { min: -1, max: 65_535, unit: "" },
         "0",
-        "UDP port; no effect, as UDP is not served",
+        "UDP port to serve, and TCP's unless -p is given; -1 for any free one, 0 for none",
         |raw, value| {
-            let port = value.number();
-            if port != 0 {
-                raw.warn(format!(
-                    "-U {port} has no effect: UDP is not served, clients must use TCP"
-                ));
-            }
+            raw.udp_port = value.number() as i32;
             Ok(())
         },
     ),

@@ -7,6 +7,7 @@ pub(super) struct Raw {
     pub warnings: Vec<String>,
 
     pub port: Option<i32>,
+    pub udp_port: i32,
     pub interfaces: Vec<String>,
     pub unix_path: Option<String>,
     pub unix_mode: Option<u32>,

@@ -16,7 +16,11 @@ const THREADS_USUAL_MAX: u32 = 64;
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
+    if raw.port.is_none() && raw.udp_port != 0 {
+        raw.port = Some(raw.udp_port);
+    }
     let listen = listen(&mut raw)?;
+    let udp = udp(&mut raw)?;
     let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
     if threads > THREADS_USUAL_MAX {
         raw.warn(format!(
@@ -36,6 +40,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
+        udp,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
         maxconns_fast: raw.connections_max_fast.unwrap_or(true),
@@ -67,10 +72,11 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match raw.port.unwrap_or(PORT_DEFAULT) {
+        0 if raw.udp_port != 0 => return Ok(Listen::Tcp(Vec::new())),
         0 => {
             return Err(OptionsError(
                 "-p 0 turns TCP off, and there is no -s to listen on: say -p -1 for any free port, or \
-                 give -s FILE"
+                 give -s FILE or -U PORT"
                     .to_owned(),
             ));
         }
@@ -84,6 +90,24 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
     let interfaces = raw.interfaces.clone();
     let addresses = parse_list(&interfaces, port, &mut |warning| raw.warn(warning))?;
     Ok(Listen::Tcp(addresses))
+}
+
+/// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
+fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
+    let port = match raw.udp_port {
+        0 => return Ok(Vec::new()),
+        -1 => 0,
+        port => port as u16,
+    };
+    if raw.unix_path.is_some() {
+        raw.warn(format!("-U {} has no effect with -s, which serves no network", raw.udp_port));
+        return Ok(Vec::new());
+    }
+    if raw.interfaces.is_empty() {
+        return Ok(vec![ListenAddress { host: None, port }]);
+    }
+    // What there is to say of the places was said for TCP.
+    parse_list(&raw.interfaces, port, &mut |_| ())
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
@@ -111,6 +135,7 @@ fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
 fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
+        udp_port: raw.udp_port,
         tcp_port: raw.port.unwrap_or(PORT_DEFAULT),
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),

@@ -20,7 +20,9 @@ use std::io;
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
 pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
-    64 + 4 * settings.threads as u64
+    // A name of `-l` stands for an address of each family.
+    let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
+    64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
 /// Why the process cannot be what the settings ask for.

@@ -167,6 +167,11 @@ impl<'e> Session<'e> {
         matches!(self.phase, Phase::Begin | Phase::Command)
     }
 
+    /// Whether a reply is begun that is not complete yet.
+    pub fn is_mid_reply(&self) -> bool {
+        matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
+    }
+
     /// A step, told on stderr to whoever started the server with `-vv`.
     #[inline]
     fn narrated_step(
