@@ -22,6 +22,8 @@ pub struct Settings {
     pub maxconns_fast: bool,
     /// `-t`: worker threads.
     pub threads: usize,
+    /// `-Y`: the file of those who may log in; without it nobody needs to.
+    pub auth_file: Option<PathBuf>,
     /// `-R`: requests served in one turn of a connection while others wait.
     pub requests_per_turn_max: u32,
     /// `-o idle_timeout`: seconds after which an idle client is closed, if ever.
@@ -127,6 +129,8 @@ pub struct Reported {
     pub tcp_port: i32,
     /// `-U` as given.
     pub udp_port: i32,
+    /// `-Y` as given.
+    pub auth_file: Option<String>,
     /// `-l` as given.
     pub interfaces: Option<String>,
     /// `-f`.
@@ -212,7 +216,7 @@ impl Settings {
             ("tcp_backlog", self.listen_backlog.to_string()),
             ("binding_protocol", reported.protocol.to_owned()),
             ("auth_enabled_sasl", yes_no(false)),
-            ("auth_enabled_ascii", yes_no(false)),
+            ("auth_enabled_ascii", reported.auth_file.clone().unwrap_or_else(|| yes_no(false))),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),
             ("maxconns_fast", yes_no(self.maxconns_fast)),
         ]

@@ -290,11 +290,17 @@ pub(super) static FLAGS: &[OptionRow] = &[
         },
     ),
     switch('W', "disable-watch", "refuse `watch`, which is not built yet", nothing),
-    row('Y', "auth-file", Kind::Text("file"), "", "not built yet", |_, _| {
-        Err("password files are not built yet: without -Y anybody who reaches the port may \
-                    use it"
-            .into())
-    }),
+    row(
+        'Y',
+        "auth-file",
+        Kind::Text("file"),
+        "",
+        "file of lines user:password, one of which every client must name first",
+        |raw, value| {
+            raw.auth_file = Some(value.text().to_owned());
+            Ok(())
+        },
+    ),
     row('e', "memory-file", Kind::Text("file"), "", "not built yet", |_, _| {
         Err("restarts from a memory file are not built yet: leave -e out".into())
     }),

@@ -16,6 +16,9 @@ const THREADS_USUAL_MAX: u32 = 64;
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
+    if raw.auth_file.is_some() {
+        check_auth(&mut raw)?;
+    }
     if raw.port.is_none() && raw.udp_port != 0 {
         raw.port = Some(raw.udp_port);
     }
@@ -45,6 +48,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         connections_max: raw.connections_max.unwrap_or(1024),
         maxconns_fast: raw.connections_max_fast.unwrap_or(true),
         threads: threads as usize,
+        auth_file: raw.auth_file.as_deref().map(absolute).transpose()?,
         requests_per_turn_max: raw.requests_per_turn_max.unwrap_or(20),
         idle_timeout_seconds: (raw.idle_timeout_seconds > 0).then_some(raw.idle_timeout_seconds),
         verbosity: raw.verbosity,
@@ -92,6 +96,26 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
     Ok(Listen::Tcp(addresses))
 }
 
+/// What would let clients in without a password cannot be asked for together with one.
+fn check_auth(raw: &mut Raw) -> Result<(), OptionsError> {
+    if raw.udp_port != 0 {
+        let port = raw.udp_port;
+        return Err(OptionsError(format!(
+            "-U {port} cannot go with -Y: nobody can log in by UDP; say -U 0"
+        )));
+    }
+    match raw.protocol {
+        None => raw.protocol = Some("ascii"),
+        Some("ascii") => {}
+        Some(protocol) => {
+            return Err(OptionsError(format!(
+                "-B {protocol} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
 fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
     let port = match raw.udp_port {
@@ -136,6 +160,7 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
         udp_port: raw.udp_port,
+        auth_file: raw.auth_file.clone(),
         tcp_port: raw.port.unwrap_or(PORT_DEFAULT),
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte
+//!        |  first byte, and a login where passwords are asked for (see `login`)
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -26,6 +26,7 @@
 
 mod admin;
 pub(crate) mod crawl;
+mod login;
 mod lookahead;
 mod narration;
 mod one_key;
@@ -77,7 +78,6 @@ pub enum Next {
 }
 
 /// The dialogue on one connection.
-#[derive(Default)]
 pub struct Session<'e> {
     phase: Phase<'e>,
 }
@@ -86,9 +86,11 @@ pub struct Session<'e> {
 #[derive(Default)]
 enum Phase<'e> {
     /// The first byte of all, which tells the protocol; then a command line.
-    #[default]
     Begin,
-    /// A command line.
+    /// What lets the client in.
+    Login,
+    /// A command line. Where a phase ends, this is what follows: a session begins only once.
+    #[default]
     Command,
     /// The keys of a retrieval.
     Keys(Keys),
@@ -112,10 +114,16 @@ enum Step {
     Pause(usize, Next),
 }
 
+impl Default for Session<'_> {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session::default()
+        Session { phase: Phase::Begin }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.
@@ -128,7 +136,7 @@ impl<'e> Session<'e> {
         let mut consumed = 0;
         let mut looked_at = 0;
         loop {
-            if consumed >= looked_at && self.is_idle() {
+            if consumed >= looked_at && self.expects_command(worker) {
                 let ahead = Ahead::of(&input[consumed..]);
                 if ahead.keys().len() > 1 {
                     worker.handle.prefetch(ahead.keys());
@@ -164,7 +172,17 @@ impl<'e> Session<'e> {
 
     /// Whether no command is half finished.
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Begin | Phase::Command)
+        matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
+    }
+
+    /// Whether the next bytes are a command line that will be served.
+    #[inline]
+    fn expects_command(&self, worker: &WorkerContext<'_>) -> bool {
+        match self.phase {
+            Phase::Command => true,
+            Phase::Begin => worker.shared.passwords.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether a reply is begun that is not complete yet.
@@ -184,7 +202,8 @@ impl<'e> Session<'e> {
             return self.step(worker, input, out);
         }
         let before = out.bytes().len();
-        if self.is_idle() && worker.requests_left > 0 && !out.is_full() {
+        // A login is never told: it holds a password.
+        if self.expects_command(worker) && worker.requests_left > 0 && !out.is_full() {
             narration::request(worker, input);
         }
         let step = self.step(worker, input, out);
@@ -197,6 +216,11 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
+            Phase::Begin if worker.shared.passwords.is_some() => {
+                self.phase = Phase::Login;
+                self.login(worker, input, out)
+            }
+            Phase::Login => self.login(worker, input, out),
             Phase::Begin if input[0] == BINARY_REQUEST_MAGIC => {
                 worker.shared.binary_client_warning.call_once(|| {
                     tracing::warn!("a client speaks the binary protocol, which is not served");

@@ -9,6 +9,7 @@ pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
 
 use crate::net::Roster;
+use crate::passwords::Passwords;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use slabwise_base::Clock;
@@ -35,6 +36,10 @@ pub struct ConnectionCounters {
     pub conn_yields: AtomicU64,
     /// Connections closed for being idle.
     pub idle_kicks: AtomicU64,
+    /// Logins tried.
+    pub auth_cmds: AtomicU64,
+    /// Logins refused.
+    pub auth_errors: AtomicU64,
     /// Steps of the LRU maintainer.
     pub maintainer_steps: AtomicU64,
 }
@@ -57,6 +62,8 @@ impl ConnectionCounters {
             &self.time_in_listen_disabled_us,
             &self.conn_yields,
             &self.idle_kicks,
+            &self.auth_cmds,
+            &self.auth_errors,
             &self.maintainer_steps,
         ] {
             counter.store(0, Ordering::Relaxed);
@@ -106,6 +113,8 @@ pub struct Shared<'e> {
     pub crawls: Crawls,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
+    /// `-Y`: who may log in; `None` where nobody needs to.
+    pub passwords: Option<Passwords>,
     /// Done when the first client spoke the binary protocol: one line of log says enough.
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
@@ -137,6 +146,7 @@ impl<'e> Shared<'e> {
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
             roster,
+            passwords: None,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
             wake,
