@@ -214,7 +214,7 @@ fn with_passwords_nothing_is_offered_that_needs_none() {
     for (args, reason) in [
         (vec!["-Y", "x", "-U", "5"], "say -U 0"),
         (vec!["-Y", "x", "-B", "auto"], "say -B ascii"),
-        (vec!["-Y", ""], "cannot find"),
+        (vec!["-Y", ""], "needs file"),
     ] {
         let refused = refusal(&args);
         assert!(refused.contains(reason), "{args:?}: {refused}");

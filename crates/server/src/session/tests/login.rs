@@ -85,21 +85,21 @@ fn no_command_is_served_before_the_login() {
 
 #[test]
 fn a_failed_login_lets_nobody_in_and_serves_nothing_that_follows() {
-    for (len, token) in [
-        (9, "ana wrong"),
-        (8, "ana letm"),
-        (7, "ana let"),
-        (12, "ana letmeinn"),
-        (12, "ana letmein "),
-        (4, "ana "),
-        (8, " letmein"),
-        (1, " "),
-        (15, "nobody letmein"),
-        (13, "ana two words"),
-        (7, "bob two"),
-        (11, "Ana letmein"),
+    for token in [
+        "ana wrong",
+        "ana letm",
+        "ana letmeinn",
+        "ana letmein ",
+        "ana  letmein",
+        "ana ",
+        " letmein",
+        " ",
+        "nobody letmein",
+        "ana two words",
+        "bob two",
+        "Ana letmein",
     ] {
-        assert_eq!(len, token.len(), "{token:?}");
+        let len = token.len();
         check(&format!(
             "> set k 0 0 {len}\n> {token}\n< CLIENT_ERROR authentication failure
              > get secret\n< CLIENT_ERROR unauthenticated"
