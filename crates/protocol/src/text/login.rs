@@ -19,6 +19,8 @@ const TOKEN_LEN_MAX: usize = 16_384;
 const LINE_LEN_MAX: usize = 2_048;
 /// Nor is anybody with a line shorter than this.
 const LINE_LEN_MIN: usize = 6;
+/// Less than this is not looked at: the end of a line alone does not end the connection.
+const INPUT_LEN_MIN: usize = 3;
 const VALUE_END: &[u8] = b"\r\n";
 
 /// What the beginning of some input is.
@@ -52,6 +54,9 @@ pub fn parse(input: &[u8]) -> Login<'_> {
         let is_too_long = input.len() > LINE_LEN_MAX;
         return if is_too_long { Login::Hangup } else { Login::Incomplete };
     };
+    if input.len() < INPUT_LEN_MIN {
+        return Login::Incomplete;
+    }
     if !(LINE_LEN_MIN..=LINE_LEN_MAX).contains(&newline) {
         return Login::Hangup;
     }
@@ -172,7 +177,8 @@ mod tests {
     #[test]
     fn who_cannot_be_logging_in_is_hung_up_on() {
         assert_eq!(parse(b"quit\r\n"), Login::Hangup);
-        assert_eq!(parse(b"\r\n"), Login::Hangup);
+        assert_eq!(parse(b"\r\n"), Login::Incomplete);
+        assert_eq!(parse(b"\r\n\r"), Login::Hangup);
         assert_eq!(parse(&[b'x'; 2_048]), Login::Incomplete);
         assert_eq!(parse(&[b'x'; 2_049]), Login::Hangup);
         assert_eq!(parse(&[0x80; 2_049]), Login::Hangup);
