@@ -121,7 +121,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let roster = Roster::default();
     let mut shared =
         Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
-    shared.passwords = passwords;
+    shared.logins = passwords;
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

@@ -113,7 +113,7 @@ impl<'e> Acceptor<'e> {
 
     /// As in memcached, a password file that cannot be used leaves the passwords as they were.
     fn reload_passwords(&self) {
-        match self.shared.passwords.as_ref().map(Passwords::reload) {
+        match self.shared.logins.as_ref().map(Passwords::reload) {
             None => tracing::info!("SIGHUP: nothing to reload"),
             Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
             Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),

@@ -25,7 +25,7 @@ impl<'e> Session<'e> {
         input: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
-        let Some(passwords) = &worker.shared.passwords else {
+        let Some(passwords) = &worker.shared.logins else {
             unreachable!("nobody logs in where nobody is asked to");
         };
         if worker.requests_left == 0 || out.is_full() {
@@ -37,7 +37,7 @@ impl<'e> Session<'e> {
             Login::Refused { reply, consumed } => (reply, consumed),
             Login::Credentials { user, password, consumed } => {
                 let counters = &worker.shared.counters;
-                counters.auth_cmds.fetch_add(1, Ordering::Relaxed);
+                counters.auth_commands.fetch_add(1, Ordering::Relaxed);
                 let answer = match passwords.check(user, password) {
                     Verdict::Known => {
                         self.phase = Phase::Command;

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte, and a login where passwords are asked for (see `login`)
+//!        |  first byte; before it a login where `-Y` asks for one (see `login`)
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -87,11 +87,11 @@ pub struct Session<'e> {
 enum Phase<'e> {
     /// The first byte of all, which tells the protocol; then a command line.
     Begin,
-    /// What lets the client in.
-    Login,
     /// A command line. Where a phase ends, this is what follows: a session begins only once.
     #[default]
     Command,
+    /// What lets the client in.
+    Login,
     /// The keys of a retrieval.
     Keys(Keys),
     /// A value, then its end of line.
@@ -180,7 +180,7 @@ impl<'e> Session<'e> {
     fn expects_command(&self, worker: &WorkerContext<'_>) -> bool {
         match self.phase {
             Phase::Command => true,
-            Phase::Begin => worker.shared.passwords.is_none(),
+            Phase::Begin => worker.shared.logins.is_none(),
             _ => false,
         }
     }
@@ -216,7 +216,7 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
-            Phase::Begin if worker.shared.passwords.is_some() => {
+            Phase::Begin if worker.shared.logins.is_some() => {
                 self.phase = Phase::Login;
                 self.login(worker, input, out)
             }

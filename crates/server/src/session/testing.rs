@@ -48,7 +48,7 @@ impl Fixture {
     pub(crate) fn shared(&self) -> Shared<'_> {
         let wake = Box::new(|| ());
         let mut shared = Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake);
-        shared.passwords = self.passwords.map(|text| passwords(text.as_bytes()));
+        shared.logins = self.passwords.map(|text| passwords(text.as_bytes()));
         shared
     }
 

@@ -36,12 +36,12 @@ pub struct ConnectionCounters {
     pub conn_yields: AtomicU64,
     /// Connections closed for being idle.
     pub idle_kicks: AtomicU64,
-    /// Logins tried.
-    pub auth_cmds: AtomicU64,
-    /// Logins refused.
-    pub auth_errors: AtomicU64,
     /// Steps of the LRU maintainer.
     pub maintainer_steps: AtomicU64,
+    /// Attempts to authenticate.
+    pub auth_commands: AtomicU64,
+    /// Those that failed.
+    pub auth_errors: AtomicU64,
 }
 
 /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
@@ -62,9 +62,9 @@ impl ConnectionCounters {
             &self.time_in_listen_disabled_us,
             &self.conn_yields,
             &self.idle_kicks,
-            &self.auth_cmds,
-            &self.auth_errors,
             &self.maintainer_steps,
+            &self.auth_commands,
+            &self.auth_errors,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -113,12 +113,12 @@ pub struct Shared<'e> {
     pub crawls: Crawls,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
-    /// `-Y`: who may log in; `None` where nobody needs to.
-    pub passwords: Option<Passwords>,
     /// Done when the first client spoke the binary protocol: one line of log says enough.
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
+    /// `-Y`: who may log in; `None` where nobody needs to.
+    pub logins: Option<Passwords>,
     /// Wakes the event loops, which must notice the stop.
     wake: Box<dyn Fn() + Send + Sync + 'e>,
 }
@@ -146,9 +146,9 @@ impl<'e> Shared<'e> {
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
             roster,
-            passwords: None,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
+            logins: None,
             wake,
         }
     }
