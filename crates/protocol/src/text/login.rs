@@ -103,6 +103,7 @@ fn credentials(value: &[u8], consumed: usize) -> Login<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Login, parse};
+    use slabwise_base::Random;
 
     #[track_caller]
     fn check_refused(input: &[u8], reply: &str, rest: &[u8]) {
@@ -184,6 +185,42 @@ mod tests {
         assert_eq!(parse(&[0x80; 2_049]), Login::Hangup);
         let long_line = [&b"set k 0 0 7"[..], &[b' '; 2_039], b"\nfoo bar\r\n"].concat();
         assert_eq!(parse(&long_line), Login::Hangup, "however it comes");
+    }
+
+    /// Bytes of the input that are done with; `None` if more are needed.
+    fn done(input: &[u8]) -> Option<usize> {
+        match parse(input) {
+            Login::Incomplete => None,
+            Login::Hangup => Some(input.len()),
+            Login::Refused { consumed, .. } | Login::Credentials { consumed, .. } => Some(consumed),
+        }
+    }
+
+    #[test]
+    fn what_is_decided_of_a_beginning_stays_so() {
+        const WORDS: [&[u8]; 10] = [
+            b"set ",
+            b"k ",
+            b"0 ",
+            b"7",
+            b"7\r\n",
+            b"\n",
+            b"\r\n",
+            b"a b",
+            b"foo bar\r\n",
+            b"\0\xff",
+        ];
+        for seed in 0..5_000 {
+            let mut random = Random::new(seed);
+            let words = (0..random.below(12)).map(|_| WORDS[random.below(10) as usize]);
+            let input = words.collect::<Vec<_>>().concat();
+            let first = (0..=input.len()).find(|&len| done(&input[..len]).is_some());
+            let Some(first) = first else { continue };
+            assert!(done(&input[..first]) <= Some(first), "seed {seed}");
+            let at_first = parse(&input[..first]);
+            let at_last = parse(&input);
+            assert_eq!(at_first, at_last, "seed {seed}: {:?}", input.escape_ascii().to_string());
+        }
     }
 
     #[test]
