@@ -25,10 +25,15 @@ impl Scene {
     }
 
     pub fn start_command(command: &ServerCommand, flags: &[&str]) -> Scene {
-        let port = free_udp_port();
-        let command = command.clone().with(&["-U", &port.to_string()]).with(flags);
-        let server = Server::start(&command);
-        Scene { server, address: SocketAddr::from(([127, 0, 0, 1], port)) }
+        loop {
+            let port = free_udp_port();
+            let command = command.clone().with(&["-U", &port.to_string()]).with(flags);
+            let server = Server::start(&command);
+            // Another test's server may have been given the same TCP port, and be the one that answers.
+            if serves_udp_port(&mut server.connect(), port) {
+                return Scene { server, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+            }
+        }
     }
 
     /// A client by UDP.
@@ -39,6 +44,17 @@ impl Scene {
     /// A client by TCP.
     pub fn tcp(&self) -> Client {
         self.server.connect()
+    }
+}
+
+fn serves_udp_port(tcp: &mut Client, port: u16) -> bool {
+    tcp.send(b"stats settings\r\n");
+    let mut is_served = false;
+    loop {
+        match tcp.read_line() {
+            line if line == "END" => return is_served,
+            line => is_served |= line == format!("STAT udpport {port}"),
+        }
     }
 }
 
