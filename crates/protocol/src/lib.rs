@@ -20,6 +20,7 @@ mod limits;
 mod number;
 mod request;
 pub mod text;
+pub mod udp;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{

@@ -15,6 +15,7 @@ pub mod context;
 pub mod net;
 pub mod options;
 pub mod out;
+pub mod passwords;
 pub mod process;
 pub mod session;
 pub mod settings;
@@ -24,6 +25,7 @@ pub mod sys;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;
+use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
@@ -101,6 +103,7 @@ fn class_lines(settings: &Settings) -> String {
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::prepare(settings)?;
+    let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
     let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
     let _socket_file = match &settings.listen {
@@ -116,7 +119,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
-    let shared = Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+    let mut shared =
+        Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+    shared.logins = passwords;
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

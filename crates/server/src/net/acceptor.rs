@@ -7,6 +7,7 @@
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
 use super::roster::Address;
+use crate::passwords::Passwords;
 use crate::shared::Shared;
 use crate::sys;
 use mio::unix::SourceFd;
@@ -97,8 +98,7 @@ impl<'e> Acceptor<'e> {
     fn hear_signals(&mut self) {
         for signal in self.signals.pending() {
             match signal {
-                // memcached re-reads its password file; there is none here yet.
-                SIGHUP => tracing::info!("SIGHUP: nothing to reload"),
+                SIGHUP => self.reload_passwords(),
                 SIGUSR1 => {
                     tracing::warn!("stopping gracefully");
                     self.shared.stop();
@@ -108,6 +108,15 @@ impl<'e> Acceptor<'e> {
                     self.shared.stop();
                 }
             }
+        }
+    }
+
+    /// As in memcached, a password file that cannot be used leaves the passwords as they were.
+    fn reload_passwords(&self) {
+        match self.shared.logins.as_ref().map(Passwords::reload) {
+            None => tracing::info!("SIGHUP: nothing to reload"),
+            Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),
         }
     }
 

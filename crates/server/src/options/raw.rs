@@ -7,6 +7,8 @@ pub(super) struct Raw {
     pub warnings: Vec<String>,
 
     pub port: Option<i32>,
+    pub udp_port: i32,
+    pub auth_file: Option<String>,
     pub interfaces: Vec<String>,
     pub unix_path: Option<String>,
     pub unix_mode: Option<u32>,

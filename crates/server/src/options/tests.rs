@@ -43,7 +43,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 4] = ["enable-sasl", "auth-file", "memory-file", "enable-ssl"];
+const REFUSED_FLAGS: [&str; 3] = ["enable-sasl", "memory-file", "enable-ssl"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]
@@ -185,11 +185,45 @@ fn values_may_be_attached_repeated_and_bundled() {
 fn what_has_no_effect_says_so() {
     let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    let (_, warnings) = serve(&["-U", "11211"]);
-    assert!(warnings[0].contains("UDP is not served"), "{warnings:?}");
+    let (_, warnings) = serve(&["-U", "11211", "-s", "socket"]);
+    assert!(warnings[0].contains("serves no network"), "{warnings:?}");
     let (_, warnings) =
         serve(&["-U", "0", "-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
     assert_eq!(warnings, Vec::<String>::new());
+}
+
+#[test]
+fn udp_is_served_where_tcp_is_on_its_own_port() {
+    let everywhere = |port| vec![ListenAddress { host: None, port }];
+    let at = |host: &str, port| ListenAddress { host: Some(host.to_owned()), port };
+    assert_eq!(settings(&[]).udp, []);
+    assert_eq!(settings(&["-U", "0"]).udp, []);
+    let one = settings(&["-U", "5"]);
+    assert_eq!(one.udp, everywhere(5));
+    assert_eq!(one.listen, Listen::Tcp(everywhere(5)), "TCP follows where -p is not given");
+    let two = settings(&["-U", "5", "-p", "6", "-l", "a,b:7"]);
+    assert_eq!(two.udp, [at("a", 5), at("b", 7)]);
+    assert_eq!(two.listen, Listen::Tcp(vec![at("a", 6), at("b", 7)]));
+    assert_eq!(settings(&["-U", "-1"]).udp, everywhere(0));
+    assert_eq!(settings(&["-U", "5", "-p", "0"]).listen, Listen::Tcp(vec![]));
+    assert_eq!(settings(&["-U", "5", "-s", "socket"]).udp, []);
+}
+
+#[test]
+fn with_passwords_nothing_is_offered_that_needs_none() {
+    for (args, reason) in [
+        (vec!["-Y", "x", "-U", "5"], "say -U 0"),
+        (vec!["-Y", "x", "-B", "auto"], "say -B ascii"),
+        (vec!["-Y", ""], "needs file"),
+    ] {
+        let refused = refusal(&args);
+        assert!(refused.contains(reason), "{args:?}: {refused}");
+    }
+    let settings = settings(&["-Y", "x", "-U", "0"]);
+    assert_eq!(settings.auth_file, std::path::absolute("x").ok());
+    let reported = settings.stats();
+    assert!(reported.contains(&("auth_enabled_ascii", "x".to_owned())));
+    assert!(reported.contains(&("binding_protocol", "ascii".to_owned())));
 }
 
 #[test]

@@ -16,7 +16,14 @@ const THREADS_USUAL_MAX: u32 = 64;
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
+    if raw.auth_file.is_some() {
+        check_auth(&mut raw)?;
+    }
+    if raw.port.is_none() && raw.udp_port != 0 {
+        raw.port = Some(raw.udp_port);
+    }
     let listen = listen(&mut raw)?;
+    let udp = udp(&mut raw)?;
     let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
     if threads > THREADS_USUAL_MAX {
         raw.warn(format!(
@@ -36,10 +43,12 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
+        udp,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
         maxconns_fast: raw.connections_max_fast.unwrap_or(true),
         threads: threads as usize,
+        auth_file: raw.auth_file.as_deref().map(absolute).transpose()?,
         requests_per_turn_max: raw.requests_per_turn_max.unwrap_or(20),
         idle_timeout_seconds: (raw.idle_timeout_seconds > 0).then_some(raw.idle_timeout_seconds),
         verbosity: raw.verbosity,
@@ -68,10 +77,11 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match raw.port.unwrap_or(PORT_DEFAULT) {
+        0 if raw.udp_port != 0 => return Ok(Listen::Tcp(Vec::new())),
         0 => {
             return Err(OptionsError(
                 "-p 0 turns TCP off, and there is no -s to listen on: say -p -1 for any free port, or \
-                 give -s FILE"
+                 give -s FILE or -U PORT"
                     .to_owned(),
             ));
         }
@@ -85,6 +95,44 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
     let interfaces = raw.interfaces.clone();
     let addresses = parse_list(&interfaces, port, &mut |warning| raw.warn(warning))?;
     Ok(Listen::Tcp(addresses))
+}
+
+/// What would let clients in without a password cannot be asked for together with one.
+fn check_auth(raw: &mut Raw) -> Result<(), OptionsError> {
+    if raw.udp_port != 0 {
+        let port = raw.udp_port;
+        return Err(OptionsError(format!(
+            "-U {port} cannot go with -Y: nobody can log in by UDP; say -U 0"
+        )));
+    }
+    match raw.protocol {
+        None => raw.protocol = Some("ascii"),
+        Some("ascii") => {}
+        Some(protocol) => {
+            return Err(OptionsError(format!(
+                "-B {protocol} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
+fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
+    let port = match raw.udp_port {
+        0 => return Ok(Vec::new()),
+        -1 => 0,
+        port => port as u16,
+    };
+    if raw.unix_path.is_some() {
+        raw.warn(format!("-U {} has no effect with -s, which serves no network", raw.udp_port));
+        return Ok(Vec::new());
+    }
+    if raw.interfaces.is_empty() {
+        return Ok(vec![ListenAddress { host: None, port }]);
+    }
+    // What there is to say of the places was said for TCP.
+    parse_list(&raw.interfaces, port, &mut |_| ())
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
@@ -112,6 +160,8 @@ fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
 fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
+        udp_port: raw.udp_port,
+        auth_file: raw.auth_file.clone(),
         tcp_port: raw.port.unwrap_or(PORT_DEFAULT),
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),
