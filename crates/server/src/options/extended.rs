@@ -101,11 +101,12 @@ pub(super) static ACTING: &[OptionRow] = &[
     ),
     row(
         "slab_chunk_max",
-        number(1, 1024, "kilobytes"),
+        number(1, 16 << 20, "kilobytes"),
         "half a page",
-        "largest chunk, in kilobytes; larger items are chained",
+        "largest chunk, in kilobytes; larger items are chained. What is above 1024, or above -I, \
+         is in bytes, as for memcached 1.6.18",
         |raw, value| {
-            raw.slab_chunk_max_kib = Some(value.number_u32());
+            raw.slab_chunk_max = Some(value.number_u32());
             Ok(())
         },
     ),

@@ -42,7 +42,8 @@ pub(super) struct Raw {
     pub growth_factor: Option<f64>,
     pub chunk_size_bytes: Option<u32>,
     pub slab_sizes: Option<Vec<usize>>,
-    pub slab_chunk_max_kib: Option<u32>,
+    /// In kilobytes or bytes: see `chunk_max_asked_for`.
+    pub slab_chunk_max: Option<u32>,
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
     pub memcached_preset: bool,

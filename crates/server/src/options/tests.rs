@@ -256,6 +256,13 @@ fn pages_are_as_large_as_the_chunks_need() {
     let raised = settings(&["-o", "slab_chunk_max=512"]).engine;
     assert_eq!(raised.page_size_bytes, 512 << 10);
     assert_eq!(raised.classes.chunk_size_bytes(raised.classes.largest()), 512 << 10);
+    let largest = |args: &[&str]| {
+        let classes = settings(args).engine.classes;
+        classes.chunk_size_bytes(classes.largest())
+    };
+    assert_eq!(largest(&["-o", "slab_chunk_max=1024"]), 1 << 20);
+    assert_eq!(largest(&["-o", "slab_chunk_max=16384"]), 16 << 10, "kilobytes would be 16 MB");
+    assert_eq!(largest(&["-I", "1024", "-o", "slab_chunk_max=1024"]), 1024);
     let listed = settings(&["-o", "slab_sizes=100-1000-100000"]).engine;
     assert_eq!(listed.page_size_bytes, 128 << 10);
     assert_eq!(listed.classes.sizes(), [104, 1000, 100_000]);
