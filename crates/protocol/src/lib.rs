@@ -20,9 +20,11 @@ mod limits;
 mod number;
 mod request;
 pub mod text;
+mod watch;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{
     Admin, Automove, CrawlKind, Crawler, DetailMode, Direction, LruMode, LruRequest, Request,
     Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
 };
+pub use watch::WatchKinds;

@@ -44,11 +44,15 @@ pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 /// `-F`.
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// Without `-A`.
-pub const SHUTDOWN_FORBIDDEN: &[u8] = b"ERROR: shutdown not enabled\r\n";
+pub const SHUTDOWN_FORBIDDEN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// Neither `shutdown` nor `shutdown graceful`.
 pub const SHUTDOWN_UNKNOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 /// `-W`.
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+/// watch behind requests whose replies are not written yet.
+pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+/// As many watchers as there may be.
+pub const WATCH_TOO_MANY: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 
 /// cache_memlimit below 8 MiB.
 pub const MEMORY_LIMIT_TOO_SMALL: &[u8] =

@@ -75,7 +75,7 @@ static COMMANDS: [Command; 26] = [
     row("slabs", 2..=ANY, 1, Shape::Other(admin::slabs)),
     row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
     row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
-    row("watch", 0..=ANY, 1, Shape::Other(admin::watch)),
+    row("watch", 0..=ANY, NEVER, Shape::Other(admin::watch)),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
