@@ -125,6 +125,7 @@ impl Engine {
             state.detach(&self.memory, victim);
             victim
         };
+        self.tap_eviction(victim, now);
         self.remove_detached(victim);
         match self.unpin_to_owned(victim) {
             Some(chunk) if self.serves(chunk.address(), class) => {

@@ -1,0 +1,98 @@
+//! The tap: where the engine shows what happens to keys, to whoever wants to know.
+//!
+//! ```text
+//!   evict: class locked, victim detached and pinned -> class released -> TAP -> stripe, free
+//! ```
+//!
+//! Laws:
+//! - while nobody wants a kind of event it costs a relaxed load and a branch;
+//! - an observer is called on the thread where it happens, with no stripe, class or pool locked: the
+//!   item it is shown is pinned. The mover's lock may be held, so it must not wait, must call no
+//!   operation of the engine and make no system call.
+//!
+//! Evictions are all that is shown so far.
+
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, ReadProof};
+use slabwise_base::{ClassId, Expiry, Now, Ticks};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// An item that leaves because its memory is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Eviction<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Bytes of the value.
+    pub value_len: usize,
+    /// When it would have ended.
+    pub expiry: Expiry,
+    /// When it was last accessed.
+    pub last_access: Ticks,
+    /// Whether it was ever hit.
+    pub fetched: bool,
+    /// The class it is in.
+    pub class: ClassId,
+    /// The time of the operation that needs the memory.
+    pub now: Now,
+}
+
+/// Who is shown evictions; see the module's laws for what it may do.
+pub trait EvictionObserver: Send + Sync {
+    /// An item is about to leave.
+    fn evicted(&self, eviction: &Eviction<'_>);
+}
+
+/// The observer, and whether it is called.
+#[derive(Default)]
+pub(crate) struct Tap {
+    evictions_wanted: AtomicBool,
+    observer: OnceLock<Arc<dyn EvictionObserver>>,
+}
+
+impl fmt::Debug for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tap").field("evictions_wanted", &self.evictions_wanted).finish()
+    }
+}
+
+impl Engine {
+    /// Sets who is shown evictions, once and for all; [`Engine::want_evictions`] says when.
+    pub fn set_eviction_observer(&self, observer: Arc<dyn EvictionObserver>) {
+        assert!(self.tap.observer.set(observer).is_ok(), "an engine has one observer, set once");
+    }
+
+    /// Starts or ends the calls of the observer.
+    pub fn want_evictions(&self, wanted: bool) {
+        self.tap.evictions_wanted.store(wanted, Relaxed);
+    }
+
+    /// Shows a victim that the caller has detached and pinned, if anybody wants to see it.
+    #[inline]
+    pub(crate) fn tap_eviction(&self, victim: ChunkAddress, now: Now) {
+        if self.tap.evictions_wanted.load(Relaxed) {
+            self.show_eviction(victim, now);
+        }
+    }
+
+    #[cold]
+    fn show_eviction(&self, victim: ChunkAddress, now: Now) {
+        let proof = ReadProof::under_pin(&victim);
+        let Some(observer) = self.tap.observer.get() else { return };
+        if self.death_of(victim, now, proof).is_some() {
+            // Its memory is reclaimed: nothing is lost.
+            return;
+        }
+        let header = self.memory.header(victim);
+        observer.evicted(&Eviction {
+            key: self.memory.key(victim, proof),
+            value_len: self.memory.value_len(victim, proof),
+            expiry: self.memory.expiry(victim, proof),
+            last_access: header.time(),
+            fetched: header.state().load().fetched(),
+            class: self.queue_class(victim),
+            now,
+        });
+    }
+}
