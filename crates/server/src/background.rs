@@ -78,7 +78,10 @@ fn tune(shared: &Shared<'_>) {
             wish = present;
             tuner.set_policy(wish.policy(shared));
         }
-        wait = match tuner.step(shared.engine, shared.clock.now()) {
+        let step = tuner.step(shared.engine, shared.clock.now());
+        // Room for a move is made by evictions.
+        shared.deliver_watched();
+        wait = match step {
             TunerStep::Working => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);

@@ -32,6 +32,8 @@ pub struct Settings {
     pub flush_enabled: bool,
     /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
     pub dump_enabled: bool,
+    /// Not `-W`: whether `watch` is obeyed.
+    pub watch_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-D`: the character that ends a key's prefix in `stats detail`.

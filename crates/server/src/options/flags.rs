@@ -294,7 +294,10 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('W', "disable-watch", "refuse `watch`, which is not built yet", nothing),
+    switch('W', "disable-watch", "refuse `watch`", |raw, _| {
+        raw.watch_disabled = true;
+        Ok(())
+    }),
     row('Y', "auth-file", Kind::Text("file"), "", "not built yet", |_, _| {
         Err("password files are not built yet: without -Y anybody who reaches the port may \
                     use it"

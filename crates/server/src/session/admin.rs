@@ -59,7 +59,7 @@ pub(super) fn carry_out<'e>(
             lru(worker, request);
             reply.line(reply::OK);
         }
-        Admin::Watch => reply.line(reply::WATCH_FORBIDDEN),
+        Admin::Watch(_) => unreachable!("the session itself becomes a watcher"),
         Admin::Crawler(request) => return crawler(worker, request, reply),
         Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {
             reply.line(reply::SHUTDOWN_FORBIDDEN);

@@ -8,11 +8,12 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
+use std::sync::Arc;
 
 /// A server's insides: a fresh cache, a clock that stands still, and options to change.
 pub(crate) struct Fixture {
     pub(crate) engine: Engine,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) settings: Settings,
     roster: Roster,
 }
@@ -35,14 +36,14 @@ impl Fixture {
         change(&mut config);
         Fixture {
             engine: Engine::new(config).expect("8 MiB can be had"),
-            clock: Clock::manual(),
+            clock: Arc::new(Clock::manual()),
             settings: Settings::default(),
             roster: Roster::default(),
         }
     }
 
     pub(crate) fn shared(&self) -> Shared<'_> {
-        let wake = Box::new(|| ());
+        let wake = Box::new(|_| ());
         Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake)
     }
 
@@ -51,7 +52,7 @@ impl Fixture {
         let now = self.clock.now();
         let traffic = &shared.traffic[0];
         let requests_left = REQUESTS_PER_TURN;
-        WorkerContext { handle, now, shared, traffic, descriptor: -1, requests_left }
+        WorkerContext { handle, now, shared, traffic, index: 0, descriptor: -1, requests_left }
     }
 
     /// The replies to a script that arrives in these pieces.
