@@ -63,7 +63,7 @@ pub use engine::{Engine, EngineError};
 pub use handle::Handle;
 pub use inspect::{Life, Seen};
 pub use item::{ItemView, Pinned};
-pub use mover::{MoverCounters, MoverStep, ReassignError};
+pub use mover::{Busy, MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
 pub use stats::{ClassStats, EngineStats, PageStats};
 pub use store::{StoreMode, StoreOutcome};

@@ -101,6 +101,12 @@ pub struct ClassStats {
     pub tail_age_ticks: [Option<u32>; 4],
     /// What happened to its items without a client asking.
     pub counters: ClassCounters,
+    /// The same, with what was before any reset.
+    pub counters_ever: ClassCounters,
+    /// Gets that hit, since the start.
+    pub hits_ever: u64,
+    /// Stores tried, since the start.
+    pub sets_ever: u64,
     /// Gets that hit, by the queue the item was in.
     pub hits_to: [u64; 4],
     /// Stores tried.
@@ -124,6 +130,8 @@ impl ClassStats {
         for (sum, counter) in self.hits_to.iter_mut().zip(&operations.hits_to) {
             *sum += counter.get();
         }
+        self.hits_ever += operations.hits_to.iter().map(Counter::ever).sum::<u64>();
+        self.sets_ever += operations.sets.ever();
         self.sets += operations.sets.get();
         self.delete_hits += operations.delete_hits.get();
         self.incr_hits += operations.incr_hits.get();
@@ -147,6 +155,9 @@ impl ClassStats {
             *sum += items;
         }
         self.counters.add(&other.counters);
+        self.counters_ever.add(&other.counters_ever);
+        self.hits_ever += other.hits_ever;
+        self.sets_ever += other.sets_ever;
         for (sum, hits) in self.hits_to.iter_mut().zip(other.hits_to) {
             *sum += hits;
         }
@@ -231,6 +242,7 @@ impl Engine {
             free_chunks: state.free_count(),
             item_bytes: state.item_bytes(),
             counters: state.counters.clone(),
+            counters_ever: state.counters_ever(),
             ..ClassStats::default()
         };
         for kind in QueueKind::ALL {
@@ -240,10 +252,11 @@ impl Engine {
         stats
     }
 
-    /// Sets every counter to zero; readings of what is there now stay.
+    /// Sets every counter to zero, but for those that say that they count for ever; readings of what is
+    /// there now stay.
     pub fn reset_stats(&self) {
         for class in &self.classes {
-            class.lock().counters = ClassCounters::default();
+            class.lock().reset_counters();
         }
         lock(&self.mover).counters = MoverCounters::default();
         lock(&self.registry).iter().for_each(|counters| counters.reset());

@@ -138,6 +138,8 @@ pub enum DetailMode {
     Off,
     /// Lists the counts.
     Dump,
+    /// A word that means none of these, or no word.
+    Unknown,
 }
 
 /// Orders to the server.

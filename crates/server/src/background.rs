@@ -160,14 +160,12 @@ fn crawl(shared: &Shared<'_>) {
     }
 }
 
-/// Begins a crawl over everything, unless crawls are off or one is under way.
+/// Begins a crawl over everything, unless crawls are off or one that expires is under way.
 fn begin_crawl(shared: &Shared<'_>) {
     let tunables = &shared.tunables;
-    if tunables.crawler_enabled.load(Relaxed)
-        && let Some(ticket) = shared.crawls.begin()
-    {
+    if tunables.crawler_enabled.load(Relaxed) {
         let classes = shared.engine.config().classes.ids().collect();
-        shared.crawls.expire(ticket, classes, tunables.crawler_tocrawl.load(Relaxed));
+        shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl.load(Relaxed));
     }
 }
 
@@ -191,15 +189,14 @@ struct CrawlCounts {
 }
 
 fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
-    let counters = shared.engine.stats(shared.clock.now()).total.counters;
+    let counters = shared.engine.stats(shared.clock.now()).total.counters_ever;
     CrawlCounts { checked: counters.crawler_items_checked, reclaimed: counters.crawler_reclaimed }
 }
 
 /// Sooner again where the last crawl was worth it, later where it was not.
 fn next_period(period: Duration, before: CrawlCounts, after: CrawlCounts) -> Duration {
-    // `stats reset` may have come between.
-    let checked = after.checked.saturating_sub(before.checked);
-    let reclaimed = after.reclaimed.saturating_sub(before.reclaimed);
+    let checked = after.checked - before.checked;
+    let reclaimed = after.reclaimed - before.reclaimed;
     let was_worth_it = reclaimed > 0 && reclaimed >= checked / ITEMS_PER_RECLAIM_MAX;
     let next = if was_worth_it { period / 2 } else { period * 2 };
     next.clamp(CRAWL_PERIOD_MIN, CRAWL_PERIOD_MAX)
@@ -237,7 +234,5 @@ mod tests {
         assert_eq!(next_period(CRAWL_PERIOD_MIN, start, useful), CRAWL_PERIOD_MIN);
         assert_eq!(next_period(CRAWL_PERIOD_MAX, start, useless), CRAWL_PERIOD_MAX);
         assert_eq!(next_period(CRAWL_PERIOD_MIN, start, start), CRAWL_PERIOD_MIN * 2);
-        // After `stats reset`.
-        assert_eq!(next_period(CRAWL_PERIOD_MIN, useful, counts(0, 0)), CRAWL_PERIOD_MIN * 2);
     }
 }

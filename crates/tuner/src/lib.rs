@@ -118,12 +118,12 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         pages: stats.pages,
         used_chunks: stats.used_chunks,
         free_chunks: stats.free_chunks,
-        evicted: stats.counters.evicted,
+        evicted: stats.counters_ever.evicted,
         // An item that had to live in a larger class is a call for a page just as well.
-        out_of_memory: stats.counters.out_of_memory + stats.counters.homeless,
+        out_of_memory: stats.counters_ever.out_of_memory + stats.counters_ever.homeless,
         tail_age_ticks: oldest_tail(&stats),
-        hits: stats.get_hits(),
-        sets: stats.sets,
+        hits: stats.hits_ever,
+        sets: stats.sets_ever,
     });
     Snapshot {
         now: now.ticks,

@@ -103,6 +103,8 @@ pub const MGDUMP_FORBIDDEN: &[u8] = b"ERROR key dump not allowed\r\n";
 /// The end of an mgdump.
 pub const MGDUMP_END: &[u8] = b"EN\r\n";
 
+/// `-X`.
+pub const DETAIL_FORBIDDEN: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 /// stats detail with another word.
 pub const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 /// `-X`.
