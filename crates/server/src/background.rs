@@ -6,7 +6,7 @@
 //! next wait, one that found nothing lengthens it, so that an idle server wakes a few times a second.
 
 use crate::settings;
-use crate::shared::{CrawlStep, Driver, Shared, Woken};
+use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use slabwise_base::Ticks;
 use slabwise_policy::{
     Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
@@ -79,10 +79,17 @@ fn tune(shared: &Shared<'_>) {
             tuner.set_policy(wish.policy(shared));
         }
         let step = tuner.step(shared.engine, shared.clock.now());
+        if let TunerStep::Asked { page_move, outcome } = &step {
+            shared.watch.write(&WatchEvent::PageMove {
+                victim: page_move.victim,
+                receiver: page_move.receiver,
+                is_begun: outcome.is_ok(),
+            });
+        }
         // Room for a move is made by evictions.
         shared.deliver_watched();
         wait = match step {
-            TunerStep::Working => Duration::ZERO,
+            TunerStep::Working | TunerStep::Asked { .. } => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
@@ -147,10 +154,18 @@ fn crawl(shared: &Shared<'_>) {
             Woken::ByRing => return,
             Woken::ByCall => finish_crawl(shared),
             Woken::ByTime => {
-                let before = crawl_counts(shared);
+                let (before, start) = (crawl_counts(shared), shared.clock.now());
                 begin_crawl(shared);
                 let outcome = finish_crawl(shared);
-                period = next_period(period, before, crawl_counts(shared));
+                let after = crawl_counts(shared);
+                period = next_period(period, before, after);
+                shared.watch.write(&WatchEvent::Crawl {
+                    elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
+                    next_seconds: period.as_secs(),
+                    examined: after.checked - before.checked,
+                    reclaimed: after.reclaimed - before.reclaimed,
+                });
+                shared.deliver_watched();
                 outcome
             }
         };

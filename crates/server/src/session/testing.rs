@@ -116,6 +116,19 @@ impl<'e> Client<'e> {
         }
     }
 
+    /// The lines that wait for a watcher, each without the time at its beginning.
+    pub(crate) fn watched_lines(&mut self) -> Vec<String> {
+        let mut out = Out::new();
+        self.session.take_lines(&mut out);
+        let text = String::from_utf8(out.drain()).expect("keys are encoded");
+        assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
+        let untimed = |line: &str| match line.strip_prefix("ts=") {
+            Some(timed) => timed.split_once(' ').expect("more than a time").1.to_owned(),
+            None => line.to_owned(),
+        };
+        text.lines().map(untimed).collect()
+    }
+
     fn turns(&mut self) {
         let mut out = Out::new();
         loop {

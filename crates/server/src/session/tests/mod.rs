@@ -4,3 +4,4 @@ mod admin;
 mod flow;
 mod items;
 mod stats;
+mod watch;

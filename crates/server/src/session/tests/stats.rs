@@ -1,6 +1,6 @@
 //! Questions about the server.
 
-use crate::session::testing::{Fixture, check};
+use crate::session::testing::{Fixture, check, check_with};
 
 /// The names of memcached 1.6.45's `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
@@ -122,6 +122,17 @@ fn prefixes_are_counted_while_asked_for() {
          < RESET
          > stats detail dump
          < END",
+    );
+}
+
+#[test]
+fn prefixes_are_not_shown_where_dumps_are_forbidden() {
+    check_with(
+        |settings| settings.dump_enabled = false,
+        "> stats detail dump
+         < CLIENT_ERROR stats detail not allowed
+         > stats detail
+         < CLIENT_ERROR stats detail not allowed",
     );
 }
 
