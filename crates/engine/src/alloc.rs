@@ -116,16 +116,19 @@ impl Engine {
 
     /// Removes the item that leaves `class` next.
     fn evict(&self, class: ClassId, now: Now) -> Evicted {
-        let victim = {
+        let (victim, wanted) = {
             let mut state = self.class(class).lock();
             let Some(victim) = next_victim(&mut state, &self.memory) else {
                 return Evicted::Nothing;
             };
             self.count_eviction(&mut state, victim, now);
+            let wanted = self.wanted_eviction(&state, victim, now);
             state.detach(&self.memory, victim);
-            victim
+            (victim, wanted)
         };
-        self.tap_eviction(victim, now);
+        if let Some(expiry) = wanted {
+            self.show_eviction(victim, expiry, now);
+        }
         self.remove_detached(victim);
         match self.unpin_to_owned(victim) {
             Some(chunk) if self.serves(chunk.address(), class) => {

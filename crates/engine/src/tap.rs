@@ -12,6 +12,7 @@
 //!
 //! Evictions are all that is shown so far.
 
+use crate::class::ClassState;
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, ReadProof};
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
@@ -68,31 +69,40 @@ impl Engine {
         self.tap.evictions_wanted.store(wanted, Relaxed);
     }
 
-    /// Shows a victim that the caller has detached and pinned, if anybody wants to see it.
+    /// The expiry of a victim that is to be shown once it is detached; `None` if nobody wants to see it,
+    /// or if it has ended: then its memory is reclaimed and nothing is lost.
     #[inline]
-    pub(crate) fn tap_eviction(&self, victim: ChunkAddress, now: Now) {
-        if self.tap.evictions_wanted.load(Relaxed) {
-            self.show_eviction(victim, now);
+    pub(crate) fn wanted_eviction(
+        &self,
+        state: &ClassState,
+        victim: ChunkAddress,
+        now: Now,
+    ) -> Option<Expiry> {
+        if !self.tap.evictions_wanted.load(Relaxed) {
+            return None;
         }
+        // The expiry stands still under this lock, and not under the pin that follows.
+        let proof = ReadProof::under_class(state);
+        let lives = self.death_of(victim, now, proof).is_none();
+        lives.then(|| self.memory.expiry(victim, proof))
     }
 
+    /// Shows a victim that the caller has detached and pinned.
     #[cold]
-    fn show_eviction(&self, victim: ChunkAddress, now: Now) {
+    pub(crate) fn show_eviction(&self, victim: ChunkAddress, expiry: Expiry, now: Now) {
+        // Under the pin the key stands still; the length of a value is never changed.
         let proof = ReadProof::under_pin(&victim);
-        let Some(observer) = self.tap.observer.get() else { return };
-        if self.death_of(victim, now, proof).is_some() {
-            // Its memory is reclaimed: nothing is lost.
-            return;
-        }
         let header = self.memory.header(victim);
-        observer.evicted(&Eviction {
-            key: self.memory.key(victim, proof),
-            value_len: self.memory.value_len(victim, proof),
-            expiry: self.memory.expiry(victim, proof),
-            last_access: header.time(),
-            fetched: header.state().load().fetched(),
-            class: self.queue_class(victim),
-            now,
-        });
+        if let Some(observer) = self.tap.observer.get() {
+            observer.evicted(&Eviction {
+                key: self.memory.key(victim, proof),
+                value_len: self.memory.value_len(victim, proof),
+                expiry,
+                last_access: header.time(),
+                fetched: header.state().load().fetched(),
+                class: self.queue_class(victim),
+                now,
+            });
+        }
     }
 }

@@ -8,8 +8,8 @@
 use crate::context::WorkerContext;
 use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
 use slabwise_base::Expiry;
-use slabwise_engine::{Life, Reservation, ReserveError, Seen, StoreOutcome};
-use slabwise_protocol::{StoreVerb, WatchKinds};
+use slabwise_engine::{Life, Reservation, ReserveError, Seen, StoreMode, StoreOutcome};
+use slabwise_protocol::WatchKinds;
 
 /// Whether anybody wants to know of stores, or of the look-ups that are part of them.
 #[inline]
@@ -62,11 +62,11 @@ pub(crate) fn storing(
 pub(crate) fn stored(
     worker: &WorkerContext<'_>,
     announced: Option<Box<Announced>>,
-    verb: StoreVerb,
+    mode: StoreMode,
     outcome: StoreOutcome,
 ) {
     if let Some(announced) = announced {
-        tell_store(worker, &announced, verb, outcome);
+        tell_store(worker, &announced, mode, outcome);
     }
 }
 
@@ -74,10 +74,10 @@ pub(crate) fn stored(
 fn tell_store(
     worker: &WorkerContext<'_>,
     announced: &Announced,
-    verb: StoreVerb,
+    mode: StoreMode,
     outcome: StoreOutcome,
 ) {
-    let extends = matches!(verb, StoreVerb::Append | StoreVerb::Prepend);
+    let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
     // What was offered is not the item that it became a part of.
     let joined = (extends && is_stored).then(|| worker.handle.inspect(&announced.key, worker.now));
@@ -85,7 +85,7 @@ fn tell_store(
     worker.shared.watch.write(&WatchEvent::Store {
         key: &announced.key,
         status: status(outcome, extends),
-        command: command(verb),
+        command: command(mode),
         expiry: item.expiry,
         now: worker.now,
         class: Some(item.class),
@@ -99,14 +99,14 @@ fn tell_store(
 pub(crate) fn store_refused(
     worker: &WorkerContext<'_>,
     key: &[u8],
-    verb: StoreVerb,
+    mode: StoreMode,
     error: ReserveError,
 ) {
     if worker.shared.watch.wants(WatchKinds::MUTATIONS) {
         worker.shared.watch.write(&WatchEvent::Store {
             key,
             status: status(error.into(), false),
-            command: command(verb),
+            command: command(mode),
             expiry: Expiry::NEVER,
             now: worker.now,
             class: None,
@@ -152,13 +152,13 @@ fn status(outcome: StoreOutcome, extends: bool) -> StoreStatus {
     }
 }
 
-fn command(verb: StoreVerb) -> &'static str {
-    match verb {
-        StoreVerb::Set => "set",
-        StoreVerb::Add => "add",
-        StoreVerb::Replace => "replace",
-        StoreVerb::Append => "append",
-        StoreVerb::Prepend => "prepend",
-        StoreVerb::Cas(_) => "cas",
+fn command(mode: StoreMode) -> &'static str {
+    match mode {
+        StoreMode::Set => "set",
+        StoreMode::Add => "add",
+        StoreMode::Replace => "replace",
+        StoreMode::Append => "append",
+        StoreMode::Prepend => "prepend",
+        StoreMode::Cas(_) => "cas",
     }
 }

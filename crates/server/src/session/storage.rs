@@ -123,7 +123,7 @@ impl<'e> Session<'e> {
             let mode = mode(worker, upload.verb);
             let announced = events::storing(worker, &mut upload.reservation);
             let outcome = worker.handle.store(upload.reservation, mode, worker.now);
-            events::stored(worker, announced, upload.verb, outcome);
+            events::stored(worker, announced, mode, outcome);
             answer(upload.verb, outcome, reply);
         } else {
             reply.line(reply::BAD_DATA);
@@ -147,7 +147,8 @@ impl<'e> Session<'e> {
         Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
         let key = upload.reservation.key().to_vec();
         worker.handle.give_up(upload.reservation);
-        events::store_refused(worker, &key, upload.verb, ReserveError::OutOfMemory);
+        let mode = mode(worker, upload.verb);
+        events::store_refused(worker, &key, mode, ReserveError::OutOfMemory);
         if upload.verb == StoreVerb::Set {
             events::looking_up(worker, &key);
             worker.handle.discard(&key, worker.now);
@@ -202,7 +203,7 @@ fn refuse(
         ReserveError::TooLarge => reply::TOO_LARGE,
         ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
     });
-    events::store_refused(worker, header.key, header.verb, error);
+    events::store_refused(worker, header.key, mode(worker, header.verb), error);
     if header.verb == StoreVerb::Set {
         events::looking_up(worker, header.key);
         worker.handle.discard(header.key, worker.now);

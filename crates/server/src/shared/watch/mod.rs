@@ -12,7 +12,8 @@
 //! Laws:
 //! - UNWATCHED: a site costs one relaxed load and a branch while nobody asked for its kind.
 //! - BOUNDED: a watcher's buffer holds at most `-o watcher_logbuf_size`, and the worker takes it only
-//!   when the socket has taken what it took before: a watcher that does not read costs two buffers, and
+//!   when the socket has taken what it took before: a watcher that does not read costs three such
+//!   buffers at most (the log's, the one it is exchanged with, and what the socket has not taken), and
 //!   nobody waits for it.
 //! - TOLD: a line that finds no room is dropped, and so are those after it until the buffer is taken; at
 //!   their place the watcher reads `skipped=` and their number.
