@@ -159,13 +159,15 @@ fn crawl(shared: &Shared<'_>) {
                 let outcome = finish_crawl(shared);
                 let after = crawl_counts(shared);
                 period = next_period(period, before, after);
-                shared.watch.write(&WatchEvent::Crawl {
-                    elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
-                    next_seconds: period.as_secs(),
-                    examined: after.checked - before.checked,
-                    reclaimed: after.reclaimed - before.reclaimed,
-                });
-                shared.deliver_watched();
+                if shared.tunables.crawler_enabled.load(Relaxed) {
+                    shared.watch.write(&WatchEvent::Crawl {
+                        elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
+                        next_seconds: period.as_secs(),
+                        examined: after.checked - before.checked,
+                        reclaimed: after.reclaimed - before.reclaimed,
+                    });
+                    shared.deliver_watched();
+                }
                 outcome
             }
         };

@@ -180,6 +180,48 @@ fn a_watcher_may_send_what_it_likes_is_never_idle_and_ends_by_leaving() {
 }
 
 #[test]
+fn watchers_come_and_go_while_others_work() {
+    let server = Server::start(&["-t", "4", "-m", "8", "-o", "watcher_logbuf_size=8"]);
+    let address = server.address();
+    let workers = (0..4).map(|thread| {
+        std::thread::spawn(move || {
+            let mut client = Client::tcp(address);
+            for round in 0..300 {
+                let key = format!("k{thread}-{}", round % 50);
+                let set = format!("set {key} 0 0 9000\r\n{}\r\n", "x".repeat(9_000));
+                client.ask(&set, "STORED\r\n");
+                client.ask("get a b c d e f g h\r\ndelete absent\r\n", "END\r\nNOT_FOUND\r\n");
+            }
+        })
+    });
+    let watchers = (0..6).map(|thread| {
+        std::thread::spawn(move || {
+            for round in 0..60 {
+                let mut socket = TcpStream::connect(address).expect("the server listens");
+                socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+                let kinds = "fetchers mutations evictions connevents deletions sysevents";
+                socket.write_all(format!("watch {kinds}\r\n").as_bytes()).expect("it is read");
+                let mut lines = BufReader::new(socket);
+                assert_eq!(read_line(&mut lines), "OK\r");
+                // Some leave with lines unread, which resets the connection.
+                for _ in 0..(thread + round) % 40 {
+                    let line = read_line(&mut lines);
+                    assert!(line.starts_with("ts=") || line.starts_with("skipped="), "{line}");
+                }
+            }
+        })
+    });
+    let threads: Vec<_> = workers.chain(watchers).collect();
+    // Watchers that outlast the others' work are told of this one's.
+    let mut client = server.connect();
+    while !threads.iter().all(|thread| thread.is_finished()) {
+        client.ask("get z\r\n", "END\r\n");
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    wait_until("all are forgotten", || client.stat("stats", "log_watchers") == "0");
+}
+
+#[test]
 fn evictions_of_any_thread_reach_the_watcher() {
     let server = Server::start(&["-t", "2", "-m", "8"]);
     let mut watcher = Watcher::new(&server, "evictions");
