@@ -44,8 +44,10 @@ pub struct ClassState {
     queues: [Queue; 4],
     eviction: EvictionKind,
     lru: LruConfig,
-    /// Counters of this class.
+    /// Counters of this class, since the last reset.
     pub counters: ClassCounters,
+    /// What they had come to at resets, in all.
+    counters_before: ClassCounters,
 }
 
 /// A class and its lock, on lines of its own.
@@ -91,6 +93,7 @@ impl Class {
             eviction,
             lru,
             counters: ClassCounters::default(),
+            counters_before: ClassCounters::default(),
         };
         Class { state: Mutex::new(state) }
     }
@@ -102,6 +105,18 @@ impl Class {
 }
 
 impl ClassState {
+    /// Begins to count at zero again.
+    pub fn reset_counters(&mut self) {
+        self.counters_before.add(&std::mem::take(&mut self.counters));
+    }
+
+    /// The counters as if there had been no reset.
+    pub fn counters_ever(&self) -> ClassCounters {
+        let mut counters = self.counters_before.clone();
+        counters.add(&self.counters);
+        counters
+    }
+
     /// Its id.
     pub fn id(&self) -> ClassId {
         self.id

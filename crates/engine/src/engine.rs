@@ -9,6 +9,7 @@ use crate::mem::{Arena, ChunkAddress, MappingError, ReadProof};
 use crate::memory::Memory;
 use crate::mover::Mover;
 use crate::page_table::Pool;
+use crate::tap::Tap;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::fmt;
@@ -47,6 +48,7 @@ pub struct Engine {
     temporary_ttl: AtomicU32,
     /// Whether every hit moves its item: [`EvictionKind::Lru`] in force.
     pub(crate) exact_order: AtomicBool,
+    pub(crate) tap: Tap,
     cas: AtomicU64,
 }
 
@@ -122,6 +124,7 @@ impl Engine {
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
             exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
+            tap: Tap::default(),
             cas: AtomicU64::new(0),
             config,
         })

@@ -4,6 +4,8 @@
 //! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`StoreHeader`]'s value are
 //! read from the bytes after it.
 
+use crate::WatchKinds;
+
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
@@ -136,6 +138,8 @@ pub enum DetailMode {
     Off,
     /// Lists the counts.
     Dump,
+    /// A word that means none of these, or no word.
+    Unknown,
 }
 
 /// Orders to the server.
@@ -172,8 +176,9 @@ pub enum Admin<'a> {
     Lru(LruRequest),
     /// lru_crawler.
     Crawler(Crawler<'a>),
-    /// watch.
-    Watch,
+    /// watch: turns the connection into a watcher of these kinds of events; `None` if a word names
+    /// no kind.
+    Watch(Option<WatchKinds>),
     /// What memcached's own tests ask of a debug build.
     Debug(Debug<'a>),
 }

@@ -30,11 +30,12 @@ use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
 use slabwise_base::Clock;
-use slabwise_engine::Engine;
+use slabwise_engine::{Engine, EvictionObserver};
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// As in sysexits.h, and as memcached does.
 const EXIT_USAGE: u8 = 64;
@@ -114,14 +115,15 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     if settings.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
-    let clock = Clock::real();
+    let clock = Arc::new(Clock::real());
     let engine = Engine::new(settings.engine.clone())?;
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
     let mut shared =
-        Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+        Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
     shared.logins = passwords;
+    engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

@@ -38,6 +38,8 @@ pub struct Settings {
     pub dump_enabled: bool,
     /// Whether clients may move the clock and hold items, as memcached's own tests do.
     pub debug_commands: bool,
+    /// Not `-W`: whether `watch` is obeyed.
+    pub watch_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-D`: the character that ends a key's prefix in `stats detail`.

@@ -12,11 +12,13 @@
 //! - FAIR-TURNS: while several clients are ready each turn serves at most `-R` requests; a client that
 //!   is alone goes on to the end of its read buffer.
 //! - The clock is read once per wake-up.
+//! - A wake through the mailbox is for mail and for watchers: both are looked at.
 
 use super::connection::{Connection, Lent, OutPool, Turn};
 use super::mailbox::{Mailbox, NewConnection};
 use super::udp::{self, UdpSocket};
 use crate::context::WorkerContext;
+use crate::shared::{CloseReason, WatchEvent};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -46,6 +48,8 @@ pub(super) struct Worker<'e> {
     context: WorkerContext<'e>,
     read_buffer: Vec<u8>,
     outs: OutPool<'e>,
+    /// The watchers among the connections.
+    watchers: Vec<usize>,
     idle_checked: Seconds,
 }
 
@@ -62,6 +66,7 @@ impl<'e> Worker<'e> {
             context,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             outs: OutPool::default(),
+            watchers: Vec::new(),
         }
     }
 
@@ -96,6 +101,7 @@ impl<'e> Worker<'e> {
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
                     self.take_new_connections();
+                    self.serve_watchers(is_alone);
                 } else {
                     self.on_event(event, is_alone);
                 }
@@ -111,6 +117,7 @@ impl<'e> Worker<'e> {
                 self.udp_turn(index)?;
             }
             self.close_idle();
+            self.context.shared.deliver_watched();
         }
         Ok(())
     }
@@ -152,16 +159,35 @@ impl<'e> Worker<'e> {
         let watched = match turn {
             Turn::AwaitReadable => self.watch_writable(key, false),
             Turn::AwaitWritable => self.watch_writable(key, true),
+            Turn::AwaitLines => {
+                if !self.watchers.contains(&key) {
+                    self.watchers.push(key);
+                }
+                self.watch_writable(key, false)
+            }
             Turn::Again => {
                 self.connections[key].queued = true;
                 self.queue.push_back(key);
                 // What the socket is watched for is settled when it has nothing left to do.
                 Ok(())
             }
-            Turn::Close => return self.close(key),
+            Turn::Close => {
+                let reason = self.connections[key].close_reason();
+                return self.close(key, reason);
+            }
         };
         if watched.is_err() {
-            self.close(key);
+            self.close(key, CloseReason::Error);
+        }
+    }
+
+    /// Gives every watcher a turn, as there may be lines for it.
+    fn serve_watchers(&mut self, is_alone: bool) {
+        for key in self.watchers.clone() {
+            // One that queues has its turn later in this round.
+            if !self.connections[key].queued {
+                self.turn(key, is_alone);
+            }
         }
     }
 
@@ -198,20 +224,30 @@ impl<'e> Worker<'e> {
     fn take_new_connections(&mut self) {
         for NewConnection { socket, client } in self.mailbox.take() {
             let descriptor = socket.as_raw_fd();
+            self.context
+                .shared
+                .watch
+                .write(&WatchEvent::Opened { address: client.address(), descriptor });
             let connection = Connection::new(socket, client, self.context.now.seconds);
             let key = self.connections.insert(connection);
             // What the client sent before this point counts as an edge, too.
             let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
             if registry.register(&mut source, Token(key), Interest::READABLE).is_err() {
-                self.close(key);
+                self.close(key, CloseReason::Error);
             }
         }
     }
 
-    fn close(&mut self, key: usize) {
+    fn close(&mut self, key: usize, reason: CloseReason) {
         let connection = self.connections.remove(key);
         let shared = self.context.shared;
+        self.watchers.retain(|&watcher| watcher != key);
+        shared.watch.write(&WatchEvent::Closed {
+            address: connection.client().address(),
+            reason,
+            descriptor: connection.socket().as_raw_fd(),
+        });
         tracing::debug!("<{} connection closed", connection.socket().as_raw_fd());
         shared.roster.remove(connection.client());
         // The socket must be free before the acceptor may count on its descriptor.
@@ -242,7 +278,7 @@ impl<'e> Worker<'e> {
             .collect();
         self.context.shared.counters.idle_kicks.fetch_add(keys.len() as u64, Ordering::Relaxed);
         for key in keys {
-            self.close(key);
+            self.close(key, CloseReason::IdleTimeout);
         }
     }
 }

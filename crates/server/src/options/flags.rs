@@ -289,7 +289,10 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('W', "disable-watch", "refuse `watch`, which is not built yet", nothing),
+    switch('W', "disable-watch", "refuse `watch`", |raw, _| {
+        raw.watch_disabled = true;
+        Ok(())
+    }),
     row(
         'Y',
         "auth-file",

@@ -25,6 +25,7 @@ pub(super) struct Raw {
     pub shutdown_command: bool,
     pub flush_disabled: bool,
     pub dump_disabled: bool,
+    pub watch_disabled: bool,
     pub cas_disabled: bool,
     pub prefix_delimiter: Option<char>,
     pub track_sizes: bool,

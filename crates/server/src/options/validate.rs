@@ -56,6 +56,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         flush_enabled: !raw.flush_disabled,
         dump_enabled: !raw.dump_disabled,
         debug_commands: raw.debug_commands,
+        watch_enabled: !raw.watch_disabled,
         cas_enabled: !raw.cas_disabled,
         prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
         detail_enabled: raw.prefix_delimiter.is_some(),

@@ -7,7 +7,7 @@ use crate::session::VERSION;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
-use slabwise_engine::EngineStats;
+use slabwise_engine::{Busy, EngineStats};
 use slabwise_protocol::text::{compose, reply};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,10 +148,19 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
     table.rows(&[
         ("slab_reassign_rescues", mover.rescued),
         ("slab_reassign_chunk_rescues", mover.bodies_rescued),
-        ("slab_reassign_evictions_nomem", mover.evicted),
         ("slab_reassign_inline_reclaim", 0),
         ("slab_reassign_busy_items", mover.busy),
         ("slab_reassign_busy_deletes", 0),
+        ("slab_reassign_busy_nomem", mover.busy_without_room),
+    ]);
+    let last_busy = match mover.last_busy {
+        None => "none",
+        Some(Busy::Held) => "busy",
+        // In memcached's words: an item that stands in its queue, and has nowhere to go.
+        Some(Busy::NoRoom) => "from_lru",
+    };
+    table.row("slab_reassign_last_busy_status", last_busy);
+    table.rows(&[
         ("slab_reassign_running", engine.mover_running.into()),
         ("slabs_moved", mover.moved),
     ]);
@@ -159,6 +168,8 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
 
 fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     let crawls = &worker.shared.crawls;
+    let watch = &worker.shared.watch;
+    let watched = watch.counts();
     if worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
         table.row("lru_crawler_running", u8::from(crawls.is_running()));
         table.row("lru_crawler_starts", crawls.starts());
@@ -168,11 +179,12 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     }
     table.rows(&[
         ("malloc_fails", 0),
+        // Workers have no buffer that could be full: lines go to the watchers' at once.
         ("log_worker_dropped", 0),
-        ("log_worker_written", 0),
-        ("log_watcher_skipped", 0),
-        ("log_watcher_sent", 0),
-        ("log_watchers", 0),
+        ("log_worker_written", watched.written),
+        ("log_watcher_skipped", watched.skipped),
+        ("log_watcher_sent", watched.sent),
+        ("log_watchers", watch.watcher_count() as u64),
         ("unexpected_napi_ids", 0),
         ("round_robin_fallback", 0),
     ]);
