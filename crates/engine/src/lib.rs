@@ -47,6 +47,7 @@ mod mover;
 mod page_table;
 mod queues;
 mod reservation;
+mod restart;
 mod stats;
 mod store;
 
@@ -62,5 +63,6 @@ pub use handle::Handle;
 pub use item::{ItemView, Pinned};
 pub use mover::{MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
+pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use stats::{ClassStats, EngineStats, PageStats};
 pub use store::{StoreMode, StoreOutcome};

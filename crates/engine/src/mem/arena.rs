@@ -23,6 +23,7 @@ use super::proof::{OwnedChunk, ReadProof};
 use super::state::StateWord;
 use slabwise_base::Ticks;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -68,6 +69,19 @@ impl Arena {
     /// Reserves room for `size_bytes`, without taking memory.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
         let mapping = Mapping::reserve(size_bytes)?;
+        if huge_pages {
+            let _ = mapping.advise_huge_pages();
+        }
+        Ok(Arena { mapping })
+    }
+
+    /// The first `size_bytes` of a file, which is at least that long, as the arena.
+    pub fn of_file(
+        file: BorrowedFd<'_>,
+        size_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Arena, MappingError> {
+        let mapping = Mapping::of_file(file, size_bytes)?;
         if huge_pages {
             let _ = mapping.advise_huge_pages();
         }
@@ -144,8 +158,7 @@ impl Arena {
     /// Gives a page's memory back to the system.
     pub fn release(&self, offset: usize, size_bytes: usize) {
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: in bounds; the page belongs to no class, so no chunk of it is in use, and a zeroed
-        // page reads as free chunks.
+        // SAFETY: in bounds; the page belongs to no class, so no chunk of it is in use.
         unsafe { self.mapping.release(offset, size_bytes) }
     }
 
