@@ -110,6 +110,8 @@ pub struct Shared<'e> {
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
+    /// Set by [`Shared::stop_gracefully`].
+    graceful: AtomicBool,
     /// Wakes the event loops, which must notice the stop.
     wake: Box<dyn Fn() + Send + Sync + 'e>,
 }
@@ -139,6 +141,7 @@ impl<'e> Shared<'e> {
             roster,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
+            graceful: AtomicBool::new(false),
             wake,
         }
     }
@@ -148,6 +151,13 @@ impl<'e> Shared<'e> {
         self.stopping.store(true, Ordering::Release);
         self.bell.ring();
         (self.wake)();
+    }
+
+    /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
+    /// come here.
+    pub fn stop_gracefully(&self) {
+        self.graceful.store(true, Ordering::Release);
+        self.stop();
     }
 
     /// Bytes from clients.
@@ -167,6 +177,11 @@ impl<'e> Shared<'e> {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the end that was asked for is a graceful one.
+    pub fn is_stopping_gracefully(&self) -> bool {
+        self.graceful.load(Ordering::Acquire)
     }
 
     /// Whether the server is ending.
