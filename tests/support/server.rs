@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ const START_ATTEMPTS_MAX: usize = 5;
 pub struct ServerCommand {
     program: String,
     flags: Vec<String>,
+    log: Option<PathBuf>,
 }
 
 impl ServerCommand {
@@ -37,12 +39,18 @@ impl ServerCommand {
     fn parse(command: &str) -> ServerCommand {
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next().expect("TEST_SERVER names a program");
-        ServerCommand { program, flags: words.collect() }
+        ServerCommand { program, flags: words.collect(), log: None }
     }
 
     /// The same command with more flags.
     pub fn with(mut self, flags: &[&str]) -> ServerCommand {
         self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self
+    }
+
+    /// The same command, its stderr written to a file of one start.
+    pub fn logging_to(mut self, path: &Path) -> ServerCommand {
+        self.log = Some(path.to_owned());
         self
     }
 
@@ -57,7 +65,8 @@ impl ServerCommand {
         format!("{name} {}", self.flags.join(" ")).trim_end().to_owned()
     }
 
-    fn spawn(&self, port: u16) -> Child {
+    /// Starts the command without waiting for anything.
+    pub fn spawn(&self, port: u16) -> Child {
         let mut command = Command::new(&self.program);
         command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
         if runs_as_root() {
@@ -65,6 +74,9 @@ impl ServerCommand {
             command.args(["-u", "root"]);
         }
         command.args(&self.flags).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Some(path) = &self.log {
+            command.stderr(fs::File::create(path).expect("a log can be written"));
+        }
         command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {}: {error} (./test installs the peers)", self.program)
         })
@@ -138,8 +150,14 @@ impl Server {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -TERM failed");
+        self.signal("TERM");
+    }
+
+    /// Sends the signal of this name.
+    pub fn signal(&self, name: &str) {
+        let option = format!("-{name}");
+        let status = Command::new("kill").args([&option, &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill {option} failed");
     }
 
     /// Waits for the end; returns the exit code, none when a signal ended it.
@@ -166,7 +184,8 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on at the moment.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("a bound listener has an address").port()
 }
