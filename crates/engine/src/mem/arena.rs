@@ -15,6 +15,9 @@
 //!     28    1 len, high
 //!     29      item: [client flags 4] [expiry 4] [chain 9] key value; body: value
 //! ```
+//!
+//! A memory file outlives the process with these bytes in it: another layout here, in the state word or
+//! of an item is another format of memory files (`restart/meta.rs`).
 
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
