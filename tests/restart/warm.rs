@@ -1,10 +1,14 @@
 //! What is there again.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::memory_file::{MemoryFile, stop_gracefully};
-use crate::support::{Client, wait_until};
+use crate::support::{Client, free_port, wait_until};
+
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The reply to `gets`: its lines and the value, as they are.
 fn gets(client: &mut Client, key: &str) -> Vec<String> {
@@ -98,7 +102,7 @@ fn ttls_count_on_and_a_second_restart_is_as_good() {
     stop_gracefully(server);
     let server = file.start(&[]);
     let mut client = server.connect();
-    wait_until("the short one ends", Duration::from_secs(10), || client.get("short").is_none());
+    wait_until("the short one ends", DEADLINE, || client.get("short").is_none());
     assert_eq!(client.get("long").as_deref(), Some(&b"value"[..]));
     let uptime = client.stat("uptime");
     assert!(uptime >= 1, "uptime goes on, as in memcached");
@@ -134,6 +138,27 @@ fn the_shutdown_command_knows_a_graceful_way() {
     assert_eq!(server.wait_for_end(), Some(0));
     let server = file.start(&[]);
     assert!(server.connect().get("key").is_some());
+}
+
+#[test]
+fn a_daemon_restarts_as_well() {
+    let file = MemoryFile::new();
+    let pid_file = file.path().with_extension("pid");
+    for expected in [None, Some(b"value".to_vec())] {
+        let port = free_port();
+        let command = file.command(&["-d", "-P", pid_file.to_str().expect("a path of text")]);
+        let status = command.spawn(port).wait().expect("the starter ends");
+        assert!(status.success(), "{}", file.log());
+        wait_until("the daemon tells its id", DEADLINE, || pid_file.exists());
+        let id = std::fs::read_to_string(&pid_file).expect("it is there");
+        let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(client.get("key"), expected);
+        assert_eq!(client.set("key", b"value"), "STORED");
+        let killed = Command::new("kill").args(["-USR1", id.trim()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        wait_until("the daemon has ended", DEADLINE, || !pid_file.exists());
+        assert!(file.meta().exists(), "it is saved before the pid file goes");
+    }
 }
 
 #[test]

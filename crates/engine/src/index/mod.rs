@@ -70,16 +70,22 @@ impl Index {
         count
     }
 
+    /// The number of a hash's stripe; it rises with the hash.
+    #[inline]
+    pub fn stripe_of(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
-        lock(&self.stripes[(hash >> self.shift) as usize].table)
+        lock(&self.stripes[self.stripe_of(hash)].table)
     }
 
     /// Asks for the line of a hash's stripe.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(&raw const self.stripes[(hash >> self.shift) as usize]);
+        prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
     /// Locks one stripe after another, never two at once.

@@ -103,6 +103,9 @@ pub enum ColdReason {
     },
 }
 
+/// Longer values are not shown.
+const LINE_LEN_MAX: usize = 80;
+
 impl fmt::Display for ColdReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -112,6 +115,11 @@ impl fmt::Display for ColdReason {
                 write!(f, "it was saved by another version, in format {format:?}")
             }
             ColdReason::Torn(what) => write!(f, "its .meta file is torn: {what}"),
+            ColdReason::OtherSetting { name, saved, present }
+                if saved.len() + present.len() > LINE_LEN_MAX =>
+            {
+                write!(f, "it was saved with another value of {name}")
+            }
             ColdReason::OtherSetting { name, saved, present } => {
                 write!(f, "it was saved with {name} {saved}, which is {present} now")
             }

@@ -18,9 +18,15 @@ use crate::queues::Queue;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, PageId};
 use std::collections::HashSet;
 
+/// Items that enter the index together, in the order of their hashes: then a stripe is locked once for
+/// many, and their buckets are fetched beside each other.
+const BATCH_ITEMS: usize = 1 << 20;
+
 struct Rebuild<'e> {
     engine: &'e Engine,
     saved: &'e Saved,
+    /// Items that are checked but not in the index yet, by their hashes.
+    batch: Vec<(u64, ChunkAddress)>,
     /// Bodies that an item leads to.
     bodies: HashSet<ChunkAddress>,
     /// Items that say they are in a queue, by class and queue.
@@ -34,13 +40,15 @@ pub(super) fn rebuild(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, ColdReason> {
     let queued = vec![[0; 4]; engine.classes.len()];
-    let mut rebuild = Rebuild { engine, saved, bodies: HashSet::new(), queued };
+    let (batch, bodies) = (Vec::new(), HashSet::new());
+    let mut rebuild = Rebuild { engine, saved, batch, bodies, queued };
     let owned = |(index, owner): (usize, &Option<ClassId>)| Some((PageId(index as u32), (*owner)?));
     let pages = || saved.owners.iter().enumerate().filter_map(owned);
     for (page, class) in pages() {
         rebuild.enter_items(page, class)?;
         progress(Progress { pages_done: page.index() + 1, pages: saved.owners.len() });
     }
+    rebuild.index_batch()?;
     for (page, class) in pages() {
         let in_use = |address| rebuild.is_in_use(address);
         engine.class(class).lock().readopt(&engine.memory, page, in_use);
@@ -100,11 +108,12 @@ impl<'e> Rebuild<'e> {
         let queue_class =
             if state.chained() { self.engine.config.classes.largest() } else { class };
         self.queued[queue_class.index()][state.queue().index()] += 1;
-        self.index(address)
+        self.batch.push((self.engine.hash_of(address, self.proof()), address));
+        if self.batch.len() == BATCH_ITEMS { self.index_batch() } else { Ok(()) }
     }
 
     /// Checks that an item's chain leads over bodies of its own, which hold its value and no more. It
-    /// ends: each body adds to the sum, and the sum must come out.
+    /// ends: none is met twice.
     fn claim_bodies(&mut self, head: ChunkAddress) -> Result<(), ColdReason> {
         let memory = &self.engine.memory;
         let value_len = memory.value_len(head, self.proof());
@@ -120,22 +129,32 @@ impl<'e> Rebuild<'e> {
             law("a body knows its item", body, header.prev() == Some(head))?;
             let fits = (1..=size_bytes - HEADER_SIZE_BYTES).contains(&header.len());
             law("a body's part fits its chunk", body, fits)?;
+            law("a chain meets a body once", body, self.bodies.insert(body))?;
             len += header.len();
-            law("the parts make the value", head, len <= value_len)?;
-            self.bodies.insert(body);
             next = header.next();
         }
         law("the parts make the value", head, len == value_len)
     }
 
-    fn index(&self, address: ChunkAddress) -> Result<(), ColdReason> {
+    /// Lets the index lead to the items that wait.
+    fn index_batch(&mut self) -> Result<(), ColdReason> {
         let (engine, proof) = (self.engine, self.proof());
-        let key = engine.memory.key(address, proof);
-        let hash = engine.hasher.hash(key);
-        let mut stripe = engine.index.lock(hash);
-        let twin = stripe.find(hash, |other| engine.memory.key(other, proof) == key);
-        law("a key has one item", address, twin.is_none())?;
-        engine.index.insert(&mut stripe, hash, address, |other| engine.hash_of(other, proof));
+        let (index, memory) = (&engine.index, &engine.memory);
+        self.batch.sort_unstable_by_key(|&(hash, _)| hash);
+        let in_one_stripe =
+            |a: &(u64, _), b: &(u64, _)| index.stripe_of(a.0) == index.stripe_of(b.0);
+        for items in self.batch.chunk_by(in_one_stripe) {
+            let mut stripe = index.lock(items[0].0);
+            items.iter().for_each(|&(hash, _)| stripe.prefetch(hash));
+            for &(hash, address) in items {
+                // Few entries look alike, so the item's own line is seldom needed again.
+                let same_key = |other| memory.key(other, proof) == memory.key(address, proof);
+                let twin = stripe.find(hash, same_key);
+                law("a key has one item", address, twin.is_none())?;
+                index.insert(&mut stripe, hash, address, |other| engine.hash_of(other, proof));
+            }
+        }
+        self.batch.clear();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use crate::store::{StoreMode, StoreOutcome};
 use crate::{ColdReason, Delta, RestartError};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -37,7 +37,9 @@ impl TestFile {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("slabwise-restart-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let ram = Path::new("/dev/shm");
+        let base = if ram.is_dir() { ram.to_owned() } else { std::env::temp_dir() };
+        let directory = base.join(name);
         std::fs::create_dir_all(&directory).expect("a directory for the test");
         TestFile(directory.join("memory"))
     }
@@ -71,7 +73,7 @@ impl TestFile {
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        // A leftover in the temporary directory is no failure.
+        // A leftover in a ram disk or temporary directory is no failure.
         let _ = std::fs::remove_dir_all(self.0.parent().expect("it lies in a directory"));
     }
 }
