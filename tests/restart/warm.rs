@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::memory_file::{MemoryFile, stop_gracefully};
@@ -140,6 +140,24 @@ fn the_shutdown_command_knows_a_graceful_way() {
     assert!(server.connect().get("key").is_some());
 }
 
+/// A process that is nobody's child, by its id; killed when the test lets go of it.
+struct Daemon(String);
+
+impl Daemon {
+    fn signal(&self, option: &str) -> bool {
+        let mut kill = Command::new("kill");
+        kill.args([option, self.0.trim()]).stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It has ended, unless the test failed.
+        self.signal("-KILL");
+    }
+}
+
 #[test]
 fn a_daemon_restarts_as_well() {
     let file = MemoryFile::new();
@@ -150,12 +168,11 @@ fn a_daemon_restarts_as_well() {
         let status = command.spawn(port).wait().expect("the starter ends");
         assert!(status.success(), "{}", file.log());
         wait_until("the daemon tells its id", DEADLINE, || pid_file.exists());
-        let id = std::fs::read_to_string(&pid_file).expect("it is there");
+        let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("it is there"));
         let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)));
         assert_eq!(client.get("key"), expected);
         assert_eq!(client.set("key", b"value"), "STORED");
-        let killed = Command::new("kill").args(["-USR1", id.trim()]).status();
-        assert!(killed.is_ok_and(|status| status.success()));
+        assert!(daemon.signal("-USR1"));
         wait_until("the daemon has ended", DEADLINE, || !pid_file.exists());
         assert!(file.meta().exists(), "it is saved before the pid file goes");
     }

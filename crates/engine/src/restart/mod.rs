@@ -125,7 +125,7 @@ impl fmt::Display for ColdReason {
             }
             ColdReason::OtherArena => write!(f, "it is not the one that its .meta file is of"),
             ColdReason::ClockBack => {
-                write!(f, "the machine's date lies before the stop: set it right")
+                write!(f, "the machine's date lies before the stop, so what has ended is unknown")
             }
             ColdReason::Damaged { law, offset } => {
                 write!(f, "it is damaged at byte {offset}: broken law: {law}")

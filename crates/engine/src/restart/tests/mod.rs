@@ -22,6 +22,10 @@ const OPERATIONS: usize = 1_000;
 /// The date at which every test begins.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
+/// When it is opened again: some items have ended by then, and a delayed flush is still to come.
+const REOPENED_AFTER: Duration = Duration::from_secs(500);
+const FLUSH_AFTER: Duration = Duration::from_secs(1_000);
+
 fn seeds() -> Vec<u64> {
     match std::env::var("SLABWISE_SEED").ok().and_then(|text| text.parse().ok()) {
         Some(seed) => vec![seed],
@@ -53,7 +57,7 @@ impl TestFile {
     }
 
     fn try_open(&self, config: &EngineConfig) -> Result<(Engine, Start), RestartError> {
-        Engine::open(config.clone(), &self.0, STARTED + Duration::from_secs(10_000), &mut |_| {})
+        Engine::open(config.clone(), &self.0, STARTED + REOPENED_AFTER, &mut |_| {})
     }
 
     fn open_warm(&self, config: &EngineConfig) -> (Engine, Warm) {
@@ -157,7 +161,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
     }
     if random.below(2) == 0 {
         let now = clock.now();
-        engine.flush_all(Some(Seconds(now.seconds.0 + 1_000)), now);
+        engine.flush_all(Some(Seconds(now.seconds.0 + FLUSH_AFTER.as_secs() as u32)), now);
     }
 }
 

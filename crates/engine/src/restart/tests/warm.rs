@@ -57,16 +57,14 @@ fn every_item_is_there_again() {
         let now = clock.now();
         let alive = known.iter().filter(|(_, item)| !item.expiry.is_past(now.seconds));
         let found = contents(&engine, now);
-        // A delayed flush has come meanwhile, if there was one.
-        if !found.is_empty() {
-            items += found.len();
-            assert_eq!(found, alive.map(|(key, item)| (key.clone(), item.clone())).collect());
-        }
+        items += found.len();
+        assert_eq!(found, alive.map(|(key, item)| (key.clone(), item.clone())).collect());
         assert!(engine.handle().peek(b"half", now, |_| ()).is_none(), "half an upload is none");
         live(&engine, &clock, &mut random);
         engine.check();
     }
-    assert!(items > 20 * seeds().len(), "{items} items are too few to show anything");
+    let enough = items > 20 * seeds().len() || seeds().len() == 1;
+    assert!(enough, "{items} items are too few to show anything");
 }
 
 #[test]
