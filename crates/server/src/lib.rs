@@ -17,6 +17,7 @@ pub mod options;
 pub mod out;
 pub mod passwords;
 pub mod process;
+pub mod restart;
 pub mod session;
 pub mod settings;
 pub mod shared;
@@ -29,8 +30,7 @@ use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
-use slabwise_base::Clock;
-use slabwise_engine::{Engine, EvictionObserver};
+use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -111,12 +111,12 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
         Listen::Tcp(_) => None,
     };
+    let (engine, clock) = restart::open_engine(settings)?;
+    let clock = Arc::new(clock);
     process::go_to_background(settings)?;
     if settings.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
-    let clock = Arc::new(Clock::real());
-    let engine = Engine::new(settings.engine.clone())?;
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
@@ -136,7 +136,13 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         // A thread that could not be started ends those that were.
         shared.stop();
         Ok(served?)
-    })
+    })?;
+    let save = settings.memory_file.is_some() && shared.is_stopping_gracefully();
+    drop(shared);
+    if save {
+        restart::close_engine(engine, &clock)?;
+    }
+    Ok(())
 }
 
 /// As in memcached, a server whose pid file cannot be written serves all the same.

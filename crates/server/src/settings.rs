@@ -56,6 +56,8 @@ pub struct Settings {
     pub reassign_enabled: bool,
     /// `-o page_policy`: which pages move.
     pub page_policy: PagePolicy,
+    /// `-e`: the file that items lie in, absolute.
+    pub memory_file: Option<PathBuf>,
     /// What the process does with itself.
     pub process: ProcessSettings,
     /// What the engine is made with.
@@ -188,6 +190,9 @@ impl Settings {
         let mut lines = self.stats_of_server();
         lines.extend(self.stats_of_memory());
         lines.extend(stats_of_features_not_here(self.reported.napi_ids));
+        let memory_file = self.memory_file.as_ref().map(|path| path.display().to_string());
+        lines.push(("memory_file", memory_file.unwrap_or_else(|| "(null)".to_owned())));
+        lines.push(("client_flags_size", "4".to_owned()));
         lines
     }
 
@@ -295,8 +300,6 @@ fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
         ("ssl_kernel_tls", text("no")),
         ("ssl_min_version", text("tlsv1.2")),
         ("num_napi_ids", napi_ids.to_string()),
-        ("memory_file", text("(null)")),
-        ("client_flags_size", text("4")),
     ]
 }
 

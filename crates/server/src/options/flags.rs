@@ -304,9 +304,17 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    row('e', "memory-file", Kind::Text("file"), "", "not built yet", |_, _| {
-        Err("restarts from a memory file are not built yet: leave -e out".into())
-    }),
+    row(
+        'e',
+        "memory-file",
+        Kind::Text("file"),
+        "",
+        "file for the items, on a ram disk: stopped by SIGUSR1, the next start has them again",
+        |raw, value| {
+            raw.memory_file = Some(value.text().to_owned());
+            Ok(())
+        },
+    ),
     switch('Z', "enable-ssl", "not built yet", |_, _| {
         Err("TLS is not built yet: without -Z traffic is in clear text".into())
     }),

@@ -39,6 +39,7 @@ pub(super) struct Raw {
     pub memory_limit_mib: Option<u32>,
     pub eviction_disabled: bool,
     pub huge_pages: bool,
+    pub memory_file: Option<String>,
     pub item_size_bytes_max: Option<i64>,
     pub growth_factor: Option<f64>,
     pub chunk_size_bytes: Option<u32>,

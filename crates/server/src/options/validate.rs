@@ -65,6 +65,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
         page_policy: page_policy(&raw),
+        memory_file: raw.memory_file.as_deref().map(absolute).transpose()?,
         process: process(&raw)?,
         reported: reported(&raw, &engine),
         engine,

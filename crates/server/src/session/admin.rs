@@ -65,8 +65,12 @@ pub(super) fn carry_out<'e>(
             reply.line(reply::SHUTDOWN_FORBIDDEN);
         }
         Admin::Shutdown(ShutdownMode::Unknown) => reply.line(reply::SHUTDOWN_UNKNOWN),
-        Admin::Shutdown(ShutdownMode::Now | ShutdownMode::Graceful) => {
+        Admin::Shutdown(ShutdownMode::Now) => {
             shared.stop();
+            return Then::Close;
+        }
+        Admin::Shutdown(ShutdownMode::Graceful) => {
+            shared.stop_gracefully();
             return Then::Close;
         }
     }

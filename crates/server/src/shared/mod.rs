@@ -124,6 +124,8 @@ pub struct Shared<'e> {
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
+    /// Set by [`Shared::stop_gracefully`].
+    graceful: AtomicBool,
     /// `-Y`: who may log in; `None` where nobody needs to.
     pub logins: Option<Passwords>,
     /// Wakes event loops.
@@ -169,6 +171,7 @@ impl<'e> Shared<'e> {
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
             logins: None,
+            graceful: AtomicBool::new(false),
             wake,
         }
     }
@@ -185,6 +188,13 @@ impl<'e> Shared<'e> {
     #[inline]
     pub fn deliver_watched(&self) {
         self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
+    }
+
+    /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
+    /// come here.
+    pub fn stop_gracefully(&self) {
+        self.graceful.store(true, Ordering::Release);
+        self.stop();
     }
 
     /// Bytes from clients.
@@ -205,6 +215,11 @@ impl<'e> Shared<'e> {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the end that was asked for is a graceful one.
+    pub fn is_stopping_gracefully(&self) -> bool {
+        self.graceful.load(Ordering::Acquire)
     }
 
     /// Whether the server is ending.

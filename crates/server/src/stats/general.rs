@@ -4,6 +4,7 @@ use crate::context::WorkerContext;
 use crate::net::READ_BUFFER_BYTES;
 use crate::process::descriptors_of_our_own;
 use crate::session::VERSION;
+use crate::settings::Settings;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
@@ -136,11 +137,24 @@ fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'
         ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
         ("threads", settings.threads as u64),
         ("conn_yields", load(&counters.conn_yields)),
-        ("hash_power_level", engine.index_buckets.max(1).ilog2().into()),
+        ("hash_power_level", hash_power_level(settings, engine.index_buckets)),
         ("hash_bytes", engine.index_bytes),
         // The index grows in steps too small to be seen.
         ("hash_is_expanding", 0),
     ]);
+}
+
+/// The power of two of the table that memcached would have for as many items as the index has room for
+/// before it grows: it begins with `-o hashpower` and doubles at one and a half items a place.
+fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
+    const POWER_DEFAULT: u32 = 16;
+    const ITEMS_A_BUCKET: u64 = 8;
+    let least = match settings.reported.hash_power {
+        0 => POWER_DEFAULT,
+        power => power,
+    };
+    let places = index_buckets * ITEMS_A_BUCKET * 2 / 3;
+    u64::from(places.next_power_of_two().ilog2().max(least))
 }
 
 fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
