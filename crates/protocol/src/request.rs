@@ -172,6 +172,8 @@ pub enum Admin<'a> {
     Lru(LruRequest),
     /// lru_crawler.
     Crawler(Crawler<'a>),
+    /// refresh_certs: reads the server's certificate and key again.
+    RefreshCertificates,
     /// watch.
     Watch,
 }

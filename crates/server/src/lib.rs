@@ -21,6 +21,7 @@ pub mod settings;
 pub mod shared;
 pub mod stats;
 pub mod sys;
+pub mod tls;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;
@@ -33,6 +34,7 @@ use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tls::Tls;
 
 /// As in sysexits.h, and as memcached does.
 const EXIT_USAGE: u8 = 64;
@@ -100,6 +102,9 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let clock = Clock::real();
+    // Before the user changes: keys are often readable by root only.
+    let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, clock.now().seconds)).transpose()?;
     process::prepare(settings)?;
     let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
@@ -111,12 +116,13 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     if settings.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
-    let clock = Clock::real();
     let engine = Engine::new(settings.engine.clone())?;
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
-    let shared = Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+    let mut shared =
+        Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+    shared.tls = tls;
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

@@ -3,6 +3,7 @@
 //! Made by [`crate::options`]; read by everyone; never changed. What commands change while the server
 //! runs (verbosity, limits of the LRU) lives where it acts and begins with the value here.
 
+use crate::tls::{self, ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind};
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +13,10 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Where the server listens.
     pub listen: Listen,
+    /// `-B`: what listeners speak that `-l` says nothing else about.
+    pub protocol: ListenProtocol,
+    /// `-Z` and the options `ssl_*`.
+    pub tls: Option<TlsSettings>,
     /// `-b`: how many connections the kernel may queue.
     pub listen_backlog: i32,
     /// `-c`: the most connections at a time.
@@ -77,6 +82,33 @@ pub struct ListenAddress {
     pub host: Option<String>,
     /// The port; 0 lets the kernel choose.
     pub port: u16,
+    /// How its connections are secured.
+    pub security: ListenSecurity,
+    /// What is spoken on them.
+    pub protocol: ListenProtocol,
+}
+
+/// How a listener's connections are secured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListenSecurity {
+    /// Not at all: without `-Z`, or with `notls:`.
+    #[default]
+    Plain,
+    /// By TLS, which asks this of clients: by `ssl_verify_mode`, or nothing with `btls:`, or a
+    /// certificate with `mtls:`.
+    Tls(ClientCertificates),
+}
+
+/// What a listener speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListenProtocol {
+    /// What the first byte of each connection says.
+    #[default]
+    Auto,
+    /// Text only.
+    Ascii,
+    /// The binary protocol only.
+    Binary,
 }
 
 impl fmt::Display for ListenAddress {
@@ -175,6 +207,8 @@ impl Settings {
     pub fn stats(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.stats_of_server();
         lines.extend(self.stats_of_memory());
+        lines.extend(stats_of_external_storage());
+        lines.extend(tls::stats(self.tls.as_ref()));
         lines.extend(stats_of_features_not_here(self.reported.napi_ids));
         lines
     }
@@ -256,8 +290,8 @@ impl Settings {
     }
 }
 
-/// The lines of features that are never on here, with memcached's defaults.
-fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
+/// The lines of external storage, which is never on here, with memcached's defaults.
+fn stats_of_external_storage() -> Vec<(&'static str, String)> {
     let text = |value: &str| value.to_owned();
     vec![
         ("ext_item_size", text("512")),
@@ -271,17 +305,13 @@ fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
         ("ext_max_frag", text("0.80")),
         ("slab_automove_freeratio", text("0.010")),
         ("ext_drop_unread", text("no")),
-        ("ssl_enabled", text("no")),
-        ("ssl_chain_cert", text("(null)")),
-        ("ssl_key", text("(null)")),
-        ("ssl_verify_mode", text("0")),
-        ("ssl_keyformat", text("1")),
-        ("ssl_ciphers", text("NULL")),
-        ("ssl_ca_cert", text("NULL")),
-        ("ssl_wbuf_size", text("16384")),
-        ("ssl_session_cache", text("no")),
-        ("ssl_kernel_tls", text("no")),
-        ("ssl_min_version", text("tlsv1.2")),
+    ]
+}
+
+/// The lines of features that are never on here, with memcached's defaults.
+fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
+    let text = |value: &str| value.to_owned();
+    vec![
         ("num_napi_ids", napi_ids.to_string()),
         ("memory_file", text("(null)")),
         ("client_flags_size", text("4")),

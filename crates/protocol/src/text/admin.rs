@@ -128,6 +128,11 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Crawler(request)))
 }
 
+/// Whatever follows is ignored.
+pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::RefreshCertificates))
+}
+
 /// `[<events>]`.
 pub(super) fn watch<'a>(_: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Watch))

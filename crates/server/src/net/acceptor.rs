@@ -97,8 +97,7 @@ impl<'e> Acceptor<'e> {
     fn hear_signals(&mut self) {
         for signal in self.signals.pending() {
             match signal {
-                // memcached re-reads its password file; there is none here yet.
-                SIGHUP => tracing::info!("SIGHUP: nothing to reload"),
+                SIGHUP => self.reload(),
                 SIGUSR1 => {
                     tracing::warn!("stopping gracefully");
                     self.shared.stop();
@@ -107,6 +106,16 @@ impl<'e> Acceptor<'e> {
                     tracing::info!("stopping on signal {signal}");
                     self.shared.stop();
                 }
+            }
+        }
+    }
+
+    /// Reads again what may have changed on disk.
+    fn reload(&self) {
+        if let Some(tls) = &self.shared.tls {
+            match tls.refresh(self.shared.clock.now().seconds) {
+                Ok(()) => tracing::info!("SIGHUP: certificates are reloaded"),
+                Err(error) => tracing::warn!("SIGHUP: the old certificates stay: {error}"),
             }
         }
     }
@@ -175,7 +184,9 @@ impl<'e> Acceptor<'e> {
         counters.total_connections.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
         let client = self.shared.roster.add_client(socket.as_raw_fd(), address, local, now);
-        self.mailboxes[self.next_worker].send(NewConnection { socket, client });
+        let (security, protocol) = (listener.security, listener.protocol);
+        let connection = NewConnection { socket, client, security, protocol };
+        self.mailboxes[self.next_worker].send(connection);
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
     }
 

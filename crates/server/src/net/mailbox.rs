@@ -1,6 +1,7 @@
 //! How connections come to a worker: a queue that the acceptor fills, and a waker.
 
 use super::roster::Client;
+use crate::settings::{ListenProtocol, ListenSecurity};
 use mio::Waker;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct NewConnection {
     pub socket: OwnedFd,
     pub client: Arc<Client>,
+    /// How its listener secures connections.
+    pub security: ListenSecurity,
+    /// What its listener speaks.
+    pub protocol: ListenProtocol,
 }
 
 /// One worker's letter box. The lock is held for a push or a take, never across a system call.

@@ -102,7 +102,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "listen",
         Kind::Text("addr"),
         "all interfaces",
-        "where to listen: host, host:port, [IPv6]:port; several separated by commas",
+        "where to listen: host, host:port, [IPv6]:port; several separated by commas; each may begin \
+         with notls:, btls: (TLS, no client certificate) or mtls: (TLS, client certificate \
+         needed), then proto[ascii|binary|negotiating]:, then tag[name]: or tag_name_:",
         |raw, value| {
             raw.interfaces.push(value.text().to_owned());
             Ok(())
@@ -303,8 +305,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
     row('e', "memory-file", Kind::Text("file"), "", "not built yet", |_, _| {
         Err("restarts from a memory file are not built yet: leave -e out".into())
     }),
-    switch('Z', "enable-ssl", "not built yet", |_, _| {
-        Err("TLS is not built yet: without -Z traffic is in clear text".into())
+    switch('Z', "enable-ssl", "serve through TLS; see ssl_* in -o", |raw, _| {
+        raw.tls.enabled = true;
+        Ok(())
     }),
     row('o', EXTENDED, Kind::Text("name=value,..."), "", "more options, see below", nothing),
     row(

@@ -1,6 +1,8 @@
 //! What was said on the command line, before anything follows from it. `None` means unsaid: the default
 //! may depend on the preset and on other options.
 
+use super::tls::RawTls;
+
 /// What was said.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Raw {
@@ -18,6 +20,7 @@ pub(super) struct Raw {
     pub idle_timeout_seconds: u32,
     pub napi_ids: u32,
     pub protocol: Option<&'static str>,
+    pub tls: RawTls,
 
     pub verbosity: u8,
     pub shutdown_command: bool,

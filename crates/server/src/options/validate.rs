@@ -2,9 +2,12 @@
 
 use super::OptionsError;
 use super::engine::{engine_config, growth_factor};
-use super::listen::parse_list;
+use super::listen::{Defaults, parse_list};
 use super::raw::Raw;
-use crate::settings::{Listen, ListenAddress, PagePolicy, ProcessSettings, Reported, Settings};
+use super::tls;
+use crate::settings::{
+    Listen, ListenAddress, ListenProtocol, PagePolicy, ProcessSettings, Reported, Settings,
+};
 use std::path::{Path, PathBuf};
 
 const PORT_DEFAULT: i32 = 11_211;
@@ -17,6 +20,12 @@ const THREADS_USUAL_MAX: u32 = 64;
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
     let listen = listen(&mut raw)?;
+    let tls = tls::settings(&mut raw, |path| absolute(path))?;
+    if let Some(tls) = &tls
+        && let Some(warning) = tls::warning(&listen, tls.ca_file.as_deref())
+    {
+        raw.warn(warning);
+    }
     let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
     if threads > THREADS_USUAL_MAX {
         raw.warn(format!(
@@ -36,6 +45,8 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
+        protocol: protocol(&raw),
+        tls,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
         maxconns_fast: raw.connections_max_fast.unwrap_or(true),
@@ -78,12 +89,23 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         -1 => 0,
         port => port as u16,
     };
+    let (security, protocol) = (tls::default_security(&raw.tls), protocol(raw));
     if raw.interfaces.is_empty() {
-        return Ok(Listen::Tcp(vec![ListenAddress { host: None, port }]));
+        return Ok(Listen::Tcp(vec![ListenAddress { host: None, port, security, protocol }]));
     }
     let interfaces = raw.interfaces.clone();
-    let addresses = parse_list(&interfaces, port, &mut |warning| raw.warn(warning))?;
+    let defaults = Defaults { port, security, protocol };
+    let addresses = parse_list(&interfaces, defaults, &mut |warning| raw.warn(warning))?;
     Ok(Listen::Tcp(addresses))
+}
+
+/// `-B`.
+fn protocol(raw: &Raw) -> ListenProtocol {
+    match raw.protocol {
+        Some("ascii") => ListenProtocol::Ascii,
+        Some("binary") => ListenProtocol::Binary,
+        _ => ListenProtocol::Auto,
+    }
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.

@@ -38,6 +38,7 @@ mod tests;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
+use crate::settings::ListenProtocol;
 use crate::stats;
 use crawl::Crawl;
 use lookahead::Ahead;
@@ -116,6 +117,15 @@ impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
         Session::default()
+    }
+
+    /// A dialogue on a listener that speaks this.
+    pub fn speaking(protocol: ListenProtocol) -> Session<'e> {
+        match protocol {
+            // To text the first byte of the binary protocol is part of an unknown command.
+            ListenProtocol::Ascii => Session { phase: Phase::Command },
+            ListenProtocol::Auto | ListenProtocol::Binary => Session::new(),
+        }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.

@@ -11,6 +11,7 @@ pub use tunables::{Fraction, Tunables};
 use crate::net::Roster;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
+use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use std::sync::Once;
@@ -104,6 +105,8 @@ pub struct Shared<'e> {
     pub prefixes: PrefixStats,
     /// Who crawls.
     pub crawls: Crawls,
+    /// The server's credentials; `None` without `-Z`.
+    pub tls: Option<Tls>,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
     /// Done when the first client spoke the binary protocol: one line of log says enough.
@@ -136,6 +139,7 @@ impl<'e> Shared<'e> {
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
+            tls: None,
             roster,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
@@ -163,6 +167,9 @@ impl<'e> Shared<'e> {
     /// Sets what counts events back to zero.
     pub fn reset_counters(&self) {
         self.counters.reset();
+        if let Some(tls) = &self.tls {
+            tls.counters.reset();
+        }
         for Traffic { bytes_read, bytes_written } in &self.traffic {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);
