@@ -101,25 +101,20 @@ fn private_key(path: &Path, settings: &TlsSettings) -> Result<PrivateKeyDer<'sta
                 .to_owned()
         });
     }
-    // A file may hold certificates, too.
-    match PrivateKeyDer::from_pem_slice(&bytes) {
-        Ok(key) if !is_encrypted(&bytes) => Ok(key),
-        Err(PemError::NoItemsFound) | Ok(_) if is_encrypted(&bytes) => {
-            Err("it is encrypted, and nobody is there to be asked for its password: decrypt it \
-                 (openssl pkey -in FILE -out NEW) and guard the new file by its mode"
-                .to_owned())
-        }
-        Err(PemError::NoItemsFound) | Ok(_) => {
-            Err("it holds no private key: it must be in PEM, with \
-                       a line 'BEGIN PRIVATE KEY' (for DER say ssl_keyformat=2)"
-                .to_owned())
-        }
-        Err(error) => Err(format!("it is damaged: {error}")),
+    if ENCRYPTED.iter().any(|mark| memchr::memmem::find(&bytes, mark).is_some()) {
+        return Err(
+            "it is encrypted, and nobody is there to be asked for its password: decrypt it \
+                    (openssl pkey -in FILE -out NEW) and guard the new file by its mode"
+                .to_owned(),
+        );
     }
-}
-
-fn is_encrypted(bytes: &[u8]) -> bool {
-    ENCRYPTED.iter().any(|mark| memchr::memmem::find(bytes, mark).is_some())
+    // A file may hold certificates, too.
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
+        PemError::NoItemsFound => "it holds no private key: it must be in PEM, with a line 'BEGIN \
+                                   PRIVATE KEY' (for DER say ssl_keyformat=2)"
+            .to_owned(),
+        error => format!("it is damaged: {error}"),
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {

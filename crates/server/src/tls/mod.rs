@@ -26,7 +26,7 @@ mod files;
 mod settings;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use files::CredentialsError;
 pub use settings::{
