@@ -120,7 +120,7 @@ impl CertificateFiles {
     pub fn write(&self, identity: &Identity, authority: &Authority) {
         self.put("chain.pem", &identity.chain);
         self.put("key.pem", &identity.key);
-        self.put("ca.pem", &authority.certificate());
+        self.put("ca.pem", authority.certificate());
     }
 
     /// Writes one file.
