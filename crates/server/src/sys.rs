@@ -43,6 +43,11 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAdd
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
+/// Acknowledges what was received, instead of waiting a moment for a reply to send along with it.
+pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
+}
+
 /// The address a socket is bound to, if it is an internet address.
 pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()

@@ -299,6 +299,7 @@ fn tls_is_what_its_options_say() {
 fn tls_says_what_it_does_not_do() {
     let warnings = |options: &str| serve(&["-Z", "-o", &format!("ssl_chain_cert=/c,{options}")]).1;
     assert!(warnings("ssl_min_version=1")[0].contains("counts as 2"));
+    assert!(warnings("ssl_wbuf_size=5000")[0].contains("counts as 1024"));
     assert!(warnings("ssl_kernel_tls")[0].contains("no effect"));
     assert!(warnings("ssl_verify_mode=2")[0].contains("ssl_ca_cert=FILE"));
     assert!(warnings("ssl_verify_mode=1")[0].contains("turned away"));

@@ -28,7 +28,7 @@ pub(super) struct RawTls {
 }
 
 /// A write takes no more than a mebibyte, so that a larger buffer would never be filled.
-const WRITE_BUFFER_KIB_MAX: i64 = 1024;
+const WRITE_BUFFER_KIB_MAX: u32 = 1024;
 
 /// Rows of TLS.
 pub(super) static TLS: &[OptionRow] = &[
@@ -110,11 +110,7 @@ pub(super) static TLS: &[OptionRow] = &[
         Kind::Number { min: 1, max: i32::MAX as i64, unit: "kilobytes" },
         "16",
         "kilobytes that are encrypted ahead of a client that reads slowly",
-        |raw, value| {
-            let kib = value.number().min(WRITE_BUFFER_KIB_MAX) as u32;
-            said(raw, "ssl_wbuf_size").write_buffer_kib = Some(kib);
-            Ok(())
-        },
+        write_buffer,
     ),
     switch("ssl_kernel_tls", "no effect: encryption is done in the process", |raw, _| {
         said(raw, "ssl_kernel_tls");
@@ -140,6 +136,17 @@ fn key_format(raw: &mut Raw, value: Value<'_>) -> Result<(), String> {
             ));
         }
     };
+    Ok(())
+}
+
+fn write_buffer(raw: &mut Raw, value: Value<'_>) -> Result<(), String> {
+    let kib = value.number_u32();
+    said(raw, "ssl_wbuf_size").write_buffer_kib = Some(kib.min(WRITE_BUFFER_KIB_MAX));
+    if kib > WRITE_BUFFER_KIB_MAX {
+        raw.warn(format!(
+            "-o ssl_wbuf_size={kib} counts as {WRITE_BUFFER_KIB_MAX}: no write takes more"
+        ));
+    }
     Ok(())
 }
 
