@@ -13,8 +13,8 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Where the server listens.
     pub listen: Listen,
-    /// `-B`: what listeners speak that `-l` says nothing else about.
-    pub protocol: ListenProtocol,
+    /// `-B`: what clients speak, unless `-l` says otherwise of their listener.
+    pub protocol: Protocol,
     /// `-Z` and the options `ssl_*`.
     pub tls: Option<TlsSettings>,
     /// `-b`: how many connections the kernel may queue.
@@ -61,6 +61,28 @@ pub struct Settings {
     pub reported: Reported,
 }
 
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// What a client's first byte says.
+    Auto,
+    /// Text, whatever the first byte.
+    Ascii,
+    /// Packets; who begins otherwise is hung up on.
+    Binary,
+}
+
+impl Protocol {
+    /// memcached's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Auto => "auto-negotiate",
+            Protocol::Ascii => "ascii",
+            Protocol::Binary => "binary",
+        }
+    }
+}
+
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -85,7 +107,7 @@ pub struct ListenAddress {
     /// How its connections are secured.
     pub security: ListenSecurity,
     /// What is spoken on them.
-    pub protocol: ListenProtocol,
+    pub protocol: Protocol,
 }
 
 /// How a listener's connections are secured.
@@ -97,18 +119,6 @@ pub enum ListenSecurity {
     /// By TLS, which asks this of clients: by `ssl_verify_mode`, or nothing with `btls:`, or a
     /// certificate with `mtls:`.
     Tls(ClientCertificates),
-}
-
-/// What a listener speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListenProtocol {
-    /// What the first byte of each connection says.
-    #[default]
-    Auto,
-    /// Text only.
-    Ascii,
-    /// The binary protocol only.
-    Binary,
 }
 
 impl fmt::Display for ListenAddress {
@@ -161,8 +171,6 @@ pub struct Reported {
     pub growth_factor: f64,
     /// `-n`.
     pub chunk_size_bytes: u32,
-    /// `-B`.
-    pub protocol: &'static str,
     /// `-o hashpower`.
     pub hash_power: u32,
     /// `-o hash_algorithm`.
@@ -240,7 +248,7 @@ impl Settings {
             ("reqs_per_event", self.requests_per_turn_max.to_string()),
             ("cas_enabled", yes_no(self.cas_enabled)),
             ("tcp_backlog", self.listen_backlog.to_string()),
-            ("binding_protocol", reported.protocol.to_owned()),
+            ("binding_protocol", self.protocol.name().to_owned()),
             ("auth_enabled_sasl", yes_no(false)),
             ("auth_enabled_ascii", yes_no(false)),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),

@@ -25,7 +25,7 @@
 use crate::context::WorkerContext;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
-use crate::settings::ListenProtocol;
+use crate::settings::Protocol;
 use slabwise_base::Seconds;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -145,7 +145,7 @@ impl<'e> Connection<'e> {
     pub fn new(
         stream: Stream,
         client: Arc<Client>,
-        protocol: ListenProtocol,
+        protocol: Protocol,
         now: Seconds,
     ) -> Connection<'e> {
         Connection {

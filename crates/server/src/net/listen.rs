@@ -1,7 +1,7 @@
 //! The sockets that the server listens on: bound from the settings, before any thread exists.
 
 use super::roster::Address;
-use crate::settings::{Listen, ListenAddress, ListenProtocol, ListenSecurity, Settings};
+use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::sys;
 use std::fmt;
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ pub(super) struct Listener {
     /// How its connections are secured.
     pub security: ListenSecurity,
     /// What is spoken on them.
-    pub protocol: ListenProtocol,
+    pub protocol: Protocol,
 }
 
 /// All sockets that the server listens on.

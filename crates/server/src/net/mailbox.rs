@@ -1,7 +1,7 @@
 //! How connections come to a worker: a queue that the acceptor fills, and a waker.
 
 use super::roster::Client;
-use crate::settings::{ListenProtocol, ListenSecurity};
+use crate::settings::{ListenSecurity, Protocol};
 use mio::Waker;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub(super) struct NewConnection {
     /// How its listener secures connections.
     pub security: ListenSecurity,
     /// What its listener speaks.
-    pub protocol: ListenProtocol,
+    pub protocol: Protocol,
 }
 
 /// One worker's letter box. The lock is held for a push or a take, never across a system call.

@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, OptionRow, Value};
 use super::raw::Raw;
+use crate::settings::Protocol;
 
 /// Flags that print something and end; the reader of the command line answers them itself.
 pub(super) const HELP: &str = "help";
@@ -260,11 +261,11 @@ pub(super) static FLAGS: &[OptionRow] = &[
                 Err("the binary protocol is not spoken yet: say -B ascii or leave it out".into())
             }
             "ascii" => {
-                raw.protocol = Some("ascii");
+                raw.protocol = Some(Protocol::Ascii);
                 Ok(())
             }
             _ => {
-                raw.protocol = Some("auto-negotiate");
+                raw.protocol = Some(Protocol::Auto);
                 Ok(())
             }
         },

@@ -8,7 +8,7 @@
 //! only the proxy looks at it.
 
 use super::OptionsError;
-use crate::settings::{ListenAddress, ListenProtocol, ListenSecurity};
+use crate::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
 /// What holds for an element that says nothing else.
@@ -19,7 +19,7 @@ pub(super) struct Defaults {
     /// `-Z` and `ssl_verify_mode`.
     pub security: ListenSecurity,
     /// `-B`.
-    pub protocol: ListenProtocol,
+    pub protocol: Protocol,
 }
 
 /// The places that one or more `-l` name. What has no effect goes to `warn`.
@@ -112,13 +112,13 @@ fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &
 }
 
 /// `proto[NAME]:`, and what stands behind.
-fn protocol(place: &str, default: ListenProtocol) -> Result<(ListenProtocol, &str), String> {
+fn protocol(place: &str, default: Protocol) -> Result<(Protocol, &str), String> {
     let Some(rest) = place.strip_prefix("proto[") else { return Ok((default, place)) };
     let (name, behind) = rest.split_once("]:").ok_or("proto[...] needs a ']:' behind it")?;
     let protocol = match name {
-        "ascii" => ListenProtocol::Ascii,
-        "binary" => ListenProtocol::Binary,
-        "negotiating" => ListenProtocol::Auto,
+        "ascii" => Protocol::Ascii,
+        "binary" => Protocol::Binary,
+        "negotiating" => Protocol::Auto,
         "proxy" => return Err("the proxy is not built: this is a cache only".to_owned()),
         _ => return Err(format!("'{name}' is no protocol: say ascii, binary or negotiating")),
     };
@@ -146,11 +146,11 @@ const TAG_LEN_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{Defaults, ListenAddress, ListenProtocol, ListenSecurity, parse_list};
+    use super::{Defaults, ListenAddress, ListenSecurity, Protocol, parse_list};
     use crate::tls::ClientCertificates;
 
     const PLAIN: Defaults =
-        Defaults { port: 11211, security: ListenSecurity::Plain, protocol: ListenProtocol::Auto };
+        Defaults { port: 11211, security: ListenSecurity::Plain, protocol: Protocol::Auto };
     const SECURED: Defaults =
         Defaults { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
 
@@ -180,15 +180,12 @@ mod tests {
 
     #[test]
     fn a_listener_has_its_own_protocol() {
-        let parsed = |text| parsed(text, Defaults { protocol: ListenProtocol::Ascii, ..PLAIN });
+        let parsed = |text| parsed(text, Defaults { protocol: Protocol::Ascii, ..PLAIN });
         let expected = |protocol| [ListenAddress { protocol, ..address("10.0.0.1", 5) }];
-        assert_eq!(parsed("10.0.0.1:5"), expected(ListenProtocol::Ascii));
-        assert_eq!(parsed("proto[binary]:tag[web]:10.0.0.1:5"), expected(ListenProtocol::Binary));
-        assert_eq!(parsed("proto[negotiating]:10.0.0.1:5"), expected(ListenProtocol::Auto));
-        assert_eq!(
-            parsed("proto[ascii]:tag_12345678_:10.0.0.1:5"),
-            expected(ListenProtocol::Ascii)
-        );
+        assert_eq!(parsed("10.0.0.1:5"), expected(Protocol::Ascii));
+        assert_eq!(parsed("proto[binary]:tag[web]:10.0.0.1:5"), expected(Protocol::Binary));
+        assert_eq!(parsed("proto[negotiating]:10.0.0.1:5"), expected(Protocol::Auto));
+        assert_eq!(parsed("proto[ascii]:tag_12345678_:10.0.0.1:5"), expected(Protocol::Ascii));
     }
 
     #[test]

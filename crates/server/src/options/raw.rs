@@ -2,6 +2,7 @@
 //! may depend on the preset and on other options.
 
 use super::tls::RawTls;
+use crate::settings::Protocol;
 
 /// What was said.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub(super) struct Raw {
     pub requests_per_turn_max: Option<u32>,
     pub idle_timeout_seconds: u32,
     pub napi_ids: u32,
-    pub protocol: Option<&'static str>,
+    pub protocol: Option<Protocol>,
     pub tls: RawTls,
 
     pub verbosity: u8,

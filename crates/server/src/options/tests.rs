@@ -4,7 +4,7 @@ use super::extended;
 use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
-use crate::settings::{Listen, ListenProtocol, ListenSecurity, PagePolicy, Settings};
+use crate::settings::{Listen, ListenSecurity, PagePolicy, Protocol, Settings};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 
@@ -277,7 +277,7 @@ fn tls_is_what_its_options_say() {
     assert_eq!(warnings, Vec::<String>::new());
     let Listen::Tcp(addresses) = &all.listen else { panic!("it listens on the network") };
     let security = ListenSecurity::Tls(ClientCertificates::Required);
-    assert_eq!((addresses[0].security, addresses[0].protocol), (security, ListenProtocol::Ascii));
+    assert_eq!((addresses[0].security, addresses[0].protocol), (security, Protocol::Ascii));
     let stats = all.stats();
     for (name, value) in [
         ("ssl_enabled", "yes"),

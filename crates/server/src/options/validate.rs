@@ -6,7 +6,7 @@ use super::listen::{Defaults, parse_list};
 use super::raw::Raw;
 use super::tls;
 use crate::settings::{
-    Listen, ListenAddress, ListenProtocol, PagePolicy, ProcessSettings, Reported, Settings,
+    Listen, ListenAddress, PagePolicy, ProcessSettings, Protocol, Reported, Settings,
 };
 use std::path::{Path, PathBuf};
 
@@ -100,12 +100,8 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
 }
 
 /// `-B`.
-fn protocol(raw: &Raw) -> ListenProtocol {
-    match raw.protocol {
-        Some("ascii") => ListenProtocol::Ascii,
-        Some("binary") => ListenProtocol::Binary,
-        _ => ListenProtocol::Auto,
-    }
+fn protocol(raw: &Raw) -> Protocol {
+    raw.protocol.unwrap_or(Protocol::Auto)
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
@@ -137,7 +133,6 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),
         chunk_size_bytes: raw.chunk_size_bytes.unwrap_or(48),
-        protocol: raw.protocol.unwrap_or("auto-negotiate"),
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
         slab_automove: raw.slab_automove.unwrap_or(1),

@@ -38,7 +38,7 @@ mod tests;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::settings::ListenProtocol;
+use crate::settings::Protocol;
 use crate::stats;
 use crawl::Crawl;
 use lookahead::Ahead;
@@ -78,9 +78,10 @@ pub enum Next {
 }
 
 /// The dialogue on one connection.
-#[derive(Default)]
 pub struct Session<'e> {
     phase: Phase<'e>,
+    /// What its listener speaks.
+    protocol: Protocol,
 }
 
 /// What the next bytes of input are.
@@ -116,16 +117,12 @@ enum Step {
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session::default()
+        Session { phase: Phase::Begin, protocol: Protocol::Auto }
     }
 
     /// A dialogue on a listener that speaks this.
-    pub fn speaking(protocol: ListenProtocol) -> Session<'e> {
-        match protocol {
-            // To text the first byte of the binary protocol is part of an unknown command.
-            ListenProtocol::Ascii => Session { phase: Phase::Command },
-            ListenProtocol::Auto | ListenProtocol::Binary => Session::new(),
-        }
+    pub fn speaking(protocol: Protocol) -> Session<'e> {
+        Session { protocol, ..Session::new() }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.
@@ -202,7 +199,10 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
-            Phase::Begin if input[0] == BINARY_REQUEST_MAGIC => {
+            // To text that byte is part of an unknown command.
+            Phase::Begin
+                if input[0] == BINARY_REQUEST_MAGIC && self.protocol != Protocol::Ascii =>
+            {
                 worker.shared.binary_client_warning.call_once(|| {
                     tracing::warn!("a client speaks the binary protocol, which is not served");
                 });
