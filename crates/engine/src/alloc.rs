@@ -5,9 +5,9 @@
 //! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
 //! Between the two steps the item can be read, replaced or deleted as ever.
 
-use crate::class::ClassState;
+use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
+use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::next_victim;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
@@ -25,9 +25,13 @@ pub(crate) enum Evicted {
     Chunk(OwnedChunk),
     /// Memory was freed, here or in another class.
     Freed,
-    /// The class has nothing that could leave.
+    /// There is nothing that could leave.
     Nothing,
 }
+
+/// The chunks of an item that has ended, if nobody pins it: its head, and what that leads to.
+#[must_use = "the chunks of an ended item are lost unless they are freed"]
+pub(crate) struct Remains(Option<OwnedChunk>);
 
 impl Engine {
     /// A chunk of `class`, or of the next larger class where this one owns nothing; `None`: out of
@@ -96,40 +100,43 @@ impl Engine {
         state.take_free(&self.memory)
     }
 
-    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold only heads and
-    /// last parts of chained items, from the queue that those are in.
+    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
+    /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
     pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        let largest = self.config.classes.largest();
-        match self.evict(class, now) {
-            Evicted::Nothing if class != largest && self.class(class).lock().used_count() > 0 => {
-                match self.evict(largest, now) {
-                    Evicted::Chunk(chunk) => {
-                        self.give_free(chunk);
-                        Evicted::Freed
-                    }
-                    other => other,
-                }
+        if class == self.config.classes.largest() && self.chained_are_colder_than(class, now) {
+            match self.evict(CHAINED, class, now) {
+                Evicted::Nothing => self.evict(class, class, now),
+                outcome => outcome,
             }
-            outcome => outcome,
+        } else {
+            match self.evict(class, class, now) {
+                Evicted::Nothing if self.class(class).lock().used_count() > 0 => {
+                    self.evict(CHAINED, class, now)
+                }
+                outcome => outcome,
+            }
         }
     }
 
-    /// Removes the item that leaves `class` next.
-    fn evict(&self, class: ClassId, now: Now) -> Evicted {
+    fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
+        let coldness = |id| self.class(id).lock().coldness(&self.memory, now.ticks);
+        coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
+    }
+
+    /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
+    fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
         let victim = {
-            let mut state = self.class(class).lock();
+            let mut state = self.class(from).lock();
             let Some(victim) = next_victim(&mut state, &self.memory) else {
                 return Evicted::Nothing;
             };
             self.count_eviction(&mut state, victim, now);
-            state.detach(&self.memory, victim);
-            victim
+            state.detach(&self.memory, victim)
         };
-        self.remove_detached(victim);
+        self.remove_detached(&victim);
         match self.unpin_to_owned(victim) {
-            Some(chunk) if self.serves(chunk.address(), class) => {
-                let in_hand = State::new_item(0, false, false, false);
-                self.memory.header(chunk.address()).state().store(in_hand);
+            Some(mut chunk) if self.serves(chunk.address(), class) => {
+                self.memory.arena.set_state(&mut chunk, State::in_hand());
                 Evicted::Chunk(chunk)
             }
             Some(chunk) => {
@@ -149,9 +156,11 @@ impl Engine {
     }
 
     fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
-        let proof = ReadProof::under_class(&());
+        let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
-        if self.death_of(victim, now, proof).is_some() {
+        let death = self.death_of(victim, now, proof);
+        let ends = self.memory.expiry(victim, proof).second().is_some();
+        if death.is_some() {
             state.counters.reclaimed += 1;
             state.counters.direct_reclaims += 1;
             state.counters.expired_unfetched += u64::from(!item.fetched());
@@ -161,48 +170,46 @@ impl Engine {
         let counters = &mut state.counters;
         counters.evicted += 1;
         counters.evicted_age_seconds = u64::from(age_ticks / slabwise_base::Ticks::PER_SECOND);
-        let ends = self.memory.expiry(victim, proof).second().is_some();
         counters.evicted_nonzero += u64::from(ends);
         counters.evicted_unfetched += u64::from(!item.fetched());
         counters.evicted_active += u64::from(item.active());
     }
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
-    pub(crate) fn remove_detached(&self, address: ChunkAddress) {
-        let hash = self.hash_of(address, ReadProof::under_pin(&address));
+    pub(crate) fn remove_detached(&self, pin: &Pin) {
+        let hash = self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
-        if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
+        if let Some((slot, address)) = stripe.find(hash, |candidate| candidate == pin.address()) {
             stripe.remove(slot);
-            let last = self.memory.header(address).state().unlink();
-            debug_assert!(!last, "the caller's pin is still there");
+            let owned = self.memory.arena.unlink(address);
+            debug_assert!(owned.is_none(), "the caller's pin is still there");
         }
     }
 
     /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
     /// the first chunk.
-    pub(crate) fn unpin_to_owned(&self, address: ChunkAddress) -> Option<OwnedChunk> {
-        let last = self.memory.header(address).state().unpin();
-        last.then(|| self.own_unlinked(address))
+    fn unpin_to_owned(&self, pin: Pin) -> Option<OwnedChunk> {
+        let chunk = self.memory.arena.unpin(pin)?;
+        self.free_bodies(&chunk);
+        Some(chunk)
     }
 
     /// Drops a pin; if it was the last on an unlinked item, all its chunks are freed. The first chunk of
     /// an item that was carried to another page leads to no body any more, so only it is given back.
-    pub(crate) fn unpin(&self, address: ChunkAddress) {
-        if let Some(chunk) = self.unpin_to_owned(address) {
+    pub(crate) fn unpin(&self, pin: Pin) {
+        if let Some(chunk) = self.unpin_to_owned(pin) {
             self.give_free(chunk);
         }
     }
 
-    /// The chunk of an item whose LAST-HOLDER the caller is. Its bodies, if any, are freed: before the
-    /// head, so that a body's owner is always an item.
-    pub(crate) fn own_unlinked(&self, address: ChunkAddress) -> OwnedChunk {
-        let chunk = OwnedChunk::claim(address);
-        let mut body = self.memory.first_body(address, ReadProof::under_pin(&chunk));
+    /// Frees the bodies of an item whose LAST-HOLDER the caller is, if it has any: before the head, so that
+    /// a body's owner is always an item.
+    fn free_bodies(&self, head: &OwnedChunk) {
+        let mut body = self.memory.first_body(head.address(), ReadProof::owned(head));
         while let Some(address) = body {
             body = self.memory.header(address).next();
-            self.give_free(OwnedChunk::claim(address));
+            self.give_free(self.memory.arena.claim_body(address, head));
         }
-        chunk
     }
 
     /// Gives a chunk back to its class.
@@ -211,16 +218,24 @@ impl Engine {
         self.class(class).lock().give_free(&self.memory, chunk);
     }
 
-    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry.
-    pub(crate) fn unlink(&self, address: ChunkAddress) {
-        let last = {
-            let mut state = self.class(self.queue_class(address)).lock();
-            state.dequeue(&self.memory, address);
-            self.memory.header(address).state().unlink()
-        };
-        if last {
-            let chunk = self.own_unlinked(address);
-            self.give_free(chunk);
+    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry. The chunks of
+    /// a large item take long to free, so the caller lets go of the stripe before it does that.
+    pub(crate) fn unlink_unfreed(&self, address: ChunkAddress) -> Remains {
+        let mut state = self.class(self.queue_class(address)).lock();
+        state.dequeue(&self.memory, address);
+        Remains(self.memory.arena.unlink(address))
+    }
+
+    /// Frees what an ended item left.
+    pub(crate) fn free_remains(&self, Remains(head): Remains) {
+        if let Some(head) = head {
+            self.free_bodies(&head);
+            self.give_free(head);
         }
+    }
+
+    /// The same in one, where the stripe is held on.
+    pub(crate) fn unlink(&self, address: ChunkAddress) {
+        self.free_remains(self.unlink_unfreed(address));
     }
 }

@@ -151,11 +151,11 @@ impl Engine {
     /// Writes a number over one of the same length; false if somebody is reading the value.
     fn overwrite_number(&self, found: &Found<'_>, text: &[u8], now: Now) -> bool {
         let header = self.memory.header(found.address);
-        if header.state().load().pins() > 0 {
+        let Some(right) = self.memory.arena.value_right(found.address, 0, &found.stripe) else {
             return false;
-        }
+        };
         let start = self.memory.layout(found.address).value();
-        self.memory.arena.overwrite(found.address, start, text);
+        self.memory.arena.overwrite_value(&right, start, text);
         header.set_cas(self.next_cas());
         self.mark_hit(found, now);
         true

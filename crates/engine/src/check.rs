@@ -1,6 +1,6 @@
 //! Every counter and law, recomputed from the bytes. For tests, while nothing else runs.
 
-use crate::class::ClassState;
+use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
 use crate::page_table::PageState;
@@ -21,6 +21,7 @@ impl Engine {
             self.check_pages(&state);
             self.check_queues(&state, &mut queued);
         }
+        self.check_queues(&self.class(CHAINED).lock(), &mut queued);
         assert_eq!(linked, queued, "an item is in the index exactly if it is in a queue");
         let pool = lock(&self.pool);
         let kept = owned + pool.free_count();

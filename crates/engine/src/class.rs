@@ -1,74 +1,33 @@
 //! A class: its pages, their free chunks and its queues, under one lock.
 //!
+//! Chained items have queues of their own: those of [`CHAINED`], a class without chunks. So which item of
+//! theirs leaves next does not depend on the class table, whose classes hold their heads and bodies.
+//!
 //! Laws (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
-//! queued item is linked; an item is queued in the class of its chunk, a chained one in the class with
-//! the largest chunks; each list law of `page_table.rs` and `queues`.
+//! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
+//! list law of `page_table.rs` and `queues`.
 
 use crate::config::{EvictionKind, LruConfig};
-use crate::mem::{ChunkAddress, OwnedChunk, QueueKind, State};
+use crate::counters::ClassCounters;
+use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::PageState;
-use crate::queues::{Demotion, Queue, balance};
+use crate::queues::{Demotion, Queue, balance, coldest};
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Ticks};
+use std::cmp::Reverse;
 
-/// What happened to the items of a class since the start or the last reset.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounters {
-    /// Items evicted.
-    pub evicted: u64,
-    /// Of these, those that had an expiry.
-    pub evicted_nonzero: u64,
-    /// Seconds since the last access of the item evicted last.
-    pub evicted_age_seconds: u64,
-    /// Evicted items that were never hit.
-    pub evicted_unfetched: u64,
-    /// Evicted items that were hit lately.
-    pub evicted_active: u64,
-    /// Allocations that failed.
-    pub out_of_memory: u64,
-    /// Allocations that went to a larger class because this one owned nothing.
-    pub homeless: u64,
-    /// Expired or flushed items removed at a tail.
-    pub reclaimed: u64,
-    /// Of these, those that were never hit.
-    pub expired_unfetched: u64,
-    /// Expired or flushed items that the crawler removed.
-    pub crawler_reclaimed: u64,
-    /// Items that the crawler looked at.
-    pub crawler_items_checked: u64,
-    /// Tails that could not be evicted because they were pinned.
-    pub tail_pinned: u64,
-    /// Items moved to the cold queue.
-    pub moves_to_cold: u64,
-    /// Items moved to the warm queue.
-    pub moves_to_warm: u64,
-    /// Items moved to the head of their own queue.
-    pub moves_within_lru: u64,
-    /// Ended items that an allocation took the place of.
-    pub direct_reclaims: u64,
-}
+/// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
+pub const CHAINED: ClassId = ClassId(ClassId::COUNT_MAX as u8);
 
-impl ClassCounters {
-    /// Adds another class's counters.
-    pub(crate) fn add(&mut self, other: &ClassCounters) {
-        self.evicted += other.evicted;
-        self.evicted_nonzero += other.evicted_nonzero;
-        self.evicted_age_seconds = self.evicted_age_seconds.max(other.evicted_age_seconds);
-        self.evicted_unfetched += other.evicted_unfetched;
-        self.evicted_active += other.evicted_active;
-        self.out_of_memory += other.out_of_memory;
-        self.homeless += other.homeless;
-        self.reclaimed += other.reclaimed;
-        self.expired_unfetched += other.expired_unfetched;
-        self.crawler_reclaimed += other.crawler_reclaimed;
-        self.crawler_items_checked += other.crawler_items_checked;
-        self.tail_pinned += other.tail_pinned;
-        self.moves_to_cold += other.moves_to_cold;
-        self.moves_to_warm += other.moves_to_warm;
-        self.moves_within_lru += other.moves_within_lru;
-        self.direct_reclaims += other.direct_reclaims;
-    }
+/// Numbers of classes, [`CHAINED`] included.
+pub const CLASS_NUMBERS: usize = ClassId::COUNT_MAX + 1;
+
+/// How cold an item is; greater is colder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Coldness {
+    age_ticks: u32,
+    cas: Reverse<u64>,
 }
 
 /// What a class's lock protects.
@@ -105,10 +64,26 @@ impl Class {
         eviction: EvictionKind,
         lru: LruConfig,
     ) -> Class {
+        let chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
+        Class::empty(id, chunk_size_bytes, chunks_per_page, eviction, lru)
+    }
+
+    /// The class of chained items: queues, and no chunks.
+    pub fn chained(eviction: EvictionKind, lru: LruConfig) -> Class {
+        Class::empty(CHAINED, 0, 0, eviction, lru)
+    }
+
+    fn empty(
+        id: ClassId,
+        chunk_size_bytes: usize,
+        chunks_per_page: u32,
+        eviction: EvictionKind,
+        lru: LruConfig,
+    ) -> Class {
         let state = ClassState {
             id,
             chunk_size_bytes,
-            chunks_per_page: (page_size_bytes / chunk_size_bytes) as u32,
+            chunks_per_page,
             page_count: 0,
             used_count: 0,
             partial: None,
@@ -195,6 +170,7 @@ impl ClassState {
 
     /// Takes an empty page from the pool's hands.
     pub fn adopt(&mut self, memory: &Memory, page: PageId) {
+        debug_assert!(self.id != CHAINED, "chained items lie in the chunks of other classes");
         memory.pages.page(page).assign(Some(self.id));
         memory.pages.push_partial(&mut self.partial, page);
         self.page_count += 1;
@@ -221,18 +197,17 @@ impl ClassState {
         if page.free_head().is_none() && page.fresh() == self.chunks_per_page {
             memory.pages.remove_partial(&mut self.partial, id);
         }
-        // Until the holder writes the item's own state, the chunk must not read as free: a mover would
-        // take it for empty.
-        memory.header(address).state().store(State::new_item(0, false, false, false));
-        Some(OwnedChunk::claim(address))
+        let mut chunk = OwnedChunk::claim(address, self);
+        memory.arena.set_state(&mut chunk, State::in_hand());
+        Some(chunk)
     }
 
     /// Gives a chunk back to its page; a draining page keeps it out of use.
-    pub fn give_free(&mut self, memory: &Memory, chunk: OwnedChunk) {
+    pub fn give_free(&mut self, memory: &Memory, mut chunk: OwnedChunk) {
+        memory.arena.set_state(&mut chunk, State::FREE);
         let address = chunk.surrender();
         let id = memory.page_of(address);
         let page = memory.pages.page(id);
-        memory.header(address).state().store(State::FREE);
         let was_full = page.used() == self.chunks_per_page;
         page.set_used(page.used() - 1);
         self.used_count -= 1;
@@ -281,13 +256,25 @@ impl ClassState {
         }
     }
 
+    /// Counted bytes of an item that is in its queues, or enters or leaves them.
+    pub fn counted_size_of(&self, memory: &Memory, address: ChunkAddress) -> u64 {
+        memory.counted_size_of(address, ReadProof::under_class(self))
+    }
+
     /// Publishes an item: linked, the newest of `queue`.
-    pub fn enqueue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        self.queue_mut(queue).push_head(memory, address);
-        memory.header(address).state().publish(queue);
+    pub fn enqueue(
+        &mut self,
+        memory: &Memory,
+        chunk: OwnedChunk,
+        queue: QueueKind,
+    ) -> ChunkAddress {
+        let size_bytes = self.counted_size_of(memory, chunk.address());
+        self.queue_mut(queue).push_head(memory, chunk.address(), size_bytes);
+        let address = memory.arena.publish(chunk, queue);
         if queue != QueueKind::Cold {
             let _: Demotion = balance(self, memory, None);
         }
+        address
     }
 
     /// Takes an item out of its queue if it is in one.
@@ -295,24 +282,27 @@ impl ClassState {
         let word = memory.header(address).state();
         let state = word.load();
         if state.queued() {
-            self.queue_mut(state.queue()).remove(memory, address);
+            let size_bytes = self.counted_size_of(memory, address);
+            self.queue_mut(state.queue()).remove(memory, address, size_bytes);
             word.clear_queued();
         }
     }
 
     /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.
-    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) {
-        let word = memory.header(address).state();
-        self.queue_mut(word.load().queue()).remove(memory, address);
-        word.detach();
+    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) -> Pin {
+        let queue = memory.header(address).state().load().queue();
+        let size_bytes = self.counted_size_of(memory, address);
+        self.queue_mut(queue).remove(memory, address, size_bytes);
+        memory.arena.detach(address)
     }
 
     /// Moves a queued item to the head of another queue, or of its own.
     pub fn requeue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
         let word = memory.header(address).state();
         let from = word.load().queue();
-        self.queue_mut(from).remove(memory, address);
-        self.queue_mut(queue).push_head(memory, address);
+        let size_bytes = self.counted_size_of(memory, address);
+        self.queue_mut(from).remove(memory, address, size_bytes);
+        self.queue_mut(queue).push_head(memory, address, size_bytes);
         word.requeue(queue);
         match queue {
             QueueKind::Cold => self.counters.moves_to_cold += 1,
@@ -325,5 +315,17 @@ impl ClassState {
     pub fn tail_age(&self, memory: &Memory, queue: QueueKind, now: Ticks) -> Option<u32> {
         let tail = self.queue(queue).tail()?;
         Some(memory.header(tail).time().age_at(now))
+    }
+
+    /// The age of the oldest of its tails, in ticks.
+    pub fn oldest_tail_age(&self, memory: &Memory, now: Ticks) -> Option<u32> {
+        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(memory, kind, now)).max()
+    }
+
+    /// How cold the item is that the search for a victim looks at first: its age, and among equals the
+    /// older store is colder. `None`: the class has no item.
+    pub fn coldness(&self, memory: &Memory, now: Ticks) -> Option<Coldness> {
+        let header = memory.header(coldest(self)?);
+        Some(Coldness { age_ticks: header.time().age_at(now), cas: Reverse(header.cas()) })
     }
 }

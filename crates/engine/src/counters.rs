@@ -1,5 +1,10 @@
 //! A worker's own counters: written by one thread, summed by whoever reads the stats.
+//!
+//! Which counters there are is said once, in the tables below; each field of a table has a namesake in the
+//! stats, which holds its sum.
 
+use crate::class::CLASS_NUMBERS;
+use crate::stats::{ClassStats, EngineStats};
 use slabwise_base::ClassId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -25,42 +30,83 @@ impl Counter {
     }
 }
 
-/// Operations by class.
-#[derive(Debug, Default)]
-pub struct ClassOperations {
-    /// Gets that hit, by the queue the item was in.
-    pub hits_to: [Counter; 4],
-    pub sets: Counter,
-    pub delete_hits: Counter,
-    pub incr_hits: Counter,
-    pub decr_hits: Counter,
-    pub cas_hits: Counter,
-    pub cas_badval: Counter,
-    pub touch_hits: Counter,
+/// A table of counters: the struct, its sums' way into the stats, and the reset.
+macro_rules! tallies {
+    (
+        $(#[$doc:meta])*
+        $tallies:ident, summed in $stats:ident:
+        { $($field:ident,)+ }
+        $(by queue { $($queues:ident,)+ })?
+        $(by class { $classes:ident: $class_tallies:ty })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $tallies {
+            $(pub $field: Counter,)+
+            $($(pub $queues: [Counter; 4],)+)?
+            $($classes: Box<[$class_tallies]>,)?
+        }
+
+        impl $tallies {
+            /// Sets all to zero, as `stats reset` does.
+            pub fn reset(&self) {
+                $(self.$field.reset();)+
+                $($(self.$queues.iter().for_each(Counter::reset);)+)?
+                $(self.$classes.iter().for_each(<$class_tallies>::reset);)?
+            }
+        }
+
+        impl $stats {
+            /// Adds what one handle counted.
+            pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
+                $(self.$field += tallies.$field.get();)+
+                $($(
+                    for (sum, counter) in self.$queues.iter_mut().zip(&tallies.$queues) {
+                        *sum += counter.get();
+                    }
+                )+)?
+            }
+        }
+    };
 }
 
-/// Everything that one [`Handle`](crate::Handle) counts.
-#[derive(Debug, Default)]
-pub struct HandleCounters {
-    pub get_misses: Counter,
-    pub get_expired: Counter,
-    pub get_flushed: Counter,
-    pub touches: Counter,
-    pub touch_misses: Counter,
-    pub delete_misses: Counter,
-    pub incr_misses: Counter,
-    pub decr_misses: Counter,
-    pub cas_misses: Counter,
-    pub store_too_large: Counter,
-    pub store_no_memory: Counter,
-    pub items_total: Counter,
-    classes: Box<[ClassOperations]>,
+tallies! {
+    /// Operations by class; of those on an item that is there, its class.
+    ClassOperations, summed in ClassStats: {
+        sets,
+        delete_hits,
+        incr_hits,
+        decr_hits,
+        cas_hits,
+        cas_badval,
+        touch_hits,
+    }
+    by queue { hits_to, }
+}
+
+tallies! {
+    /// Everything that one [`Handle`](crate::Handle) counts.
+    HandleCounters, summed in EngineStats: {
+        get_misses,
+        get_expired,
+        get_flushed,
+        touches,
+        touch_misses,
+        delete_misses,
+        incr_misses,
+        decr_misses,
+        cas_misses,
+        store_too_large,
+        store_no_memory,
+        items_total,
+    }
+    by class { classes: ClassOperations }
 }
 
 impl HandleCounters {
-    /// Counters at zero for a table of `class_count` classes.
-    pub fn new(class_count: usize) -> HandleCounters {
-        let classes = (0..class_count).map(|_| ClassOperations::default()).collect();
+    /// Counters at zero, for every class that a table may ever have.
+    pub fn new() -> HandleCounters {
+        let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
@@ -69,40 +115,70 @@ impl HandleCounters {
     pub fn class(&self, class: ClassId) -> &ClassOperations {
         &self.classes[class.index()]
     }
-
-    /// Sets all to zero, as `stats reset` does.
-    pub fn reset(&self) {
-        let own = [
-            &self.get_misses,
-            &self.get_expired,
-            &self.get_flushed,
-            &self.touches,
-            &self.touch_misses,
-            &self.delete_misses,
-            &self.incr_misses,
-            &self.decr_misses,
-            &self.cas_misses,
-            &self.store_too_large,
-            &self.store_no_memory,
-            &self.items_total,
-        ];
-        own.into_iter().for_each(Counter::reset);
-        self.classes.iter().for_each(ClassOperations::reset);
-    }
 }
 
-impl ClassOperations {
-    fn reset(&self) {
-        self.hits_to.iter().for_each(Counter::reset);
-        let others = [
-            &self.sets,
-            &self.delete_hits,
-            &self.incr_hits,
-            &self.decr_hits,
-            &self.cas_hits,
-            &self.cas_badval,
-            &self.touch_hits,
-        ];
-        others.into_iter().for_each(Counter::reset);
+/// Counters under a lock: the struct, and its sum over several.
+macro_rules! locked_counters {
+    (
+        $(#[$doc:meta])*
+        $counters:ident:
+        sum { $($(#[$sum_doc:meta])* $sum:ident,)+ }
+        max { $($(#[$max_doc:meta])* $max:ident,)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct $counters {
+            $($(#[$sum_doc])* pub $sum: u64,)+
+            $($(#[$max_doc])* pub $max: u64,)*
+        }
+
+        impl $counters {
+            /// Adds another's counts.
+            pub(crate) fn add(&mut self, other: &$counters) {
+                $(self.$sum += other.$sum;)+
+                $(self.$max = self.$max.max(other.$max);)*
+            }
+        }
+    };
+}
+
+locked_counters! {
+    /// What happened to the items of a class since the start or the last reset.
+    ClassCounters:
+    sum {
+        /// Items evicted.
+        evicted,
+        /// Of these, those that had an expiry.
+        evicted_nonzero,
+        /// Evicted items that were never hit.
+        evicted_unfetched,
+        /// Evicted items that were hit lately.
+        evicted_active,
+        /// Allocations that failed.
+        out_of_memory,
+        /// Allocations that went to a larger class because this one owned nothing.
+        homeless,
+        /// Expired or flushed items removed at a tail.
+        reclaimed,
+        /// Of these, those that were never hit.
+        expired_unfetched,
+        /// Expired or flushed items that the crawler removed.
+        crawler_reclaimed,
+        /// Items that the crawler looked at.
+        crawler_items_checked,
+        /// Tails that could not be evicted because they were pinned.
+        tail_pinned,
+        /// Items moved to the cold queue.
+        moves_to_cold,
+        /// Items moved to the warm queue.
+        moves_to_warm,
+        /// Items moved to the head of their own queue.
+        moves_within_lru,
+        /// Ended items that an allocation took the place of.
+        direct_reclaims,
+    }
+    max {
+        /// Seconds since the last access of the item evicted last.
+        evicted_age_seconds,
     }
 }

@@ -4,7 +4,7 @@
 //! nothing. An item that moves to another page meanwhile may be met twice or not at all.
 
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, ReadProof};
+use crate::mem::{ChunkAddress, Kind, Pin, ReadProof};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
 
@@ -109,30 +109,27 @@ impl Crawler {
         let mut pinned = Vec::new();
         for slot in self.slot..end {
             let address = engine.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
-            let word = engine.memory.header(address).state();
-            let item = word.load();
+            let item = engine.memory.header(address).state().load();
             // An item that is not queued is on its way out: its chunk may change hands without this lock.
             if item.kind() != Kind::Item || !item.queued() {
                 continue;
             }
-            if !self.wanted[engine.queue_class(address).index()] {
+            if !self.wanted[engine.shown_class(address).index()] {
                 continue;
             }
             state.counters.crawler_items_checked += 1;
             let proof = ReadProof::under_class(&state);
             // A chained item is queued in another class, so this lock holds nothing of it still.
             if item.chained() || engine.death_of(address, now, proof).is_some() {
-                if word.try_pin() {
-                    pinned.push(address);
-                }
+                pinned.extend(engine.memory.arena.try_pin(address));
             } else {
                 visit(engine.show_crawled(address, proof));
             }
         }
         let (looked, whole) = (end.saturating_sub(self.slot), end == page.fresh());
         drop(state);
-        let ended = pinned.into_iter().filter(|&address| engine.settle_pinned(address, now, visit));
-        let ended = ended.count() as u64;
+        let ended = pinned.into_iter().map(|pin| u64::from(engine.settle_pinned(pin, now, visit)));
+        let ended: u64 = ended.sum();
         if ended > 0 {
             engine.class(class).lock().counters.crawler_reclaimed += ended;
         }
@@ -159,20 +156,16 @@ impl Engine {
             last_access: header.time(),
             cas: header.cas(),
             fetched: header.state().load().fetched(),
-            class: self.queue_class(address),
+            class: self.shown_class(address),
             size_bytes: self.memory.counted_size_of(address, proof),
         }
     }
 
     /// Removes an item that the caller has pinned if it has ended, else shows it; drops the pin. True:
     /// it was removed.
-    fn settle_pinned(
-        &self,
-        address: ChunkAddress,
-        now: Now,
-        visit: &mut dyn FnMut(CrawledItem<'_>),
-    ) -> bool {
-        let hash = self.hash_of(address, ReadProof::under_pin(&address));
+    fn settle_pinned(&self, pin: Pin, now: Now, visit: &mut dyn FnMut(CrawledItem<'_>)) -> bool {
+        let address = pin.address();
+        let hash = self.hash_of(address, ReadProof::under_pin(&pin));
         let mut stripe = self.index.lock(hash);
         let mut ended = false;
         if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
@@ -186,7 +179,7 @@ impl Engine {
             }
         }
         drop(stripe);
-        self.unpin(address);
+        self.unpin(pin);
         ended
     }
 }

@@ -1,6 +1,6 @@
 //! The engine: everything that workers share.
 
-use crate::class::Class;
+use crate::class::{CHAINED, Class};
 use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::HandleCounters;
 use crate::handle::Handle;
@@ -36,6 +36,8 @@ pub struct Engine {
     pub(crate) memory: Memory,
     pub(crate) pool: Mutex<Pool>,
     pub(crate) classes: Box<[Class]>,
+    /// The class [`CHAINED`].
+    chained: Class,
     pub(crate) index: Index,
     pub(crate) mover: Mutex<Mover>,
     pub(crate) flush: Flush,
@@ -112,6 +114,7 @@ impl Engine {
             memory,
             pool: Mutex::new(Pool::new(limit_pages)),
             classes: config.classes.ids().map(class).collect(),
+            chained: Class::chained(config.eviction, config.lru),
             index: Index::new(config.memory_limit_bytes),
             mover: Mutex::new(Mover::default()),
             flush: Flush::default(),
@@ -131,7 +134,7 @@ impl Engine {
 
     /// A worker's face of the engine. Its counters count in [`Engine::stats`] for ever.
     pub fn handle(&self) -> Handle<'_> {
-        let counters = Arc::new(HandleCounters::new(self.classes.len()));
+        let counters = Arc::new(HandleCounters::new());
         lock(&self.registry).push(Arc::clone(&counters));
         Handle::new(self, counters)
     }
@@ -183,20 +186,35 @@ impl Engine {
     }
 
     fn spread_order(&self, (eviction, lru): (EvictionKind, LruConfig)) {
-        for class in &self.classes {
+        for class in self.queueing_classes() {
             class.lock().set_order(eviction, lru);
         }
     }
 
     /// The class by its id.
     pub(crate) fn class(&self, id: ClassId) -> &Class {
-        &self.classes[id.index()]
+        if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
+    }
+
+    /// Every class that has queues: those of the table, and [`CHAINED`].
+    pub(crate) fn queueing_classes(&self) -> impl Iterator<Item = &Class> {
+        self.classes.iter().chain([&self.chained])
     }
 
     /// The class in whose queue an item is.
+    #[inline]
     pub(crate) fn queue_class(&self, address: ChunkAddress) -> ClassId {
         let chained = self.memory.header(address).state().load().chained();
-        if chained { self.config.classes.largest() } else { self.memory.class_of(address) }
+        if chained { CHAINED } else { self.memory.class_of(address) }
+    }
+
+    /// The class that an item is shown in: a chained one in the class of the table with the largest chunks,
+    /// where memcached has it, too.
+    pub(crate) fn shown_class(&self, address: ChunkAddress) -> ClassId {
+        match self.queue_class(address) {
+            CHAINED => self.config.classes.largest(),
+            class => class,
+        }
     }
 
     /// The hash of an item's key; the proof is the caller's lock or pin.

@@ -7,7 +7,7 @@ use crate::counters::HandleCounters;
 use crate::engine::{Death, Engine};
 use crate::index::{Slot, StripeGuard};
 use crate::item::ItemView;
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::{ChunkAddress, ExpiryRight, OwnedChunk, ReadProof};
 use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{Expiry, Now};
@@ -158,11 +158,10 @@ impl<'e> Handle<'e> {
     pub fn delete(&mut self, key: &[u8], now: Now) -> bool {
         let hash = self.engine.hasher.hash(key);
         match self.engine.lookup(key, hash, now, &self.counters) {
-            Lookup::Found(mut found) => {
+            Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).delete_hits.bump();
-                found.stripe.remove(found.slot);
-                self.engine.unlink(found.address);
+                self.engine.remove(found);
                 true
             }
             Lookup::Missing(_) => {
@@ -175,9 +174,8 @@ impl<'e> Handle<'e> {
     /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
     pub fn discard(&mut self, key: &[u8], now: Now) {
         let hash = self.engine.hasher.hash(key);
-        if let Lookup::Found(mut found) = self.engine.lookup(key, hash, now, &self.counters) {
-            found.stripe.remove(found.slot);
-            self.engine.unlink(found.address);
+        if let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) {
+            self.engine.remove(found);
         }
     }
 
@@ -198,6 +196,11 @@ impl<'e> Handle<'e> {
             Err(ReserveError::OutOfMemory) => self.counters.store_no_memory.bump(),
         }
         reserved
+    }
+
+    /// Counts a store that the caller refused as too large, by a limit narrower than the engine's own.
+    pub fn count_too_large(&mut self) {
+        self.counters.store_too_large.bump();
     }
 
     fn show<R>(&self, found: &Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {
@@ -225,8 +228,10 @@ impl<'e> Handle<'e> {
             };
             let has_expiry = engine.memory.header(found.address).state().load().has_expiry();
             if has_expiry {
-                let _class = engine.class(engine.queue_class(found.address)).lock();
-                engine.memory.set_expiry(found.address, expiry);
+                let class = engine.class(engine.queue_class(found.address)).lock();
+                let right = ExpiryRight::under_both(found.address, &found.stripe, &class);
+                engine.memory.set_expiry(&right, expiry);
+                drop(class);
                 return Ok(Some(found));
             }
             if expiry == Expiry::NEVER {
@@ -239,8 +244,8 @@ impl<'e> Handle<'e> {
             let fits = spare.take_if(|spare| spare.fits(value_len, meta));
             if let Some(mut reservation) = fits {
                 reservation.set_meta(meta);
-                let address = engine.copy_into(reservation, &found);
-                engine.supersede(&mut found, address);
+                let chunk = engine.copy_into(reservation, &found);
+                engine.supersede(&mut found, chunk);
                 return Ok(Some(found));
             }
             drop(spare.take());
@@ -260,7 +265,7 @@ impl<'e> Engine {
         counters: &HandleCounters,
     ) -> Lookup<'e> {
         self.settle_flush(now);
-        let mut stripe = self.index.lock(hash);
+        let stripe = self.index.lock(hash);
         let proof = ReadProof::under_stripe(&stripe);
         let is_match = |address| self.memory.key(address, proof) == key;
         let Some((slot, address)) = stripe.find(hash, is_match) else {
@@ -273,11 +278,37 @@ impl<'e> Engine {
                     Death::Expired => counters.get_expired.bump(),
                     Death::Flushed => counters.get_flushed.bump(),
                 }
-                stripe.remove(slot);
-                self.unlink(address);
-                Lookup::Missing(stripe)
+                self.remove_ended(Found { stripe, slot, address }, key, hash, now, counters)
             }
         }
+    }
+
+    /// Removes an item that has ended on its own; a chained one's stripe is let go while its chunks are
+    /// freed, so the key may be stored again meanwhile.
+    #[cold]
+    fn remove_ended(
+        &'e self,
+        mut ended: Found<'e>,
+        key: &[u8],
+        hash: u64,
+        now: Now,
+        counters: &HandleCounters,
+    ) -> Lookup<'e> {
+        if self.memory.header(ended.address).state().load().chained() {
+            self.remove(ended);
+            return self.lookup(key, hash, now, counters);
+        }
+        ended.stripe.remove(ended.slot);
+        self.unlink(ended.address);
+        Lookup::Missing(ended.stripe)
+    }
+
+    /// Ends a found item. Its chunks are freed after its stripe was let go.
+    pub(crate) fn remove(&self, mut found: Found<'_>) {
+        found.stripe.remove(found.slot);
+        let remains = self.unlink_unfreed(found.address);
+        drop(found);
+        self.free_remains(remains);
     }
 
     /// Marks a hit. Returns whether the item had been hit before.
@@ -293,17 +324,17 @@ impl<'e> Engine {
         state.fetched()
     }
 
-    /// Publishes `address` in the place of the item that was found, which ends.
-    pub(crate) fn supersede(&self, found: &mut Found<'_>, address: ChunkAddress) {
+    /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under
+    /// the stripe, where its value was copied.
+    pub(crate) fn supersede(&self, found: &mut Found<'_>, chunk: OwnedChunk) {
         let old = self.memory.header(found.address).state().load();
-        let word = self.memory.header(address).state();
+        let word = self.memory.header(chunk.address()).state();
         if old.fetched() {
             word.mark_hit();
         }
-        found.stripe.replace(found.slot, address);
+        found.stripe.replace(found.slot, chunk.address());
         self.unlink(found.address);
-        let class = self.queue_class(address);
-        self.class(class).lock().enqueue(&self.memory, address, old.queue());
-        found.address = address;
+        let class = self.queue_class(chunk.address());
+        found.address = self.class(class).lock().enqueue(&self.memory, chunk, old.queue());
     }
 }

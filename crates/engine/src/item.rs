@@ -1,7 +1,7 @@
 //! What a reader sees of an item: a view inside a look-up, or a pin beyond it.
 
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::{ChunkAddress, Pin, ReadProof};
 use slabwise_base::{ClassId, Expiry, Ticks};
 
 /// An item under its stripe's lock, for as long as the closure of a get runs.
@@ -61,9 +61,9 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.fetched
     }
 
-    /// The class it is in.
+    /// The class it is shown in; a chained item's is the last of the table.
     pub fn class(&self) -> ClassId {
-        self.engine.queue_class(self.address)
+        self.engine.shown_class(self.address)
     }
 
     /// The value, in order, in one slice, or in several if it is chained.
@@ -89,33 +89,47 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
 #[must_use = "a pin keeps its item's memory until it is dropped"]
 pub struct Pinned<'e> {
     engine: &'e Engine,
-    address: ChunkAddress,
+    /// `None` only while this is dropped.
+    pin: Option<Pin>,
 }
 
 impl<'e> Pinned<'e> {
     /// Pins a linked item; `None` when too many hold it.
     pub(crate) fn new(engine: &'e Engine, address: ChunkAddress) -> Option<Pinned<'e>> {
-        let pinned = engine.memory.header(address).state().try_pin();
-        // Lazily: a `Pinned` that was never earned must not be made, for its drop would unpin.
-        pinned.then(|| Pinned { engine, address })
+        let pin = engine.memory.arena.try_pin(address)?;
+        Some(Pinned { engine, pin: Some(pin) })
     }
 }
 
 impl Pinned<'_> {
+    /// The item's key.
+    pub fn key(&self) -> &[u8] {
+        let pin = self.pin();
+        self.engine.memory.key(pin.address(), ReadProof::under_pin(pin))
+    }
+
     /// The value, in order, in one slice, or in several if it is chained.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
-        parts(self.engine, self.address, ReadProof::under_pin(self))
+        let pin = self.pin();
+        parts(self.engine, pin.address(), ReadProof::under_pin(pin))
     }
 
     /// Bytes of the value.
     pub fn value_len(&self) -> usize {
-        self.engine.memory.value_len(self.address, ReadProof::under_pin(self))
+        let pin = self.pin();
+        self.engine.memory.value_len(pin.address(), ReadProof::under_pin(pin))
+    }
+
+    fn pin(&self) -> &Pin {
+        self.pin.as_ref().expect("held until dropped")
     }
 }
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
-        self.engine.unpin(self.address);
+        if let Some(pin) = self.pin.take() {
+            self.engine.unpin(pin);
+        }
     }
 }
 

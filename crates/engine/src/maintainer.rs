@@ -3,7 +3,7 @@
 //! Shares hold by themselves (`queues/segmented.rs`); ages and expiry do not. A step goes over the
 //! classes, moves tails that grew too old, and removes items at the tails that have ended.
 
-use crate::class::ClassState;
+use crate::class::{Class, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, QueueKind, ReadProof};
 use crate::queues::{Demotion, balance};
@@ -13,19 +13,19 @@ impl Engine {
     /// One bounded step: at most `budget` items a class. Returns how many were moved or removed.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
         self.settle_flush(now);
-        (0..self.classes.len()).map(|index| self.maintain_class(index, budget, now)).sum()
+        self.queueing_classes().map(|class| self.maintain_class(class, budget, now)).sum()
     }
 
-    fn maintain_class(&self, index: usize, budget: usize, now: Now) -> usize {
+    fn maintain_class(&self, class: &Class, budget: usize, now: Now) -> usize {
         let mut done = 0;
         while done < budget {
-            let mut state = self.classes[index].lock();
+            let mut state = class.lock();
             if let Some(ended) = self.ended_tail(&state, now) {
                 self.count_reclaim(&mut state, ended);
-                state.detach(&self.memory, ended);
+                let pin = state.detach(&self.memory, ended);
                 drop(state);
-                self.remove_detached(ended);
-                self.unpin(ended);
+                self.remove_detached(&pin);
+                self.unpin(pin);
             } else if balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled {
                 break;
             }

@@ -10,7 +10,8 @@
 
 use crate::class_table::SizeModel;
 use crate::mem::{
-    Arena, ChunkAddress, HEADER_SIZE_BYTES, Header, Kind, OwnedChunk, ReadProof, State,
+    Arena, ChunkAddress, ExpiryRight, HEADER_SIZE_BYTES, Header, Kind, OwnedChunk, ReadProof,
+    State, ValueRight,
 };
 use crate::page_table::{Page, PageTable};
 use slabwise_base::{ClassId, Expiry, PageId};
@@ -162,12 +163,12 @@ impl Memory {
         Expiry::from_bits(self.word(address, ItemLayout::new(state).expiry(), proof))
     }
 
-    /// Changes when an item that stores an expiry ends. Stripe and class are locked.
-    pub fn set_expiry(&self, address: ChunkAddress, expiry: Expiry) {
-        let state = self.header(address).state().load();
+    /// Changes when an item that stores an expiry ends.
+    pub fn set_expiry(&self, right: &ExpiryRight<'_>, expiry: Expiry) {
+        let state = self.header(right.address()).state().load();
         assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
         let at = ItemLayout::new(state).expiry();
-        self.arena.overwrite(address, at, &expiry.to_bits().to_le_bytes());
+        self.arena.overwrite_expiry(right, at, expiry.to_bits().to_le_bytes());
     }
 
     /// Bytes of an item's whole value.
@@ -193,11 +194,12 @@ impl Memory {
         ChunkAddress::from_bits(u64::from_le_bytes(bits))
     }
 
-    /// Lets a published chained item begin with another body. Stripe locked, nobody else pins it.
-    pub fn set_first_body(&self, address: ChunkAddress, body: ChunkAddress) {
-        let at = self.layout(address).chain() + 4;
-        let bits = ChunkAddress::to_bits(Some(body)).to_le_bytes();
-        self.arena.overwrite(address, at, &bits[..5]);
+    /// Lets a published chained item begin with another body, or parts it with its bodies, to which another
+    /// chunk leads by now.
+    pub fn set_first_body(&self, right: &ValueRight<'_>, body: Option<ChunkAddress>) {
+        let at = self.layout(right.address()).chain() + 4;
+        let bits = ChunkAddress::to_bits(body).to_le_bytes();
+        self.arena.overwrite_value(right, at, &bits[..5]);
     }
 
     /// Writes a new item's key. The state word must be set.
@@ -244,16 +246,10 @@ impl Memory {
         let (old, new) = (self.header(from), self.header(to.address()));
         new.set_cas(old.cas());
         new.set_time(old.time());
-        new.set_len(old.len());
+        self.arena.set_len(to, old.len());
         let size = self.contents_size_bytes(from);
         let bytes = self.arena.bytes(from, HEADER_SIZE_BYTES, size, proof);
         self.arena.owned_bytes(to, HEADER_SIZE_BYTES, size).copy_from_slice(bytes);
-    }
-
-    /// Parts a chunk with the bodies that another now leads to. Stripe locked, nobody else pins it.
-    pub fn clear_first_body(&self, address: ChunkAddress) {
-        let at = self.layout(address).chain() + 4;
-        self.arena.overwrite(address, at, &[0; 5]);
     }
 
     /// Bytes of a chunk in use beyond its header: what a move copies.

@@ -15,6 +15,7 @@
 //! `owner` may be read without a lock by whoever keeps a chunk of the page in use: such a page cannot
 //! change hands.
 
+use crate::mem::UnusedPage;
 use slabwise_base::{ClassId, PageId};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -282,14 +283,15 @@ impl Pool {
 
     /// While more memory is held than the limit allows: a free page whose memory must be released,
     /// which [`Pool::put_released`] ends.
-    pub fn take_for_release(&mut self) -> Option<PageId> {
-        if self.headroom() < 0 { self.free.pop() } else { None }
+    pub fn take_for_release(&mut self) -> Option<UnusedPage> {
+        let page = if self.headroom() < 0 { self.free.pop() } else { None };
+        page.map(|page| UnusedPage::taken_from(self, page))
     }
 
     /// Takes a page back whose memory went to the system.
-    pub fn put_released(&mut self, page: PageId) {
+    pub fn put_released(&mut self, page: UnusedPage) {
         self.allocated -= 1;
-        self.released.push(page);
+        self.released.push(page.id());
     }
 
     /// Pages that were ever handed out.

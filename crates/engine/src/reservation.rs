@@ -72,10 +72,10 @@ impl Engine {
         let mut head = self.allocate(shape.class, now).ok_or(ReserveError::OutOfMemory)?;
         let short_lived = self.is_short_lived(meta.expiry, now);
         let state = shape.state(key.len());
-        self.memory.header(head.address()).state().store(state);
+        self.memory.arena.set_state(&mut head, state);
         self.memory.write_key(&mut head, key);
         self.memory.write_meta(&mut head, meta.client_flags, meta.expiry);
-        self.memory.header(head.address()).set_len(if shape.chained { 0 } else { value_len });
+        self.memory.arena.set_len(&mut head, if shape.chained { 0 } else { value_len });
         let reservation = Reservation {
             engine: self,
             head: Some(head),
@@ -242,7 +242,7 @@ impl<'e> Reservation<'e> {
         let memory = &self.engine.memory;
         let head = self.head.as_mut().expect("owned until published");
         for chunk in std::iter::once(head).chain(&mut self.bodies) {
-            visit(memory.value_part(chunk.address(), ReadProof::under_pin(chunk)));
+            visit(memory.value_part(chunk.address(), ReadProof::owned(chunk)));
         }
     }
 
@@ -284,8 +284,8 @@ impl<'e> Reservation<'e> {
         self.short_lived
     }
 
-    /// Ends the reservation: the caller publishes the item.
-    pub(crate) fn into_published(mut self) -> ChunkAddress {
+    /// Ends the reservation: the caller publishes the item. Its bodies belong to it from here on.
+    pub(crate) fn into_published(mut self) -> OwnedChunk {
         assert_eq!(self.remaining(), 0, "only a whole value is published");
         if self.chained {
             let first = self.bodies.first().map(OwnedChunk::address);
@@ -295,7 +295,7 @@ impl<'e> Reservation<'e> {
         for body in self.bodies.drain(..) {
             let _ = body.surrender();
         }
-        self.head.take().expect("published once").surrender()
+        self.head.take().expect("published once")
     }
 
     /// Takes the next body of a chained item, linked behind the one before, knowing its head. False:
@@ -306,16 +306,16 @@ impl<'e> Reservation<'e> {
         let table = &engine.config.classes;
         let wanted = self.value_len - self.bodies_len;
         let class = table.class_for(wanted + HEADER_SIZE_BYTES).unwrap_or(table.largest());
-        let Some(chunk) = engine.allocate(class, self.now) else { return false };
+        let Some(mut chunk) = engine.allocate(class, self.now) else { return false };
         // The chunk may be of a larger class than asked for.
         let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
         let len = wanted.min(size - HEADER_SIZE_BYTES);
         let header = memory.header(chunk.address());
-        header.set_len(len);
         header.set_prev(Some(self.address()));
         header.set_next(None);
+        memory.arena.set_len(&mut chunk, len);
         // Last: a mover that sees a body goes to its owner.
-        header.state().store(State::new_body());
+        memory.arena.set_state(&mut chunk, State::new_body());
         if let Some(last) = self.bodies.last() {
             memory.header(last.address()).set_next(Some(chunk.address()));
         }

@@ -1,12 +1,14 @@
 //! Readings for people and policies: plain structs, summed when asked for.
 
-use crate::class::ClassCounters;
-use crate::counters::{ClassOperations, Counter, HandleCounters};
+use crate::class::{CHAINED, ClassState};
+use crate::counters::{ClassCounters, HandleCounters};
 use crate::engine::Engine;
 use crate::mem::QueueKind;
+use crate::memory::Memory;
 use crate::mover::MoverCounters;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
+use std::sync::Arc;
 
 /// The whole cache at a moment. Counters count since the start or the last
 /// [`Engine::reset_stats`], and are sums over all handles.
@@ -83,9 +85,9 @@ impl PageStats {
 /// One class at a moment, or the sum over all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStats {
-    /// Bytes a chunk.
+    /// Bytes a chunk; 0 in a sum.
     pub chunk_size_bytes: usize,
-    /// Chunks a page.
+    /// Chunks a page; 0 in a sum.
     pub chunks_per_page: usize,
     /// Pages, a draining one included.
     pub pages: u64,
@@ -97,7 +99,7 @@ pub struct ClassStats {
     pub item_bytes: u64,
     /// Items by queue: hot, warm, cold, temp.
     pub items: [u64; 4],
-    /// The age of each queue's tail in ticks; `None` for an empty queue.
+    /// The age of each queue's tail in ticks, in a sum the oldest's; `None` for an empty queue.
     pub tail_age_ticks: [Option<u32>; 4],
     /// What happened to its items without a client asking.
     pub counters: ClassCounters,
@@ -120,52 +122,37 @@ pub struct ClassStats {
 }
 
 impl ClassStats {
-    fn add_operations(&mut self, operations: &ClassOperations) {
-        for (sum, counter) in self.hits_to.iter_mut().zip(&operations.hits_to) {
-            *sum += counter.get();
-        }
-        self.sets += operations.sets.get();
-        self.delete_hits += operations.delete_hits.get();
-        self.incr_hits += operations.incr_hits.get();
-        self.decr_hits += operations.decr_hits.get();
-        self.cas_hits += operations.cas_hits.get();
-        self.cas_badval += operations.cas_badval.get();
-        self.touch_hits += operations.touch_hits.get();
-    }
-
     /// Gets that hit.
     pub fn get_hits(&self) -> u64 {
         self.hits_to.iter().sum()
     }
 
-    fn add(&mut self, other: &ClassStats) {
-        self.pages += other.pages;
-        self.used_chunks += other.used_chunks;
-        self.free_chunks += other.free_chunks;
-        self.item_bytes += other.item_bytes;
-        for (sum, items) in self.items.iter_mut().zip(other.items) {
-            *sum += items;
+    /// Adds what a class holds, and what happened in it.
+    fn add_state(&mut self, state: &ClassState, memory: &Memory, now: Now) {
+        self.pages += u64::from(state.page_count());
+        self.used_chunks += state.used_count();
+        self.free_chunks += state.free_count();
+        self.item_bytes += state.item_bytes();
+        self.counters.add(&state.counters);
+        for kind in QueueKind::ALL {
+            self.items[kind.index()] += state.queue(kind).count();
+            let age = &mut self.tail_age_ticks[kind.index()];
+            *age = (*age).max(state.tail_age(memory, kind, now.ticks));
         }
-        self.counters.add(&other.counters);
-        for (sum, hits) in self.hits_to.iter_mut().zip(other.hits_to) {
-            *sum += hits;
-        }
-        self.sets += other.sets;
-        self.delete_hits += other.delete_hits;
-        self.incr_hits += other.incr_hits;
-        self.decr_hits += other.decr_hits;
-        self.cas_hits += other.cas_hits;
-        self.cas_badval += other.cas_badval;
-        self.touch_hits += other.touch_hits;
     }
 }
 
 impl Engine {
     /// The whole cache.
     pub fn stats(&self, now: Now) -> EngineStats {
-        let mut total = ClassStats::default();
-        self.class_stats(now).iter().for_each(|class| total.add(class));
-        let mut stats = EngineStats { total, ..EngineStats::default() };
+        let mut stats = EngineStats::default();
+        {
+            let registry = lock(&self.registry);
+            for id in self.config.classes.ids().chain([CHAINED]) {
+                self.add_class(&mut stats.total, id, &registry, now);
+            }
+            registry.iter().for_each(|handle| stats.add_tallies(handle));
+        }
         stats.items = stats.total.items.iter().sum();
         stats.bytes = stats.total.item_bytes;
         stats.page_size_bytes = self.config.page_size_bytes as u64;
@@ -174,26 +161,8 @@ impl Engine {
         let pages = self.page_stats();
         (stats.pages, stats.pages_free) = (pages.held, pages.free);
         stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
-        {
-            let mover = lock(&self.mover);
-            (stats.mover, stats.mover_running) = (mover.counters, mover.is_running());
-        }
-        let registry = lock(&self.registry);
-        let sum = |field: fn(&HandleCounters) -> &Counter| {
-            registry.iter().map(|counters| field(counters).get()).sum::<u64>()
-        };
-        stats.items_total = sum(|counters| &counters.items_total);
-        stats.get_misses = sum(|counters| &counters.get_misses);
-        stats.get_expired = sum(|counters| &counters.get_expired);
-        stats.get_flushed = sum(|counters| &counters.get_flushed);
-        stats.touches = sum(|counters| &counters.touches);
-        stats.touch_misses = sum(|counters| &counters.touch_misses);
-        stats.delete_misses = sum(|counters| &counters.delete_misses);
-        stats.incr_misses = sum(|counters| &counters.incr_misses);
-        stats.decr_misses = sum(|counters| &counters.decr_misses);
-        stats.cas_misses = sum(|counters| &counters.cas_misses);
-        stats.store_too_large = sum(|counters| &counters.store_too_large);
-        stats.store_no_memory = sum(|counters| &counters.store_no_memory);
+        let mover = lock(&self.mover);
+        (stats.mover, stats.mover_running) = (mover.counters, mover.is_running());
         stats
     }
 
@@ -208,41 +177,38 @@ impl Engine {
         }
     }
 
-    /// Every class of the table, in order.
+    /// Every class of the table, in order. Chained items are shown in the last, as memcached shows them.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
         let registry = lock(&self.registry);
-        let classes = self.config.classes.ids();
-        classes
-            .map(|id| {
-                let mut stats = self.class_reading(id, now);
-                registry.iter().for_each(|counters| stats.add_operations(counters.class(id)));
-                stats
-            })
-            .collect()
+        let table = &self.config.classes;
+        let read = |id: ClassId| {
+            let chunk_size_bytes = table.chunk_size_bytes(id);
+            let chunks_per_page = self.config.page_size_bytes / chunk_size_bytes;
+            let mut stats =
+                ClassStats { chunk_size_bytes, chunks_per_page, ..ClassStats::default() };
+            self.add_class(&mut stats, id, &registry, now);
+            if id == table.largest() {
+                self.add_class(&mut stats, CHAINED, &registry, now);
+            }
+            stats
+        };
+        table.ids().map(read).collect()
     }
 
-    fn class_reading(&self, id: ClassId, now: Now) -> ClassStats {
-        let state = self.class(id).lock();
-        let mut stats = ClassStats {
-            chunk_size_bytes: state.chunk_size_bytes(),
-            chunks_per_page: state.chunks_per_page() as usize,
-            pages: u64::from(state.page_count()),
-            used_chunks: state.used_count(),
-            free_chunks: state.free_count(),
-            item_bytes: state.item_bytes(),
-            counters: state.counters.clone(),
-            ..ClassStats::default()
-        };
-        for kind in QueueKind::ALL {
-            stats.items[kind.index()] = state.queue(kind).count();
-            stats.tail_age_ticks[kind.index()] = state.tail_age(&self.memory, kind, now.ticks);
-        }
-        stats
+    fn add_class(
+        &self,
+        stats: &mut ClassStats,
+        id: ClassId,
+        registry: &[Arc<HandleCounters>],
+        now: Now,
+    ) {
+        stats.add_state(&self.class(id).lock(), &self.memory, now);
+        registry.iter().for_each(|handle| stats.add_tallies(handle.class(id)));
     }
 
     /// Sets every counter to zero; readings of what is there now stay.
     pub fn reset_stats(&self) {
-        for class in &self.classes {
+        for class in self.queueing_classes() {
             class.lock().counters = ClassCounters::default();
         }
         lock(&self.mover).counters = MoverCounters::default();

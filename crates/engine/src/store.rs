@@ -7,7 +7,7 @@
 
 use crate::engine::Engine;
 use crate::handle::{Found, Handle, Lookup};
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::{OwnedChunk, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{ClassId, Now};
 
@@ -97,13 +97,12 @@ impl<'e> Handle<'e> {
             }
             (Lookup::Missing(mut stripe), _) => {
                 self.counters().items_total.bump();
-                let (address, queue_class, short_lived) = engine.finish(reservation, now);
-                let proof = ReadProof::under_stripe(&());
-                let hash_of = |other| engine.hash_of(other, proof);
-                if engine.index.insert(&mut stripe, hash, address, hash_of) {
+                let (chunk, queue_class, short_lived) = engine.finish(reservation, now);
+                let hash_of = |other, proof: ReadProof<'_>| engine.hash_of(other, proof);
+                if engine.index.insert(&mut stripe, hash, chunk.address(), hash_of) {
                     engine.charge_index();
                 }
-                engine.enqueue_new(queue_class, address, short_lived)
+                engine.enqueue_new(queue_class, chunk, short_lived)
             }
         }
     }
@@ -180,13 +179,14 @@ impl<'e> Handle<'e> {
 
 impl<'e> Engine {
     /// Gives a filled reservation its CAS value and time; the caller publishes it.
-    fn finish(&self, reservation: Reservation<'_>, now: Now) -> (ChunkAddress, ClassId, bool) {
+    fn finish(&self, reservation: Reservation<'_>, now: Now) -> (OwnedChunk, ClassId, bool) {
         let short_lived = reservation.short_lived();
-        let address = reservation.into_published();
-        let header = self.memory.header(address);
+        let chunk = reservation.into_published();
+        let header = self.memory.header(chunk.address());
         header.set_cas(self.next_cas());
         header.set_time(now.ticks);
-        (address, self.queue_class(address), short_lived)
+        let class = self.queue_class(chunk.address());
+        (chunk, class, short_lived)
     }
 
     /// Publishes a reservation in the place of the item found, as new.
@@ -197,22 +197,20 @@ impl<'e> Engine {
         now: Now,
     ) -> StoreOutcome {
         self.memory.prefetch_neighbours(found.address);
-        let (address, queue_class, short_lived) = self.finish(reservation, now);
-        found.stripe.replace(found.slot, address);
-        self.unlink(found.address);
-        self.enqueue_new(queue_class, address, short_lived)
+        let (chunk, queue_class, short_lived) = self.finish(reservation, now);
+        found.stripe.replace(found.slot, chunk.address());
+        let remains = self.unlink_unfreed(found.address);
+        let outcome = self.enqueue_new(queue_class, chunk, short_lived);
+        drop(found);
+        self.free_remains(remains);
+        outcome
     }
 
-    fn enqueue_new(
-        &self,
-        class: ClassId,
-        address: ChunkAddress,
-        short_lived: bool,
-    ) -> StoreOutcome {
-        let cas = self.memory.header(address).cas();
+    fn enqueue_new(&self, class: ClassId, chunk: OwnedChunk, short_lived: bool) -> StoreOutcome {
+        let cas = self.memory.header(chunk.address()).cas();
         let mut class = self.class(class).lock();
         let queue = class.queue_for_new(short_lived);
-        class.enqueue(&self.memory, address, queue);
+        class.enqueue(&self.memory, chunk, queue);
         StoreOutcome::Stored { cas }
     }
 
@@ -230,12 +228,12 @@ impl<'e> Engine {
         &'e self,
         mut reservation: Reservation<'_>,
         found: &Found<'e>,
-    ) -> ChunkAddress {
+    ) -> OwnedChunk {
         self.copy_value(found, &mut reservation);
-        let address = reservation.into_published();
-        let (old, new) = (self.memory.header(found.address), self.memory.header(address));
+        let chunk = reservation.into_published();
+        let (old, new) = (self.memory.header(found.address), self.memory.header(chunk.address()));
         new.set_cas(old.cas());
         new.set_time(old.time());
-        address
+        chunk
     }
 }

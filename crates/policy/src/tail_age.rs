@@ -99,8 +99,8 @@ struct Outlook {
     class: ClassSnapshot,
     pages: u64,
     free_chunks: u64,
-    /// The tail's age, weighed by [`TailAgeOptions::worth`].
-    age_ticks: f64,
+    /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced.
+    weighed_age: f64,
     /// It evicted or was refused memory since the last step.
     pressed: bool,
     may_give: bool,
@@ -155,7 +155,7 @@ impl TailAge {
                 class: *class,
                 pages: class.pages,
                 free_chunks: class.free_chunks,
-                age_ticks: match worth {
+                weighed_age: match worth {
                     Worth::Age => f64::from(class.tail_age_ticks),
                     Worth::SpaceTime => {
                         f64::from(class.tail_age_ticks) * class.chunk_size_bytes as f64
@@ -193,14 +193,14 @@ impl TailAge {
     /// Among the classes in need, the one with the youngest tail.
     fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
         let needs = |outlook: &&Outlook| {
-            let mean = mean_age_but(outlooks, outlook);
+            let mean = mean_weighed_age_but(outlooks, outlook);
             let used_up = outlook.free_chunks < outlook.class.chunks_per_page as u64;
             outlook.pressed
                 && outlook.may_receive
                 && used_up
-                && mean.is_some_and(|mean| self.far_below(outlook.age_ticks, mean))
+                && mean.is_some_and(|mean| self.far_below(outlook.weighed_age, mean))
         };
-        outlooks.iter().filter(needs).min_by(|a, b| a.age_ticks.total_cmp(&b.age_ticks))
+        outlooks.iter().filter(needs).min_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
     }
 
     /// The class that can give, is not `receiver`, and has the oldest tail, if that is far older.
@@ -208,12 +208,12 @@ impl TailAge {
         outlooks
             .iter()
             .filter(|outlook| outlook.class.class != receiver.class.class && outlook.can_give())
-            .max_by(|a, b| a.age_ticks.total_cmp(&b.age_ticks))
-            .filter(|oldest| self.far_below(receiver.age_ticks, oldest.age_ticks))
+            .max_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
+            .filter(|oldest| self.far_below(receiver.weighed_age, oldest.weighed_age))
     }
 
-    fn far_below(&self, age_ticks: f64, than_ticks: f64) -> bool {
-        age_ticks < than_ticks * f64::from(100 - self.options.gap_percent.min(100)) / 100.0
+    fn far_below(&self, weighed_age: f64, than: f64) -> bool {
+        weighed_age < than * f64::from(100 - self.options.gap_percent.min(100)) / 100.0
     }
 
     /// Takes a planned move into account: for the rest of the step, and for the time of hold.
@@ -222,7 +222,7 @@ impl TailAge {
         let chunks = victim.class.chunks_per_page as u64;
         if victim.free_chunks < chunks {
             // Its coldest items go: in an LRU that turns over steadily, age is as the room.
-            victim.age_ticks *= (victim.pages - 1) as f64 / victim.pages as f64;
+            victim.weighed_age *= (victim.pages - 1) as f64 / victim.pages as f64;
         }
         victim.free_chunks = victim.free_chunks.saturating_sub(chunks);
         victim.pages -= 1;
@@ -234,25 +234,25 @@ impl TailAge {
             memory.received_at = Some(now);
             memory.busy_at = now;
             let receiver = &mut outlooks[receiver.index()];
-            receiver.age_ticks *= (receiver.pages + 1) as f64 / receiver.pages.max(1) as f64;
+            receiver.weighed_age *= (receiver.pages + 1) as f64 / receiver.pages.max(1) as f64;
             receiver.pages += 1;
             receiver.may_give = false;
         }
     }
 }
 
-/// The mean age, by pages, of the classes other than `but` that can give; `None` if there are none.
+/// The mean weighed age, by pages, of the classes other than `but` that can give; `None` if there are none.
 ///
 /// Classes that cannot give are left out: however old the single page of a forgotten class, it makes
 /// no room, and would only make all others seem in need.
-fn mean_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
+fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
     let others = || {
         let other = |outlook: &&Outlook| outlook.class.class != but.class.class;
         outlooks.iter().filter(other).filter(|outlook| outlook.can_give())
     };
     let pages: u64 = others().map(|outlook| outlook.pages).sum();
-    let ages: f64 = others().map(|outlook| outlook.age_ticks * outlook.pages as f64).sum();
-    (pages > 0).then(|| ages / pages as f64)
+    let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.pages as f64).sum();
+    (pages > 0).then(|| sum / pages as f64)
 }
 
 impl Memory {

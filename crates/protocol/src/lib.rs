@@ -20,9 +20,10 @@ mod limits;
 mod number;
 mod request;
 pub mod text;
+pub mod udp;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{
-    Admin, Automove, CrawlKind, Crawler, DetailMode, Direction, LruMode, LruRequest, Request,
-    Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
+    Admin, Automove, CrawlKind, Crawler, Debug, DetailMode, Direction, LruMode, LruRequest,
+    Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
 };

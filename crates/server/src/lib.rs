@@ -15,6 +15,7 @@ pub mod context;
 pub mod net;
 pub mod options;
 pub mod out;
+pub mod passwords;
 pub mod process;
 pub mod session;
 pub mod settings;
@@ -25,6 +26,7 @@ pub mod tls;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;
+use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
@@ -106,6 +108,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     // Before the user changes: keys are often readable by root only.
     let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, clock.now().seconds)).transpose()?;
     process::prepare(settings)?;
+    let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
     let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
     let _socket_file = match &settings.listen {
@@ -123,6 +126,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut shared =
         Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
     shared.tls = tls;
+    shared.logins = passwords;
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

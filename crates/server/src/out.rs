@@ -186,6 +186,31 @@ impl<'e> Out<'e> {
         count
     }
 
+    /// Copies what comes next into `target`, as far as there is something and room; returns how much.
+    pub(crate) fn copy_next(&self, target: &mut [u8]) -> usize {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let count = self.gather(&mut slices, target.len());
+        let mut filled = 0;
+        for slice in &slices[..count] {
+            target[filled..filled + slice.len()].copy_from_slice(slice);
+            filled += slice.len();
+        }
+        filled
+    }
+
+    /// Notes that the next `count` bytes, copied before, are written.
+    pub(crate) fn written(&mut self, count: usize) {
+        self.advance(count);
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything that is not written.
+    pub(crate) fn discard(&mut self) {
+        self.written(self.pending_bytes());
+    }
+
     /// Notes that the next `count` bytes are written, and lets go of pins that are through.
     fn advance(&mut self, mut count: usize) {
         while let Some(pin) = self.pins.front() {

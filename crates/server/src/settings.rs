@@ -17,6 +17,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// `-Z` and the options `ssl_*`.
     pub tls: Option<TlsSettings>,
+    /// `-U`: where UDP is served; nowhere unless asked.
+    pub udp: Vec<ListenAddress>,
     /// `-b`: how many connections the kernel may queue.
     pub listen_backlog: i32,
     /// `-c`: the most connections at a time.
@@ -25,6 +27,8 @@ pub struct Settings {
     pub maxconns_fast: bool,
     /// `-t`: worker threads.
     pub threads: usize,
+    /// `-Y`: the file of those who may log in; without it nobody needs to.
+    pub auth_file: Option<PathBuf>,
     /// `-R`: requests served in one turn of a connection while others wait.
     pub requests_per_turn_max: u32,
     /// `-o idle_timeout`: seconds after which an idle client is closed, if ever.
@@ -37,6 +41,8 @@ pub struct Settings {
     pub flush_enabled: bool,
     /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
     pub dump_enabled: bool,
+    /// Whether clients may move the clock and hold items, as memcached's own tests do.
+    pub debug_commands: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
@@ -165,6 +171,10 @@ pub struct ProcessSettings {
 pub struct Reported {
     /// `-p` as given.
     pub tcp_port: i32,
+    /// `-U` as given.
+    pub udp_port: i32,
+    /// `-Y` as given.
+    pub auth_file: Option<String>,
     /// `-l` as given.
     pub interfaces: Option<String>,
     /// `-f`.
@@ -231,7 +241,7 @@ impl Settings {
             ("maxbytes", self.engine.memory_limit_bytes.to_string()),
             ("maxconns", self.connections_max.to_string()),
             ("tcpport", reported.tcp_port.to_string()),
-            ("udpport", "0".to_owned()),
+            ("udpport", reported.udp_port.to_string()),
             ("inter", reported.interfaces.clone().unwrap_or_else(|| "NULL".to_owned())),
             ("verbosity", self.verbosity.to_string()),
             ("oldest", "0".to_owned()),
@@ -250,14 +260,14 @@ impl Settings {
             ("tcp_backlog", self.listen_backlog.to_string()),
             ("binding_protocol", self.protocol.name().to_owned()),
             ("auth_enabled_sasl", yes_no(false)),
-            ("auth_enabled_ascii", yes_no(false)),
+            ("auth_enabled_ascii", reported.auth_file.clone().unwrap_or_else(|| yes_no(false))),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),
             ("maxconns_fast", yes_no(self.maxconns_fast)),
         ]
     }
 
     /// memcached gives a UDP port one thread if it has several, and there may be several if `-l` does.
-    fn threads_per_udp_port(&self) -> usize {
+    pub(crate) fn threads_per_udp_port(&self) -> usize {
         let several = self.reported.interfaces.as_ref().is_some_and(|list| list.contains(','));
         if several { 1 } else { self.threads }
     }

@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use rustix::process::{Resource, Rlimit};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Reads from a socket; 0 means that the peer will send no more.
@@ -31,6 +31,21 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
+/// Takes a datagram off a socket, with its sender; what does not fit into the buffer is cut off.
+pub fn receive_datagram(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+) -> io::Result<(usize, Option<SocketAddr>)> {
+    let (count, _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
+    Ok((count, sender.and_then(|address| SocketAddr::try_from(address).ok())))
+}
+
+/// Sends a datagram, whole or not at all.
+pub fn send_datagram(socket: BorrowedFd<'_>, bytes: &[u8], to: &SocketAddr) -> io::Result<()> {
+    rustix::net::sendto(socket, bytes, SendFlags::NOSIGNAL, to)?;
+    Ok(())
+}
+
 /// Writes several slices in one call. The Rust runtime ignores SIGPIPE, which `writev` would raise.
 pub fn send_vectored(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(socket, slices)?)
@@ -46,6 +61,12 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAdd
 /// Acknowledges what was received, instead of waiting a moment for a reply to send along with it.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
+}
+
+/// Whether the process may open another socket.
+pub fn can_open_sockets() -> bool {
+    use rustix::net::{AddressFamily, SocketType};
+    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
 }
 
 /// The address a socket is bound to, if it is an internet address.
@@ -71,6 +92,42 @@ pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     rustix::net::bind(&socket, address)?;
+    Ok(socket)
+}
+
+/// The most that is asked for as a socket's send buffer; the kernel gives what it allows.
+const SEND_BUFFER_BYTES: usize = 64 << 20;
+
+/// So many UDP sockets bound to one address, among which the kernel deals datagrams out by their sender.
+///
+/// The first is bound alone, so that an address in use is an error and not a silent share of another
+/// server's requests; only then it lets the others join.
+pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> {
+    use rustix::net::sockopt;
+    let first = udp_socket(address)?;
+    rustix::net::bind(&first, address)?;
+    let bound = local_address(first.as_fd()).unwrap_or(*address);
+    let mut sockets = vec![first];
+    while sockets.len() < count {
+        sockopt::set_socket_reuseport(&sockets[0], true)?;
+        let next = udp_socket(address)?;
+        sockopt::set_socket_reuseport(&next, true)?;
+        rustix::net::bind(&next, &bound)?;
+        sockets.push(next);
+    }
+    Ok(sockets)
+}
+
+fn udp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    // A reply of many datagrams leaves in one go; with a small buffer it would wait for the network card.
+    sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
     Ok(socket)
 }
 

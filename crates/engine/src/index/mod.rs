@@ -7,7 +7,7 @@ mod table;
 
 pub use table::{Slot, Table};
 
-use crate::mem::{ChunkAddress, prefetch};
+use crate::mem::{ChunkAddress, ReadProof, prefetch};
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -71,17 +71,18 @@ impl Index {
         }
     }
 
-    /// Adds an entry to a locked stripe. True: the index now takes more memory.
+    /// Adds an entry to a locked stripe; `hash_of` gives the hash of an item in it. True: the index now takes more memory.
     pub fn insert(
         &self,
         stripe: &mut StripeGuard<'_>,
         hash: u64,
         address: ChunkAddress,
-        hash_of: impl Fn(ChunkAddress) -> u64,
+        hash_of: impl Fn(ChunkAddress, ReadProof<'_>) -> u64,
     ) -> bool {
-        let before = stripe.size_bytes();
-        stripe.insert(hash, address, hash_of);
-        let grown = stripe.size_bytes() - before;
+        let (table, proof) = ReadProof::with_table(stripe);
+        let before = table.size_bytes();
+        table.insert(hash, address, |other| hash_of(other, proof));
+        let grown = table.size_bytes() - before;
         if grown > 0 {
             self.tables_size_bytes.fetch_add(grown as u64, Relaxed);
         }

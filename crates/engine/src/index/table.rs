@@ -123,7 +123,7 @@ fn new_segment() -> Segment {
 
 impl Table {
     /// An empty table of one segment, allocated on the first insertion.
-    pub fn new() -> Table {
+    pub(super) fn new() -> Table {
         Table {
             segments: Vec::new(),
             overflow: Overflow::default(),

@@ -19,7 +19,7 @@
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
 use super::prefetch::prefetch;
-use super::proof::{OwnedChunk, ReadProof};
+use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
 use slabwise_base::Ticks;
 use std::marker::PhantomData;
@@ -132,9 +132,18 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
     }
 
-    /// Overwrites bytes of a published item in place. The caller excludes every reader: the stripe is
-    /// locked and, for a value, nobody pins the item; for an expiry, its class is locked, too.
-    pub fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
+    /// Overwrites bytes of a published item's value or chain in place.
+    pub fn overwrite_value(&self, right: &ValueRight<'_>, start: usize, bytes: &[u8]) {
+        self.overwrite(right.address(), start, bytes);
+    }
+
+    /// Overwrites a published item's expiry, `start` bytes after its chunk's beginning.
+    pub fn overwrite_expiry(&self, right: &ExpiryRight<'_>, start: usize, expiry: [u8; 4]) {
+        self.overwrite(right.address(), start, &expiry);
+    }
+
+    /// The callers hold a right to write, which excludes every reader.
+    fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
         let first = self.body_pointer(address, start, bytes.len());
         // SAFETY: 1. in bounds, as above. 2. no reference to these bytes exists: READ-PROOF's last
         // clause. 3. `bytes` is a caller's buffer, never part of the arena being written.
@@ -142,10 +151,10 @@ impl Arena {
     }
 
     /// Gives a page's memory back to the system.
-    pub fn release(&self, offset: usize, size_bytes: usize) {
+    pub fn release(&self, page: &UnusedPage, page_size_bytes: usize) {
+        let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: in bounds; the page belongs to no class, so no chunk of it is in use, and a zeroed
-        // page reads as free chunks.
+        // SAFETY: 1. in bounds. 2. an `UnusedPage` belongs to no class, so no chunk of it is in use.
         unsafe { self.mapping.release(offset, size_bytes) }
     }
 
@@ -273,7 +282,7 @@ impl<'a> Header<'a> {
     }
 
     /// Sets [`Header::len`]. Owner only; below 16 MiB.
-    pub fn set_len(self, len: usize) {
+    pub(super) fn set_len(self, len: usize) {
         assert!(len < 1 << 24, "a chunk's value of {len} bytes is beyond the field's 24 bits");
         self.len_low().store(len as u16, Relaxed);
         self.byte(LEN_HIGH).store((len >> 16) as u8, Relaxed);

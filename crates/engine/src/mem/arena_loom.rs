@@ -6,7 +6,7 @@
 
 use super::address::ChunkAddress;
 use super::mapping::MappingError;
-use super::proof::{OwnedChunk, ReadProof};
+use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::{State, StateWord};
 use loom::cell::UnsafeCell;
 use slabwise_base::Ticks;
@@ -153,13 +153,22 @@ impl Arena {
     }
 
     /// As in the real arena.
-    pub fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
+    pub fn overwrite_value(&self, right: &ValueRight<'_>, start: usize, bytes: &[u8]) {
+        self.overwrite(right.address(), start, bytes);
+    }
+
+    /// As in the real arena.
+    pub fn overwrite_expiry(&self, right: &ExpiryRight<'_>, start: usize, expiry: [u8; 4]) {
+        self.overwrite(right.address(), start, &expiry);
+    }
+
+    fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
         let place = self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, bytes.len());
         place.copy_from_slice(bytes);
     }
 
     /// Nothing to give back.
-    pub fn release(&self, _offset: usize, _size_bytes: usize) {}
+    pub fn release(&self, _page: &UnusedPage, _page_size_bytes: usize) {}
 }
 
 impl<'a> Header<'a> {
@@ -224,7 +233,7 @@ impl<'a> Header<'a> {
     }
 
     /// As in the real arena.
-    pub fn set_len(self, len: usize) {
+    pub(super) fn set_len(self, len: usize) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.len.with_mut(|cell| unsafe { *cell = len });
     }

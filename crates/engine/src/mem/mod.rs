@@ -14,8 +14,10 @@
 //! - OWNED-ALONE: from the moment a chunk leaves a free list until it is published, its holder has the
 //!   one [`OwnedChunk`] for it, and only that holder touches its bytes past the header.
 //! - READ-PROOF: bytes past the header of a published chunk are read under a [`ReadProof`] and written
-//!   only by a holder that excludes every such reader: an in-place number under the stripe with no
-//!   pins, an expiry under stripe and class.
+//!   only under a right that excludes every such reader: a [`ValueRight`] (the stripe, and no pins
+//!   but the writer's), or an [`ExpiryRight`] (stripe and class).
+//!
+//! Rights are values, made from the guards that give them (`proof.rs`).
 mod address;
 #[cfg(not(loom))]
 mod arena;
@@ -32,5 +34,5 @@ pub use address::{ADDRESS_BITS, ChunkAddress};
 pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
 pub use prefetch::prefetch;
-pub use proof::{OwnedChunk, ReadProof};
+pub use proof::{ExpiryRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
 pub use state::{Kind, QueueKind, State};

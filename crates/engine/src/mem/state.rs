@@ -103,6 +103,12 @@ impl State {
         State(word)
     }
 
+    /// A chunk that its owner has not begun to write. It must not read as free, or a mover would take it for
+    /// empty.
+    pub fn in_hand() -> State {
+        State::new_item(0, false, false, false)
+    }
+
     /// A part of a chained item's value.
     pub fn new_body() -> State {
         State(2 << KIND_SHIFT)
@@ -192,12 +198,12 @@ impl StateWord {
     }
 
     /// Overwrites the word; for the chunk's owner and for freeing.
-    pub fn store(&self, state: State) {
+    pub(super) fn store(&self, state: State) {
         self.0.store(state.0, Ordering::Release);
     }
 
     /// Publishes: the owner's pin goes, the item is linked and queued.
-    pub fn publish(&self, queue: QueueKind) {
+    pub(super) fn publish(&self, queue: QueueKind) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(word & PINS_MASK == 1 && word & LINKED == 0, "published once, by its owner");
         let cleared = word & !(PINS_MASK | QUEUE_MASK);
@@ -215,7 +221,7 @@ impl StateWord {
 
     /// Takes it out of its queue and pins it in one step, so that nobody else frees it meanwhile.
     /// Class lock held; the item is queued.
-    pub fn detach(&self) -> State {
+    pub(super) fn detach(&self) -> State {
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             debug_assert!(word & (QUEUED | LINKED) == QUEUED | LINKED);
             debug_assert!(word & PINS_MASK < PIN_COUNT_MAX + 1);
@@ -230,14 +236,14 @@ impl StateWord {
     }
 
     /// Takes the link away. True: nobody pins it, so the caller is the LAST-HOLDER and frees it.
-    pub fn unlink(&self) -> bool {
+    pub(super) fn unlink(&self) -> bool {
         let before = self.0.fetch_and(!LINKED, Ordering::AcqRel);
         debug_assert!(before & LINKED != 0, "unlinked once");
         before & PINS_MASK == 0
     }
 
     /// Pins a linked item; false if it is not linked any more, or pinned too often.
-    pub fn try_pin(&self) -> bool {
+    pub(super) fn try_pin(&self) -> bool {
         let pin = |word: u32| {
             (word & LINKED != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
         };
@@ -246,7 +252,7 @@ impl StateWord {
 
     /// Drops a pin. True: it was the last and the item is unlinked, so the caller is the LAST-HOLDER
     /// and frees it.
-    pub fn unpin(&self) -> bool {
+    pub(super) fn unpin(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         assert!(before & PINS_MASK > 0, "a pin is dropped by who took it");
         before & (PINS_MASK | LINKED) == 1

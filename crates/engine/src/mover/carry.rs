@@ -2,98 +2,149 @@
 //!
 //! The item is pinned under its class's lock, then its stripe is locked; with one pin, the mover's, and
 //! the stripe held, nobody reads its bytes or its chain, so they are copied and every link to the old
-//! chunk is turned to the new one.
+//! chunk is turned to the new one. An item that is dropped is detached as an eviction does it.
 
 use super::Job;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk, ReadProof};
+use crate::mem::{ChunkAddress, Kind, Pin, ReadProof};
+
+/// The item that a body belongs to.
+enum Head {
+    /// Pinned by the mover alone.
+    Pinned(Pin),
+    /// Somebody holds it, or it is being written.
+    Held,
+    /// The chunk is no body any more.
+    NoBody,
+}
+
+/// What became of an item that was to be dropped.
+pub(super) enum Dropped {
+    Item,
+    Nothing,
+    Held,
+}
 
 impl Engine {
     /// Carries an item to the spare chunk. `None`: somebody holds it. `Some`: what was carried.
     pub(super) fn move_item(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
-        let word = self.memory.header(old).state();
-        {
-            // Under the class's lock a queued item cannot be freed, so the pin finds it alive.
-            let queue_class = self.queue_class(old);
-            let _class = self.class(queue_class).lock();
-            let state = word.load();
-            let locked_the_right_one = self.queue_class(old) == queue_class;
-            let held = !state.queued() || state.pins() > 0;
-            if !locked_the_right_one || held || !word.try_pin() {
-                return None;
-            }
-        }
-        let carried = self.carry_pinned_item(job, old);
-        self.unpin(old);
+        let pin = self.pin_alone(old)?;
+        let carried = self.carry_pinned_item(job, &pin);
+        self.unpin(pin);
         carried
     }
 
-    fn carry_pinned_item(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
-        let memory = &self.memory;
-        let hash = self.hash_of(old, ReadProof::under_pin(&old));
+    /// Pins a queued item that nobody else holds; `None`: there is none here, or it is held.
+    fn pin_alone(&self, item: ChunkAddress) -> Option<Pin> {
+        // Under the class's lock a queued item cannot be freed, so the pin finds it alive.
+        let queue_class = self.queue_class(item);
+        let _class = self.class(queue_class).lock();
+        let state = self.memory.header(item).state().load();
+        let locked_the_right_one = self.queue_class(item) == queue_class;
+        if !locked_the_right_one || !state.queued() || state.pins() > 0 {
+            return None;
+        }
+        self.memory.arena.try_pin(item)
+    }
+
+    fn carry_pinned_item(&self, job: &mut Job, pin: &Pin) -> Option<Kind> {
+        let (memory, old) = (&self.memory, pin.address());
+        let hash = self.hash_of(old, ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
         let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
         let mut class = self.class(self.queue_class(old)).lock();
         let state = memory.header(old).state().load();
-        if state.pins() != 1 || !state.queued() {
+        if !state.queued() {
             return None;
         }
+        let right = memory.arena.value_right(old, 1, &stripe)?;
         let mut chunk = job.spare.take().expect("room was made before");
         let new = chunk.address();
         let proof = ReadProof::under_stripe(&stripe);
         memory.copy_contents(old, &mut chunk, proof);
-        memory.header(new).state().store(state.moved());
+        memory.arena.set_state(&mut chunk, state.moved());
         let mut body = memory.first_body(old, proof);
         while let Some(address) = body {
             memory.header(address).set_prev(Some(new));
             body = memory.header(address).next();
         }
         let queue = class.queue_mut(state.queue());
-        queue.replace(memory, old, chunk.surrender());
-        memory.header(new).state().publish(state.queue());
+        queue.replace(memory, old, new);
+        memory.arena.publish(chunk, state.queue());
         memory.header(old).state().clear_queued();
         if state.chained() {
-            memory.clear_first_body(old);
+            memory.set_first_body(&right, None);
         }
         stripe.replace(slot, new);
-        let last = memory.header(old).state().unlink();
-        debug_assert!(!last, "the mover's pin is still there");
+        let owned = memory.arena.unlink(old);
+        debug_assert!(owned.is_none(), "the mover's pin is still there");
         Some(Kind::Item)
     }
 
     /// Carries a body of a chained item to the spare chunk.
     pub(super) fn move_body(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
-        let head = {
-            // While the body is in use its head is too: a head is freed after its bodies.
-            let _class = self.class(job.victim).lock();
-            if self.memory.header(old).state().load().kind() != Kind::Body {
-                return Some(Kind::Free);
-            }
-            let head = self.memory.header(old).prev()?;
-            let word = self.memory.header(head).state();
-            if word.load().pins() > 0 || !word.try_pin() {
-                return None;
-            }
-            head
+        let pin = match self.pin_head_of(job, old) {
+            Head::Pinned(pin) => pin,
+            Head::Held => return None,
+            Head::NoBody => return Some(Kind::Free),
         };
-        let carried = self.carry_body_of_pinned(job, head, old);
-        self.unpin(head);
+        let carried = self.carry_body_of_pinned(job, &pin, old);
+        self.unpin(pin);
         carried
     }
 
-    fn carry_body_of_pinned(
-        &self,
-        job: &mut Job,
-        head: ChunkAddress,
-        old: ChunkAddress,
-    ) -> Option<Kind> {
-        let memory = &self.memory;
-        let hash = self.hash_of(head, ReadProof::under_pin(&head));
+    /// Pins the item that a body belongs to, if nobody else holds it.
+    fn pin_head_of(&self, job: &Job, body: ChunkAddress) -> Head {
+        // While the body is in use its head is too: a head is freed after its bodies.
+        let _class = self.class(job.victim).lock();
+        if self.memory.header(body).state().load().kind() != Kind::Body {
+            return Head::NoBody;
+        }
+        let Some(head) = self.memory.header(body).prev() else { return Head::Held };
+        if self.memory.header(head).state().load().pins() > 0 {
+            return Head::Held;
+        }
+        self.memory.arena.try_pin(head).map_or(Head::Held, Head::Pinned)
+    }
+
+    /// Drops the item that a chunk holds, or holds a part of.
+    pub(super) fn drop_holder(&self, job: &Job, chunk: ChunkAddress) -> Dropped {
+        let pin = match self.memory.header(chunk).state().load().kind() {
+            Kind::Free => return Dropped::Nothing,
+            Kind::Item => match self.pin_alone(chunk) {
+                Some(pin) => pin,
+                None => return Dropped::Held,
+            },
+            Kind::Body => match self.pin_head_of(job, chunk) {
+                Head::Pinned(pin) => pin,
+                Head::Held => return Dropped::Held,
+                Head::NoBody => return Dropped::Nothing,
+            },
+        };
+        let detached = self.detach_alone(&pin);
+        let dropped = if detached.is_some() { Dropped::Item } else { Dropped::Held };
+        if let Some(detached) = detached {
+            self.remove_detached(&detached);
+            self.unpin(detached);
+        }
+        self.unpin(pin);
+        dropped
+    }
+
+    /// Takes a pinned item out of its queue, if nobody else pins it.
+    fn detach_alone(&self, pin: &Pin) -> Option<Pin> {
+        let head = pin.address();
+        let mut class = self.class(self.queue_class(head)).lock();
+        let state = self.memory.header(head).state().load();
+        (state.queued() && state.pins() == 1).then(|| class.detach(&self.memory, head))
+    }
+
+    fn carry_body_of_pinned(&self, job: &mut Job, pin: &Pin, old: ChunkAddress) -> Option<Kind> {
+        let (memory, head) = (&self.memory, pin.address());
+        let hash = self.hash_of(head, ReadProof::under_pin(pin));
         let stripe = self.index.lock(hash);
         stripe.find(hash, |candidate| candidate == head)?;
-        if memory.header(head).state().load().pins() != 1 {
-            return None;
-        }
+        let right = memory.arena.value_right(head, 1, &stripe)?;
         let proof = ReadProof::under_stripe(&stripe);
         let first = memory.first_body(head, proof);
         let mut chain = std::iter::successors(first, |&body| memory.header(body).next());
@@ -104,16 +155,16 @@ impl Engine {
         };
         let mut chunk = job.spare.take().expect("room was made before");
         memory.copy_contents(old, &mut chunk, proof);
-        let new = chunk.surrender();
-        let header = memory.header(new);
+        let header = memory.header(chunk.address());
         header.set_prev(Some(head));
         header.set_next(memory.header(old).next());
-        header.state().store(memory.header(old).state().load());
+        memory.arena.set_state(&mut chunk, memory.header(old).state().load());
+        let new = Some(chunk.surrender());
         match before {
-            Some(body) => memory.header(body).set_next(Some(new)),
-            None => memory.set_first_body(head, new),
+            Some(body) => memory.header(body).set_next(new),
+            None => memory.set_first_body(&right, new),
         }
-        self.give_free(OwnedChunk::claim(old));
+        self.give_free(memory.arena.claim_bypassed(old, &right));
         Some(Kind::Body)
     }
 }

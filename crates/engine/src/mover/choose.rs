@@ -1,8 +1,8 @@
 //! Which class gives a page, and which of its pages; and shrinking to a lowered memory limit.
 
 use super::{Job, Mover, MoverStep};
+use crate::class::CHAINED;
 use crate::engine::Engine;
-use crate::mem::QueueKind;
 use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId};
@@ -18,8 +18,7 @@ impl Engine {
     pub(super) fn shrink(&self, mover: &mut Mover, now: Now) -> MoverStep {
         let released = lock(&self.pool).take_for_release();
         if let Some(page) = released {
-            let size = self.memory.page_size_bytes();
-            self.memory.arena.release(page.index() * size, size);
+            self.memory.arena.release(&page, self.memory.page_size_bytes());
             lock(&self.pool).put_released(page);
             return MoverStep::Working;
         }
@@ -36,14 +35,16 @@ impl Engine {
     /// The class whose coldest item was used longest ago, of those that can give a page to `receiver`;
     /// one with a page's worth of free chunks before all others. Without eviction, only such a one.
     pub(super) fn oldest_class(&self, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
+        // Most of what chained items take is in the largest chunks, so their age counts there.
+        let largest = self.config.classes.largest();
+        let chained_age = self.class(CHAINED).lock().oldest_tail_age(&self.memory, now.ticks);
         let candidates = self.config.classes.ids().filter(|&id| Some(id) != receiver);
         let ranked = candidates.filter_map(|id| {
             let state = self.class(id).lock();
             let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
-            let ages = QueueKind::ALL
-                .iter()
-                .filter_map(|&queue| state.tail_age(&self.memory, queue, now.ticks));
-            let rank = (has_spare, ages.max().unwrap_or(0), state.page_count());
+            let own_age = state.oldest_tail_age(&self.memory, now.ticks);
+            let age = own_age.max(chained_age.filter(|_| id == largest));
+            let rank = (has_spare, age.unwrap_or(0), state.page_count());
             let can_give = state.page_count() > 0 && (has_spare || self.config.eviction_enabled);
             can_give.then_some((rank, id))
         });

@@ -1,13 +1,16 @@
 //! The queues of a class: lists through the items themselves, under the class's lock.
 //!
-//! What a list is, here; in which order items leave, one file for each eviction kind.
+//! What a list is, here; how items move between them, one file for each eviction kind; which item leaves,
+//! in `victim.rs`.
 mod lru;
 mod segmented;
+mod victim;
 
 pub use lru::hit as lru_hit;
-pub use segmented::{Demotion, balance, next_victim};
+pub use segmented::{Demotion, balance};
+pub use victim::{coldest, next_victim};
 
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::ChunkAddress;
 use crate::memory::Memory;
 
 /// A doubly linked list of items, newest at the head. Law: `count` items, of `bytes` in all, are linked
@@ -36,8 +39,8 @@ impl Queue {
         self.bytes
     }
 
-    /// Adds an item as the newest.
-    pub fn push_head(&mut self, memory: &Memory, address: ChunkAddress) {
+    /// Adds an item of `size_bytes` counted bytes as the newest.
+    pub fn push_head(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         let header = memory.header(address);
         header.set_prev(None);
         header.set_next(self.head);
@@ -47,11 +50,11 @@ impl Queue {
         }
         self.head = Some(address);
         self.count += 1;
-        self.bytes += memory.counted_size_of(address, ReadProof::under_class(&()));
+        self.bytes += size_bytes;
     }
 
-    /// Takes an item out.
-    pub fn remove(&mut self, memory: &Memory, address: ChunkAddress) {
+    /// Takes an item out, of as many bytes as it came in with.
+    pub fn remove(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         let header = memory.header(address);
         let (prev, next) = (header.prev(), header.next());
         match prev {
@@ -63,7 +66,7 @@ impl Queue {
             None => self.tail = prev,
         }
         self.count -= 1;
-        self.bytes -= memory.counted_size_of(address, ReadProof::under_class(&()));
+        self.bytes -= size_bytes;
     }
 
     /// Puts `new` where `old` was; both are of one size.

@@ -1,4 +1,5 @@
-//! `eviction=segmented`: memcached's hot, warm, cold and temp queues.
+//! `eviction=segmented`: the moves between memcached's hot, warm, cold and temp queues. Which item leaves
+//! is the matter of `victim.rs`.
 //!
 //! Source of the rules: memcached's doc/new_lru.txt.
 //!
@@ -34,18 +35,26 @@ pub enum Demotion {
 /// The clock, where ages count too; `None` looks at shares only.
 pub type QueueTimes = Option<Ticks>;
 
-/// How many tails one search for a victim looks at before it takes what it finds.
-const VICTIM_LOOKS_MAX: usize = 64;
-
 /// Looks at the tails of HOT and WARM once each; moves what is over its share or, by `times`, too old.
+/// With `times` COLD's tail, too: an active item there would stand for an age that it does not have.
 pub fn balance(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
+    let cold = match times {
+        Some(_) => lift_active_cold(class, memory),
+        None => Demotion::Settled,
+    };
     let hot = balance_queue(class, memory, QueueKind::Hot, times);
     let warm = balance_queue(class, memory, QueueKind::Warm, times);
-    if hot == Demotion::Moved || warm == Demotion::Moved {
-        Demotion::Moved
-    } else {
-        Demotion::Settled
+    if [cold, hot, warm].contains(&Demotion::Moved) { Demotion::Moved } else { Demotion::Settled }
+}
+
+fn lift_active_cold(class: &mut ClassState, memory: &Memory) -> Demotion {
+    let Some(tail) = class.queue(QueueKind::Cold).tail() else { return Demotion::Settled };
+    let active = memory.header(tail).state().load().active();
+    if !active || class.eviction() != EvictionKind::Segmented {
+        return Demotion::Settled;
     }
+    class.requeue(memory, tail, QueueKind::Warm);
+    Demotion::Moved
 }
 
 fn balance_queue(
@@ -86,44 +95,4 @@ fn balance_queue(
 
 fn age(memory: &Memory, address: ChunkAddress, now: Ticks) -> u32 {
     memory.header(address).time().age_at(now)
-}
-
-/// The item to evict: the coldest that nobody pins, still queued. Active items found on the way go
-/// back to WARM; an empty COLD is refilled from HOT and WARM. `None`: nothing can be evicted.
-pub fn next_victim(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddress> {
-    for look in 0..VICTIM_LOOKS_MAX {
-        let Some(tail) = class.queue(QueueKind::Cold).tail() else {
-            let source = [QueueKind::Hot, QueueKind::Warm]
-                .into_iter()
-                .find(|&kind| class.queue(kind).tail().is_some())
-                .unwrap_or(QueueKind::Temp);
-            let tail = class.queue(source).tail()?;
-            let active = memory.header(tail).state().load().active();
-            let rescued = active && source == QueueKind::Hot && look < VICTIM_LOOKS_MAX / 2;
-            let target = if rescued { QueueKind::Warm } else { QueueKind::Cold };
-            class.requeue(memory, tail, target);
-            continue;
-        };
-        let state = memory.header(tail).state().load();
-        let spare = class.queue(QueueKind::Cold).count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
-        if state.pins() > 0 {
-            class.counters.tail_pinned += 1;
-            break;
-        }
-        if state.active() && spare && class.eviction() == EvictionKind::Segmented {
-            class.requeue(memory, tail, QueueKind::Warm);
-            continue;
-        }
-        return Some(tail);
-    }
-    unpinned(class, memory)
-}
-
-/// Walks the queues from their cold ends for an item that nobody pins.
-fn unpinned(class: &ClassState, memory: &Memory) -> Option<ChunkAddress> {
-    let order = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
-    let free = |&address: &ChunkAddress| memory.header(address).state().load().pins() == 0;
-    order
-        .into_iter()
-        .find_map(|kind| class.queue(kind).iter_from_tail(memory).take(VICTIM_LOOKS_MAX).find(free))
 }

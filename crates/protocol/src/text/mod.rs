@@ -16,6 +16,7 @@
 mod admin;
 pub mod compose;
 mod keys;
+pub mod login;
 pub mod reply;
 mod retrieval;
 mod stats;

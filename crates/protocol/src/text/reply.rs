@@ -41,6 +41,20 @@ pub const NO_MEMORY_STORING: &[u8] = b"SERVER_ERROR out of memory storing object
 /// The same for incr, decr and touch.
 pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 
+/// Something else than a login from a client that must log in.
+pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
+/// Nobody has that name with that password.
+pub const AUTH_FAILED: &[u8] = b"CLIENT_ERROR authentication failure\r\n";
+/// A login longer than any.
+pub const AUTH_TOKEN_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
+/// A login that does not end where its length says.
+pub const AUTH_BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
+/// A login without a space between user and password.
+pub const AUTH_BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
+
+/// A reply of more datagrams than can be numbered, or more than one client may hold.
+pub const UDP_REPLY_TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP, ask by TCP\r\n";
+
 /// `-F`.
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// Without `-A`.

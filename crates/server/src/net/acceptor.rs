@@ -7,6 +7,7 @@
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
 use super::roster::Address;
+use crate::passwords::Passwords;
 use crate::shared::Shared;
 use crate::sys;
 use mio::unix::SourceFd;
@@ -110,13 +111,22 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Reads again what may have changed on disk.
+    /// Reads again what may have changed on disk. As in memcached, files that cannot be used leave what
+    /// was there before.
     fn reload(&self) {
-        if let Some(tls) = &self.shared.tls {
-            match tls.refresh(self.shared.clock.now().seconds) {
-                Ok(()) => tracing::info!("SIGHUP: certificates are reloaded"),
-                Err(error) => tracing::warn!("SIGHUP: the old certificates stay: {error}"),
-            }
+        let Shared { tls, logins, clock, .. } = self.shared;
+        if tls.is_none() && logins.is_none() {
+            tracing::info!("SIGHUP: nothing to reload");
+        }
+        match logins.as_ref().map(Passwords::reload) {
+            None => {}
+            Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),
+        }
+        match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
+            None => {}
+            Some(Ok(())) => tracing::info!("SIGHUP: the certificates are read again"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: certificates stay as they were: {error}"),
         }
     }
 

@@ -59,11 +59,11 @@ pub(super) struct OutPool<'e> {
 impl<'e> OutPool<'e> {
     const SPARE_MAX: usize = 4;
 
-    fn take(&mut self) -> Box<Out<'e>> {
+    pub fn take(&mut self) -> Box<Out<'e>> {
         self.spare.pop().unwrap_or_default()
     }
 
-    fn put_back(&mut self, out: Box<Out<'e>>) {
+    pub fn put_back(&mut self, out: Box<Out<'e>>) {
         debug_assert!(out.is_empty());
         if self.spare.len() < OutPool::SPARE_MAX && out.is_worth_keeping() {
             self.spare.push(out);

@@ -19,8 +19,15 @@ pub(super) struct Listener {
     pub protocol: Protocol,
 }
 
+/// The UDP sockets of one address, one a worker; the kernel deals datagrams out by their sender.
+pub(super) struct DatagramSockets {
+    pub sockets: Vec<OwnedFd>,
+    pub address: SocketAddr,
+}
+
 /// All sockets that the server listens on.
 pub struct Listeners {
+    pub(super) datagram: Vec<DatagramSockets>,
     pub(super) all: Vec<Listener>,
 }
 
@@ -65,7 +72,12 @@ impl Listeners {
                 }
             }
         }
-        Ok(Listeners { all })
+        let mut datagram = Vec::new();
+        for address in &settings.udp {
+            bind_udp(address, settings.threads_per_udp_port(), &mut datagram)
+                .map_err(|error| ListenError { place: format!("UDP {address}"), error })?;
+        }
+        Ok(Listeners { datagram, all })
     }
 
     /// Writes the ports that the kernel chose, in memcached's format; the file appears whole.
@@ -79,8 +91,12 @@ impl Listeners {
                 Address::Internet(SocketAddr::V6(v6)) => {
                     writeln!(file, "TCP INET6: {}", v6.port())?;
                 }
-                Address::Unix(_) | Address::UnixClient => {}
+                Address::Datagram(_) | Address::Unix(_) | Address::UnixClient => {}
             }
+        }
+        for DatagramSockets { address, .. } in &self.datagram {
+            let family = if address.is_ipv4() { "INET" } else { "INET6" };
+            writeln!(file, "UDP {family}: {}", address.port())?;
         }
         std::fs::rename(&partial, path)
     }
@@ -95,9 +111,29 @@ fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listen
     Ok(Listener { socket, address, security, protocol })
 }
 
-/// Listens on every address that a name stands for; one that works is enough, as a machine may lack
-/// IPv6 though its resolver does not.
 fn listen_tcp(address: &ListenAddress, backlog: i32, all: &mut Vec<Listener>) -> io::Result<()> {
+    on_each_address(address, all, |candidate| listen_on(candidate, address, backlog))
+}
+
+fn bind_udp(
+    address: &ListenAddress,
+    count: usize,
+    all: &mut Vec<DatagramSockets>,
+) -> io::Result<()> {
+    on_each_address(address, all, |candidate| {
+        let sockets = sys::bind_udp(candidate, count)?;
+        let bound = sys::local_address(sockets[0].as_fd()).unwrap_or(*candidate);
+        Ok(DatagramSockets { sockets, address: bound })
+    })
+}
+
+/// Opens what listens on every address that a name stands for; one that works is enough, as a machine
+/// may lack IPv6 though its resolver does not.
+fn on_each_address<T>(
+    address: &ListenAddress,
+    all: &mut Vec<T>,
+    open: impl Fn(&SocketAddr) -> io::Result<T>,
+) -> io::Result<()> {
     let candidates: Vec<SocketAddr> = match &address.host {
         Some(host) => (host.as_str(), address.port).to_socket_addrs()?.collect(),
         None => vec![
@@ -105,15 +141,15 @@ fn listen_tcp(address: &ListenAddress, backlog: i32, all: &mut Vec<Listener>) ->
             SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),
         ],
     };
-    let bound_before = all.len();
+    let opened_before = all.len();
     let mut failure = io::ErrorKind::AddrNotAvailable.into();
     for candidate in candidates {
-        match listen_on(&candidate, address, backlog) {
-            Ok(listener) => all.push(listener),
+        match open(&candidate) {
+            Ok(opened) => all.push(opened),
             Err(error) => failure = error,
         }
     }
-    if all.len() > bound_before { Ok(()) } else { Err(failure) }
+    if all.len() > opened_before { Ok(()) } else { Err(failure) }
 }
 
 fn listen_on(

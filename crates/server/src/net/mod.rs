@@ -17,6 +17,7 @@ mod stream;
 mod tls_stream;
 #[cfg(test)]
 mod tls_stream_tests;
+mod udp;
 mod worker;
 
 pub use listen::{ListenError, Listeners};
@@ -82,9 +83,11 @@ impl Loops {
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<()> {
+        let mut datagram = udp::deal_out(listeners.datagram, self.worker_polls.len());
         for (index, (poll, mailbox)) in
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
         {
+            let sockets = std::mem::take(&mut datagram[index]);
             let work = move || {
                 let context = WorkerContext {
                     handle: shared.engine.handle(),
@@ -94,7 +97,8 @@ impl Loops {
                     descriptor: -1,
                     requests_left: 0,
                 };
-                if let Err(error) = Worker::new(poll, mailbox, context).run() {
+                let mut worker = Worker::new(poll, mailbox, context);
+                if let Err(error) = worker.serve_udp(sockets).and_then(|()| worker.run()) {
                     tracing::error!("worker {index} cannot wait for events: {error}");
                     shared.stop();
                 }

@@ -34,6 +34,8 @@ pub struct Client {
 pub enum Address {
     /// TCP over IPv4 or IPv6.
     Internet(SocketAddr),
+    /// UDP over IPv4 or IPv6.
+    Datagram(SocketAddr),
     /// A socket file.
     Unix(PathBuf),
     /// The nameless end of a Unix connection.
@@ -47,6 +49,10 @@ impl fmt::Display for Address {
             // IPv6 scopes are left out, as in memcached.
             Address::Internet(SocketAddr::V6(address)) => {
                 write!(f, "tcp6:[{}]:{}", address.ip(), address.port())
+            }
+            Address::Datagram(address @ SocketAddr::V4(_)) => write!(f, "udp:{address}"),
+            Address::Datagram(SocketAddr::V6(address)) => {
+                write!(f, "udp6:[{}]:{}", address.ip(), address.port())
             }
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::UnixClient => write!(f, "unix:<AF 1>"),
@@ -120,6 +126,16 @@ impl Roster {
         self.add(descriptor, address, None, ClientState::Listening, now);
     }
 
+    /// Adds a UDP socket, which serves all its clients.
+    pub(super) fn add_datagram_socket(
+        &self,
+        descriptor: RawFd,
+        address: SocketAddr,
+        now: Seconds,
+    ) -> Arc<Client> {
+        self.add(descriptor, Address::Datagram(address), None, ClientState::Reading, now)
+    }
+
     /// Adds a connection. Its descriptor must be open until [`Roster::remove`].
     pub(super) fn add_client(
         &self,
@@ -160,6 +176,9 @@ impl Roster {
         let clients: Vec<Arc<Client>> = self.lock().values().cloned().collect();
         for client in clients {
             let number = client.descriptor;
+            if matches!(client.address, Address::Datagram(_)) {
+                stat(&format!("{number}:UDP"), "UDP");
+            }
             stat(&format!("{number}:addr"), &client.address.to_string());
             if let Some(listen_address) = &client.listen_address {
                 stat(&format!("{number}:listen_addr"), &listen_address.to_string());

@@ -17,6 +17,7 @@ use super::connection::{Connection, Lent, OutPool, Turn};
 use super::mailbox::{Mailbox, NewConnection};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
+use super::udp::{self, UdpSocket};
 use crate::context::WorkerContext;
 use crate::settings::ListenSecurity;
 use mio::event::Event;
@@ -35,6 +36,8 @@ use std::time::Duration;
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
+/// UDP sockets have the tokens from here on, connections those below.
+const UDP_TOKEN_MIN: usize = usize::MAX / 2;
 
 /// One worker's whole state.
 pub(super) struct Worker<'e> {
@@ -43,6 +46,7 @@ pub(super) struct Worker<'e> {
     connections: Slab<Connection<'e>>,
     /// Connections that have work left without any event; each stands here at most once.
     queue: VecDeque<usize>,
+    udp: Vec<UdpSocket<'e>>,
     context: WorkerContext<'e>,
     read_buffer: Vec<u8>,
     /// What TLS receives into; empty without `-Z`.
@@ -59,12 +63,28 @@ impl<'e> Worker<'e> {
             mailbox,
             connections: Slab::new(),
             queue: VecDeque::new(),
+            udp: Vec::new(),
             idle_checked: context.now.seconds,
             ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
             context,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             outs: OutPool::default(),
         }
+    }
+
+    /// Takes these UDP sockets, too; call before [`Worker::run`].
+    pub fn serve_udp(&mut self, sockets: Vec<udp::NewSocket>) -> io::Result<()> {
+        for udp::NewSocket { socket, address } in sockets {
+            let descriptor = socket.as_raw_fd();
+            let token = Token(UDP_TOKEN_MIN + self.udp.len());
+            let registry = self.poll.registry();
+            registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
+            let now = self.context.now.seconds;
+            let client = self.context.shared.roster.add_datagram_socket(descriptor, address, now);
+            tracing::debug!("<{descriptor} server listening (udp) on {address}");
+            self.udp.push(UdpSocket::new(socket, client));
+        }
+        Ok(())
     }
 
     /// Serves until the server stops.
@@ -78,7 +98,8 @@ impl<'e> Worker<'e> {
             self.context.now = self.context.shared.clock.now();
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
-            let is_alone = ready + queued <= 1;
+            let datagrams = self.udp.iter().filter(|socket| socket.wants_turn()).count();
+            let is_alone = ready + queued + datagrams <= 1;
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
                     self.take_new_connections();
@@ -93,13 +114,16 @@ impl<'e> Worker<'e> {
                     self.turn(key, is_alone);
                 }
             }
+            for index in 0..self.udp.len() {
+                self.udp_turn(index)?;
+            }
             self.close_idle();
         }
         Ok(())
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::wants_turn) {
             return Some(Duration::ZERO);
         }
         self.context.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
@@ -107,6 +131,10 @@ impl<'e> Worker<'e> {
 
     fn on_event(&mut self, event: &Event, is_alone: bool) {
         let key = event.token().0;
+        if key >= UDP_TOKEN_MIN {
+            let readable = event.is_readable() || event.is_error();
+            return self.udp[key - UDP_TOKEN_MIN].note(readable, event.is_writable());
+        }
         // An earlier event of this batch may have closed it.
         let Some(connection) = self.connections.get_mut(key) else { return };
         if event.is_readable() || event.is_read_closed() || event.is_error() {
@@ -143,6 +171,24 @@ impl<'e> Worker<'e> {
         if watched.is_err() {
             self.close(key);
         }
+    }
+
+    fn udp_turn(&mut self, index: usize) -> io::Result<()> {
+        let socket = &mut self.udp[index];
+        if !socket.wants_turn() {
+            return Ok(());
+        }
+        let turn = socket.turn(&mut udp::Lent { context: &mut self.context, outs: &mut self.outs });
+        let wanted = turn == udp::Turn::AwaitWritable;
+        if socket.awaits_writable == wanted {
+            return Ok(());
+        }
+        socket.awaits_writable = wanted;
+        let interest =
+            if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let descriptor = socket.descriptor();
+        let token = Token(UDP_TOKEN_MIN + index);
+        self.poll.registry().reregister(&mut SourceFd(&descriptor), token, interest)
     }
 
     fn watch_writable(&mut self, key: usize, wanted: bool) -> io::Result<()> {

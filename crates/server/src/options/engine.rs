@@ -4,7 +4,7 @@ use super::OptionsError;
 use super::raw::Raw;
 use slabwise_base::Seconds;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, SizeModel,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, MoverKind, SizeModel,
     page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -42,10 +42,19 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
         eviction_enabled: !raw.eviction_disabled,
         eviction: eviction(raw),
         lru: lru(raw)?,
+        mover: mover(raw),
         huge_pages: raw.huge_pages,
         hash_seed: random_seed(),
         ..EngineConfig::new(memory_limit_bytes)
     })
+}
+
+fn mover(raw: &Raw) -> MoverKind {
+    match raw.page_mover {
+        Some("base") => MoverKind::Base,
+        None if raw.memcached_preset => MoverKind::Base,
+        _ => MoverKind::Warm,
+    }
 }
 
 fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError> {
@@ -67,7 +76,8 @@ fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError
 
 /// The page size asked for, or the default raised as far as the other options need.
 fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
-    let needed = largest_chunk_asked_for(raw).max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
+    let needed = largest_chunk_asked_for(raw, item_max)
+        .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
     if needed > PAGE_SIZE_BYTES_MAX {
         return refuse(format!(
             "a chunk of {needed} bytes is above the largest page, {PAGE_SIZE_BYTES_MAX} bytes: lower \
@@ -104,8 +114,17 @@ fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize,
     Ok(size)
 }
 
-fn largest_chunk_asked_for(raw: &Raw) -> usize {
-    let explicit = raw.slab_chunk_max_kib.map_or(0, |kib| (kib as usize) << 10);
+/// `slab_chunk_max` in bytes. memcached took bytes up to 1.6.18 and takes kilobytes today; a value that
+/// makes no sense in one unit is meant in the other.
+fn chunk_max_asked_for(raw: &Raw, item_max: u64) -> Option<usize> {
+    const KIB_MAX: u64 = 1024;
+    let asked = u64::from(raw.slab_chunk_max?);
+    let in_bytes = asked > KIB_MAX || (asked << 10 > item_max && asked == item_max);
+    Some(if in_bytes { asked } else { asked << 10 } as usize)
+}
+
+fn largest_chunk_asked_for(raw: &Raw, item_max: u64) -> usize {
+    let explicit = chunk_max_asked_for(raw, item_max).unwrap_or(0);
     let listed = raw.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
     explicit.max(listed)
 }
@@ -144,16 +163,15 @@ pub(super) fn growth_factor(raw: &Raw) -> f64 {
 }
 
 fn chunk_size_max(raw: &Raw, page_size: usize, item_max: u64) -> Result<usize, OptionsError> {
-    let explicit = raw.slab_chunk_max_kib.map(|kib| (kib as usize) << 10);
+    let explicit = chunk_max_asked_for(raw, item_max);
     if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
         return refuse(format!(
-            "-o slab_chunk_max={} ({size} bytes) is above -I ({item_max} bytes): lower it or raise -I",
-            size >> 10
+            "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower it or raise -I"
         ));
     }
     let default = if raw.chunked_items_disabled { page_size } else { page_size / 2 };
     let size = explicit.unwrap_or(default.min(item_max.next_multiple_of(8) as usize));
-    Ok(size.max(largest_chunk_asked_for(raw)))
+    Ok(size.max(largest_chunk_asked_for(raw, item_max)))
 }
 
 /// memcached without its maintainer keeps one queue for a class.

@@ -61,14 +61,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "udp-port",
         Kind::Number { min: -1, max: 65_535, unit: "" },
         "0",
-        "UDP port; no effect, as UDP is not served",
+        "UDP port to serve, and TCP's unless -p is given; -1 for any free one, 0 for none",
         |raw, value| {
-            let port = value.number();
-            if port != 0 {
-                raw.warn(format!(
-                    "-U {port} has no effect: UDP is not served, clients must use TCP"
-                ));
-            }
+            raw.udp_port = value.number() as i32;
             Ok(())
         },
     ),
@@ -298,11 +293,17 @@ pub(super) static FLAGS: &[OptionRow] = &[
         },
     ),
     switch('W', "disable-watch", "refuse `watch`, which is not built yet", nothing),
-    row('Y', "auth-file", Kind::Text("file"), "", "not built yet", |_, _| {
-        Err("password files are not built yet: without -Y anybody who reaches the port may \
-                    use it"
-            .into())
-    }),
+    row(
+        'Y',
+        "auth-file",
+        Kind::Text("file"),
+        "",
+        "file of lines user:password, one of which every client must name first",
+        |raw, value| {
+            raw.auth_file = Some(value.text().to_owned());
+            Ok(())
+        },
+    ),
     row('e', "memory-file", Kind::Text("file"), "", "not built yet", |_, _| {
         Err("restarts from a memory file are not built yet: leave -e out".into())
     }),

@@ -10,6 +10,8 @@ pub(super) struct Raw {
     pub warnings: Vec<String>,
 
     pub port: Option<i32>,
+    pub udp_port: i32,
+    pub auth_file: Option<String>,
     pub interfaces: Vec<String>,
     pub unix_path: Option<String>,
     pub unix_mode: Option<u32>,
@@ -44,12 +46,15 @@ pub(super) struct Raw {
     pub growth_factor: Option<f64>,
     pub chunk_size_bytes: Option<u32>,
     pub slab_sizes: Option<Vec<usize>>,
-    pub slab_chunk_max_kib: Option<u32>,
+    /// In kilobytes or bytes: see `chunk_max_asked_for`.
+    pub slab_chunk_max: Option<u32>,
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
     pub memcached_preset: bool,
+    pub debug_commands: bool,
     pub eviction: Option<&'static str>,
     pub page_policy: Option<&'static str>,
+    pub page_mover: Option<&'static str>,
 
     pub lru_maintainer: Option<bool>,
     pub lru_crawler: Option<bool>,

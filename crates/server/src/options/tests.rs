@@ -4,9 +4,9 @@ use super::extended;
 use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
-use crate::settings::{Listen, ListenSecurity, PagePolicy, Protocol, Settings};
+use crate::settings::{Listen, ListenAddress, ListenSecurity, PagePolicy, Protocol, Settings};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
-use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
 
 fn request(args: &[&str]) -> Result<Request, String> {
     parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
@@ -45,7 +45,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 3] = ["enable-sasl", "auth-file", "memory-file"];
+const REFUSED_FLAGS: [&str; 2] = ["enable-sasl", "memory-file"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]
@@ -191,11 +191,51 @@ fn values_may_be_attached_repeated_and_bundled() {
 fn what_has_no_effect_says_so() {
     let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
-    let (_, warnings) = serve(&["-U", "11211"]);
-    assert!(warnings[0].contains("UDP is not served"), "{warnings:?}");
+    let (_, warnings) = serve(&["-U", "11211", "-s", "socket"]);
+    assert!(warnings[0].contains("serves no network"), "{warnings:?}");
     let (_, warnings) =
         serve(&["-U", "0", "-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
     assert_eq!(warnings, Vec::<String>::new());
+}
+
+#[test]
+fn udp_is_served_where_tcp_is_on_its_own_port() {
+    let (security, protocol) = (ListenSecurity::Plain, Protocol::Auto);
+    let place = |host, port| ListenAddress { host, port, security, protocol };
+    let everywhere = |port| vec![place(None, port)];
+    let at = |host: &str, port| place(Some(host.to_owned()), port);
+    assert_eq!(settings(&[]).udp, []);
+    assert_eq!(settings(&["-U", "0"]).udp, []);
+    let one = settings(&["-U", "5"]);
+    assert_eq!(one.udp, everywhere(5));
+    assert_eq!(one.listen, Listen::Tcp(everywhere(5)), "TCP follows where -p is not given");
+    let two = settings(&["-U", "5", "-p", "6", "-l", "a,b:7"]);
+    assert_eq!(two.udp, [at("a", 5), at("b", 7)]);
+    assert_eq!(two.listen, Listen::Tcp(vec![at("a", 6), at("b", 7)]));
+    assert_eq!(settings(&["-U", "-1"]).udp, everywhere(0));
+    assert_eq!(settings(&["-U", "5", "-p", "0"]).listen, Listen::Tcp(vec![]));
+    assert_eq!(settings(&["-U", "5", "-s", "socket"]).udp, []);
+}
+
+#[test]
+fn with_passwords_nothing_is_offered_that_needs_none() {
+    for (args, reason) in [
+        (vec!["-Y", "x", "-U", "5"], "say -U 0"),
+        (vec!["-Y", "x", "-B", "auto"], "say -B ascii"),
+        (vec!["-Y", "x", "-l", "a:1,proto[binary]:b:2"], "say proto[ascii]"),
+        (vec!["-Y", ""], "needs file"),
+    ] {
+        let refused = refusal(&args);
+        assert!(refused.contains(reason), "{args:?}: {refused}");
+    }
+    let negotiating = settings(&["-Y", "x", "-l", "proto[negotiating]:a"]);
+    let Listen::Tcp(addresses) = &negotiating.listen else { panic!("it listens on the network") };
+    assert_eq!(addresses[0].protocol, Protocol::Ascii);
+    let settings = settings(&["-Y", "x", "-U", "0"]);
+    assert_eq!(settings.auth_file, std::path::absolute("x").ok());
+    let reported = settings.stats();
+    assert!(reported.contains(&("auth_enabled_ascii", "x".to_owned())));
+    assert!(reported.contains(&("binding_protocol", "ascii".to_owned())));
 }
 
 #[test]
@@ -216,6 +256,7 @@ fn the_preset_is_memcached() {
     assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
     assert_eq!(engine.size_model, SizeModel::Memcached);
     assert!(engine.first_page_beyond_limit);
+    assert_eq!(engine.mover, MoverKind::Base);
     // What is said explicitly stands, in whichever order it is said.
     let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
     assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));
@@ -227,6 +268,13 @@ fn pages_are_as_large_as_the_chunks_need() {
     let raised = settings(&["-o", "slab_chunk_max=512"]).engine;
     assert_eq!(raised.page_size_bytes, 512 << 10);
     assert_eq!(raised.classes.chunk_size_bytes(raised.classes.largest()), 512 << 10);
+    let largest = |args: &[&str]| {
+        let classes = settings(args).engine.classes;
+        classes.chunk_size_bytes(classes.largest())
+    };
+    assert_eq!(largest(&["-o", "slab_chunk_max=1024"]), 1 << 20);
+    assert_eq!(largest(&["-o", "slab_chunk_max=16384"]), 16 << 10, "kilobytes would be 16 MB");
+    assert_eq!(largest(&["-I", "1024", "-o", "slab_chunk_max=1024"]), 1024);
     let listed = settings(&["-o", "slab_sizes=100-1000-100000"]).engine;
     assert_eq!(listed.page_size_bytes, 128 << 10);
     assert_eq!(listed.classes.sizes(), [104, 1000, 100_000]);
@@ -311,10 +359,13 @@ fn tls_says_what_it_does_not_do() {
 }
 
 #[test]
-fn help_shows_every_name() {
+fn help_shows_every_name_of_what_is_here() {
     let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
-    for name in FLAGS.iter().map(|row| row.name).chain(extended::names()) {
-        assert!(help.contains(name), "{name} is missing");
+    for row in FLAGS.iter().chain(extended::all()) {
+        assert!(help.contains(row.name), "{} is missing", row.name);
+    }
+    for name in extended::NOT_HERE.iter().flat_map(|feature| feature.names) {
+        assert!(!help.contains(name), "{name} is not here");
     }
     assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
     assert!(matches!(request(&["-i"]), Ok(Request::Print(text)) if text.contains("Apache")));

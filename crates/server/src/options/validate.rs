@@ -19,6 +19,12 @@ const THREADS_USUAL_MAX: u32 = 64;
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
+    if raw.auth_file.is_some() {
+        check_auth(&mut raw)?;
+    }
+    if raw.port.is_none() && raw.udp_port != 0 {
+        raw.port = Some(raw.udp_port);
+    }
     let listen = listen(&mut raw)?;
     let tls = tls::settings(&mut raw, |path| absolute(path))?;
     if let Some(tls) = &tls
@@ -26,6 +32,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     {
         raw.warn(warning);
     }
+    let udp = udp(&mut raw)?;
     let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
     if threads > THREADS_USUAL_MAX {
         raw.warn(format!(
@@ -47,16 +54,19 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         listen,
         protocol: protocol(&raw),
         tls,
+        udp,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
         maxconns_fast: raw.connections_max_fast.unwrap_or(true),
         threads: threads as usize,
+        auth_file: raw.auth_file.as_deref().map(absolute).transpose()?,
         requests_per_turn_max: raw.requests_per_turn_max.unwrap_or(20),
         idle_timeout_seconds: (raw.idle_timeout_seconds > 0).then_some(raw.idle_timeout_seconds),
         verbosity: raw.verbosity,
         shutdown_enabled: raw.shutdown_command,
         flush_enabled: !raw.flush_disabled,
         dump_enabled: !raw.dump_disabled,
+        debug_commands: raw.debug_commands,
         cas_enabled: !raw.cas_disabled,
         prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
         detail_enabled: raw.prefix_delimiter.is_some(),
@@ -78,10 +88,11 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match raw.port.unwrap_or(PORT_DEFAULT) {
+        0 if raw.udp_port != 0 => return Ok(Listen::Tcp(Vec::new())),
         0 => {
             return Err(OptionsError(
                 "-p 0 turns TCP off, and there is no -s to listen on: say -p -1 for any free port, or \
-                 give -s FILE"
+                 give -s FILE or -U PORT"
                     .to_owned(),
             ));
         }
@@ -89,19 +100,87 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         -1 => 0,
         port => port as u16,
     };
+    let mut warnings = Vec::new();
+    let mut addresses = addresses(raw, port, &mut |warning| warnings.push(warning))?;
+    raw.warnings.extend(warnings);
+    if raw.auth_file.is_some() {
+        check_protocols(&mut addresses)?;
+    }
+    Ok(Listen::Tcp(addresses))
+}
+
+/// Where `-l` says, or everywhere; `port` where it names none.
+fn addresses(
+    raw: &Raw,
+    port: u16,
+    warn: &mut dyn FnMut(String),
+) -> Result<Vec<ListenAddress>, OptionsError> {
     let (security, protocol) = (tls::default_security(&raw.tls), protocol(raw));
     if raw.interfaces.is_empty() {
-        return Ok(Listen::Tcp(vec![ListenAddress { host: None, port, security, protocol }]));
+        return Ok(vec![ListenAddress { host: None, port, security, protocol }]);
     }
-    let interfaces = raw.interfaces.clone();
-    let defaults = Defaults { port, security, protocol };
-    let addresses = parse_list(&interfaces, defaults, &mut |warning| raw.warn(warning))?;
-    Ok(Listen::Tcp(addresses))
+    parse_list(&raw.interfaces, Defaults { port, security, protocol }, warn)
 }
 
 /// `-B`.
 fn protocol(raw: &Raw) -> Protocol {
     raw.protocol.unwrap_or(Protocol::Auto)
+}
+
+/// What would let clients in without a password cannot be asked for together with one.
+fn check_auth(raw: &mut Raw) -> Result<(), OptionsError> {
+    if raw.udp_port != 0 {
+        let port = raw.udp_port;
+        return Err(OptionsError(format!(
+            "-U {port} cannot go with -Y: nobody can log in by UDP; say -U 0"
+        )));
+    }
+    match raw.protocol {
+        None => raw.protocol = Some(Protocol::Ascii),
+        Some(Protocol::Ascii) => {}
+        Some(protocol) => {
+            let protocol = protocol.name();
+            return Err(OptionsError(format!(
+                "-B {protocol} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The same for the protocols that `-l` names; as in memcached, a listener of both speaks text then.
+fn check_protocols(addresses: &mut [ListenAddress]) -> Result<(), OptionsError> {
+    for address in addresses {
+        match address.protocol {
+            Protocol::Ascii => {}
+            Protocol::Auto => address.protocol = Protocol::Ascii,
+            Protocol::Binary => {
+                return Err(OptionsError(format!(
+                    "-l {address}: proto[binary] cannot go with -Y, whose logins are text: say \
+                     proto[ascii]"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
+fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
+    let port = match raw.udp_port {
+        0 => return Ok(Vec::new()),
+        -1 => 0,
+        port => port as u16,
+    };
+    if raw.unix_path.is_some() {
+        raw.warn(format!("-U {} has no effect with -s, which serves no network", raw.udp_port));
+        return Ok(Vec::new());
+    }
+    if raw.tls.enabled {
+        raw.warn(format!("-U {}: UDP is in clear text and open to all, -Z or not", raw.udp_port));
+    }
+    // What there is to say of the places was said for TCP.
+    addresses(raw, port, &mut |_| ())
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
@@ -129,6 +208,8 @@ fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
 fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
+        udp_port: raw.udp_port,
+        auth_file: raw.auth_file.clone(),
         tcp_port: raw.port.unwrap_or(PORT_DEFAULT),
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),

@@ -1,7 +1,7 @@
 //! The process: its limits, its user, its background life, its pid file and what it prints.
 //!
-//! Order at the start: limits, user, signals, listening sockets, background, engine, memory lock, files
-//! that tell others of this process, and only then threads. Sockets come before the background, unlike
+//! Order at the start: limits, user, passwords, signals, listening sockets, background, engine, memory
+//! lock, files that tell others of this process, and only then threads. Sockets come before the background, unlike
 //! in memcached, so that a port in use is told to whoever starts the server. Signals are caught before
 //! anyone can know this process, by a socket or by a file, so that whoever stops it stops it cleanly.
 
@@ -20,7 +20,9 @@ use std::io;
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
 pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
-    64 + 4 * settings.threads as u64
+    // A name of `-l` stands for an address of each family.
+    let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
+    64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
 /// Why the process cannot be what the settings ask for.

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte
+//!        |  first byte; before it a login where `-Y` asks for one (see `login`)
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -26,6 +26,8 @@
 
 mod admin;
 pub(crate) mod crawl;
+mod debug;
+mod login;
 mod lookahead;
 mod narration;
 mod one_key;
@@ -43,8 +45,9 @@ use crate::stats;
 use crawl::Crawl;
 use lookahead::Ahead;
 use retrieval::Keys;
-use slabwise_protocol::Request;
+use slabwise_engine::Pinned;
 use slabwise_protocol::text::{Parsed, parse};
+use slabwise_protocol::{Admin, Request};
 use std::os::fd::RawFd;
 use storage::Upload;
 
@@ -82,16 +85,20 @@ pub struct Session<'e> {
     phase: Phase<'e>,
     /// What its listener speaks.
     protocol: Protocol,
+    /// What `debugitem` made it hold; nothing, but in tests.
+    debug_held: Vec<Pinned<'e>>,
 }
 
 /// What the next bytes of input are.
 #[derive(Default)]
 enum Phase<'e> {
     /// The first byte of all, which tells the protocol; then a command line.
-    #[default]
     Begin,
-    /// A command line.
+    /// A command line. Where a phase ends, this is what follows: a session begins only once.
+    #[default]
     Command,
+    /// What lets the client in.
+    Login,
     /// The keys of a retrieval.
     Keys(Keys),
     /// A value, then its end of line.
@@ -114,10 +121,16 @@ enum Step {
     Pause(usize, Next),
 }
 
+impl Default for Session<'_> {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session { phase: Phase::Begin, protocol: Protocol::Auto }
+        Session { phase: Phase::Begin, protocol: Protocol::Auto, debug_held: Vec::new() }
     }
 
     /// A dialogue on a listener that speaks this.
@@ -135,7 +148,7 @@ impl<'e> Session<'e> {
         let mut consumed = 0;
         let mut looked_at = 0;
         loop {
-            if consumed >= looked_at && self.is_idle() {
+            if consumed >= looked_at && self.expects_command(worker) {
                 let ahead = Ahead::of(&input[consumed..]);
                 if ahead.keys().len() > 1 {
                     worker.handle.prefetch(ahead.keys());
@@ -171,7 +184,22 @@ impl<'e> Session<'e> {
 
     /// Whether no command is half finished.
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Begin | Phase::Command)
+        matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
+    }
+
+    /// Whether the next bytes are a command line that will be served.
+    #[inline]
+    fn expects_command(&self, worker: &WorkerContext<'_>) -> bool {
+        match self.phase {
+            Phase::Command => true,
+            Phase::Begin => worker.shared.logins.is_none(),
+            _ => false,
+        }
+    }
+
+    /// Whether a reply is begun that is not complete yet.
+    pub fn is_mid_reply(&self) -> bool {
+        matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
     }
 
     /// A step, told on stderr to whoever started the server with `-vv`.
@@ -186,7 +214,8 @@ impl<'e> Session<'e> {
             return self.step(worker, input, out);
         }
         let before = out.bytes().len();
-        if self.is_idle() && worker.requests_left > 0 && !out.is_full() {
+        // A login is never told: it holds a password.
+        if self.expects_command(worker) && worker.requests_left > 0 && !out.is_full() {
             narration::request(worker, input);
         }
         let step = self.step(worker, input, out);
@@ -199,6 +228,11 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
+            Phase::Begin if worker.shared.logins.is_some() => {
+                self.phase = Phase::Login;
+                self.login(worker, input, out)
+            }
+            Phase::Login => self.login(worker, input, out),
             // To text that byte is part of an unknown command.
             Phase::Begin
                 if input[0] == BINARY_REQUEST_MAGIC && self.protocol != Protocol::Ascii =>
@@ -296,6 +330,9 @@ impl<'e> Session<'e> {
                 if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
                     self.phase = Phase::Crawl(Box::new(crawl));
                 }
+            }
+            Request::Admin(Admin::Debug(order)) => {
+                debug::carry_out(worker, order, &mut self.debug_held, reply);
             }
             Request::Admin(order) => match admin::carry_out(worker, order, reply) {
                 admin::Then::Nothing => {}

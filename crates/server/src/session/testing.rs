@@ -4,6 +4,7 @@ use super::{Next, Session};
 use crate::context::WorkerContext;
 use crate::net::Roster;
 use crate::out::Out;
+use crate::passwords::testing::passwords;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use slabwise_base::Clock;
@@ -14,6 +15,8 @@ pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) clock: Clock,
     pub(crate) settings: Settings,
+    /// The text of a password file, where one is asked for.
+    pub(crate) passwords: Option<&'static str>,
     roster: Roster,
 }
 
@@ -37,13 +40,16 @@ impl Fixture {
             engine: Engine::new(config).expect("8 MiB can be had"),
             clock: Clock::manual(),
             settings: Settings::default(),
+            passwords: None,
             roster: Roster::default(),
         }
     }
 
     pub(crate) fn shared(&self) -> Shared<'_> {
         let wake = Box::new(|| ());
-        Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake)
+        let mut shared = Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake);
+        shared.logins = self.passwords.map(|text| passwords(text.as_bytes()));
+        shared
     }
 
     pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {

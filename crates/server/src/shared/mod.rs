@@ -9,6 +9,7 @@ pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
 
 use crate::net::Roster;
+use crate::passwords::Passwords;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
@@ -38,6 +39,10 @@ pub struct ConnectionCounters {
     pub idle_kicks: AtomicU64,
     /// Steps of the LRU maintainer.
     pub maintainer_steps: AtomicU64,
+    /// Attempts to authenticate.
+    pub auth_commands: AtomicU64,
+    /// Those that failed.
+    pub auth_errors: AtomicU64,
 }
 
 /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
@@ -59,6 +64,8 @@ impl ConnectionCounters {
             &self.conn_yields,
             &self.idle_kicks,
             &self.maintainer_steps,
+            &self.auth_commands,
+            &self.auth_errors,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -113,6 +120,8 @@ pub struct Shared<'e> {
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
+    /// `-Y`: who may log in; `None` where nobody needs to.
+    pub logins: Option<Passwords>,
     /// Wakes the event loops, which must notice the stop.
     wake: Box<dyn Fn() + Send + Sync + 'e>,
 }
@@ -143,6 +152,7 @@ impl<'e> Shared<'e> {
             roster,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
+            logins: None,
             wake,
         }
     }

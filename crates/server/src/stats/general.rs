@@ -117,8 +117,8 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
         ("touch_misses", engine.touch_misses),
         ("store_too_large", engine.store_too_large),
         ("store_no_memory", engine.store_no_memory),
-        ("auth_cmds", 0),
-        ("auth_errors", 0),
+        ("auth_cmds", load(&worker.shared.counters.auth_commands)),
+        ("auth_errors", load(&worker.shared.counters.auth_errors)),
     ]);
 }
 

@@ -1,0 +1,133 @@
+//! Chained items are queued apart from the classes whose chunks they take: who leaves for whom, and where
+//! the stats show them.
+
+use slabwise_base::{Clock, Expiry, Now, Seconds};
+use slabwise_engine::{
+    ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome,
+};
+use std::time::Duration;
+
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+const LARGEST_CHUNK_BYTES: usize = 1024;
+const HEADER_SIZE_BYTES: usize = 29;
+
+fn engine(pages: u64) -> Engine {
+    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(&[128, 512, LARGEST_CHUNK_BYTES], PAGE_SIZE_BYTES)
+        .expect("a valid table");
+    config.index_within_limit = false;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+fn store(engine: &Engine, key: &str, value_len: usize, now: Now) {
+    let outcome =
+        engine.handle().set(key.as_bytes(), &vec![7; value_len], META, StoreMode::Set, now);
+    assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
+}
+
+fn holds(engine: &Engine, key: &str, now: Now) -> bool {
+    engine.handle().peek(key.as_bytes(), now, |_| ()).is_some()
+}
+
+/// Fills the cache with whole items in the largest chunks, and puts one chained item first, in the middle
+/// or last; returns which whole items are left after one more store.
+fn after_one_more(chained_at: u32) -> (bool, Vec<u32>) {
+    let (engine, clock) = (engine(2), Clock::manual());
+    // One page holds the chained item's head, the other four full bodies and the whole items.
+    let whole_len = LARGEST_CHUNK_BYTES - 100;
+    let chained_len = 4 * (LARGEST_CHUNK_BYTES - HEADER_SIZE_BYTES);
+    for number in 0..11 {
+        if number == chained_at {
+            store(&engine, "chained", chained_len, clock.now());
+        }
+        clock.advance(Duration::from_secs(1));
+        store(&engine, &format!("whole{number}"), whole_len, clock.now());
+        clock.advance(Duration::from_secs(1));
+    }
+    let before = engine.stats(clock.now()).total.counters.evicted;
+    assert_eq!(before, 0, "all fit");
+    let mut number = 11;
+    while engine.stats(clock.now()).total.counters.evicted == 0 {
+        store(&engine, &format!("whole{number}"), whole_len, clock.now());
+        number += 1;
+        assert!(number < 100, "something must leave");
+    }
+    engine.check();
+    let left = (0..11).filter(|number| holds(&engine, &format!("whole{number}"), clock.now()));
+    (holds(&engine, "chained", clock.now()), left.collect())
+}
+
+#[test]
+fn the_colder_leaves_where_whole_items_and_bodies_share_chunks() {
+    let (chained, whole) = after_one_more(0);
+    assert!(!chained, "the chained item was the coldest");
+    assert_eq!(whole.len(), 11, "and made room enough");
+    let (chained, whole) = after_one_more(10);
+    assert!(chained, "whole items were colder");
+    assert_eq!(whole, (1..11).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
+    let (engine, clock) = (engine(8), Clock::manual());
+    // Each head takes one of the least chunks; nothing else is in that class.
+    for number in 0..200 {
+        store(&engine, &format!("chained{number}"), 3 * LARGEST_CHUNK_BYTES, clock.now());
+        clock.advance(Duration::from_secs(1));
+    }
+    engine.check();
+    assert!(holds(&engine, "chained199", clock.now()), "the newest is there");
+    assert!(!holds(&engine, "chained0", clock.now()), "the oldest is not");
+    // A whole item for the class of the heads: it can have a chunk only at a chained item's cost.
+    for number in 0..1_000 {
+        store(&engine, &format!("small{number}"), 40, clock.now());
+    }
+    engine.check();
+}
+
+#[test]
+fn they_are_shown_in_the_class_with_the_largest_chunks() {
+    let (engine, clock) = (engine(8), Clock::manual());
+    let now = clock.now();
+    store(&engine, "chained", 5 * LARGEST_CHUNK_BYTES, now);
+    let mut handle = engine.handle();
+    let largest = engine.config().classes.largest();
+    assert_eq!(handle.get(b"chained", now, |view| view.class()), Some(largest));
+    clock.advance(Duration::from_secs(5));
+
+    let classes = engine.class_stats(clock.now());
+    let shown = classes.last().expect("a class");
+    assert_eq!(shown.items.iter().sum::<u64>(), 1);
+    assert_eq!((shown.sets, shown.get_hits()), (1, 1));
+    assert!(shown.tail_age_ticks.iter().flatten().any(|&age| age > 0), "its age is the class's");
+    assert!(shown.item_bytes > 5 * LARGEST_CHUNK_BYTES as u64);
+    assert_eq!(engine.stats(clock.now()).items, 1, "and it is counted once");
+
+    let mut seen = Vec::new();
+    let mut crawler = Crawler::new([largest]);
+    while crawler.step(&engine, 64, now, &mut |item| seen.push(item.class)) != CrawlStep::Done {}
+    assert_eq!(seen, [largest], "a crawl of that class meets it");
+    let mut crawler = Crawler::new(engine.config().classes.ids().filter(|&id| id != largest));
+    let nobody = &mut |item: slabwise_engine::CrawledItem<'_>| panic!("{item:?}");
+    while crawler.step(&engine, 64, now, nobody) != CrawlStep::Done {}
+
+    engine.reset_stats();
+    assert_eq!(engine.stats(now).total.sets, 0, "a reset reaches it, too");
+}
+
+#[test]
+fn an_expired_one_is_freed_by_the_look_up_that_meets_it() {
+    let (engine, clock) = (engine(8), Clock::manual());
+    let expiry = Expiry::at(Seconds(clock.now().seconds.0 + 1));
+    let meta = ItemMeta { expiry, ..META };
+    let value = [7; 5 * LARGEST_CHUNK_BYTES];
+    let mut handle = engine.handle();
+    handle.set(b"chained", &value, meta, StoreMode::Set, clock.now());
+    clock.advance(Duration::from_secs(2));
+    assert!(handle.get(b"chained", clock.now(), |_| ()).is_none());
+    let stats = engine.stats(clock.now());
+    assert_eq!((stats.get_expired, stats.get_misses, stats.total.used_chunks), (1, 1, 0));
+    engine.check();
+}

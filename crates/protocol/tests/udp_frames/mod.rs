@@ -1,0 +1,46 @@
+//! What must hold for every datagram, used by the stable test and by the fuzz target.
+
+use slabwise_protocol::udp::{
+    DATAGRAM_LEN_MAX, HEADER_LEN, Header, PAYLOAD_LEN_MAX, Received, datagram_count, receive,
+};
+
+/// Takes the input for a datagram, and then for a message to be cut into datagrams.
+pub fn check(input: &[u8]) {
+    let header = Header::parse(input);
+    assert_eq!(header.is_some(), input.len() >= HEADER_LEN);
+    if let Some(header) = header {
+        assert_eq!(header.compose()[..6], input[..6], "a header survives a round trip");
+        assert_eq!(header.compose()[6..], [0, 0], "reserved bytes are sent as 0");
+    }
+    match receive(input) {
+        Received::Request { request_id, payload } => {
+            assert_eq!(
+                header.map(|header| (header.request_id, header.total)),
+                Some((request_id, 1))
+            );
+            assert_eq!(payload, &input[HEADER_LEN..]);
+            assert!(!payload.is_empty());
+        }
+        Received::Empty => assert!(input.len() <= HEADER_LEN),
+        Received::Part => assert_ne!(header.map(|header| header.total), Some(1)),
+    }
+    cut_and_reassemble(input);
+}
+
+/// A client that sorts by sequence number gets the message back, in whatever order datagrams come.
+fn cut_and_reassemble(message: &[u8]) {
+    let total = datagram_count(message.len()).expect("the input is not that long");
+    let mut datagrams: Vec<Vec<u8>> = message
+        .chunks(PAYLOAD_LEN_MAX)
+        .zip(0..)
+        .map(|(payload, sequence)| {
+            [&Header { request_id: 7, sequence, total }.compose(), payload].concat()
+        })
+        .collect();
+    assert_eq!(datagrams.len(), usize::from(total));
+    assert!(datagrams.iter().all(|datagram| datagram.len() <= DATAGRAM_LEN_MAX));
+    datagrams.reverse();
+    datagrams.sort_by_key(|datagram| Header::parse(datagram).map(|header| header.sequence));
+    let payloads = datagrams.iter().map(|datagram| &datagram[HEADER_LEN..]);
+    assert_eq!(payloads.collect::<Vec<_>>().concat(), message);
+}

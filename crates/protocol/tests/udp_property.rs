@@ -1,0 +1,36 @@
+//! The fuzz target's property on the recorded corpus, and on random datagrams.
+
+mod udp_frames;
+
+use slabwise_base::Random;
+use std::path::Path;
+
+const RANDOM_DATAGRAMS: u64 = 5_000;
+
+#[test]
+fn it_holds_for_the_corpus() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/udp");
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(&folder).expect("fuzz/corpus/udp is part of the repository") {
+        let path = entry.expect("a readable folder").path();
+        udp_frames::check(&std::fs::read(path).expect("a readable file"));
+        inputs += 1;
+    }
+    assert!(inputs > 0, "the corpus is empty");
+}
+
+#[test]
+fn it_holds_for_random_datagrams() {
+    for seed in 0..RANDOM_DATAGRAMS {
+        let mut random = Random::new(seed);
+        let len_max = [12, 100, 10_000][random.below(3) as usize];
+        let mut datagram: Vec<u8> =
+            (0..random.below(len_max)).map(|_| random.next_u64() as u8).collect();
+        // Half of them are what a client would send, but for what follows the header.
+        if random.below(2) == 0 && datagram.len() >= 6 {
+            datagram[2..6].copy_from_slice(&[0, 0, 0, 1]);
+        }
+        println!("seed {seed}");
+        udp_frames::check(&datagram);
+    }
+}

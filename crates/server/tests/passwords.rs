@@ -1,0 +1,109 @@
+//! `-Y` over a socket: the start, the login, and reading the file again.
+
+mod support;
+
+use rustix::process::Signal;
+use std::net::TcpStream;
+use support::{Client, Directory, Server, as_user, spawn, wait_child, wait_until};
+
+#[test]
+fn serves_when_it_is_the_child() {
+    support::run_as_child();
+}
+
+/// A server whose password file has this text, and the file's place.
+fn start(text: &str) -> (Server, std::path::PathBuf) {
+    let directory = Directory::new();
+    let file = directory.file("passwords");
+    std::fs::write(&file, text).expect("a file");
+    let path = file.display().to_string();
+    let args = ["-p", "-1", "-l", "127.0.0.1", "-o", "idle_timeout=1", "-Y", &path];
+    (Server::start_with(directory, &args), file)
+}
+
+fn log_in(client: &mut Client<TcpStream>, token: &str) -> String {
+    client.send(format!("set login 0 0 {}\r\n{token}\r\n", token.len()));
+    client.read_line()
+}
+
+fn is_let_in(server: &Server, token: &str) -> bool {
+    match log_in(&mut server.connect(), token).as_str() {
+        "STORED\r\n" => true,
+        "CLIENT_ERROR authentication failure\r\n" => false,
+        other => panic!("{token}: {other}"),
+    }
+}
+
+#[test]
+fn only_who_logs_in_is_served() {
+    let (server, file) = start("ana:letmein\n");
+    let mut stranger = server.connect();
+    stranger.ask("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+    let mut ana = server.connect();
+    assert_eq!(log_in(&mut ana, "ana letmein"), "STORED\r\n");
+    ana.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
+    ana.ask("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n");
+    stranger.ask("mg a v\r\n", "CLIENT_ERROR unauthenticated\r\n");
+    assert!(log_in(&mut stranger, "ana letmei").contains("authentication failure"));
+    stranger.ask("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
+    assert_eq!(ana.stat("stats", "auth_cmds"), "2");
+    assert_eq!(ana.stat("stats", "auth_errors"), "1");
+    let path = file.display().to_string();
+    assert_eq!(ana.stat("stats settings", "auth_enabled_ascii"), path);
+    assert_eq!(ana.stat("stats settings", "binding_protocol"), "ascii");
+}
+
+#[test]
+fn strangers_hold_little_and_not_for_ever() {
+    let (server, _) = start("ana:letmein\n");
+    let before = server.resident_bytes();
+    let mut strangers: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    for stranger in &mut strangers {
+        stranger.ask("set a 0 0 1000000\r\n", "CLIENT_ERROR auth token too long\r\n");
+        stranger.send(format!("set a 0 0 16384\r\n{}", "x".repeat(10_000)));
+    }
+    // Half a login is no excuse for staying.
+    for stranger in &mut strangers {
+        assert_eq!(stranger.read_to_end(), b"");
+    }
+    let grown = server.resident_bytes().saturating_sub(before);
+    assert!(grown < 16 << 20, "{grown} bytes more");
+}
+
+#[test]
+fn a_signal_reads_the_file_again_and_a_bad_one_changes_nothing() {
+    let (server, file) = start("ana:old\n");
+    let mut ana = server.connect();
+    assert_eq!(log_in(&mut ana, "ana old"), "STORED\r\n");
+    std::fs::write(&file, "ana:new\nbob:1").expect("a file");
+    assert!(!is_let_in(&server, "ana new"), "nobody asked for it to be read");
+    server.signal(Signal::HUP);
+    wait_until("the new password counts", || is_let_in(&server, "ana new"));
+    assert!(is_let_in(&server, "bob 1") && !is_let_in(&server, "ana old"));
+    ana.ask("get a\r\n", "END\r\n");
+    for bad in ["", "nonsense\n"] {
+        std::fs::write(&file, bad).expect("a file");
+        server.signal(Signal::HUP);
+        assert!(is_let_in(&server, "ana new"));
+    }
+    std::fs::write(&file, "ana:newest\n").expect("a file");
+    server.signal(Signal::HUP);
+    wait_until("the newest password counts", || is_let_in(&server, "ana newest"));
+    assert!(!is_let_in(&server, "ana new"));
+}
+
+#[test]
+fn a_file_that_cannot_be_used_stops_the_start() {
+    let directory = Directory::new();
+    let file = directory.file("passwords");
+    let path = file.display().to_string();
+    let long = "a:".to_owned() + &"x".repeat(300);
+    for text in [None, Some(""), Some("nonsense\n"), Some(long.as_str())] {
+        if let Some(text) = text {
+            std::fs::write(&file, text).expect("a file");
+        }
+        let args = as_user(&["-p", "-1", "-l", "127.0.0.1", "-Y", &path]);
+        let mut child = spawn(&args, &directory);
+        assert!(!wait_child(&mut child).success(), "a server with {text:?}");
+    }
+}

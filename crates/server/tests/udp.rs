@@ -1,0 +1,86 @@
+//! Where UDP is served: ports, families, sockets, and what is refused at the start.
+
+mod support;
+
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+use support::{Directory, Server, as_user, spawn, wait_child};
+
+#[test]
+fn serves_when_it_is_the_child() {
+    support::run_as_child();
+}
+
+/// Asks once by UDP; the reply's payload.
+fn ask(address: SocketAddr, command: &[u8]) -> Vec<u8> {
+    let any = if address.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
+    let socket = UdpSocket::bind(any).expect("a UDP socket");
+    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a deadline");
+    socket.send_to(&[b"\0\x01\0\0\0\x01\0\0", command].concat(), address).expect("a datagram");
+    let mut buffer = [0; 2_000];
+    let (len, from) = socket.recv_from(&mut buffer).expect("a reply");
+    assert_eq!(from, address);
+    assert_eq!(buffer[..8], *b"\0\x01\0\0\0\x01\0\0");
+    buffer[8..len].to_vec()
+}
+
+/// The ports of a kind in the port file.
+fn ports(server: &Server, kind: &str) -> Vec<u16> {
+    let text = std::fs::read_to_string(server.directory.file("ports")).expect("a port file");
+    let ports = text.lines().filter_map(|line| line.strip_prefix(kind));
+    ports.map(|port| port.trim().parse().expect("a port")).collect()
+}
+
+#[test]
+fn the_port_file_names_the_ports_of_udp() {
+    let server = Server::start(&["-U", "-1"]);
+    let [port] = ports(&server, "UDP INET:")[..] else { panic!("one address of UDP") };
+    assert_eq!(ask(([127, 0, 0, 1], port).into(), b"get nothing\r\n"), b"END\r\n");
+    let server = Server::start(&[]);
+    assert!(ports(&server, "UDP").is_empty(), "UDP is off unless asked for");
+}
+
+#[test]
+fn ipv6_is_served_and_each_of_several_addresses_by_one_worker() {
+    let server = Server::start(&["-U", "-1", "-l", "127.0.0.1,::1"]);
+    let [port] = ports(&server, "UDP INET6:")[..] else { panic!("one IPv6 address of UDP") };
+    assert_eq!(ask((Ipv6Addr::LOCALHOST, port).into(), b"get nothing\r\n"), b"END\r\n");
+    let mut client = server.connect();
+    client.send("stats conns\r\n");
+    let conns = client.read_until_end();
+    assert_eq!(conns.matches(":UDP UDP").count(), 2, "{conns}");
+    assert!(conns.contains(&format!(":addr udp6:[::1]:{port}\r\n")), "{conns}");
+    assert_eq!(client.stat("stats settings", "num_threads_per_udp"), "1");
+}
+
+#[test]
+fn every_clients_datagrams_find_a_worker() {
+    let server = Server::start(&["-U", "-1", "-t", "4"]);
+    let port = ports(&server, "UDP INET:")[0];
+    for _ in 0..50 {
+        assert_eq!(ask(([127, 0, 0, 1], port).into(), b"get nothing\r\n"), b"END\r\n");
+    }
+}
+
+#[test]
+fn udp_may_be_all_that_is_served() {
+    let directory = Directory::new();
+    let server = Server::start_with(directory, &["-p", "0", "-U", "-1", "-l", "127.0.0.1"]);
+    assert!(ports(&server, "TCP").is_empty());
+    let address = ([127, 0, 0, 1], server.port()).into();
+    assert_eq!(ask(address, b"get nothing\r\n"), b"END\r\n");
+}
+
+#[test]
+fn an_address_in_use_stops_the_start() {
+    let server = Server::start(&["-U", "-1"]);
+    let port = ports(&server, "UDP INET:")[0].to_string();
+    // Another server, and any other program.
+    let taken = UdpSocket::bind("127.0.0.1:0").expect("a UDP socket");
+    let others = taken.local_addr().expect("bound").port().to_string();
+    for port in [port, others] {
+        let args = ["-p", "-1", "-U", &port, "-l", "127.0.0.1"];
+        let mut child = spawn(&as_user(&args), &Directory::new());
+        assert!(!wait_child(&mut child).success(), "a server shares port {port}");
+    }
+}

@@ -1,0 +1,7 @@
+//! Datagrams: the laws of `crates/protocol/tests/udp_frames` on any input.
+#![no_main]
+
+#[path = "../../crates/protocol/tests/udp_frames/mod.rs"]
+mod udp_frames;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| udp_frames::check(input));

@@ -1,0 +1,88 @@
+//! The same datagrams to slabwise and to Debian's memcached.
+//!
+//! One difference, on purpose: memcached sends every value of a retrieval in a message of its own, though its
+//! protocol has one message for one reply. So messages of one number are joined before they are compared.
+
+use slabwise_protocol::udp::Header;
+
+use crate::client::{Scene, UdpClient, request_header};
+use crate::support::ServerCommand;
+
+/// Payloads, each a datagram.
+const DATAGRAMS: &[&[u8]] = &[
+    b"set a 1 0 3\r\nabc\r\n",
+    b"get a\r\n",
+    b"get a nothing a\r\n",
+    b"set b 0 0 2\r\n10\r\nincr b 5\r\nget b\r\n",
+    b"set c 0 0 1 noreply\r\nx\r\nget c\r\n",
+    b"get a\r\nget a",
+    b"get a",
+    b"decr b 100\r\n",
+    b"append a 0 0 1\r\nd\r\nget a\r\n",
+    b"cas a 0 0 1 0\r\nx\r\n",
+    b"touch a 100\r\ngat 0 a\r\n",
+    b"delete a\r\ndelete a\r\n",
+    b"incr nothing 1\r\nincr c 1\r\n",
+    b"set d 0 0 x\r\nget d\r\n",
+    b"bogus\r\nflush_all\r\nget b\r\n",
+    b"verbosity 0\r\n",
+    b"shutdown\r\n",
+    b"stats bogus\r\n",
+    b"\r\n",
+    b"get\r\n",
+];
+
+/// Every byte that answers a datagram: all up to the answer of the one after it.
+fn answer(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
+    const MARKER: u16 = 9_999;
+    udp.send(header, payload);
+    udp.send(request_header(MARKER), b"get never_there\r\n");
+    let mut answer = Vec::new();
+    loop {
+        let (header, payload) = udp.receive();
+        if header.request_id == MARKER {
+            assert_eq!(payload, b"END\r\n");
+            return answer;
+        }
+        answer.extend_from_slice(&payload);
+    }
+}
+
+#[test]
+fn both_answer_alike() {
+    let ours = Scene::start(&[]);
+    // One thread: memcached's share a socket, and would answer the datagrams in any order.
+    let theirs = Scene::start_command(&ServerCommand::memcached(), &["-t", "1"]);
+    let (our_udp, their_udp) = (ours.udp(), theirs.udp());
+    for payload in DATAGRAMS {
+        for header in [
+            request_header(5),
+            Header { request_id: 6, sequence: 3, total: 1 },
+            Header { request_id: 7, sequence: 0, total: 2 },
+            Header { request_id: 8, sequence: 0, total: 0 },
+        ] {
+            let our_answer = answer(&our_udp, header, payload);
+            let their_answer = answer(&their_udp, header, payload);
+            let text = String::from_utf8_lossy;
+            let asked = text(payload);
+            assert_eq!(text(&our_answer), text(&their_answer), "{header:?} {asked:?}");
+        }
+    }
+}
+
+#[test]
+fn both_cut_a_large_value_alike() {
+    let value: Vec<u8> = (0..60_000u32).map(|index| b'a' + (index % 23) as u8).collect();
+    let replies = [ServerCommand::under_test(), ServerCommand::memcached()].map(|command| {
+        let scene = Scene::start_command(&command, &["-t", "1"]);
+        assert_eq!(scene.tcp().set("large", &value), "STORED");
+        let mut udp = scene.udp();
+        udp.request(b"get large\r\n");
+        let mut datagrams = vec![udp.receive()];
+        while datagrams.len() < usize::from(datagrams[0].0.total) {
+            datagrams.push(udp.receive());
+        }
+        datagrams
+    });
+    assert!(replies[0] == replies[1], "datagrams differ");
+}
