@@ -176,6 +176,8 @@ pub enum Admin<'a> {
     Lru(LruRequest),
     /// lru_crawler.
     Crawler(Crawler<'a>),
+    /// refresh_certs: reads the server's certificate and key again.
+    RefreshCertificates,
     /// watch: turns the connection into a watcher of these kinds of events; `None` if a word names
     /// no kind.
     Watch(Option<WatchKinds>),

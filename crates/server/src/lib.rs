@@ -23,6 +23,7 @@ pub mod settings;
 pub mod shared;
 pub mod stats;
 pub mod sys;
+pub mod tls;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;
@@ -30,12 +31,14 @@ use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
+use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tls::Tls;
 
 /// As in sysexits.h, and as memcached does.
 const EXIT_USAGE: u8 = 64;
@@ -103,6 +106,8 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    // Before the user changes: keys are often readable by root only.
+    let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
     let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
     let signals = process::catch_signals()?;
@@ -122,6 +127,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let roster = Roster::default();
     let mut shared =
         Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
+    shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
     shared.logins = passwords;
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)

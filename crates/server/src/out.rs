@@ -51,6 +51,25 @@ struct PinnedAt<'e> {
     value: Pinned<'e>,
 }
 
+/// Where replies go: a socket, or something before one. As a socket it may take less than it is given,
+/// and answers `WouldBlock` when it takes nothing.
+pub trait Sink {
+    /// Takes some of the bytes; returns how many.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    /// Takes some of what the slices hold one after the other; returns how many bytes.
+    fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+impl Sink for BorrowedFd<'_> {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        sys::send(*self, bytes)
+    }
+
+    fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        sys::send_vectored(*self, slices)
+    }
+}
+
 /// How far a write came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
@@ -96,14 +115,14 @@ impl<'e> Out<'e> {
         self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
     }
 
-    /// Writes what the socket takes, up to 1 MiB; returns how far it came and how many bytes went out.
-    pub fn write_to(&mut self, socket: BorrowedFd<'_>) -> io::Result<(Flush, usize)> {
+    /// Writes what the sink takes, up to 1 MiB; returns how far it came and how many bytes went out.
+    pub fn write_to(&mut self, sink: &mut impl Sink) -> io::Result<(Flush, usize)> {
         let mut total = 0;
         while !self.is_empty() {
             if total == WRITE_BYTES_MAX {
                 return Ok((Flush::Paused, total));
             }
-            match self.write_once(socket, WRITE_BYTES_MAX - total) {
+            match self.write_once(sink, WRITE_BYTES_MAX - total) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     total += count;
@@ -120,15 +139,15 @@ impl<'e> Out<'e> {
         Ok((Flush::Drained, total))
     }
 
-    /// One system call, which writes no more than `len_max` bytes.
-    fn write_once(&self, socket: BorrowedFd<'_>, len_max: usize) -> io::Result<usize> {
+    /// One write of no more than `len_max` bytes.
+    fn write_once(&self, sink: &mut impl Sink, len_max: usize) -> io::Result<usize> {
         if self.pins.is_empty() {
             let bytes = &self.bytes[self.bytes_written..];
-            return sys::send(socket, &bytes[..bytes.len().min(len_max)]);
+            return sink.send(&bytes[..bytes.len().min(len_max)]);
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices, len_max);
-        sys::send_vectored(socket, &slices[..count])
+        sink.send_vectored(&slices[..count])
     }
 
     /// Fills `slices` with what comes next, in order, up to `len_max` bytes; returns how many it filled.
@@ -289,7 +308,7 @@ mod tests {
             let mut received = Vec::new();
             let mut random = Random::new(seed);
             while received.len() < expected.len() {
-                let (flush, _) = out.write_to(near.as_fd()).expect("the peer is there");
+                let (flush, _) = out.write_to(&mut near.as_fd()).expect("the peer is there");
                 let mut part = vec![0; 1 + random.below(30_000) as usize];
                 match far.read(&mut part) {
                     Ok(count) => received.extend_from_slice(&part[..count]),
@@ -322,7 +341,7 @@ mod tests {
             received
         });
         while !out.is_empty() {
-            let (flush, count) = out.write_to(near.as_fd()).expect("the peer is there");
+            let (flush, count) = out.write_to(&mut near.as_fd()).expect("the peer is there");
             assert!(count <= super::WRITE_BYTES_MAX, "{count} bytes in one call");
             assert_eq!(flush == Flush::Paused, count == super::WRITE_BYTES_MAX && !out.is_empty());
             std::thread::yield_now();

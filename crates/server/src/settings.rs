@@ -3,6 +3,7 @@
 //! Made by [`crate::options`]; read by everyone; never changed. What commands change while the server
 //! runs (verbosity, limits of the LRU) lives where it acts and begins with the value here.
 
+use crate::tls::{self, ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind};
 use std::fmt;
 use std::path::PathBuf;
@@ -12,6 +13,10 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Where the server listens.
     pub listen: Listen,
+    /// `-B`: what clients speak, unless `-l` says otherwise of their listener.
+    pub protocol: Protocol,
+    /// `-Z` and the options `ssl_*`.
+    pub tls: Option<TlsSettings>,
     /// `-U`: where UDP is served; nowhere unless asked.
     pub udp: Vec<ListenAddress>,
     /// `-b`: how many connections the kernel may queue.
@@ -66,6 +71,28 @@ pub struct Settings {
     pub reported: Reported,
 }
 
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// What a client's first byte says.
+    Auto,
+    /// Text, whatever the first byte.
+    Ascii,
+    /// Packets; who begins otherwise is hung up on.
+    Binary,
+}
+
+impl Protocol {
+    /// memcached's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Auto => "auto-negotiate",
+            Protocol::Ascii => "ascii",
+            Protocol::Binary => "binary",
+        }
+    }
+}
+
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -87,6 +114,21 @@ pub struct ListenAddress {
     pub host: Option<String>,
     /// The port; 0 lets the kernel choose.
     pub port: u16,
+    /// How its connections are secured.
+    pub security: ListenSecurity,
+    /// What is spoken on them.
+    pub protocol: Protocol,
+}
+
+/// How a listener's connections are secured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ListenSecurity {
+    /// Not at all: without `-Z`, or with `notls:`.
+    #[default]
+    Plain,
+    /// By TLS, which asks this of clients: by `ssl_verify_mode`, or nothing with `btls:`, or a
+    /// certificate with `mtls:`.
+    Tls(ClientCertificates),
 }
 
 impl fmt::Display for ListenAddress {
@@ -143,8 +185,6 @@ pub struct Reported {
     pub growth_factor: f64,
     /// `-n`.
     pub chunk_size_bytes: u32,
-    /// `-B`.
-    pub protocol: &'static str,
     /// `-o hashpower`.
     pub hash_power: u32,
     /// `-o hash_algorithm`.
@@ -189,7 +229,9 @@ impl Settings {
     pub fn stats(&self) -> Vec<(&'static str, String)> {
         let mut lines = self.stats_of_server();
         lines.extend(self.stats_of_memory());
-        lines.extend(stats_of_features_not_here(self.reported.napi_ids));
+        lines.extend(stats_of_external_storage());
+        lines.extend(tls::stats(self.tls.as_ref()));
+        lines.push(("num_napi_ids", self.reported.napi_ids.to_string()));
         let memory_file = self.memory_file.as_ref().map(|path| path.display().to_string());
         lines.push(("memory_file", memory_file.unwrap_or_else(|| "(null)".to_owned())));
         lines.push(("client_flags_size", "4".to_owned()));
@@ -223,7 +265,7 @@ impl Settings {
             ("reqs_per_event", self.requests_per_turn_max.to_string()),
             ("cas_enabled", yes_no(self.cas_enabled)),
             ("tcp_backlog", self.listen_backlog.to_string()),
-            ("binding_protocol", reported.protocol.to_owned()),
+            ("binding_protocol", self.protocol.name().to_owned()),
             ("auth_enabled_sasl", yes_no(false)),
             ("auth_enabled_ascii", reported.auth_file.clone().unwrap_or_else(|| yes_no(false))),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),
@@ -273,8 +315,8 @@ impl Settings {
     }
 }
 
-/// The lines of features that are never on here, with memcached's defaults.
-fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
+/// The lines of external storage, which is never on here, with memcached's defaults.
+fn stats_of_external_storage() -> Vec<(&'static str, String)> {
     let text = |value: &str| value.to_owned();
     vec![
         ("ext_item_size", text("512")),
@@ -288,18 +330,6 @@ fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
         ("ext_max_frag", text("0.80")),
         ("slab_automove_freeratio", text("0.010")),
         ("ext_drop_unread", text("no")),
-        ("ssl_enabled", text("no")),
-        ("ssl_chain_cert", text("(null)")),
-        ("ssl_key", text("(null)")),
-        ("ssl_verify_mode", text("0")),
-        ("ssl_keyformat", text("1")),
-        ("ssl_ciphers", text("NULL")),
-        ("ssl_ca_cert", text("NULL")),
-        ("ssl_wbuf_size", text("16384")),
-        ("ssl_session_cache", text("no")),
-        ("ssl_kernel_tls", text("no")),
-        ("ssl_min_version", text("tlsv1.2")),
-        ("num_napi_ids", napi_ids.to_string()),
     ]
 }
 

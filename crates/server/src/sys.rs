@@ -58,6 +58,11 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAdd
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
+/// Acknowledges what was received, instead of waiting a moment for a reply to send along with it.
+pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
+}
+
 /// Whether the process may open another socket.
 pub fn can_open_sockets() -> bool {
     use rustix::net::{AddressFamily, SocketType};

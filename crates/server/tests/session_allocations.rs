@@ -87,7 +87,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
             worker.requests_left = 1_000;
             let progress = session.consume(&mut worker, input, &mut out);
             assert_eq!((progress.consumed, progress.next), (input.len(), Next::Read));
-            let (_, sent) = out.write_to(near.as_fd()).expect("the other end is there");
+            let (_, sent) = out.write_to(&mut near.as_fd()).expect("the other end is there");
             far.read_exact(&mut received[..sent]).expect("what was sent can be read");
         }
     };

@@ -153,6 +153,11 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Crawler(request)))
 }
 
+/// Whatever follows is ignored.
+pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::RefreshCertificates))
+}
+
 /// `[<kind>...]`.
 pub(super) fn watch<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Watch(WatchKinds::of_words(words.all()))))

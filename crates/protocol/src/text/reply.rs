@@ -61,6 +61,8 @@ pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 pub const SHUTDOWN_FORBIDDEN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// Neither `shutdown` nor `shutdown graceful`.
 pub const SHUTDOWN_UNKNOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
+/// refresh_certs without `-Z`.
+pub const TLS_DISABLED: &[u8] = b"Error TLS not enabled\r\n";
 /// `-W`.
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 /// watch behind requests whose replies are not written yet.

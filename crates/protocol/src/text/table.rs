@@ -48,7 +48,7 @@ const ANY: usize = usize::MAX;
 const NEVER: usize = usize::MAX;
 
 /// In order of how often they are sent: the search starts at the top.
-static COMMANDS: [Command; 29] = [
+static COMMANDS: [Command; 30] = [
     row("get", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
     row("set", 4..=5, 1, Shape::Storage(storage::Verb::Set)),
     row("gets", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: false })),
@@ -75,6 +75,7 @@ static COMMANDS: [Command; 29] = [
     row("slabs", 2..=ANY, 1, Shape::Other(admin::slabs)),
     row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
     row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
+    row("refresh_certs", 0..=ANY, NEVER, Shape::Other(admin::refresh_certificates)),
     row("watch", 0..=ANY, NEVER, Shape::Other(admin::watch)),
     row("debugtime", 1..=1, NEVER, Shape::Other(admin::debug_time)),
     row("debugitem", 2..=2, NEVER, Shape::Other(admin::debug_item)),

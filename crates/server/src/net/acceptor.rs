@@ -98,7 +98,7 @@ impl<'e> Acceptor<'e> {
     fn hear_signals(&mut self) {
         for signal in self.signals.pending() {
             match signal {
-                SIGHUP => self.reload_passwords(),
+                SIGHUP => self.reload(),
                 SIGUSR1 => {
                     tracing::warn!("stopping gracefully");
                     self.shared.stop_gracefully();
@@ -111,12 +111,22 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// As in memcached, a password file that cannot be used leaves the passwords as they were.
-    fn reload_passwords(&self) {
-        match self.shared.logins.as_ref().map(Passwords::reload) {
-            None => tracing::info!("SIGHUP: nothing to reload"),
+    /// Reads again what may have changed on disk. As in memcached, files that cannot be used leave what
+    /// was there before.
+    fn reload(&self) {
+        let Shared { tls, logins, clock, .. } = self.shared;
+        if tls.is_none() && logins.is_none() {
+            tracing::info!("SIGHUP: nothing to reload");
+        }
+        match logins.as_ref().map(Passwords::reload) {
+            None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
             Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),
+        }
+        match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
+            None => {}
+            Some(Ok(())) => tracing::info!("SIGHUP: the certificates are read again"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: certificates stay as they were: {error}"),
         }
     }
 
@@ -184,7 +194,9 @@ impl<'e> Acceptor<'e> {
         counters.total_connections.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
         let client = self.shared.roster.add_client(socket.as_raw_fd(), address, local, now);
-        self.mailboxes[self.next_worker].send(NewConnection { socket, client });
+        let (security, protocol) = (listener.security, listener.protocol);
+        let connection = NewConnection { socket, client, security, protocol };
+        self.mailboxes[self.next_worker].send(connection);
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
     }
 

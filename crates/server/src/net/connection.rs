@@ -1,12 +1,14 @@
-//! One client: its socket, its session, and what is on its way between them.
+//! One client: its stream, its session, and what is on its way between them.
 //!
 //! ```text
-//!   socket --recv--> worker's read buffer --consume--> session
+//!   stream --receive--> worker's read buffer --consume--> session
 //!      ^                  |  half a request                |
 //!      |                  v                                v
 //!      |               unread (own, usually none)         out (lent by the worker)
-//!      '-----------------------send / writev---------------'
+//!      '----------------------------write------------------'
 //! ```
+//!
+//! The stream is the socket, or TLS before it.
 //!
 //! The unit of work is a *turn*: at most one receive, one consume and one bounded flush (after the rest
 //! of the one before), so that a client that sends or reads without end takes its turn like any
@@ -17,20 +19,22 @@
 //!   consumed. A client that does not read can hold one full [`Out`], and no more.
 //! - SHORT-READ: readiness is edge-triggered; a receive that returned less than it could take has
 //!   emptied the socket, unless the peer has closed its side, which another receive (0) must confirm.
+//!   The stream counts, and says whether there may be more; TLS counts ciphertext.
 //! - A half-closed client gets every reply before its connection is closed.
 
 use crate::context::WorkerContext;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
+use crate::settings::Protocol;
 use crate::shared::CloseReason;
-use crate::sys;
 use slabwise_base::Seconds;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::roster::{Client, ClientState};
+use super::stream::{Receipt, Stream};
 
 /// A turn cut short by the request budget writes only from this much on; less waits for the turn
 /// that ends the batch, so that one receive still costs one send.
@@ -40,6 +44,8 @@ const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 pub(super) struct Lent<'w, 'e> {
     pub context: &'w mut WorkerContext<'e>,
     pub read_buffer: &'w mut [u8],
+    /// Where TLS receives; empty without `-Z`.
+    pub ciphertext: &'w mut [u8],
     pub outs: &'w mut OutPool<'e>,
 }
 
@@ -83,7 +89,7 @@ pub(super) enum Turn {
 
 /// One client.
 pub(super) struct Connection<'e> {
-    socket: OwnedFd,
+    stream: Stream,
     session: Session<'e>,
     client: Arc<Client>,
     unread: Unread,
@@ -91,7 +97,7 @@ pub(super) struct Connection<'e> {
     out: Option<Box<Out<'e>>>,
     blocked: bool,
     phase: Phase,
-    /// The socket may hold input that is not received yet.
+    /// The stream may hold input that is not received yet.
     readable: bool,
     /// The peer has closed its side: the next short read is not the last.
     peer_closed: bool,
@@ -139,10 +145,15 @@ impl Unread {
 }
 
 impl<'e> Connection<'e> {
-    pub fn new(socket: OwnedFd, client: Arc<Client>, now: Seconds) -> Connection<'e> {
+    pub fn new(
+        stream: Stream,
+        client: Arc<Client>,
+        protocol: Protocol,
+        now: Seconds,
+    ) -> Connection<'e> {
         Connection {
-            socket,
-            session: Session::new(),
+            stream,
+            session: Session::speaking(protocol),
             client,
             unread: Unread::default(),
             out: None,
@@ -157,7 +168,7 @@ impl<'e> Connection<'e> {
     }
 
     pub fn socket(&self) -> &OwnedFd {
-        &self.socket
+        self.stream.socket()
     }
 
     pub fn client(&self) -> &Arc<Client> {
@@ -180,12 +191,18 @@ impl<'e> Connection<'e> {
         self.peer_closed |= peer_closed;
     }
 
-    /// Whether the client has asked nothing since `since`, and is owed nothing.
+    /// Whether the client has asked nothing since `since`, and is owed nothing: one whose handshake is
+    /// not through never is, whether or not it reads.
     pub fn is_idle_since(&self, since: Seconds) -> bool {
         self.last_active < since
             && self.phase == Phase::Serve
-            && self.out.is_none()
             && self.session.is_idle()
+            && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
+    }
+
+    /// Tells the peer that the connection ends here.
+    pub fn part(&mut self) {
+        self.stream.part();
     }
 
     /// One turn; see the module's laws.
@@ -198,8 +215,8 @@ impl<'e> Connection<'e> {
                     self.blocked = false;
                     self.note_state();
                 }
-                Ok(Flush::Blocked) => return self.wait(out, Turn::AwaitWritable),
-                Ok(Flush::Paused) => return self.wait(out, Turn::Again),
+                Ok(Flush::Blocked) => return self.wait(out, lent, Turn::AwaitWritable),
+                Ok(Flush::Paused) => return self.wait(out, lent, Turn::Again),
                 Err(_) => return Turn::Close,
             }
         }
@@ -227,8 +244,8 @@ impl<'e> Connection<'e> {
                 lent.outs.put_back(out);
                 self.after_drained()
             }
-            Ok(Flush::Blocked) => self.wait(out, Turn::AwaitWritable),
-            Ok(Flush::Paused) => self.wait(out, Turn::Again),
+            Ok(Flush::Blocked) => self.wait(out, lent, Turn::AwaitWritable),
+            Ok(Flush::Paused) => self.wait(out, lent, Turn::Again),
             Err(_) => Turn::Close,
         }
     }
@@ -244,19 +261,23 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps what is not written; the turn that `next` brings begins with it.
-    fn wait(&mut self, out: Box<Out<'e>>, next: Turn) -> Turn {
-        self.out = Some(out);
+    fn wait(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'_, 'e>, next: Turn) -> Turn {
+        // With TLS it may be only ciphertext that waits, which the stream keeps.
+        if out.is_empty() {
+            lent.outs.put_back(out);
+        } else {
+            self.out = Some(out);
+        }
         self.blocked = true;
         self.client.set_state(ClientState::Writing);
         next
     }
 
     fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<Flush> {
-        if out.is_empty() {
-            return Ok(Flush::Drained);
+        let (flush, count) = self.stream.write(out)?;
+        if count > 0 {
+            lent.context.traffic.add_written(count);
         }
-        let (flush, count) = out.write_to(self.socket.as_fd())?;
-        lent.context.traffic.add_written(count);
         Ok(flush)
     }
 
@@ -269,28 +290,30 @@ impl<'e> Connection<'e> {
 
     /// One receive, and everything complete in it served.
     fn receive_and_serve(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<()> {
-        let received = match self.receive(lent.read_buffer) {
-            Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+        let (receipt, input_len) = self.receive(lent)?;
+        let (count, more) = match receipt {
+            Receipt::Bytes { count, more } => (count, more),
+            Receipt::Nothing => {
                 self.readable = false;
                 return Ok(());
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-            Err(error) => return Err(error),
+            Receipt::End => {
+                // Whatever is unread is half a request that will never be whole.
+                self.readable = false;
+                self.phase = Phase::Finish;
+                return Ok(());
+            }
         };
-        if received.count == 0 {
-            // Whatever is unread is half a request that will never be whole.
-            self.readable = false;
-            self.phase = Phase::Finish;
+        // SHORT-READ
+        self.readable = more || self.peer_closed;
+        if count == 0 {
             return Ok(());
         }
-        // SHORT-READ
-        self.readable = received.filled_all || self.peer_closed;
         self.last_active = lent.context.now.seconds;
         self.client.note_active(self.last_active);
-        lent.context.traffic.add_read(received.count);
+        lent.context.traffic.add_read(count);
 
-        let input = &lent.read_buffer[..received.input_len];
+        let input = &lent.read_buffer[..input_len];
         let progress = self.session.consume(lent.context, input, out);
         let rest = &input[progress.consumed..];
         if rest.is_empty() {
@@ -304,24 +327,22 @@ impl<'e> Connection<'e> {
     }
 
     /// Receives into the value that is being uploaded, if there is one, and into the read buffer
-    /// behind what was left unread.
-    fn receive(&mut self, read_buffer: &mut [u8]) -> io::Result<Received> {
+    /// behind what was left unread. Also returns how many bytes the read buffer holds then.
+    fn receive(&mut self, lent: &mut Lent<'_, 'e>) -> io::Result<(Receipt, usize)> {
+        let Lent { read_buffer, ciphertext, .. } = lent;
         if let Some(target) = self.session.upload_target() {
             let target_len = target.len();
-            let room = target_len + read_buffer.len();
             debug_assert!(self.unread.bytes.is_empty(), "a value under way left input unread");
-            let count = sys::receive_two(self.socket.as_fd(), target, read_buffer)?;
-            let direct = count.min(target_len);
+            let receipt = self.stream.receive_two(target, read_buffer, ciphertext)?;
+            let direct = receipt.count().min(target_len);
             self.session.upload_advance(direct);
-            let input_len = count - direct;
-            return Ok(Received { count, input_len, filled_all: count == room });
+            return Ok((receipt, receipt.count() - direct));
         }
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
-        let count = sys::receive(self.socket.as_fd(), room)?;
-        let input_len = head.len() + count;
-        Ok(Received { count, input_len, filled_all: count == room.len() })
+        let receipt = self.stream.receive(room, ciphertext)?;
+        Ok((receipt, head.len() + receipt.count()))
     }
 
     fn note_progress(&mut self, progress: Progress, lent: &Lent<'_, 'e>) -> io::Result<()> {
@@ -353,14 +374,4 @@ impl<'e> Connection<'e> {
             ClientState::Uploading
         });
     }
-}
-
-/// What a receive brought.
-struct Received {
-    /// Bytes off the socket.
-    count: usize,
-    /// Bytes in the read buffer, what was unread before included.
-    input_len: usize,
-    /// Whether the socket may hold more.
-    filled_all: bool,
 }

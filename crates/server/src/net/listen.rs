@@ -1,7 +1,7 @@
 //! The sockets that the server listens on: bound from the settings, before any thread exists.
 
 use super::roster::Address;
-use crate::settings::{Listen, ListenAddress, Settings};
+use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::sys;
 use std::fmt;
 use std::io::{self, Write};
@@ -13,6 +13,10 @@ use std::path::Path;
 pub(super) struct Listener {
     pub socket: OwnedFd,
     pub address: Address,
+    /// How its connections are secured.
+    pub security: ListenSecurity,
+    /// What is spoken on them.
+    pub protocol: Protocol,
 }
 
 /// The UDP sockets of one address, one a worker; the kernel deals datagrams out by their sender.
@@ -53,18 +57,17 @@ impl std::error::Error for ListenError {}
 impl Listeners {
     /// Binds and listens as the settings say.
     pub fn bind(settings: &Settings) -> Result<Listeners, ListenError> {
-        let backlog = settings.listen_backlog;
         let mut all = Vec::new();
         match &settings.listen {
             Listen::Unix { path, mode } => {
                 let place = path.display().to_string();
-                let listener = listen_unix(path, *mode, backlog)
+                let listener = listen_unix(path, *mode, settings)
                     .map_err(|error| ListenError { place, error })?;
                 all.push(listener);
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
-                    listen_tcp(address, backlog, &mut all)
+                    listen_tcp(address, settings.listen_backlog, &mut all)
                         .map_err(|error| ListenError { place: address.to_string(), error })?;
                 }
             }
@@ -99,14 +102,17 @@ impl Listeners {
     }
 }
 
-fn listen_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
+/// Unix sockets are never secured, in memcached neither: who may use them is said by the file's mode.
+fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listener> {
     let socket = sys::bind_unix(path, mode)?;
-    sys::listen(socket.as_fd(), backlog)?;
-    Ok(Listener { socket, address: Address::Unix(path.to_owned()) })
+    sys::listen(socket.as_fd(), settings.listen_backlog)?;
+    let address = Address::Unix(path.to_owned());
+    let (security, protocol) = (ListenSecurity::Plain, settings.protocol);
+    Ok(Listener { socket, address, security, protocol })
 }
 
 fn listen_tcp(address: &ListenAddress, backlog: i32, all: &mut Vec<Listener>) -> io::Result<()> {
-    on_each_address(address, all, |candidate| listen_on(candidate, backlog))
+    on_each_address(address, all, |candidate| listen_on(candidate, address, backlog))
 }
 
 fn bind_udp(
@@ -146,9 +152,14 @@ fn on_each_address<T>(
     if all.len() > opened_before { Ok(()) } else { Err(failure) }
 }
 
-fn listen_on(address: &SocketAddr, backlog: i32) -> io::Result<Listener> {
-    let socket = sys::bind_tcp(address)?;
+fn listen_on(
+    candidate: &SocketAddr,
+    address: &ListenAddress,
+    backlog: i32,
+) -> io::Result<Listener> {
+    let socket = sys::bind_tcp(candidate)?;
     sys::listen(socket.as_fd(), backlog)?;
-    let bound = sys::local_address(socket.as_fd()).unwrap_or(*address);
-    Ok(Listener { socket, address: Address::Internet(bound) })
+    let bound = sys::local_address(socket.as_fd()).unwrap_or(*candidate);
+    let &ListenAddress { security, protocol, .. } = address;
+    Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
 }

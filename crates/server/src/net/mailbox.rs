@@ -2,6 +2,7 @@
 //! lines for watchers.
 
 use super::roster::Client;
+use crate::settings::{ListenSecurity, Protocol};
 use mio::Waker;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct NewConnection {
     pub socket: OwnedFd,
     pub client: Arc<Client>,
+    /// How its listener secures connections.
+    pub security: ListenSecurity,
+    /// What its listener speaks.
+    pub protocol: Protocol,
 }
 
 /// One worker's letter box. The lock is held for a push or a take, never across a system call.

@@ -13,6 +13,10 @@ mod connection;
 mod listen;
 mod mailbox;
 mod roster;
+mod stream;
+mod tls_stream;
+#[cfg(test)]
+mod tls_stream_tests;
 mod udp;
 mod worker;
 

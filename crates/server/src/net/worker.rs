@@ -16,8 +16,11 @@
 
 use super::connection::{Connection, Lent, OutPool, Turn};
 use super::mailbox::{Mailbox, NewConnection};
+use super::stream::Stream;
+use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::context::WorkerContext;
+use crate::settings::ListenSecurity;
 use crate::shared::{CloseReason, WatchEvent};
 use mio::event::Event;
 use mio::unix::SourceFd;
@@ -26,7 +29,8 @@ use slab::Slab;
 use slabwise_base::Seconds;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -47,6 +51,8 @@ pub(super) struct Worker<'e> {
     udp: Vec<UdpSocket<'e>>,
     context: WorkerContext<'e>,
     read_buffer: Vec<u8>,
+    /// What TLS receives into; empty without `-Z`.
+    ciphertext: Vec<u8>,
     outs: OutPool<'e>,
     /// The watchers among the connections.
     watchers: Vec<usize>,
@@ -63,6 +69,7 @@ impl<'e> Worker<'e> {
             queue: VecDeque::new(),
             udp: Vec::new(),
             idle_checked: context.now.seconds,
+            ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
             context,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             outs: OutPool::default(),
@@ -154,6 +161,7 @@ impl<'e> Worker<'e> {
         let turn = connection.turn(&mut Lent {
             context: &mut self.context,
             read_buffer: &mut self.read_buffer,
+            ciphertext: &mut self.ciphertext,
             outs: &mut self.outs,
         });
         let watched = match turn {
@@ -222,13 +230,15 @@ impl<'e> Worker<'e> {
     }
 
     fn take_new_connections(&mut self) {
-        for NewConnection { socket, client } in self.mailbox.take() {
+        for new in self.mailbox.take() {
+            let NewConnection { socket, client, security, protocol } = new;
             let descriptor = socket.as_raw_fd();
             self.context
                 .shared
                 .watch
                 .write(&WatchEvent::Opened { address: client.address(), descriptor });
-            let connection = Connection::new(socket, client, self.context.now.seconds);
+            let stream = self.stream(socket, security);
+            let connection = Connection::new(stream, client, protocol, self.context.now.seconds);
             let key = self.connections.insert(connection);
             // What the client sent before this point counts as an edge, too.
             let mut source = SourceFd(&descriptor);
@@ -239,8 +249,21 @@ impl<'e> Worker<'e> {
         }
     }
 
+    fn stream(&self, socket: OwnedFd, security: ListenSecurity) -> Stream {
+        match security {
+            ListenSecurity::Plain => Stream::Plain(socket),
+            ListenSecurity::Tls(asked) => {
+                let tls = self.context.shared.tls.as_ref();
+                let tls = tls.expect("a listener is secured only if the server has credentials");
+                let counters = Arc::clone(&tls.counters);
+                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters)))
+            }
+        }
+    }
+
     fn close(&mut self, key: usize, reason: CloseReason) {
-        let connection = self.connections.remove(key);
+        let mut connection = self.connections.remove(key);
+        connection.part();
         let shared = self.context.shared;
         self.watchers.retain(|&watcher| watcher != key);
         shared.watch.write(&WatchEvent::Closed {

@@ -2,10 +2,11 @@
 
 use super::kind::{Kind, OptionRow, Value};
 use super::raw::Raw;
+use super::tls::TLS;
 
 const COUNT_MAX: i64 = i32::MAX as i64;
 
-const fn row(
+pub(super) const fn row(
     name: &'static str,
     kind: Kind,
     default: &'static str,
@@ -15,7 +16,7 @@ const fn row(
     OptionRow { name, short: None, kind, default, help, apply }
 }
 
-const fn switch(
+pub(super) const fn switch(
     name: &'static str,
     help: &'static str,
     apply: fn(&mut Raw, Value<'_>) -> Result<(), String>,
@@ -384,22 +385,6 @@ pub(super) static NOT_HERE: &[FeatureNotHere] = &[
         ],
     },
     FeatureNotHere {
-        feature: "TLS is not built yet: leave it out, and know that traffic is in clear text",
-        stops: true,
-        names: &[
-            "ssl_chain_cert",
-            "ssl_key",
-            "ssl_verify_mode",
-            "ssl_keyformat",
-            "ssl_ciphers",
-            "ssl_ca_cert",
-            "ssl_wbuf_size",
-            "ssl_session_cache",
-            "ssl_kernel_tls",
-            "ssl_min_version",
-        ],
-    },
-    FeatureNotHere {
         feature: "the proxy is not built: this is a cache only",
         stops: true,
         names: &["proxy_config", "proxy_arg", "proxy_uring", "proxy_memprofile"],
@@ -428,7 +413,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 /// Every row of `-o`.
 pub(super) fn all() -> impl Iterator<Item = &'static OptionRow> {
-    ACTING.iter().chain(WITHOUT_EFFECT).chain(OURS)
+    ACTING.iter().chain(TLS).chain(WITHOUT_EFFECT).chain(OURS)
 }
 
 fn no_effect(raw: &mut Raw, name: &str, why: &str) -> Result<(), String> {

@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, OptionRow, Value};
 use super::raw::Raw;
+use crate::settings::Protocol;
 
 /// Flags that print something and end; the reader of the command line answers them itself.
 pub(super) const HELP: &str = "help";
@@ -97,7 +98,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "listen",
         Kind::Text("addr"),
         "all interfaces",
-        "where to listen: host, host:port, [IPv6]:port; several separated by commas",
+        "where to listen: host, host:port, [IPv6]:port; several separated by commas; each may begin \
+         with notls:, btls: (TLS, no client certificate) or mtls: (TLS, client certificate \
+         needed), then proto[ascii|binary|negotiating]:, then tag[name]: or tag_name_:",
         |raw, value| {
             raw.interfaces.push(value.text().to_owned());
             Ok(())
@@ -253,11 +256,11 @@ pub(super) static FLAGS: &[OptionRow] = &[
                 Err("the binary protocol is not spoken yet: say -B ascii or leave it out".into())
             }
             "ascii" => {
-                raw.protocol = Some("ascii");
+                raw.protocol = Some(Protocol::Ascii);
                 Ok(())
             }
             _ => {
-                raw.protocol = Some("auto-negotiate");
+                raw.protocol = Some(Protocol::Auto);
                 Ok(())
             }
         },
@@ -315,8 +318,9 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('Z', "enable-ssl", "not built yet", |_, _| {
-        Err("TLS is not built yet: without -Z traffic is in clear text".into())
+    switch('Z', "enable-ssl", "serve through TLS; see ssl_* in -o", |raw, _| {
+        raw.tls.enabled = true;
+        Ok(())
     }),
     row('o', EXTENDED, Kind::Text("name=value,..."), "", "more options, see below", nothing),
     row(

@@ -4,6 +4,7 @@
 use super::extended::{ACTING, OURS, WITHOUT_EFFECT};
 use super::flags::FLAGS;
 use super::kind::OptionRow;
+use super::tls::TLS;
 use std::fmt::Write;
 
 /// The version of memcached whose options and protocol these are.
@@ -41,6 +42,7 @@ pub(super) fn help() -> String {
     }
     section(&mut text, "-o, slabwise's own:", OURS);
     section(&mut text, "-o, memcached's:", ACTING);
+    section(&mut text, "-o, memcached's, for TLS (with -Z):", TLS);
     section(&mut text, "-o, memcached's, accepted without effect:", WITHOUT_EFFECT);
     text
 }

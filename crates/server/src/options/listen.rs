@@ -1,13 +1,31 @@
-//! `-l`: `host`, `host:port`, `[IPv6]:port`, bare IPv6, `*`; before it memcached's `proto[name]:` and
-//! `tag[name]:`. Several are separated by commas or semicolons.
+//! `-l`: where to listen, and how. Several elements are separated by commas or semicolons.
+//!
+//! ```text
+//!   [notls:|btls:|mtls:] [proto[NAME]:] [tag[NAME]:|tag_NAME_:] host | host:port | [IPv6]:port | IPv6 | *
+//! ```
+//!
+//! The prefixes come in this order, as in memcached. A tag is checked and then forgotten: in memcached
+//! only the proxy looks at it.
 
 use super::OptionsError;
-use crate::settings::ListenAddress;
+use crate::settings::{ListenAddress, ListenSecurity, Protocol};
+use crate::tls::ClientCertificates;
 
-/// The places that one or more `-l` name; `port` is the one of `-p`. What has no effect goes to `warn`.
+/// What holds for an element that says nothing else.
+#[derive(Clone, Copy)]
+pub(super) struct Defaults {
+    /// `-p`.
+    pub port: u16,
+    /// `-Z` and `ssl_verify_mode`.
+    pub security: ListenSecurity,
+    /// `-B`.
+    pub protocol: Protocol,
+}
+
+/// The places that one or more `-l` name. What has no effect goes to `warn`.
 pub(super) fn parse_list(
     lists: &[String],
-    port: u16,
+    defaults: Defaults,
     warn: &mut dyn FnMut(String),
 ) -> Result<Vec<ListenAddress>, OptionsError> {
     let mut addresses = Vec::new();
@@ -16,7 +34,7 @@ pub(super) fn parse_list(
         if element.is_empty() {
             continue;
         }
-        let address = parse(element, port, warn)
+        let address = parse(element, defaults, warn)
             .map_err(|reason| OptionsError(format!("-l {element}: {reason}")))?;
         // memcached, too, listens once where a place is named twice.
         if !addresses.contains(&address) {
@@ -26,11 +44,20 @@ pub(super) fn parse_list(
     Ok(addresses)
 }
 
-fn parse(element: &str, port: u16, warn: &mut dyn FnMut(String)) -> Result<ListenAddress, String> {
-    let place = strip_prefixes(element, warn)?;
+fn parse(
+    element: &str,
+    defaults: Defaults,
+    warn: &mut dyn FnMut(String),
+) -> Result<ListenAddress, String> {
+    let (security, place) = security(element, defaults.security)?;
+    let (protocol, place) = protocol(place, defaults.protocol)?;
+    let (tag, place) = tag(place)?;
+    if tag.is_some() {
+        warn(format!("-l {element}: the tag has no effect, as there is no proxy"));
+    }
     let (host, port_text) = split(place)?;
     let port = match port_text {
-        None => port,
+        None => defaults.port,
         Some(text) => match text.parse::<i32>() {
             Ok(-1) => 0,
             Ok(number) => u16::try_from(number).map_err(|_| bad_port(text))?,
@@ -38,7 +65,7 @@ fn parse(element: &str, port: u16, warn: &mut dyn FnMut(String)) -> Result<Liste
         },
     };
     let host = (host != "*" && !host.is_empty()).then(|| host.to_owned());
-    Ok(ListenAddress { host, port })
+    Ok(ListenAddress { host, port, security, protocol })
 }
 
 fn bad_port(text: &str) -> String {
@@ -66,68 +93,131 @@ fn split(place: &str) -> Result<(&str, Option<&str>), String> {
     }
 }
 
-/// Takes off what memcached lets stand before an address.
-fn strip_prefixes<'a>(element: &'a str, warn: &mut dyn FnMut(String)) -> Result<&'a str, String> {
-    if ["notls:", "btls:", "mtls:"].iter().any(|prefix| element.starts_with(prefix)) {
-        return Err("TLS is not built yet: name the address without it".to_owned());
-    }
-    let mut place = element;
-    if let Some(rest) = place.strip_prefix("proto[") {
-        let (protocol, behind) =
-            rest.split_once("]:").ok_or("proto[...] needs a ']:' behind it")?;
-        match protocol {
-            "ascii" | "negotiating" => {}
-            "binary" => return Err("the binary protocol is not spoken yet".to_owned()),
-            "proxy" => return Err("the proxy is not built".to_owned()),
-            _ => return Err(format!("'{protocol}' is no protocol: say ascii or negotiating")),
+/// `notls:`, `btls:`, `mtls:`, and what stands behind.
+fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &str), String> {
+    let prefixes = [
+        ("notls:", ListenSecurity::Plain),
+        ("btls:", ListenSecurity::Tls(ClientCertificates::Ignored)),
+        ("mtls:", ListenSecurity::Tls(ClientCertificates::Required)),
+    ];
+    for (prefix, security) in prefixes {
+        if let Some(place) = element.strip_prefix(prefix) {
+            if default == ListenSecurity::Plain {
+                return Err(format!("'{prefix}' is valid only with TLS: add -Z, or leave it out"));
+            }
+            return Ok((security, place));
         }
-        place = behind;
     }
+    Ok((default, element))
+}
+
+/// `proto[NAME]:`, and what stands behind.
+fn protocol(place: &str, default: Protocol) -> Result<(Protocol, &str), String> {
+    let Some(rest) = place.strip_prefix("proto[") else { return Ok((default, place)) };
+    let (name, behind) = rest.split_once("]:").ok_or("proto[...] needs a ']:' behind it")?;
+    let protocol = match name {
+        "ascii" => Protocol::Ascii,
+        "binary" => Protocol::Binary,
+        "negotiating" => Protocol::Auto,
+        "proxy" => return Err("the proxy is not built: this is a cache only".to_owned()),
+        _ => return Err(format!("'{name}' is no protocol: say ascii, binary or negotiating")),
+    };
+    Ok((protocol, behind))
+}
+
+/// `tag[NAME]:` or `tag_NAME_:`, and what stands behind.
+fn tag(place: &str) -> Result<(Option<&str>, &str), String> {
     for (open, close) in [("tag[", "]:"), ("tag_", "_:")] {
         if let Some(rest) = place.strip_prefix(open) {
-            let (tag, behind) = rest.split_once(close).ok_or("the tag does not end")?;
-            if tag.is_empty() || tag.len() > 8 {
-                return Err(format!("the tag '{tag}' must have 1 to 8 characters"));
+            let (tag, behind) = rest
+                .split_once(close)
+                .ok_or_else(|| format!("the tag does not end: it needs a '{close}' behind it"))?;
+            if tag.is_empty() || tag.len() > TAG_LEN_MAX {
+                return Err(format!("the tag '{tag}' must have 1 to {TAG_LEN_MAX} characters"));
             }
-            warn(format!("-l {element}: the tag has no effect, as there is no proxy"));
-            place = behind;
+            return Ok((Some(tag), behind));
         }
     }
-    Ok(place)
+    Ok((None, place))
 }
+
+/// Memcached keeps a tag in eight bytes.
+const TAG_LEN_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{ListenAddress, parse_list};
+    use super::{Defaults, ListenAddress, ListenSecurity, Protocol, parse_list};
+    use crate::tls::ClientCertificates;
 
-    fn parsed(text: &str) -> Vec<ListenAddress> {
-        parse_list(&[text.to_owned()], 11211, &mut |_| {}).expect("it is right")
+    const PLAIN: Defaults =
+        Defaults { port: 11211, security: ListenSecurity::Plain, protocol: Protocol::Auto };
+    const SECURED: Defaults =
+        Defaults { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
+
+    fn parsed(text: &str, defaults: Defaults) -> Vec<ListenAddress> {
+        parse_list(&[text.to_owned()], defaults, &mut |_| {}).expect("it is right")
     }
 
     fn address(host: &str, port: u16) -> ListenAddress {
-        ListenAddress { host: Some(host.to_owned()), port }
+        let Defaults { security, protocol, .. } = PLAIN;
+        ListenAddress { host: Some(host.to_owned()), port, security, protocol }
     }
 
     #[test]
     fn every_form_is_understood() {
+        let parsed = |text| parsed(text, PLAIN);
         assert_eq!(parsed("127.0.0.1"), [address("127.0.0.1", 11211)]);
         assert_eq!(parsed("localhost:1"), [address("localhost", 1)]);
         assert_eq!(parsed("[::1]:2"), [address("::1", 2)]);
         assert_eq!(parsed("[::1]"), [address("::1", 11211)]);
         assert_eq!(parsed("::1"), [address("::1", 11211)]);
-        assert_eq!(parsed("*"), [ListenAddress { host: None, port: 11211 }]);
+        assert_eq!(parsed("*"), [ListenAddress { host: None, ..address("", 11211) }]);
         assert_eq!(parsed("a:1,b;c:3"), [address("a", 1), address("b", 11211), address("c", 3)]);
         assert_eq!(parsed("a:1,a:1"), [address("a", 1)]);
-        assert_eq!(parsed("proto[ascii]:tag[web]:10.0.0.1:5"), [address("10.0.0.1", 5)]);
         assert_eq!(parsed("tag_web_:[::1]:5"), [address("::1", 5)]);
         assert_eq!(parsed("127.0.0.1:-1"), [address("127.0.0.1", 0)]);
     }
 
     #[test]
+    fn a_listener_has_its_own_protocol() {
+        let parsed = |text| parsed(text, Defaults { protocol: Protocol::Ascii, ..PLAIN });
+        let expected = |protocol| [ListenAddress { protocol, ..address("10.0.0.1", 5) }];
+        assert_eq!(parsed("10.0.0.1:5"), expected(Protocol::Ascii));
+        assert_eq!(parsed("proto[binary]:tag[web]:10.0.0.1:5"), expected(Protocol::Binary));
+        assert_eq!(parsed("proto[negotiating]:10.0.0.1:5"), expected(Protocol::Auto));
+        assert_eq!(parsed("proto[ascii]:tag_12345678_:10.0.0.1:5"), expected(Protocol::Ascii));
+    }
+
+    #[test]
+    fn a_listener_has_its_own_security() {
+        let parsed = |text| parsed(text, SECURED)[0].security;
+        assert_eq!(parsed("a:1"), SECURED.security);
+        assert_eq!(parsed("notls:a:1"), ListenSecurity::Plain);
+        assert_eq!(parsed("btls:a:1"), ListenSecurity::Tls(ClientCertificates::Ignored));
+        assert_eq!(
+            parsed("mtls:proto[ascii]:tag_tools_:127.0.0.1:1"),
+            ListenSecurity::Tls(ClientCertificates::Required)
+        );
+    }
+
+    #[test]
     fn what_cannot_be_done_is_refused() {
-        for text in ["a:x", "a:70000", "[::1", "[::1]5", "notls:a", "proto[binary]:a", "proto[x]:a"]
-        {
-            let refused = parse_list(&[text.to_owned()], 1, &mut |_| {}).expect_err(text);
+        for text in [
+            "a:x",
+            "a:70000",
+            "[::1",
+            "[::1]5",
+            "notls:a",
+            "btls:a",
+            "mtls:a",
+            "proto[x]:a",
+            "proto[proxy]:a",
+            "proto[ascii]a",
+            "tag[]:a",
+            "tag[123456789]:a",
+            "tag_web:a",
+        ] {
+            let refused = parse_list(&[text.to_owned()], PLAIN, &mut |_| {}).expect_err(text);
             assert!(refused.to_string().contains(text), "{refused}");
         }
     }

@@ -21,6 +21,7 @@ mod help;
 mod kind;
 mod listen;
 mod raw;
+mod tls;
 mod validate;
 
 #[cfg(test)]

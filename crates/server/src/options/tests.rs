@@ -4,7 +4,8 @@ use super::extended;
 use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
-use crate::settings::{Listen, ListenAddress, PagePolicy, Settings};
+use crate::settings::{Listen, ListenAddress, ListenSecurity, PagePolicy, Protocol, Settings};
+use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
 
 fn request(args: &[&str]) -> Result<Request, String> {
@@ -37,13 +38,14 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
         Kind::Number { .. } | Kind::Fraction { .. } | Kind::Octal => Some(default.to_owned()),
         Kind::Size => Some("1m".to_owned()),
         Kind::Choice(words) => Some(words[0].to_owned()),
+        Kind::Text("1|2") => Some("2".to_owned()),
         Kind::Text("size-size-...") => Some("100-200".to_owned()),
         Kind::Text(_) => Some("x".to_owned()),
     }
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 2] = ["enable-sasl", "enable-ssl"];
+const REFUSED_FLAGS: [&str; 1] = ["enable-sasl"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]
@@ -65,8 +67,11 @@ fn every_flag_of_memcached_is_known_by_both_names() {
 
 #[test]
 fn every_flag_is_accepted_or_refused_by_its_own_reason() {
-    // -o has tests of its own; -L depends on the machine; -p and -l are about addresses.
-    for row in FLAGS.iter().filter(|row| !["extended", "enable-largepages"].contains(&row.name)) {
+    // -o and -Z have tests of their own; -L depends on the machine; -p and -l are about addresses.
+    for row in FLAGS
+        .iter()
+        .filter(|row| !["extended", "enable-largepages", "enable-ssl"].contains(&row.name))
+    {
         let value = sample(row.kind, row.default);
         let short = format!("-{}", row.short.expect("flags have a short name"));
         let mut by_short = vec![short.clone()];
@@ -178,7 +183,8 @@ fn values_may_be_attached_repeated_and_bundled() {
     assert_eq!(settings.threads, 3);
     assert_eq!(settings.connections_max, 7);
     assert!(!settings.engine.eviction_enabled);
-    assert_eq!(settings.listen, Listen::Tcp(vec![ListenAddress { host: None, port: 0 }]));
+    let Listen::Tcp(addresses) = settings.listen else { panic!("it listens on the network") };
+    assert_eq!((addresses.len(), &addresses[0].host, addresses[0].port), (1, &None, 0));
 }
 
 #[test]
@@ -194,8 +200,10 @@ fn what_has_no_effect_says_so() {
 
 #[test]
 fn udp_is_served_where_tcp_is_on_its_own_port() {
-    let everywhere = |port| vec![ListenAddress { host: None, port }];
-    let at = |host: &str, port| ListenAddress { host: Some(host.to_owned()), port };
+    let (security, protocol) = (ListenSecurity::Plain, Protocol::Auto);
+    let place = |host, port| ListenAddress { host, port, security, protocol };
+    let everywhere = |port| vec![place(None, port)];
+    let at = |host: &str, port| place(Some(host.to_owned()), port);
     assert_eq!(settings(&[]).udp, []);
     assert_eq!(settings(&["-U", "0"]).udp, []);
     let one = settings(&["-U", "5"]);
@@ -214,11 +222,15 @@ fn with_passwords_nothing_is_offered_that_needs_none() {
     for (args, reason) in [
         (vec!["-Y", "x", "-U", "5"], "say -U 0"),
         (vec!["-Y", "x", "-B", "auto"], "say -B ascii"),
+        (vec!["-Y", "x", "-l", "a:1,proto[binary]:b:2"], "say proto[ascii]"),
         (vec!["-Y", ""], "needs file"),
     ] {
         let refused = refusal(&args);
         assert!(refused.contains(reason), "{args:?}: {refused}");
     }
+    let negotiating = settings(&["-Y", "x", "-l", "proto[negotiating]:a"]);
+    let Listen::Tcp(addresses) = &negotiating.listen else { panic!("it listens on the network") };
+    assert_eq!(addresses[0].protocol, Protocol::Ascii);
     let settings = settings(&["-Y", "x", "-U", "0"]);
     assert_eq!(settings.auth_file, std::path::absolute("x").ok());
     let reported = settings.stats();
@@ -297,6 +309,53 @@ fn memcacheds_switches_reach_ours() {
 fn a_unix_socket_replaces_the_network() {
     let settings = settings(&["-s", "/tmp/x.sock", "-a", "0770", "-p", "0"]);
     assert_eq!(settings.listen, Listen::Unix { path: "/tmp/x.sock".into(), mode: 0o770 });
+}
+
+#[test]
+fn tls_is_what_its_options_say() {
+    assert_eq!(settings(&[]).tls, None);
+    assert!(refusal(&["-Z"]).contains("ssl_chain_cert=FILE"));
+    let tls = settings(&["-Z", "-o", "ssl_chain_cert=/c,ssl_key=/k"]).tls.expect("it is on");
+    assert_eq!(tls.chain_file.to_str(), Some("/c"));
+    assert_eq!(tls.write_buffer_bytes, 16 << 10);
+    assert_eq!((tls.version_min, tls.key_format), (TlsVersion::V1_2, KeyFormat::Pem));
+    let options = "ssl_chain_cert=/c,ssl_verify_mode=2,ssl_ca_cert=/a,ssl_wbuf_size=64,\
+                   ssl_min_version=3,ssl_session_cache,ssl_keyformat=2,ssl_ciphers=HIGH:!RC4";
+    let (all, warnings) = serve(&["-Z", "-o", options, "-B", "ascii"]);
+    assert_eq!(warnings, Vec::<String>::new());
+    let Listen::Tcp(addresses) = &all.listen else { panic!("it listens on the network") };
+    let security = ListenSecurity::Tls(ClientCertificates::Required);
+    assert_eq!((addresses[0].security, addresses[0].protocol), (security, Protocol::Ascii));
+    let stats = all.stats();
+    for (name, value) in [
+        ("ssl_enabled", "yes"),
+        ("ssl_chain_cert", "/c"),
+        ("ssl_key", "(null)"),
+        ("ssl_verify_mode", "3"),
+        ("ssl_keyformat", "2"),
+        ("ssl_ciphers", "HIGH:!RC4"),
+        ("ssl_ca_cert", "/a"),
+        ("ssl_wbuf_size", "65536"),
+        ("ssl_session_cache", "yes"),
+        ("ssl_min_version", "tlsv1.3"),
+    ] {
+        assert!(stats.contains(&(name, value.to_owned())), "{name} is not {value}: {stats:?}");
+    }
+}
+
+#[test]
+fn tls_says_what_it_does_not_do() {
+    let warnings = |options: &str| serve(&["-Z", "-o", &format!("ssl_chain_cert=/c,{options}")]).1;
+    assert!(warnings("ssl_min_version=1")[0].contains("counts as 2"));
+    assert!(warnings("ssl_wbuf_size=5000")[0].contains("counts as 1024"));
+    assert!(warnings("ssl_kernel_tls")[0].contains("no effect"));
+    assert!(warnings("ssl_verify_mode=2")[0].contains("ssl_ca_cert=FILE"));
+    assert!(warnings("ssl_verify_mode=1")[0].contains("turned away"));
+    assert!(refusal(&["-o", "ssl_keyformat=ENGINE"]).contains("openssl pkey"));
+    assert!(refusal(&["-o", "ssl_verify_mode=4"]).contains("from 0 to 3"));
+    let (settings, warnings) = serve(&["-o", "ssl_chain_cert=/c"]);
+    assert_eq!(settings.tls, None);
+    assert!(warnings[0].contains("clear text"), "{warnings:?}");
 }
 
 #[test]

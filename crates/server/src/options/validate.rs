@@ -2,9 +2,12 @@
 
 use super::OptionsError;
 use super::engine::{engine_config, growth_factor};
-use super::listen::parse_list;
+use super::listen::{Defaults, parse_list};
 use super::raw::Raw;
-use crate::settings::{Listen, ListenAddress, PagePolicy, ProcessSettings, Reported, Settings};
+use super::tls;
+use crate::settings::{
+    Listen, ListenAddress, PagePolicy, ProcessSettings, Protocol, Reported, Settings,
+};
 use std::path::{Path, PathBuf};
 
 const PORT_DEFAULT: i32 = 11_211;
@@ -23,6 +26,12 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         raw.port = Some(raw.udp_port);
     }
     let listen = listen(&mut raw)?;
+    let tls = tls::settings(&mut raw, |path| absolute(path))?;
+    if let Some(tls) = &tls
+        && let Some(warning) = tls::warning(&listen, tls.ca_file.as_deref())
+    {
+        raw.warn(warning);
+    }
     let udp = udp(&mut raw)?;
     let threads = raw.threads.unwrap_or(THREADS_DEFAULT);
     if threads > THREADS_USUAL_MAX {
@@ -43,6 +52,8 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
+        protocol: protocol(&raw),
+        tls,
         udp,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
         connections_max: raw.connections_max.unwrap_or(1024),
@@ -91,12 +102,31 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         -1 => 0,
         port => port as u16,
     };
-    if raw.interfaces.is_empty() {
-        return Ok(Listen::Tcp(vec![ListenAddress { host: None, port }]));
+    let mut warnings = Vec::new();
+    let mut addresses = addresses(raw, port, &mut |warning| warnings.push(warning))?;
+    raw.warnings.extend(warnings);
+    if raw.auth_file.is_some() {
+        check_protocols(&mut addresses)?;
     }
-    let interfaces = raw.interfaces.clone();
-    let addresses = parse_list(&interfaces, port, &mut |warning| raw.warn(warning))?;
     Ok(Listen::Tcp(addresses))
+}
+
+/// Where `-l` says, or everywhere; `port` where it names none.
+fn addresses(
+    raw: &Raw,
+    port: u16,
+    warn: &mut dyn FnMut(String),
+) -> Result<Vec<ListenAddress>, OptionsError> {
+    let (security, protocol) = (tls::default_security(&raw.tls), protocol(raw));
+    if raw.interfaces.is_empty() {
+        return Ok(vec![ListenAddress { host: None, port, security, protocol }]);
+    }
+    parse_list(&raw.interfaces, Defaults { port, security, protocol }, warn)
+}
+
+/// `-B`.
+fn protocol(raw: &Raw) -> Protocol {
+    raw.protocol.unwrap_or(Protocol::Auto)
 }
 
 /// What would let clients in without a password cannot be asked for together with one.
@@ -108,12 +138,30 @@ fn check_auth(raw: &mut Raw) -> Result<(), OptionsError> {
         )));
     }
     match raw.protocol {
-        None => raw.protocol = Some("ascii"),
-        Some("ascii") => {}
+        None => raw.protocol = Some(Protocol::Ascii),
+        Some(Protocol::Ascii) => {}
         Some(protocol) => {
+            let protocol = protocol.name();
             return Err(OptionsError(format!(
                 "-B {protocol} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
             )));
+        }
+    }
+    Ok(())
+}
+
+/// The same for the protocols that `-l` names; as in memcached, a listener of both speaks text then.
+fn check_protocols(addresses: &mut [ListenAddress]) -> Result<(), OptionsError> {
+    for address in addresses {
+        match address.protocol {
+            Protocol::Ascii => {}
+            Protocol::Auto => address.protocol = Protocol::Ascii,
+            Protocol::Binary => {
+                return Err(OptionsError(format!(
+                    "-l {address}: proto[binary] cannot go with -Y, whose logins are text: say \
+                     proto[ascii]"
+                )));
+            }
         }
     }
     Ok(())
@@ -130,11 +178,11 @@ fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
         raw.warn(format!("-U {} has no effect with -s, which serves no network", raw.udp_port));
         return Ok(Vec::new());
     }
-    if raw.interfaces.is_empty() {
-        return Ok(vec![ListenAddress { host: None, port }]);
+    if raw.tls.enabled {
+        raw.warn(format!("-U {}: UDP is in clear text and open to all, -Z or not", raw.udp_port));
     }
     // What there is to say of the places was said for TCP.
-    parse_list(&raw.interfaces, port, &mut |_| ())
+    addresses(raw, port, &mut |_| ())
 }
 
 /// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
@@ -168,7 +216,6 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),
         chunk_size_bytes: raw.chunk_size_bytes.unwrap_or(48),
-        protocol: raw.protocol.unwrap_or("auto-negotiate"),
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
         slab_automove: raw.slab_automove.unwrap_or(1),

@@ -59,6 +59,7 @@ pub(super) fn carry_out<'e>(
             lru(worker, request);
             reply.line(reply::OK);
         }
+        Admin::RefreshCertificates => refresh_certificates(worker, reply),
         Admin::Debug(_) | Admin::Watch(_) => unreachable!("the session's own"),
         Admin::Crawler(request) => return crawler(worker, request, reply),
         Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {
@@ -93,6 +94,16 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
     shared.tunables.oldest_live.store(last, Ordering::Relaxed);
     reply.line(reply::OK);
+}
+
+fn refresh_certificates(worker: &WorkerContext<'_>, reply: &mut Reply<'_>) {
+    let Some(tls) = &worker.shared.tls else {
+        return reply.line(reply::TLS_DISABLED);
+    };
+    match tls.refresh(worker.now.seconds) {
+        Ok(()) => reply.line(reply::OK),
+        Err(error) => reply.line(format!("{error}\r\n").as_bytes()),
+    }
 }
 
 fn memory_limit(engine: &Engine, megabytes: u32, reply: &mut Reply<'_>) {

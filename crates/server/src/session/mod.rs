@@ -44,6 +44,7 @@ mod watch;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
+use crate::settings::Protocol;
 use crate::shared::{CloseReason, Watcher};
 use crate::stats;
 use crawl::Crawl;
@@ -87,6 +88,8 @@ pub enum Next {
 /// The dialogue on one connection.
 pub struct Session<'e> {
     phase: Phase<'e>,
+    /// What its listener speaks.
+    protocol: Protocol,
     /// What `debugitem` made it hold; nothing, but in tests.
     debug_held: Vec<Pinned<'e>>,
 }
@@ -134,7 +137,12 @@ impl Default for Session<'_> {
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session { phase: Phase::Begin, debug_held: Vec::new() }
+        Session { phase: Phase::Begin, protocol: Protocol::Auto, debug_held: Vec::new() }
+    }
+
+    /// A dialogue on a listener that speaks this.
+    pub fn speaking(protocol: Protocol) -> Session<'e> {
+        Session { protocol, ..Session::new() }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.
@@ -240,7 +248,10 @@ impl<'e> Session<'e> {
                 self.login(worker, input, out)
             }
             Phase::Login => self.login(worker, input, out),
-            Phase::Begin if input[0] == BINARY_REQUEST_MAGIC => {
+            // To text that byte is part of an unknown command.
+            Phase::Begin
+                if input[0] == BINARY_REQUEST_MAGIC && self.protocol != Protocol::Ascii =>
+            {
                 worker.shared.binary_client_warning.call_once(|| {
                     tracing::warn!("a client speaks the binary protocol, which is not served");
                 });

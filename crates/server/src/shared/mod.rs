@@ -17,6 +17,7 @@ use crate::net::Roster;
 use crate::passwords::Passwords;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
+use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,6 +119,8 @@ pub struct Shared<'e> {
     pub watch: Arc<WatchLog>,
     /// Who crawls.
     pub crawls: Crawls,
+    /// The server's credentials; `None` without `-Z`.
+    pub tls: Option<Tls>,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
     /// Done when the first client spoke the binary protocol: one line of log says enough.
@@ -167,6 +170,7 @@ impl<'e> Shared<'e> {
                 settings.reported.watcher_log_bytes as usize,
             )),
             crawls: Crawls::default(),
+            tls: None,
             roster,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
@@ -211,6 +215,9 @@ impl<'e> Shared<'e> {
     pub fn reset_counters(&self) {
         self.counters.reset();
         self.watch.reset_counts();
+        if let Some(tls) = &self.tls {
+            tls.counters.reset();
+        }
         for Traffic { bytes_read, bytes_written } in &self.traffic {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);

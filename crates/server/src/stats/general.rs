@@ -5,6 +5,7 @@ use crate::net::READ_BUFFER_BYTES;
 use crate::process::descriptors_of_our_own;
 use crate::session::VERSION;
 use crate::settings::Settings;
+use crate::tls::Tls;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
@@ -199,8 +200,22 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
         ("log_watcher_skipped", watched.skipped),
         ("log_watcher_sent", watched.sent),
         ("log_watchers", watch.watcher_count() as u64),
-        ("unexpected_napi_ids", 0),
-        ("round_robin_fallback", 0),
+    ]);
+    if let Some(tls) = &worker.shared.tls {
+        security(tls, worker.now.seconds, table);
+    }
+    table.rows(&[("unexpected_napi_ids", 0), ("round_robin_fallback", 0)]);
+}
+
+/// As in memcached, only with `-Z`.
+fn security(tls: &Tls, now: Seconds, table: &mut Table<'_>) {
+    if tls.settings().session_cache {
+        table.row("ssl_new_sessions", load(&tls.counters.new_sessions));
+    }
+    table.rows(&[
+        ("ssl_handshake_errors", load(&tls.counters.handshake_errors)),
+        ("ssl_proto_errors", load(&tls.counters.protocol_errors)),
+        ("time_since_server_cert_refresh", now.0.saturating_sub(tls.refreshed_at().0).into()),
     ]);
 }
 

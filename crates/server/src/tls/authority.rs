@@ -1,0 +1,85 @@
+//! Who decides whether a client's certificate is good.
+
+use super::settings::ClientCertificates;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
+};
+use std::sync::Arc;
+
+/// The judge for listeners that ask for this.
+pub(super) fn verifier(
+    asked: ClientCertificates,
+    authorities: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
+    let mandatory = match asked {
+        ClientCertificates::Ignored => return Ok(WebPkiClientVerifier::no_client_auth()),
+        ClientCertificates::Optional => false,
+        ClientCertificates::Required => true,
+    };
+    if authorities.is_empty() {
+        return Ok(Arc::new(TrustsNobody { mandatory, provider: Arc::clone(provider) }));
+    }
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
+    if !mandatory {
+        builder = builder.allow_unauthenticated();
+    }
+    builder.build().map_err(|error| error.to_string())
+}
+
+/// Without authorities every certificate is a stranger's. Memcached, too, starts so, and turns away
+/// whoever shows one.
+#[derive(Debug)]
+struct TrustsNobody {
+    mandatory: bool,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for TrustsNobody {
+    fn client_auth_mandatory(&self) -> bool {
+        self.mandatory
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    }
+
+    /// Never asked: no certificate is good.
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

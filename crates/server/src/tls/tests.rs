@@ -1,0 +1,268 @@
+//! Who gets in and who does not, with rustls's client in memory.
+
+#[path = "../../../../tests/support/certificates.rs"]
+pub(crate) mod certificates;
+
+use super::{
+    ClientCertificates, CredentialsError, KeyFormat, Tls, TlsSettings, TlsVersion, VerifyMode,
+    WRITE_BUFFER_BYTES_DEFAULT,
+};
+use certificates::{Authority, CertificateFiles, SERVER_NAME};
+use rustls::client::ClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::ServerConnection;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, Error, HandshakeKind, SupportedProtocolVersion};
+use slabwise_base::Seconds;
+use std::sync::Arc;
+
+const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
+
+/// Settings that name these files.
+pub(crate) fn settings(files: &CertificateFiles) -> TlsSettings {
+    TlsSettings {
+        chain_file: files.path("chain.pem"),
+        key_file: Some(files.path("key.pem")),
+        key_format: KeyFormat::Pem,
+        ca_file: Some(files.path("ca.pem")),
+        verify_mode: VerifyMode::None,
+        ciphers: None,
+        version_min: TlsVersion::V1_2,
+        write_buffer_bytes: WRITE_BUFFER_BYTES_DEFAULT,
+        session_cache: true,
+    }
+}
+
+pub(crate) fn load(settings: &TlsSettings) -> Tls {
+    Tls::load(settings, Seconds(2)).expect("the files are good")
+}
+
+pub(crate) fn client(config: &Arc<ClientConfig>) -> ClientConnection {
+    let name = ServerName::try_from(SERVER_NAME).expect("a name");
+    ClientConnection::new(Arc::clone(config), name).expect("a client")
+}
+
+/// Lets both sides talk until neither has more to say; the first error ends it.
+fn shake_hands(client: &mut ClientConnection, server: &mut ServerConnection) -> Result<(), Error> {
+    while client.wants_write() || server.wants_write() {
+        let mut bytes = Vec::new();
+        while client.wants_write() {
+            client.write_tls(&mut bytes).expect("memory takes all");
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).expect("memory gives all");
+            server.process_new_packets()?;
+        }
+        bytes.clear();
+        while server.wants_write() {
+            server.write_tls(&mut bytes).expect("memory takes all");
+        }
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).expect("memory gives all");
+            client.process_new_packets()?;
+        }
+    }
+    Ok(())
+}
+
+/// A connection of a client with this configuration; how its handshake went.
+fn connect(
+    tls: &Tls,
+    asked: ClientCertificates,
+    config: &Arc<ClientConfig>,
+) -> Result<(ClientConnection, HandshakeKind), Error> {
+    let (mut client, mut server) = (client(config), tls.accept(asked));
+    shake_hands(&mut client, &mut server)?;
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+    let kind = server.handshake_kind().expect("it is through");
+    Ok((client, kind))
+}
+
+#[test]
+fn clients_are_let_in_by_what_the_listener_asks_of_them() {
+    let (ours, others) = (Authority::new("ours"), Authority::new("others"));
+    let files = CertificateFiles::new(&ours.server(), &ours);
+    let tls = load(&settings(&files));
+    let (good, bad) = (ours.client(), others.client());
+    for version in BOTH {
+        let nobody = ours.client_config(None, &[version]);
+        let friend = ours.client_config(Some(&good), &[version]);
+        let stranger = ours.client_config(Some(&bad), &[version]);
+        for (asked, config, is_let_in) in [
+            (ClientCertificates::Ignored, &nobody, true),
+            (ClientCertificates::Ignored, &friend, true),
+            (ClientCertificates::Ignored, &stranger, true),
+            (ClientCertificates::Optional, &nobody, true),
+            (ClientCertificates::Optional, &friend, true),
+            (ClientCertificates::Optional, &stranger, false),
+            (ClientCertificates::Required, &nobody, false),
+            (ClientCertificates::Required, &friend, true),
+            (ClientCertificates::Required, &stranger, false),
+        ] {
+            let outcome = connect(&tls, asked, config).map(|_| ());
+            assert_eq!(outcome.is_ok(), is_let_in, "{version:?}, {asked:?}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn without_authorities_no_certificate_is_good() {
+    let ours = Authority::new("ours");
+    let files = CertificateFiles::new(&ours.server(), &ours);
+    let tls = load(&TlsSettings { ca_file: None, ..settings(&files) });
+    let friend = ours.client_config(Some(&ours.client()), BOTH);
+    let nobody = ours.client_config(None, BOTH);
+    assert!(connect(&tls, ClientCertificates::Ignored, &friend).is_ok());
+    assert!(connect(&tls, ClientCertificates::Optional, &nobody).is_ok());
+    assert!(connect(&tls, ClientCertificates::Optional, &friend).is_err());
+    assert!(connect(&tls, ClientCertificates::Required, &friend).is_err());
+    assert!(connect(&tls, ClientCertificates::Required, &nobody).is_err());
+}
+
+#[test]
+fn sessions_are_resumed_only_where_they_were_made() {
+    let ours = Authority::new("ours");
+    let files = CertificateFiles::new(&ours.server(), &ours);
+    let identity = ours.client();
+    for version in BOTH {
+        let tls = load(&settings(&files));
+        let config = ours.client_config(Some(&identity), &[version]);
+        let kind = |asked| connect(&tls, asked, &config).expect("it is let in").1;
+        assert_eq!(kind(ClientCertificates::Ignored), HandshakeKind::Full);
+        assert_eq!(kind(ClientCertificates::Ignored), HandshakeKind::Resumed);
+        // NO-LOOPHOLE
+        assert_ne!(kind(ClientCertificates::Required), HandshakeKind::Resumed);
+        assert_eq!(kind(ClientCertificates::Required), HandshakeKind::Resumed);
+        tls.refresh(Seconds(3)).expect("the files are good");
+        assert_ne!(kind(ClientCertificates::Required), HandshakeKind::Resumed);
+
+        let tls = load(&TlsSettings { session_cache: false, ..settings(&files) });
+        for _ in 0..2 {
+            let (_, kind) = connect(&tls, ClientCertificates::Ignored, &config).expect("let in");
+            assert_ne!(kind, HandshakeKind::Resumed, "{version:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_of_an_authority_no_longer_trusted_cannot_resume() {
+    let (before, after) = (Authority::new("before"), Authority::new("after"));
+    let identity = before.server();
+    let files = CertificateFiles::new(&identity, &before);
+    let tls = load(&settings(&files));
+    let config = before.client_config(Some(&before.client()), BOTH);
+    connect(&tls, ClientCertificates::Required, &config).expect("it is trusted");
+    files.write(&identity, &after);
+    tls.refresh(Seconds(3)).expect("the files are good");
+    assert!(connect(&tls, ClientCertificates::Required, &config).is_err());
+}
+
+#[test]
+fn versions_and_suites_are_what_the_options_leave() {
+    let ours = Authority::new("ours");
+    let files = CertificateFiles::new(&ours.server(), &ours);
+    let old = ours.client_config(None, &[&TLS12]);
+    let new = ours.client_config(None, &[&TLS13]);
+    let only_new = load(&TlsSettings { version_min: TlsVersion::V1_3, ..settings(&files) });
+    assert!(connect(&only_new, ClientCertificates::Ignored, &old).is_err());
+    assert!(connect(&only_new, ClientCertificates::Ignored, &new).is_ok());
+    let ciphers = Some("ECDHE+CHACHA20:!aRSA".to_owned());
+    let tls = load(&TlsSettings { ciphers, ..settings(&files) });
+    let (client, _) = connect(&tls, ClientCertificates::Ignored, &old).expect("they agree");
+    let suite = client.negotiated_cipher_suite().expect("they agreed").suite();
+    assert_eq!(suite.as_str(), Some("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"));
+    assert!(connect(&tls, ClientCertificates::Ignored, &new).is_ok());
+    let rsa_only = Some("ECDHE-RSA-AES128-GCM-SHA256".to_owned());
+    let tls = load(&TlsSettings { ciphers: rsa_only, ..settings(&files) });
+    assert!(connect(&tls, ClientCertificates::Ignored, &old).is_err());
+}
+
+#[test]
+fn bad_files_leave_the_old_credentials_in_force() {
+    let (old, new) = (Authority::new("old"), Authority::new("new"));
+    let files = CertificateFiles::new(&old.server(), &old);
+    let tls = load(&settings(&files));
+    let trusts_old = old.client_config(None, BOTH);
+    let trusts_new = new.client_config(None, BOTH);
+    let (server, other) = (new.server(), new.server());
+    for (name, content) in
+        [("chain.pem", "nothing"), ("key.pem", other.key.as_str()), ("ca.pem", "nothing")]
+    {
+        files.write(&server, &new);
+        files.put(name, content);
+        tls.refresh(Seconds(9)).expect_err(name);
+        assert_eq!(tls.refreshed_at(), Seconds(2));
+        assert!(connect(&tls, ClientCertificates::Ignored, &trusts_old).is_ok(), "{name}");
+    }
+    let (mut client, mut before) = (client(&trusts_old), tls.accept(ClientCertificates::Ignored));
+    files.write(&server, &new);
+    tls.refresh(Seconds(9)).expect("the files are good");
+    assert_eq!(tls.refreshed_at(), Seconds(9));
+    assert!(connect(&tls, ClientCertificates::Ignored, &trusts_old).is_err());
+    assert!(connect(&tls, ClientCertificates::Ignored, &trusts_new).is_ok());
+    shake_hands(&mut client, &mut before).expect("it goes on with what it began with");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_name_and_a_remedy() {
+    let ours = Authority::new("ours");
+    let server = ours.server();
+    let files = CertificateFiles::new(&server, &ours);
+    let good = settings(&files);
+    files.put("empty.pem", "");
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    files.put("encrypted.pem", encrypted);
+    let traditional = server.key.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\n\n");
+    files.put("traditional.pem", traditional);
+    files.put("other.pem", ours.server().key);
+    files.put("damaged.pem", "-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n");
+    let chain = |name| TlsSettings { chain_file: files.path(name), ..good.clone() };
+    let key = |name| TlsSettings { key_file: Some(files.path(name)), ..good.clone() };
+    let ca = |name| TlsSettings { ca_file: Some(files.path(name)), ..good.clone() };
+    let der = TlsSettings { key_format: KeyFormat::Der, ..good.clone() };
+    let ciphers = TlsSettings { ciphers: Some("RC4".to_owned()), ..good.clone() };
+    for (settings, what, why) in [
+        (chain("absent.pem"), "chain: ", "absent.pem : No such file"),
+        (chain("empty.pem"), "chain: ", "empty.pem : it holds no certificate"),
+        (chain("damaged.pem"), "chain: ", "damaged.pem : it is damaged"),
+        (key("absent.pem"), "the key: ", "absent.pem : No such file"),
+        (key("chain.pem"), "the key: ", "chain.pem : it holds no private key"),
+        (key("encrypted.pem"), "the key: ", "decrypt it (openssl pkey"),
+        (key("traditional.pem"), "the key: ", "decrypt it (openssl pkey"),
+        (key("other.pem"), "validating the certificate: ", "must belong together"),
+        (der, "the key: ", "ssl_keyformat"),
+        (ca("absent.pem"), "CA certificate: ", "absent.pem : No such file"),
+        (ca("key.pem"), "CA certificate: ", "key.pem : it holds no certificate"),
+        (ciphers, "ssl_ciphers", "choose from"),
+    ] {
+        let error: CredentialsError = match Tls::load(&settings, Seconds(2)) {
+            Ok(_) => panic!("{why}: it was loaded"),
+            Err(error) => error,
+        };
+        let text = error.to_string();
+        assert!(text.contains(what) && text.contains(why), "{what}, {why}: {text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    }
+}
+
+#[test]
+fn keys_may_lie_with_the_chain_and_in_der() {
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::pki_types::pem::PemObject;
+    let ours = Authority::new("ours");
+    let server = ours.server();
+    let files = CertificateFiles::new(&server, &ours);
+    let trusts = ours.client_config(None, BOTH);
+    files.put("both.pem", format!("{}{}", server.chain, server.key));
+    let both = files.path("both.pem");
+    let tls = load(&TlsSettings { chain_file: both, key_file: None, ..settings(&files) });
+    assert!(connect(&tls, ClientCertificates::Ignored, &trusts).is_ok());
+    let key = PrivateKeyDer::from_pem_slice(server.key.as_bytes()).expect("a key");
+    files.put("key.der", key.secret_der());
+    let key_file = Some(files.path("key.der"));
+    let tls = load(&TlsSettings { key_file, key_format: KeyFormat::Der, ..settings(&files) });
+    assert!(connect(&tls, ClientCertificates::Ignored, &trusts).is_ok());
+}

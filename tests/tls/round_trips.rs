@@ -1,0 +1,142 @@
+//! The same replies as without TLS, whatever the sizes and the cuts.
+
+use crate::scene::{Scene, VERSIONS, hit, set, value};
+use std::time::Duration;
+
+#[test]
+fn values_of_all_sizes_come_and_go_whole() {
+    let scene = Scene::start(&["-I", "16m"]);
+    // Around records, the worker's buffer, chunks, and what is read straight into the arena.
+    let sizes = [
+        0, 1, 100, 4_095, 4_096, 16_382, 16_383, 16_384, 16_385, 65_535, 65_536, 65_537, 100_000,
+        1_000_000, 12_345_678,
+    ];
+    for version in VERSIONS {
+        let mut client = scene.connect(version);
+        assert_eq!(client.tls().protocol_version(), Some(version.version));
+        for size in sizes {
+            let value = value(size);
+            client.ask(set("key", &value), "STORED\r\n");
+            client.ask("get key\r\n", hit("key", &value));
+        }
+        let value = value(12_345_678);
+        for _ in 0..3 {
+            client.ask("get key\r\n", hit("key", &value));
+        }
+        assert_eq!(client.finish().expect("the server says that it ends"), b"");
+    }
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let scene = Scene::start(&["-t", "2"]);
+    for version in VERSIONS {
+        let (mut requests, mut replies) = (Vec::new(), Vec::new());
+        for index in 0..2_000 {
+            let (key, value) = (format!("key{index}"), value(index % 300));
+            requests.extend(set(&key, &value));
+            requests.extend(format!("get {key}\r\n").bytes());
+            replies.extend(b"STORED\r\n");
+            replies.extend(hit(&key, &value));
+        }
+        let mut client = scene.connect(version);
+        client.ask(requests, replies);
+    }
+}
+
+#[test]
+fn a_dialogue_may_be_cut_at_every_byte() {
+    let scene = Scene::start(&["-t", "1"]);
+    let large = value(5_000);
+    let mut request = set("cut", b"some value");
+    request.extend(b"get cut\r\nget none\r\nbogus\r\n");
+    request.extend(set("large", &large));
+    request.extend(b"get large\r\n");
+    let mut reply = b"STORED\r\n".to_vec();
+    reply.extend(hit("cut", b"some value"));
+    reply.extend(b"END\r\nERROR\r\nSTORED\r\n");
+    reply.extend(hit("large", &large));
+    for version in VERSIONS {
+        // Every byte a record of its own.
+        let mut client = scene.connect(version);
+        for byte in &request {
+            client.send([*byte]);
+        }
+        client.expect(&reply);
+        // Every byte of the ciphertext a packet of its own.
+        client.cut_ciphertext();
+        client.ask(&request, &reply);
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
+    let scene = Scene::start(&["-t", "1"]);
+    let value = value(1_000_000);
+    let count = 100;
+    for version in VERSIONS {
+        let mut slow = scene.connect(version);
+        slow.ask(set("key", &value), "STORED\r\n");
+        let before = scene.server.resident_bytes();
+        slow.send("get key\r\n".repeat(count));
+        let mut other = scene.connect(version);
+        crate::support::wait_until("replies wait for the slow client", DEADLINE, || {
+            other.send("stats conns\r\n");
+            let mut is_writing = false;
+            loop {
+                let line = other.read_line();
+                if line == "END\r\n" {
+                    return is_writing;
+                }
+                is_writing |= line.contains("conn_mwrite");
+            }
+        });
+        for _ in 0..500 {
+            other.ask("get none\r\n", "END\r\n");
+        }
+        let grown = scene.server.resident_bytes().saturating_sub(before);
+        assert!(grown < 8 << 20, "the server grew by {grown} bytes");
+        for _ in 0..count {
+            slow.expect(hit("key", &value));
+        }
+        slow.ask("get none\r\n", "END\r\n");
+    }
+}
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_client_that_ends_gets_every_reply_first() {
+    let scene = Scene::start(&["-t", "1"]);
+    let value = value(100_000);
+    for version in VERSIONS {
+        let mut client = scene.connect(version);
+        client.ask(set("key", &value), "STORED\r\n");
+        client.send("get key\r\n".repeat(20));
+        let replies = client.finish().expect("the server says that it ends");
+        assert!(replies == hit("key", &value).repeat(20), "{} bytes came", replies.len());
+        let mut client = scene.connect(version);
+        client.send("get none\r\nquit\r\nget none\r\n");
+        assert_eq!(client.finish().expect("the server says that it ends"), b"END\r\n");
+    }
+}
+
+#[test]
+fn a_small_write_buffer_only_makes_more_records() {
+    let scene = Scene::start(&["-o", "ssl_wbuf_size=1"]);
+    let value = value(300_000);
+    let mut client = scene.connect(VERSIONS[1]);
+    client.ask(set("key", &value), "STORED\r\n");
+    client.ask("get key\r\n", hit("key", &value));
+}
+
+#[test]
+fn listeners_with_and_without_tls_serve_the_same_items() {
+    let scene = Scene::start(&[]);
+    let mut secure = scene.connect(VERSIONS[1]);
+    let mut plain = scene.connect_plain();
+    secure.ask(set("key", b"from TLS"), "STORED\r\n");
+    assert_eq!(plain.get("key").as_deref(), Some(&b"from TLS"[..]));
+    assert_eq!(plain.set("key", b"in the clear"), "STORED");
+    secure.ask("get key\r\n", hit("key", b"in the clear"));
+}
