@@ -1,7 +1,7 @@
 //! Replies that are not fixed. Everything is appended to a buffer that the caller keeps.
 
-use super::key::encode;
 use super::Echo;
+use super::key::encode;
 use crate::text::compose::number;
 
 /// What a value begins with: `VA <len>`.

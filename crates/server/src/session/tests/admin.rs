@@ -15,7 +15,7 @@ fn what_is_no_command() {
          < ERROR
          > debugtime 1
          < ERROR
-         > mg a v
+         > mx a v
          < ERROR
          > watch
          < CLIENT_ERROR watch commands not allowed
