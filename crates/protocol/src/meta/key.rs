@@ -52,7 +52,7 @@ impl<'a> Key<'a> {
 
     /// Its bytes, decoded into `buffer` if it was sent in base64.
     #[cold]
-    pub fn decode<'b>(self, buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
+    pub fn decode(self, buffer: &mut [u8; KEY_BUFFER_LEN]) -> &[u8] {
         let len = BASE64.decode_slice(self.wire, buffer).expect("it was decoded once before");
         &buffer[..len]
     }

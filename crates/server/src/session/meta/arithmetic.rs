@@ -55,12 +55,11 @@ fn answer(
     mut lifetime: Lifetime,
     out: &mut Vec<u8>,
 ) {
-    let mut digits = Vec::new();
     let request = asked.request;
     let tells_value = asked.has(b'v');
     if tells_value {
-        number(&mut digits, value);
-        compose::value_code(out, digits.len());
+        let digit_count = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+        compose::value_code(out, digit_count);
     } else {
         out.extend_from_slice(reply::CODE_DONE);
     }
@@ -76,7 +75,7 @@ fn answer(
     }
     out.extend_from_slice(b"\r\n");
     if tells_value {
-        out.extend_from_slice(&digits);
+        number(out, value);
         out.extend_from_slice(b"\r\n");
     }
 }

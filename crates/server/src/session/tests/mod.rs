@@ -3,4 +3,5 @@
 mod admin;
 mod flow;
 mod items;
+mod meta;
 mod stats;
