@@ -68,6 +68,14 @@ pub fn bare_line(out: &mut Vec<u8>, code: &[u8], echo: &Echo<'_>, is_base64: boo
     out.extend_from_slice(b"\r\n");
 }
 
+/// `mg <key>`: the request that gets an item. Its key is in base64 if it could not stand on a line.
+pub fn get_line(out: &mut Vec<u8>, bytes: &[u8]) {
+    let is_base64 = bytes.iter().any(|&byte| byte == b' ' || byte.is_ascii_control());
+    out.extend_from_slice(b"mg ");
+    key_bytes(out, is_base64, bytes);
+    out.extend_from_slice(if is_base64 { b" b\r\n" } else { b"\r\n" });
+}
+
 /// What `me` tells of an item.
 #[derive(Clone, Copy, Debug)]
 pub struct DebugLine {
@@ -98,4 +106,18 @@ pub fn debug_line(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8], item: &Debug
         " exp={exp} la={idle_seconds} cas={cas} fetch={fetch} cls={class_number} size={size_bytes}\r\n"
     )
     .expect("a Vec takes every write");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::get_line;
+
+    #[test]
+    fn a_dumped_key_can_be_sent_as_it_stands() {
+        let mut out = Vec::new();
+        get_line(&mut out, b"plain:\xc3\xa9");
+        get_line(&mut out, b"foo bar");
+        get_line(&mut out, b"a\n");
+        assert_eq!(out, b"mg plain:\xc3\xa9\r\nmg Zm9vIGJhcg== b\r\nmg YQo= b\r\n");
+    }
 }
