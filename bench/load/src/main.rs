@@ -21,6 +21,8 @@ const REPLY_DEADLINE: Duration = Duration::from_secs(60);
 enum Kind {
     /// Random keys are read; all of them must be there.
     Get,
+    /// The same by the meta protocol: `mg <key> v`.
+    MetaGet,
     /// Random keys are written.
     Set,
     /// Every key is written once, in order.
@@ -55,11 +57,12 @@ fn main() -> Result<(), String> {
 
 impl Plan {
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-        const USAGE: &str = "usage: load ADDRESS get|set|fill [connections=16] [pipeline=32] \
+        const USAGE: &str = "usage: load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
                              [keys=1000000] [value_len=100] [requests=1000000]";
         let address = arguments.next().ok_or(USAGE)?;
         let kind = match arguments.next().as_deref() {
             Some("get") => Kind::Get,
+            Some("mg") => Kind::MetaGet,
             Some("set") => Kind::Set,
             Some("fill") => Kind::Fill,
             _ => return Err(USAGE.to_owned()),
@@ -107,6 +110,12 @@ impl Plan {
                 reply.extend_from_slice(value);
                 reply.extend_from_slice(b"\r\nEND\r\n");
                 head.and_then(|()| write!(request, "get k{key:014}\r\n"))
+            }
+            Kind::MetaGet => {
+                let head = write!(reply, "VA {value_len}\r\n");
+                reply.extend_from_slice(value);
+                reply.extend_from_slice(b"\r\n");
+                head.and_then(|()| write!(request, "mg k{key:014} v\r\n"))
             }
             Kind::Set | Kind::Fill => {
                 reply.extend_from_slice(b"STORED\r\n");

@@ -140,7 +140,7 @@ impl Engine {
         self.remove_detached(&victim);
         match self.unpin_to_owned(victim) {
             Some(mut chunk) if self.serves(chunk.address(), class) => {
-                self.memory.arena.set_state(&mut chunk, State::in_hand());
+                self.memory.arena.set_state(&mut chunk, State::IN_HAND);
                 Evicted::Chunk(chunk)
             }
             Some(chunk) => {
@@ -225,9 +225,7 @@ impl Engine {
     /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry. The chunks of
     /// a large item take long to free, so the caller lets go of the stripe before it does that.
     pub(crate) fn unlink_unfreed(&self, address: ChunkAddress) -> Remains {
-        let mut state = self.class(self.queue_class(address)).lock();
-        state.dequeue(&self.memory, address);
-        Remains(self.memory.arena.unlink(address))
+        Remains(self.class(self.queue_class(address)).lock().unlink(&self.memory, address))
     }
 
     /// Frees what an ended item left.

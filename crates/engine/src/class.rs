@@ -256,7 +256,7 @@ impl ClassState {
             memory.pages.remove_partial(&mut self.partial, id);
         }
         let mut chunk = OwnedChunk::claim(address, self);
-        memory.arena.set_state(&mut chunk, State::in_hand());
+        memory.arena.set_state(&mut chunk, State::IN_HAND);
         Some(chunk)
     }
 
@@ -335,15 +335,15 @@ impl ClassState {
         address
     }
 
-    /// Takes an item out of its queue if it is in one.
-    pub fn dequeue(&mut self, memory: &Memory, address: ChunkAddress) {
-        let word = memory.header(address).state();
-        let state = word.load();
+    /// Ends a linked item: out of its queue if it is in one, and unlinked. `Some`: nobody pins it, so the
+    /// caller frees it.
+    pub fn unlink(&mut self, memory: &Memory, address: ChunkAddress) -> Option<OwnedChunk> {
+        let state = memory.header(address).state().load();
         if state.queued() {
             let size_bytes = self.counted_size_of(memory, address);
             self.queue_mut(state.queue()).remove(memory, address, size_bytes);
-            word.clear_queued();
         }
+        memory.arena.unlink(address)
     }
 
     /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.

@@ -25,6 +25,7 @@
 //! moves where (crate `policy`), wait, or read a clock.
 #![deny(unsafe_code)]
 
+mod access;
 mod alloc;
 mod arithmetic;
 mod check;
@@ -34,9 +35,11 @@ mod config;
 mod counters;
 mod crawler;
 mod engine;
+mod flush_mark;
 mod handle;
 mod index;
 mod inspect;
+mod invalidate;
 mod item;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -49,11 +52,13 @@ mod page_table;
 mod queues;
 mod reservation;
 mod restart;
+mod spare;
 mod stats;
 mod store;
 mod tap;
 
-pub use arithmetic::{ArithmeticOutcome, Delta};
+pub use access::{GetOptions, Met, Vivify};
+pub use arithmetic::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };
@@ -63,10 +68,11 @@ pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};
 pub use handle::Handle;
 pub use inspect::{Life, Seen};
+pub use invalidate::{DeleteOutcome, Leave};
 pub use item::{ItemView, Pinned};
 pub use mover::{Busy, MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
 pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use stats::{ClassStats, EngineStats, PageStats};
-pub use store::{StoreMode, StoreOutcome};
+pub use store::{StoreConditions, StoreMode, StoreOutcome};
 pub use tap::{Eviction, EvictionObserver};

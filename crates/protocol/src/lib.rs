@@ -5,8 +5,8 @@
 //!   socket bytes <-- text::compose <-- what it found
 //! ```
 //!
-//! [`Request`] knows no dialect: the classic text protocol is one folder, [`text`]; others can stand
-//! beside it and give the same requests. [`client`] is the other end of the wire, for the tools that
+//! The classic text protocol is one folder, [`text`], and [`Request`] what it says; the meta protocol,
+//! [`meta`], shares its connections and has requests of its own, told apart by a line's first bytes. [`client`] is the other end of the wire, for the tools that
 //! talk to servers.
 //!
 //! Laws, checked by `tests/text_property.rs` and the fuzz target:
@@ -17,6 +17,7 @@
 
 pub mod client;
 mod limits;
+pub mod meta;
 mod number;
 mod request;
 pub mod text;

@@ -32,6 +32,28 @@ pub(crate) fn signed_low_32(word: &[u8]) -> Option<i32> {
     signed(word).map(|number| number as i32)
 }
 
+/// A number as the meta protocol reads it: no sign, no more than 22 digits, and nothing cut off.
+pub(crate) fn meta_u64(word: &[u8]) -> Option<u64> {
+    if word.len() > 22 { None } else { digits(word) }
+}
+
+/// The same in 32 bits, of at most 11 digits.
+pub(crate) fn meta_u32(word: &[u8]) -> Option<u32> {
+    if word.len() > 11 { None } else { digits(word)?.try_into().ok() }
+}
+
+/// The same with an optional minus, which counts among the 11; alone it is 0.
+pub(crate) fn meta_i32(word: &[u8]) -> Option<i32> {
+    if word.len() > 11 {
+        return None;
+    }
+    match word.strip_prefix(b"-") {
+        Some(b"") => Some(0),
+        Some(rest) => (-i64::try_from(digits(rest)?).ok()?).try_into().ok(),
+        None => digits(word)?.try_into().ok(),
+    }
+}
+
 /// A finite decimal fraction.
 pub(crate) fn fraction(word: &[u8]) -> Option<f64> {
     let number: f64 = str::from_utf8(word).ok()?.parse().ok()?;
@@ -53,7 +75,10 @@ fn digits(word: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fraction, signed, signed_low_32, unsigned, unsigned_32, unsigned_low_32};
+    use super::{
+        fraction, meta_i32, meta_u32, meta_u64, signed, signed_low_32, unsigned, unsigned_32,
+        unsigned_low_32,
+    };
 
     #[test]
     fn reads_what_memcached_reads() {
@@ -75,6 +100,22 @@ mod tests {
     fn keeps_the_low_32_bits() {
         assert_eq!(unsigned_low_32(b"4294967296"), Some(0));
         assert_eq!(signed_low_32(b"2147483648"), Some(i32::MIN));
+    }
+
+    #[test]
+    fn meta_numbers_are_never_cut() {
+        assert_eq!(meta_u64(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(meta_u64(b"0018446744073709551615"), Some(u64::MAX));
+        assert_eq!(meta_u64(b"00018446744073709551615"), None);
+        assert_eq!(meta_u32(b"4294967295"), Some(u32::MAX));
+        assert_eq!(meta_u32(b"4294967296"), None);
+        assert_eq!(meta_i32(b"-2147483648"), Some(i32::MIN));
+        assert_eq!(meta_i32(b"2147483648"), None);
+        assert_eq!(meta_i32(b"-"), Some(0));
+        for word in [&b""[..], b"+1", b"1x", b"--1"] {
+            assert_eq!(meta_i32(word), None);
+            assert_eq!(meta_u64(word), None);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The fuzz target's property on the recorded corpus, and on random changes of it.
+//! The fuzz targets' property on their recorded corpora, and on random changes of them.
 
 mod property;
 
@@ -27,14 +27,33 @@ const WORDS: &[&[u8]] = &[
     b"slabs automove ",
     b"lru_crawler metadump all",
     b"flush_all ",
+    b"mg k ",
+    b"ms k 3 ",
+    b"ma k ",
+    b"md k ",
+    b"me k",
+    b"mn\r\n",
+    b" b",
+    b" v",
+    b" q",
+    b" T30",
+    b" Oabc",
+    b" C18446744073709551615",
+    b" MA",
+    b"Zm9v",
+    b"==",
 ];
 
 const MUTATIONS: u64 = 4_000;
 
 fn corpus() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/text");
-    let mut paths: Vec<_> = std::fs::read_dir(&folder)
-        .expect("fuzz/corpus/text is part of the repository")
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let entries = |folder: &str| {
+        std::fs::read_dir(corpora.join(folder)).expect("the corpora are part of the repository")
+    };
+    let mut paths: Vec<_> = ["text", "meta"]
+        .into_iter()
+        .flat_map(entries)
         .map(|entry| entry.expect("a readable folder").path())
         .collect();
     paths.sort();

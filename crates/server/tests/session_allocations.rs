@@ -54,6 +54,8 @@ fn pipeline() -> (Vec<u8>, Vec<u8>) {
     for item in 0..30 {
         let set = format!("set key{item} 7 100 50\r\n{}\r\n", "v".repeat(50));
         first.extend_from_slice(set.as_bytes());
+        let meta = format!("mg key{item} v k t Oabc\r\nms meta{item} 3 T90 c k Ox\r\nabc\r\n");
+        first.extend_from_slice(meta.as_bytes());
         first.extend_from_slice(format!("get key{item} absent\r\ngets key{item}\r\n").as_bytes());
     }
     first.extend_from_slice(b"incr number 1\r\ndelete absent\r\ntouch key1 100\r\n");

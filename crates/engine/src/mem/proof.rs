@@ -254,7 +254,7 @@ impl Arena {
         assert_eq!(header.state().load().kind(), Kind::Body, "what a chain leads to is a body");
         assert_eq!(header.prev(), Some(head), "a body belongs to its head");
         // No body any more: a second claim is noticed.
-        header.state().store(State::in_hand());
+        header.state().store(State::IN_HAND);
         OwnedChunk { address: body }
     }
 }

@@ -72,7 +72,6 @@ impl Engine {
         let queue = class.queue_mut(state.queue());
         queue.replace(memory, old, new);
         memory.arena.publish(chunk, state.queue());
-        memory.header(old).state().clear_queued();
         if state.chained() {
             memory.set_first_body(&right, None);
         }

@@ -37,6 +37,7 @@ pub(super) struct Saved {
     pub cas: u64,
     pub flush_cas_bound: u64,
     pub flush_due_second: u32,
+    pub flush_mark: u64,
     pub index_buckets: u64,
     /// The class of each page that was ever used.
     pub owners: Vec<Option<ClassId>>,
@@ -85,6 +86,7 @@ pub(super) fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("cas", &saved.cas);
     line("flush_cas_bound", &saved.flush_cas_bound);
     line("flush_due_second", &saved.flush_due_second);
+    line("flush_mark", &saved.flush_mark);
     line("index_buckets", &saved.index_buckets);
     line("page_owners", &compose_owners(&saved.owners));
     for (index, tails) in saved.tails.iter().enumerate() {
@@ -163,6 +165,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         cas: fields.number("cas").map(lower_half)?,
         flush_cas_bound: fields.number("flush_cas_bound")?,
         flush_due_second: fields.number("flush_due_second")?,
+        flush_mark: fields.number("flush_mark")?,
         index_buckets: fields.number("index_buckets")?,
         owners: parse_owners(fields.text("page_owners")?, classes, pages)
             .ok_or_else(|| torn("page_owners"))?,

@@ -271,6 +271,7 @@ impl Engine {
         self.cas.store(saved.cas, Relaxed);
         self.flush.cas_bound.store(saved.flush_cas_bound, Relaxed);
         self.flush.due_second.store(saved.flush_due_second, Relaxed);
+        self.flush.mark.restore(saved.flush_mark);
         self.index.presize(saved.index_buckets.min(self.index_buckets_max()));
         {
             let pages = (0..saved.owners.len() as u32).map(PageId);
@@ -309,6 +310,7 @@ impl Engine {
             cas: self.cas.load(Relaxed),
             flush_cas_bound: self.flush.cas_bound.load(Relaxed),
             flush_due_second: self.flush.due_second.load(Relaxed),
+            flush_mark: self.flush.mark.to_bits(),
             index_buckets: self.index.bucket_count(),
             owners: pages().map(|id| self.memory.pages.page(id).owner()).collect(),
             tails,

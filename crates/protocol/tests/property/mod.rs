@@ -1,5 +1,6 @@
 //! What must hold for every input, used by the stable test and by the fuzz target.
 
+use slabwise_protocol::meta;
 use slabwise_protocol::text::{NextKey, Parsed, next_key, parse};
 use slabwise_protocol::{LIMITS, Request};
 
@@ -55,6 +56,9 @@ impl Reader {
     }
 
     fn command(&mut self, input: &[u8]) -> Option<usize> {
+        if meta::begins(input) {
+            return self.meta(input);
+        }
         match parse(input) {
             Parsed::Incomplete => None,
             Parsed::Hangup => {
@@ -84,6 +88,31 @@ impl Reader {
         }
     }
 
+    fn meta(&mut self, input: &[u8]) -> Option<usize> {
+        match meta::parse(input) {
+            meta::Parsed::Incomplete => None,
+            meta::Parsed::Hangup => {
+                self.events.push("hangup".to_owned());
+                self.expecting = Expecting::Nothing;
+                None
+            }
+            meta::Parsed::Refused { reply, consumed, skip_len } => {
+                assert!(reply.ends_with(b"\r\n"), "a reply is a line");
+                self.events.push(format!("{reply:?} {skip_len}"));
+                self.expecting = Expecting::Skip(skip_len);
+                Some(consumed)
+            }
+            meta::Parsed::Request { request, consumed } => {
+                check_meta(&request);
+                self.events.push(format!("{request:?}"));
+                if let meta::Verb::Set { value_len, .. } = request.verb {
+                    self.expecting = Expecting::Skip(value_len + 2);
+                }
+                Some(consumed)
+            }
+        }
+    }
+
     fn key(&mut self, input: &[u8]) -> Option<usize> {
         match next_key(input) {
             NextKey::Key { key, consumed } => {
@@ -105,6 +134,26 @@ impl Reader {
             }
         }
     }
+}
+
+/// A request of the meta protocol can be carried out and answered.
+fn check_meta(request: &meta::Request<'_>) {
+    let mut buffer = [0; meta::KEY_BUFFER_LEN];
+    let key = match request.key.is_base64() {
+        true => request.key.decode(&mut buffer),
+        false => request.key.wire(),
+    };
+    assert!(!key.is_empty() || request.verb == meta::Verb::NoOp, "an item has a key");
+    assert!(key.len() <= LIMITS.key_len_max && request.echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
+    let mut letters = request.echo.letters().to_vec();
+    assert!(letters.iter().all(|&letter| request.options.has(letter)), "each flag is noted");
+    letters.sort_unstable();
+    letters.dedup();
+    assert_eq!(letters.len(), request.echo.letters().len(), "each flag is there once");
+    let mut reply = Vec::new();
+    let is_base64 = request.key.is_base64();
+    meta::compose::bare_line(&mut reply, meta::reply::CODE_MISS, &request.echo, is_base64, key);
+    assert!(reply.starts_with(b"EN") && reply.ends_with(b"\r\n"));
 }
 
 /// What a server is told when the input arrives in these pieces.

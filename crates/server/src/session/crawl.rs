@@ -121,11 +121,7 @@ fn list(
 ) {
     match listing {
         Listing::Metadump => metadump_line(worker, item, out),
-        Listing::Mgdump => {
-            out.extend_from_slice(b"mg ");
-            out.extend_from_slice(item.key);
-            out.extend_from_slice(b"\r\n");
-        }
+        Listing::Mgdump => slabwise_protocol::meta::compose::get_line(out, item.key),
         Listing::Cachedump { items_left, len_left } => {
             let len_before = out.len();
             if *items_left > 0 {

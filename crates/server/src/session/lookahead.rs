@@ -2,7 +2,7 @@
 //! memory together and not one after the other.
 //!
 //! What is found here is a hint and no more: a key that is wrong, missing or on no command at all costs
-//! a few cycles. So the reading is rough on purpose, and knows the two commands that are sent in batches.
+//! a few cycles. So the reading is rough on purpose, and knows the commands that are sent in batches.
 
 /// So many requests are looked at together: about as many lines as a core can wait for at a time.
 pub(super) const KEYS_MAX: usize = 8;
@@ -35,17 +35,25 @@ impl<'a> Ahead<'a> {
 
 /// The first key of the request that `input` begins with, and the request's length.
 fn request(input: &[u8]) -> Option<(&[u8], usize)> {
-    let is_set = match input.get(..4)? {
-        b"get " => false,
-        b"set " => true,
+    let (name_len, value_len): (usize, fn(&[u8]) -> usize) = match input.get(..4)? {
+        b"get " => (4, |_| 0),
+        b"set " => (4, |line| last_number(line) + 2),
+        [b'm', b'g', b' ', _] => (3, |_| 0),
+        [b'm', b's', b' ', _] => (3, |line| second_number(line) + 2),
         _ => return None,
     };
     let end = memchr::memchr(b'\n', input)?;
-    let line = &input[4..end];
+    let line = input.get(name_len..end)?;
     let key_len = line.iter().position(|&byte| byte <= b' ').unwrap_or(line.len());
-    let value_len = if is_set { last_number(line) + 2 } else { 0 };
-    let len = end + 1 + value_len;
+    let len = end + 1 + value_len(line);
     (len <= input.len()).then_some((&line[..key_len], len))
+}
+
+/// The number that is a line's second word.
+fn second_number(line: &[u8]) -> usize {
+    let word = line.iter().skip_while(|&&byte| byte != b' ').skip_while(|&&byte| byte == b' ');
+    let digits = word.take_while(|byte| byte.is_ascii_digit()).take(9);
+    digits.fold(0, |sum, byte| sum * 10 + usize::from(byte - b'0'))
 }
 
 /// The number that a line ends with, before its carriage return.
@@ -65,6 +73,10 @@ mod tests {
         let ahead = Ahead::of(input);
         assert_eq!(ahead.keys(), [&b"a"[..], b"bb", b"ccc", b"e"]);
         assert_eq!(ahead.len, input.len());
+        let input = b"mg a v\r\nms bb 3 T0 k\r\nx\ny\r\nmg ccc\r\nget e\r\n";
+        let ahead = Ahead::of(input);
+        assert_eq!(ahead.keys(), [&b"a"[..], b"bb", b"ccc", b"e"]);
+        assert_eq!(ahead.len, input.len());
     }
 
     #[test]
@@ -73,6 +85,9 @@ mod tests {
         assert_eq!(Ahead::of(b"get a\r\nget b").keys(), [b"a"]);
         assert_eq!(Ahead::of(b"set a 0 0 99\r\nshort\r\n").keys(), [] as [&[u8]; 0]);
         assert_eq!(Ahead::of(b"get ").keys(), [] as [&[u8]; 0]);
+        assert_eq!(Ahead::of(b"mg \n").keys(), [b""]);
+        assert_eq!(Ahead::of(b"mn\r\nmg a\r\n").keys(), [] as [&[u8]; 0]);
+        assert_eq!(Ahead::of(b"ms a 99 T0\r\nshort\r\n").keys(), [] as [&[u8]; 0]);
         let many = b"get a\r\n".repeat(KEYS_MAX + 1);
         assert_eq!(Ahead::of(&many).keys().len(), KEYS_MAX);
     }

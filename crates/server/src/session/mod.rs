@@ -26,12 +26,14 @@
 //!
 //! Who may call it: the worker that owns the connection.
 
+mod ack;
 mod admin;
 pub(crate) mod crawl;
 mod debug;
 pub(crate) mod events;
 mod login;
 mod lookahead;
+mod meta;
 mod narration;
 mod one_key;
 mod retrieval;
@@ -292,6 +294,9 @@ impl<'e> Session<'e> {
 
     /// A command line.
     fn command(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+        if slabwise_protocol::meta::begins(input) {
+            return self.meta(worker, input, out);
+        }
         match parse(input) {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),

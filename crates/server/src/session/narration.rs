@@ -31,6 +31,10 @@ pub(super) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
             // What follows is the value, perhaps the first part of it.
             return;
         }
+        if line.starts_with(b"VA ") {
+            tracing::debug!(">{descriptor} {}", printable(line));
+            return;
+        }
         if line.starts_with(b"STAT ") {
             return;
         }

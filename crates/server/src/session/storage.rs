@@ -1,11 +1,16 @@
-//! set, add, replace, append, prepend, cas: the value after the line.
+//! A store: the value after the line, whatever dialect the line was in.
+//!
+//! A value that is wholly at hand is stored at once; else it is read into a reservation as it arrives. How
+//! the client is told what came of it is the [`Ack`]'s to know.
 
-use super::{Next, Phase, Reply, Session, Step, events};
+use super::ack::{Ack, Failure};
+use super::{Next, Phase, Session, Step, events};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use slabwise_engine::{ItemMeta, Reservation, ReserveError, StoreMode, StoreOutcome};
-use slabwise_protocol::text::reply;
-use slabwise_protocol::{StoreHeader, StoreVerb};
+use slabwise_engine::{
+    ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+};
+use slabwise_protocol::{LIMITS, StoreHeader, StoreVerb};
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
@@ -15,13 +20,21 @@ const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 /// value.
 const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
 
-const VALUE_END: &[u8] = b"\r\n";
+/// A store whose line has been read.
+pub(super) struct Order<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) meta: ItemMeta,
+    pub(super) conditions: StoreConditions,
+    /// Bytes of the value that follows.
+    pub(super) value_len: usize,
+    pub(super) ack: Ack,
+}
 
 /// A value that is arriving, in memory that nobody sees yet.
 pub(super) struct Upload<'e> {
     reservation: Reservation<'e>,
-    verb: StoreVerb,
-    noreply: bool,
+    conditions: StoreConditions,
+    ack: Ack,
 }
 
 impl Upload<'_> {
@@ -54,26 +67,46 @@ impl<'e> Session<'e> {
         if prefixes.is_enabled() {
             prefixes.record_set(header.key);
         }
-        let StoreHeader { verb, key, value_len, .. } = header;
-        let meta =
-            ItemMeta { client_flags: header.client_flags, expiry: worker.expiry(header.exptime) };
-        let reply = &mut Reply::new(worker, out, noreply);
-        let mode = mode(worker, verb);
-        let is_too_large = exceeds_item_size(worker, &header);
-        if let Some(value) = whole_value(rest, value_len)
+        let order = Order {
+            key: header.key,
+            meta: ItemMeta {
+                client_flags: header.client_flags,
+                expiry: worker.expiry(header.exptime),
+            },
+            conditions: mode(worker, header.verb).into(),
+            value_len: header.value_len,
+            ack: Ack::Text { noreply },
+        };
+        self.begin_store(worker, order, rest, out)
+    }
+
+    /// Carries out a store, or begins to: `rest` is the input after its line. Returns how much of `rest` it
+    /// took.
+    #[inline]
+    pub(super) fn begin_store(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        order: Order<'_>,
+        rest: &[u8],
+        out: &mut Out<'e>,
+    ) -> usize {
+        let Order { key, meta, ref conditions, value_len, ref ack } = order;
+        let value_end = ack.value_end();
+        let is_too_large = exceeds_item_size(worker, &order);
+        if let Some(value) = whole_value(rest, value_len, value_end)
             && !is_too_large
-            && !extends(verb)
+            && !extends(conditions.mode)
             && !events::stores_are_watched(worker)
         {
-            let outcome = worker.handle.set(key, value, meta, mode, worker.now);
+            let outcome = worker.handle.set_if(key, value, meta, conditions, worker.now);
             match outcome {
-                StoreOutcome::TooLarge => refuse(worker, &header, ReserveError::TooLarge, reply),
+                StoreOutcome::TooLarge => refuse(worker, &order, ReserveError::TooLarge, out),
                 StoreOutcome::OutOfMemory => {
-                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                    refuse(worker, &order, ReserveError::OutOfMemory, out);
                 }
-                _ => answer(verb, outcome, reply),
+                _ => ack.answer(worker, key, outcome, value_len, out),
             }
-            return value_len + VALUE_END.len();
+            return value_len + value_end.len();
         }
         let reserved = if is_too_large {
             worker.handle.count_too_large();
@@ -85,17 +118,18 @@ impl<'e> Session<'e> {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
                 if reservation.is_starved() {
-                    self.phase = Phase::Skip(reservation.remaining() + VALUE_END.len());
+                    self.phase = Phase::Skip(reservation.remaining() + value_end.len());
                     worker.handle.give_up(reservation);
-                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                    refuse(worker, &order, ReserveError::OutOfMemory, out);
                 } else {
-                    self.phase = Phase::Value(Upload { reservation, verb, noreply });
+                    let Order { conditions, ack, .. } = order;
+                    self.phase = Phase::Value(Upload { reservation, conditions, ack });
                 }
                 count
             }
             Err(error) => {
-                refuse(worker, &header, error, reply);
-                self.phase = Phase::Skip(value_len + VALUE_END.len());
+                refuse(worker, &order, error, out);
+                self.phase = Phase::Skip(value_len + value_end.len());
                 0
             }
         }
@@ -116,23 +150,42 @@ impl<'e> Session<'e> {
         if upload.reservation.is_starved() {
             return self.give_up_upload(worker, count, out);
         }
-        if upload.reservation.remaining() > 0 || rest.len() < VALUE_END.len() {
+        let value_end = upload.ack.value_end();
+        if upload.reservation.remaining() > 0 || rest.len() < value_end.len() {
             return Step::Pause(count, Next::Read);
         }
-        let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
+        let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
             unreachable!("it was a value above");
         };
-        let reply = &mut Reply::new(worker, out, upload.noreply);
-        if rest.starts_with(VALUE_END) {
-            let mode = mode(worker, upload.verb);
-            let announced = events::storing(worker, &mut upload.reservation);
-            let outcome = worker.handle.store(upload.reservation, mode, worker.now);
-            events::stored(worker, announced, mode, outcome);
-            answer(upload.verb, outcome, reply);
+        if rest.starts_with(value_end) {
+            upload.store(worker, out);
         } else {
-            reply.line(reply::BAD_DATA);
+            upload.ack.fail(worker, Failure::BadData, out);
         }
-        Step::Took(count + VALUE_END.len())
+        Step::Took(count + value_end.len())
+    }
+}
+
+impl<'e> Upload<'e> {
+    /// Stores a value that has arrived.
+    fn store(mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) {
+        let mut key = [0; LIMITS.key_len_max];
+        let key_len = self.reservation.key().len();
+        key[..key_len].copy_from_slice(self.reservation.key());
+        let key = &key[..key_len];
+        let value_len = self.reservation.value_len();
+        let mode = self.conditions.mode;
+        let announced = events::storing(worker, &mut self.reservation);
+        let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
+        events::stored(worker, announced, mode, outcome);
+        let outcome = match outcome {
+            // The value fitted, what it would have grown into does not: the item stays as it was.
+            StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(mode) => {
+                StoreOutcome::NotStored
+            }
+            outcome => outcome,
+        };
+        self.ack.answer(worker, key, outcome, value_len, out);
     }
 }
 
@@ -147,13 +200,13 @@ impl<'e> Session<'e> {
         let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
             unreachable!("called only while a value is read");
         };
-        self.phase = Phase::Skip(upload.reservation.remaining() + VALUE_END.len());
-        Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
+        let value_end = upload.ack.value_end();
+        self.phase = Phase::Skip(upload.reservation.remaining() + value_end.len());
+        upload.ack.fail(worker, Failure::OutOfMemory, out);
         let key = upload.reservation.key().to_vec();
         worker.handle.give_up(upload.reservation);
-        let mode = mode(worker, upload.verb);
-        events::store_refused(worker, &key, mode, ReserveError::OutOfMemory);
-        if upload.verb == StoreVerb::Set {
+        events::store_refused(worker, &key, upload.conditions.mode, ReserveError::OutOfMemory);
+        if upload.ack.discards(upload.conditions.mode) {
             events::looking_up(worker, &key);
             worker.handle.discard(&key, worker.now);
         }
@@ -163,23 +216,23 @@ impl<'e> Session<'e> {
 
 /// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
 /// limit would let a few bytes more pass; clients, and whoever set `-I`, know memcached's.
-fn exceeds_item_size(worker: &WorkerContext<'_>, header: &StoreHeader<'_>) -> bool {
+fn exceeds_item_size(worker: &WorkerContext<'_>, order: &Order<'_>) -> bool {
     let settings = worker.shared.settings;
     let overhead = MEMCACHED_ITEM_BYTES
         + if settings.cas_enabled { size_of::<u64>() } else { 0 }
-        + if header.client_flags != 0 { size_of::<u32>() } else { 0 };
-    let size_bytes = overhead + header.key.len() + header.value_len;
+        + if order.meta.client_flags != 0 { size_of::<u32>() } else { 0 };
+    let size_bytes = overhead + order.key.len() + order.value_len;
     size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 
 /// The value, if all of it and its end are at hand.
-fn whole_value(rest: &[u8], value_len: usize) -> Option<&[u8]> {
-    let end = rest.get(value_len..value_len + VALUE_END.len())?;
-    (end == VALUE_END).then(|| &rest[..value_len])
+fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
+    let end = rest.get(value_len..value_len + value_end.len())?;
+    (end == value_end).then(|| &rest[..value_len])
 }
 
-fn extends(verb: StoreVerb) -> bool {
-    matches!(verb, StoreVerb::Append | StoreVerb::Prepend)
+fn extends(mode: StoreMode) -> bool {
+    matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
 fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
@@ -195,34 +248,22 @@ fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
     }
 }
 
-/// No memory for an item. A set that fails must not leave the old value to be read: the client has
-/// been told to forget it.
-fn refuse(
-    worker: &mut WorkerContext<'_>,
-    header: &StoreHeader<'_>,
+/// No memory for an item. A store that fails must not leave the value that it was to replace: the client
+/// has been told to forget it.
+fn refuse<'e>(
+    worker: &mut WorkerContext<'e>,
+    order: &Order<'_>,
     error: ReserveError,
-    reply: &mut Reply<'_>,
+    out: &mut Out<'e>,
 ) {
-    reply.line(match error {
-        ReserveError::TooLarge => reply::TOO_LARGE,
-        ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
-    });
-    events::store_refused(worker, header.key, mode(worker, header.verb), error);
-    if header.verb == StoreVerb::Set {
-        events::looking_up(worker, header.key);
-        worker.handle.discard(header.key, worker.now);
+    let failure = match error {
+        ReserveError::TooLarge => Failure::TooLarge,
+        ReserveError::OutOfMemory => Failure::OutOfMemory,
+    };
+    order.ack.fail(worker, failure, out);
+    events::store_refused(worker, order.key, order.conditions.mode, error);
+    if order.ack.discards(order.conditions.mode) {
+        events::looking_up(worker, order.key);
+        worker.handle.discard(order.key, worker.now);
     }
-}
-
-fn answer(verb: StoreVerb, outcome: StoreOutcome, reply: &mut Reply<'_>) {
-    reply.line(match outcome {
-        StoreOutcome::Stored { .. } => reply::STORED,
-        StoreOutcome::NotStored => reply::NOT_STORED,
-        StoreOutcome::Exists => reply::EXISTS,
-        StoreOutcome::NotFound => reply::NOT_FOUND,
-        // The value fitted, what it would have grown into does not: the item stays as it was.
-        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(verb) => reply::NOT_STORED,
-        StoreOutcome::TooLarge => reply::TOO_LARGE,
-        StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
-    });
 }

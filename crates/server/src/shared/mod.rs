@@ -56,6 +56,7 @@ pub struct ConnectionCounters {
 pub struct Traffic {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
+    meta_debugs: AtomicU64,
 }
 
 impl ConnectionCounters {
@@ -86,6 +87,11 @@ impl Traffic {
     /// Counts bytes to a client. Only the worker it belongs to calls this.
     pub fn add_written(&self, count: usize) {
         Traffic::add(&self.bytes_written, count);
+    }
+
+    /// Counts a `me`. Only the worker it belongs to calls this.
+    pub fn count_meta_debug(&self) {
+        Traffic::add(&self.meta_debugs, 1);
     }
 
     /// With one writer no locked instruction is needed.
@@ -211,6 +217,11 @@ impl<'e> Shared<'e> {
         self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
     }
 
+    /// `me` commands: what memcached calls `cmd_meta`.
+    pub fn meta_debugs(&self) -> u64 {
+        self.traffic.iter().map(|traffic| traffic.meta_debugs.load(Ordering::Relaxed)).sum()
+    }
+
     /// Sets what counts events back to zero.
     pub fn reset_counters(&self) {
         self.counters.reset();
@@ -218,7 +229,8 @@ impl<'e> Shared<'e> {
         if let Some(tls) = &self.tls {
             tls.counters.reset();
         }
-        for Traffic { bytes_read, bytes_written } in &self.traffic {
+        for Traffic { bytes_read, bytes_written, meta_debugs } in &self.traffic {
+            meta_debugs.store(0, Ordering::Relaxed);
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);
         }

@@ -100,7 +100,7 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
         ("cmd_set", hits.sets),
         ("cmd_flush", load(&worker.shared.flushes)),
         ("cmd_touch", engine.touches),
-        ("cmd_meta", 0),
+        ("cmd_meta", worker.shared.meta_debugs()),
         ("get_hits", get_hits),
         ("get_misses", engine.get_misses),
         ("get_expired", engine.get_expired),

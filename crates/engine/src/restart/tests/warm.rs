@@ -37,7 +37,7 @@ fn leave_one(file: &TestFile, config: &EngineConfig) {
 fn set(engine: &Engine, key: &[u8], value: &[u8], expiry: Expiry, now: Now) -> u64 {
     let meta = ItemMeta { client_flags: 0, expiry };
     match engine.handle().set(key, value, meta, StoreMode::Set, now) {
-        StoreOutcome::Stored { cas } => cas,
+        StoreOutcome::Stored { cas, .. } => cas,
         other => panic!("{other:?}"),
     }
 }

@@ -15,7 +15,7 @@ fn what_is_no_command() {
          < ERROR
          > debugtime 1
          < ERROR
-         > mg a v
+         > mx a v
          < ERROR
          > version
          < VERSION 1.6.45

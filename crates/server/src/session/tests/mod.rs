@@ -4,5 +4,6 @@ mod admin;
 mod flow;
 mod items;
 mod login;
+mod meta;
 mod stats;
 mod watch;

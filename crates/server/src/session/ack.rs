@@ -1,0 +1,95 @@
+//! How a client is told what came of a store: one form for each dialect.
+//!
+//! An upload keeps its form while its value arrives, so it owns what it needs.
+
+use super::Reply;
+use super::meta::MetaAck;
+use crate::context::WorkerContext;
+use crate::out::Out;
+use slabwise_engine::{StoreMode, StoreOutcome};
+use slabwise_protocol::text::reply;
+
+/// The form of an answer to a store.
+pub(super) enum Ack {
+    /// The classic text protocol's.
+    Text {
+        /// The client wants none.
+        noreply: bool,
+    },
+    /// The meta protocol's.
+    Meta(MetaAck),
+}
+
+/// Why a store came to nothing, whatever its condition.
+#[derive(Clone, Copy)]
+pub(super) enum Failure {
+    /// The item is larger than any may be.
+    TooLarge,
+    /// There is no memory for it.
+    OutOfMemory,
+    /// The value does not end where its length says.
+    BadData,
+}
+
+impl Ack {
+    /// What follows a value.
+    #[inline]
+    pub(super) fn value_end(&self) -> &'static [u8] {
+        match self {
+            Ack::Text { .. } | Ack::Meta(_) => b"\r\n",
+        }
+    }
+
+    /// Whether a store that failed takes what stood there with it: the client was told to forget it.
+    pub(super) fn discards(&self, mode: StoreMode) -> bool {
+        match self {
+            Ack::Text { .. } => mode == StoreMode::Set,
+            Ack::Meta(_) => {
+                matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_))
+            }
+        }
+    }
+
+    /// Tells what came of a store of `value_len` bytes under `key`.
+    #[inline]
+    pub(super) fn answer<'e>(
+        &self,
+        worker: &mut WorkerContext<'e>,
+        key: &[u8],
+        outcome: StoreOutcome,
+        value_len: usize,
+        out: &mut Out<'e>,
+    ) {
+        let noreply = match self {
+            Ack::Text { noreply } => *noreply,
+            Ack::Meta(meta) => return meta.answer(worker, key, outcome, value_len, out),
+        };
+        Reply::new(worker, out, noreply).line(match outcome {
+            StoreOutcome::Stored { .. } => reply::STORED,
+            StoreOutcome::NotStored => reply::NOT_STORED,
+            StoreOutcome::Exists => reply::EXISTS,
+            StoreOutcome::NotFound => reply::NOT_FOUND,
+            StoreOutcome::TooLarge => reply::TOO_LARGE,
+            StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
+        });
+    }
+
+    /// Tells that a store failed.
+    pub(super) fn fail<'e>(
+        &self,
+        worker: &mut WorkerContext<'e>,
+        failure: Failure,
+        out: &mut Out<'e>,
+    ) {
+        // Errors of the meta protocol are told in quiet mode, too.
+        let noreply = match self {
+            Ack::Text { noreply } => *noreply,
+            Ack::Meta(_) => false,
+        };
+        Reply::new(worker, out, noreply).line(match failure {
+            Failure::TooLarge => reply::TOO_LARGE,
+            Failure::OutOfMemory => reply::NO_MEMORY_STORING,
+            Failure::BadData => reply::BAD_DATA,
+        });
+    }
+}

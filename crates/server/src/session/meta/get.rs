@@ -1,0 +1,171 @@
+//! `mg`.
+
+use super::{Asked, Lifetime};
+use crate::context::WorkerContext;
+use crate::out::Out;
+use crate::session::events;
+use crate::session::retrieval::PINNED_VALUE_LEN_MIN;
+use slabwise_base::{Expiry, Now, Ticks};
+use slabwise_engine::{GetOptions, ItemView, Met, Pinned, Vivify};
+use slabwise_protocol::meta::{compose, reply};
+
+/// Flags without which a get only looks.
+const ACTS: [u8; 3] = [b'N', b'T', b'u'];
+
+pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mut Out<'e>) {
+    events::looking_up(worker, asked.key);
+    let now = worker.now;
+    let cas_enabled = worker.shared.settings.cas_enabled;
+    let found = if ACTS.iter().any(|&letter| asked.has(letter)) {
+        let options = options(worker, &asked);
+        let recache = recache(worker, &asked);
+        let answer = |view: ItemView<'_, 'e>, met| {
+            let answer = Answer { asked, now, cas_enabled, touch: options.touch, recache };
+            answer.write(&view, met, out);
+        };
+        match worker.handle.get_with(asked.key, &options, now, answer) {
+            Ok(found) => found,
+            Err(_) => return out.bytes().extend_from_slice(reply::NO_MEMORY),
+        }
+    } else {
+        let recache = recache(worker, &asked);
+        worker.handle.get(asked.key, now, |view| {
+            let met = Met { is_new: false, expiry_before: Expiry::NEVER };
+            Answer { asked, now, cas_enabled, touch: None, recache }.write(&view, met, out);
+        })
+    };
+    if found.is_none() && !asked.has(b'q') {
+        asked.bare_line(out.bytes(), reply::CODE_MISS);
+    }
+}
+
+fn options(worker: &WorkerContext<'_>, asked: &Asked<'_>) -> GetOptions {
+    let vivify = asked.vivify_expiry(worker);
+    GetOptions {
+        touch: asked.request.options.exptime.map(|exptime| worker.expiry(exptime)),
+        vivify: vivify.map(|expiry| Vivify { expiry, cas: asked.new_cas(worker) }),
+        marks: !asked.has(b'u'),
+    }
+}
+
+/// An item that ends before this is to be stored anew.
+fn recache(worker: &WorkerContext<'_>, asked: &Asked<'_>) -> Option<Expiry> {
+    asked.request.options.recache.map(|exptime| worker.expiry(exptime))
+}
+
+/// The answer to a get that hit.
+struct Answer<'a> {
+    asked: Asked<'a>,
+    now: Now,
+    cas_enabled: bool,
+    touch: Option<Expiry>,
+    recache: Option<Expiry>,
+}
+
+impl Answer<'_> {
+    /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave.
+    #[inline]
+    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) {
+        let value_len = view.value_len();
+        let options = &self.asked.request.options;
+        let tells_value = options.has(b'v') && options.expected_cas != Some(self.cas(view));
+        if !tells_value {
+            out.bytes().extend_from_slice(reply::CODE_DONE);
+            self.write_flags(view, met, out.bytes());
+            return;
+        }
+        let mut pinned: Option<Pinned<'e>> = None;
+        if value_len >= PINNED_VALUE_LEN_MIN {
+            pinned = view.pin();
+            if pinned.is_none() {
+                // Copies of it would be memory without a bound.
+                out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
+                return;
+            }
+        }
+        compose::value_code(out.bytes(), value_len);
+        self.write_flags(view, met, out.bytes());
+        match pinned {
+            Some(pinned) => out.push_pinned(pinned),
+            None => view.copy_value(out.bytes()),
+        }
+        out.bytes().extend_from_slice(b"\r\n");
+    }
+
+    fn cas(&self, view: &ItemView<'_, '_>) -> u64 {
+        if self.cas_enabled { view.cas() } else { 0 }
+    }
+
+    /// The flags of the reply, in the order of the request's, and what the client is told beside.
+    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) {
+        let letters = self.asked.request.echo.letters();
+        // Of most requests: `v` alone, which is answered already.
+        let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
+        let claimed = view.is_claimed();
+        if claimed {
+            compose::flag(out, b'Z');
+        }
+        if view.is_stale() {
+            compose::flag(out, b'X');
+            wins |= !claimed;
+        }
+        if wins {
+            view.claim();
+            compose::flag(out, b'W');
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The flags that were asked for. True: the client is to store the item anew.
+    fn write_asked(
+        &self,
+        letters: &[u8],
+        view: &ItemView<'_, '_>,
+        met: Met,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let request = self.asked.request;
+        let mut wins = false;
+        let mut lifetime = self.lifetime(view, met);
+        for &letter in letters {
+            match letter {
+                b'T' => lifetime.pass(letter),
+                b'N' => {
+                    lifetime.pass(letter);
+                    wins |= met.is_new;
+                }
+                b'R' => {
+                    let due = is_before(lifetime.expiry, self.recache);
+                    wins |= due && !met.is_new && !view.is_claimed();
+                }
+                b's' => compose::flag_number(out, b's', view.value_len()),
+                b't' => compose::flag_ttl(out, lifetime.ttl_seconds(self.now)),
+                b'c' => compose::flag_number(out, b'c', self.cas(view)),
+                b'f' => compose::flag_number(out, b'f', view.client_flags()),
+                b'l' => {
+                    let idle_ticks = view.last_access().age_at(self.now.ticks);
+                    compose::flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
+                }
+                b'h' => compose::flag_number(out, b'h', u8::from(view.fetched())),
+                b'O' => compose::flag_opaque(out, request.echo.opaque()),
+                b'k' => compose::flag_key(out, request.key.is_base64(), self.asked.key),
+                _ => {}
+            }
+        }
+        wins
+    }
+
+    /// When the item ends, before the first flag has changed that.
+    fn lifetime(&self, view: &ItemView<'_, '_>, met: Met) -> Lifetime {
+        let touches = self.touch.is_some();
+        let expiry = if touches || met.is_new { met.expiry_before } else { view.expiry() };
+        let vivify = met.is_new.then(|| view.expiry());
+        Lifetime { expiry, touch: self.touch, vivify }
+    }
+}
+
+/// Whether an item ends, and before a moment.
+fn is_before(expiry: Expiry, moment: Option<Expiry>) -> bool {
+    let moment = moment.and_then(Expiry::second);
+    expiry.second().is_some_and(|end| moment.is_some_and(|moment| end < moment))
+}
