@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`Request`] knows no dialect: the classic text protocol is one folder, [`text`]; others can stand
-//! beside it and give the same requests. [`client`] is the other end of the wire, for the tools that
+//! beside it and give the same requests. [`binary`] has requests of its own, which say more. [`client`] is the other end of the wire, for the tools that
 //! talk to servers.
 //!
 //! Laws, checked by `tests/text_property.rs` and the fuzz target:
@@ -15,6 +15,7 @@
 //! - nothing on the way of a get or a set allocates.
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod client;
 mod limits;
 mod number;
