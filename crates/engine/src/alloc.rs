@@ -128,8 +128,7 @@ impl Engine {
         self.remove_detached(victim);
         match self.unpin_to_owned(victim) {
             Some(chunk) if self.serves(chunk.address(), class) => {
-                let in_hand = State::new_item(0, false, false, false);
-                self.memory.header(chunk.address()).state().store(in_hand);
+                self.memory.header(chunk.address()).state().store(State::IN_HAND);
                 Evicted::Chunk(chunk)
             }
             Some(chunk) => {
@@ -213,11 +212,7 @@ impl Engine {
 
     /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry.
     pub(crate) fn unlink(&self, address: ChunkAddress) {
-        let last = {
-            let mut state = self.class(self.queue_class(address)).lock();
-            state.dequeue(&self.memory, address);
-            self.memory.header(address).state().unlink()
-        };
+        let last = self.class(self.queue_class(address)).lock().unlink(&self.memory, address);
         if last {
             let chunk = self.own_unlinked(address);
             self.give_free(chunk);

@@ -6,10 +6,11 @@
 
 use crate::engine::Engine;
 use crate::handle::{Found, Handle, Lookup};
-use crate::mem::ReadProof;
+use crate::mem::{ChunkAddress, ReadProof};
 use crate::reservation::{ItemMeta, Reservation};
+use crate::spare::{Room, Spare};
 use crate::store::StoreOutcome;
-use slabwise_base::Now;
+use slabwise_base::{Expiry, Now};
 use std::io::Write;
 
 /// Which way, and by how much.
@@ -21,6 +22,28 @@ pub enum Delta {
     Decrement(u64),
 }
 
+/// On what a change of a number depends, and what it does beside. The default asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArithmeticConditions {
+    /// The CAS value that the item must have.
+    pub expected_cas: Option<u64>,
+    /// The item's CAS value afterwards, if not the engine's next.
+    pub new_cas: Option<u64>,
+    /// When the item ends now, if that changes.
+    pub touch: Option<Expiry>,
+    /// Where there is no item, makes one that holds this.
+    pub initial: Option<Initial>,
+}
+
+/// A number that is stored where there was none; the delta is not applied to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Initial {
+    /// The number.
+    pub value: u64,
+    /// When its item ends.
+    pub expiry: Expiry,
+}
+
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArithmeticOutcome {
@@ -30,13 +53,28 @@ pub enum ArithmeticOutcome {
         value: u64,
         /// The CAS value.
         cas: u64,
+        /// It is an initial value: there was no item.
+        is_new: bool,
+        /// When the item was to end before this gave it another expiry.
+        expiry_before: Expiry,
     },
+    /// The CAS value did not match.
+    Exists,
     /// There is no such item.
     NotFound,
     /// The value is not a number.
     NotNumeric,
     /// The number needs more room than can be had.
     OutOfMemory,
+}
+
+/// One call of [`Handle::arithmetic_if`].
+#[derive(Clone, Copy)]
+struct Change<'a> {
+    key: &'a [u8],
+    delta: Delta,
+    conditions: &'a ArithmeticConditions,
+    now: Now,
 }
 
 /// The longest text that can be a number, its trailing spaces included.
@@ -64,46 +102,111 @@ fn parse(text: &[u8]) -> Option<u64> {
 impl<'e> Handle<'e> {
     /// Changes the number that an item's value stands for.
     pub fn arithmetic(&mut self, key: &[u8], delta: Delta, now: Now) -> ArithmeticOutcome {
+        self.arithmetic_if(key, delta, &ArithmeticConditions::default(), now)
+    }
+
+    /// The same under conditions.
+    pub fn arithmetic_if(
+        &mut self,
+        key: &[u8],
+        delta: Delta,
+        conditions: &ArithmeticConditions,
+        now: Now,
+    ) -> ArithmeticOutcome {
         let engine = self.engine();
         let hash = engine.hasher.hash(key);
-        let mut spare: Option<Reservation<'e>> = None;
+        let mut spare = Spare::default();
+        let mut made: Option<Reservation<'e>> = None;
+        let change = Change { key, delta, conditions, now };
         loop {
-            let Lookup::Found(found) = engine.lookup(key, hash, now, self.counters()) else {
-                match delta {
-                    Delta::Increment(_) => self.counters().incr_misses.bump(),
-                    Delta::Decrement(_) => self.counters().decr_misses.bump(),
+            let found = match engine.lookup(key, hash, now, self.counters()) {
+                Lookup::Found(found) => found,
+                Lookup::Missing(mut stripe) => {
+                    let Some(initial) = conditions.initial else {
+                        self.count_miss(delta);
+                        return ArithmeticOutcome::NotFound;
+                    };
+                    if let Some(first) = made.take() {
+                        self.counters().items_total.bump();
+                        let cas = conditions.new_cas;
+                        let address = engine.publish_new(&mut stripe, first, hash, cas, now);
+                        return engine.made_number(address, initial.value);
+                    }
+                    drop(stripe);
+                    made = engine.reserve_number(key, initial, now);
+                    if made.is_none() {
+                        return ArithmeticOutcome::OutOfMemory;
+                    }
+                    continue;
                 }
-                return ArithmeticOutcome::NotFound;
             };
-            let Some((old_len, number)) = engine.number(&found) else {
-                return ArithmeticOutcome::NotNumeric;
-            };
-            let value = delta.apply(number);
-            let text = Text::padded(value, old_len);
-            if text.len == old_len && engine.overwrite_number(&found, text.as_bytes(), now) {
-                self.count_hit(&found, delta);
-                let cas = engine.memory.header(found.address).cas();
-                return ArithmeticOutcome::Value { value, cas };
+            if let Some(outcome) = self.change(&change, found, &mut spare) {
+                return outcome;
             }
-            let proof = ReadProof::under_stripe(&found.stripe);
-            let meta = ItemMeta {
-                client_flags: engine.memory.client_flags(found.address, proof),
-                expiry: engine.memory.expiry(found.address, proof),
-            };
-            if let Some(mut grown) = spare.take_if(|spare| spare.fits(text.len, meta)) {
-                grown.set_meta(meta);
-                grown.fill_all(text.as_bytes());
+        }
+    }
+
+    /// Changes a found number; `None`: memory was taken, look again.
+    fn change(
+        &self,
+        change: &Change<'_>,
+        found: Found<'e>,
+        spare: &mut Spare<'e>,
+    ) -> Option<ArithmeticOutcome> {
+        let engine = self.engine();
+        let Change { key, delta, conditions, now } = *change;
+        let header = engine.memory.header(found.address);
+        if conditions.expected_cas.is_some_and(|expected| expected != header.cas()) {
+            return Some(ArithmeticOutcome::Exists);
+        }
+        let Some((old_len, number)) = engine.number(&found) else {
+            return Some(ArithmeticOutcome::NotNumeric);
+        };
+        let value = delta.apply(number);
+        let text = Text::padded(value, old_len);
+        let proof = ReadProof::under_stripe(&found.stripe);
+        let expiry_before = engine.memory.expiry(found.address, proof);
+        let expiry = conditions.touch.unwrap_or(expiry_before);
+        let new_cas = conditions.new_cas;
+        if text.len == old_len
+            && engine.can_hold(&found, expiry)
+            && engine.overwrite_number(&found, text.as_bytes(), new_cas, now)
+        {
+            if conditions.touch.is_some() {
+                engine.set_expiry_in_place(&found, expiry);
+            }
+            self.count_hit(&found, delta);
+            let cas = header.cas();
+            return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
+        }
+        let client_flags = engine.memory.client_flags(found.address, proof);
+        let meta = ItemMeta { client_flags, expiry };
+        match spare.room(found, key, text.len, meta, now) {
+            Ok(Room::LookAgain) => None,
+            Err(_) => Some(ArithmeticOutcome::OutOfMemory),
+            Ok(Room::Ready(found, mut changed)) => {
+                changed.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
-                return match engine.publish_over(grown, found, now) {
-                    StoreOutcome::Stored { cas } => ArithmeticOutcome::Value { value, cas },
+                if text.len == old_len {
+                    // It would have been written in place, had there been nobody reading, and a field for
+                    // its expiry.
+                    let old = engine.memory.header(found.address).state().load();
+                    engine.memory.header(changed.address()).state().inherit(old);
+                }
+                match engine.publish_over(changed, found, new_cas, now) {
+                    StoreOutcome::Stored { cas, .. } => {
+                        Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
+                    }
                     other => unreachable!("publishing over a found item came to {other:?}"),
-                };
+                }
             }
-            drop(spare.take());
-            match engine.reserve_beside(found, key, text.len, meta, now) {
-                Ok(reservation) => spare = Some(reservation),
-                Err(_) => return ArithmeticOutcome::OutOfMemory,
-            }
+        }
+    }
+
+    fn count_miss(&self, delta: Delta) {
+        match delta {
+            Delta::Increment(_) => self.counters().incr_misses.bump(),
+            Delta::Decrement(_) => self.counters().decr_misses.bump(),
         }
     }
 
@@ -149,16 +252,37 @@ impl Engine {
     }
 
     /// Writes a number over one of the same length; false if somebody is reading the value.
-    fn overwrite_number(&self, found: &Found<'_>, text: &[u8], now: Now) -> bool {
+    fn overwrite_number(
+        &self,
+        found: &Found<'_>,
+        text: &[u8],
+        new_cas: Option<u64>,
+        now: Now,
+    ) -> bool {
         let header = self.memory.header(found.address);
         if header.state().load().pins() > 0 {
             return false;
         }
         let start = self.memory.layout(found.address).value();
         self.memory.arena.overwrite(found.address, start, text);
-        header.set_cas(self.next_cas());
         self.mark_hit(found, now);
+        self.give_cas(found.address, new_cas, now);
         true
+    }
+
+    /// An item that holds an initial number, not yet published.
+    fn reserve_number(&self, key: &[u8], initial: Initial, now: Now) -> Option<Reservation<'_>> {
+        let text = Text::padded(initial.value, 0);
+        let meta = ItemMeta { client_flags: 0, expiry: initial.expiry };
+        let mut first = self.reserve(key, text.len, meta, now).ok()?;
+        first.fill_all(text.as_bytes());
+        Some(first)
+    }
+
+    /// What is answered for an initial number that was just published.
+    fn made_number(&self, address: ChunkAddress, value: u64) -> ArithmeticOutcome {
+        let cas = self.memory.header(address).cas();
+        ArithmeticOutcome::Value { value, cas, is_new: true, expiry_before: Expiry::NEVER }
     }
 }
 

@@ -223,7 +223,7 @@ impl ClassState {
         }
         // Until the holder writes the item's own state, the chunk must not read as free: a mover would
         // take it for empty.
-        memory.header(address).state().store(State::new_item(0, false, false, false));
+        memory.header(address).state().store(State::IN_HAND);
         Some(OwnedChunk::claim(address))
     }
 
@@ -290,14 +290,15 @@ impl ClassState {
         }
     }
 
-    /// Takes an item out of its queue if it is in one.
-    pub fn dequeue(&mut self, memory: &Memory, address: ChunkAddress) {
+    /// Ends a linked item: out of its queue if it is in one, and unlinked. True: nobody pins it, so the
+    /// caller frees it.
+    pub fn unlink(&mut self, memory: &Memory, address: ChunkAddress) -> bool {
         let word = memory.header(address).state();
         let state = word.load();
         if state.queued() {
             self.queue_mut(state.queue()).remove(memory, address);
-            word.clear_queued();
         }
+        word.unlink()
     }
 
     /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.

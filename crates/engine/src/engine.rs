@@ -3,6 +3,7 @@
 use crate::class::Class;
 use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::HandleCounters;
+use crate::flush_mark::FlushMark;
 use crate::handle::Handle;
 use crate::index::Index;
 use crate::mem::{Arena, ChunkAddress, MappingError, ReadProof};
@@ -56,6 +57,8 @@ pub(crate) struct Flush {
     cas_bound: AtomicU64,
     /// The second at which a delayed flush takes effect; 0 for none.
     due_second: AtomicU32,
+    /// The same for items whose CAS value a client chose.
+    pub(crate) mark: FlushMark,
 }
 
 /// Why an engine could not be made or changed.
@@ -142,12 +145,13 @@ impl Engine {
         self.settle_flush(now);
         match at {
             Some(second) if second > now.seconds => self.flush.due_second.store(second.0, Relaxed),
-            _ => self.flush_now(),
+            _ => self.flush_now(now),
         }
     }
 
-    fn flush_now(&self) {
+    fn flush_now(&self, now: Now) {
         self.flush.due_second.store(0, Relaxed);
+        self.flush.mark.set(now);
         self.flush.cas_bound.fetch_max(self.cas.load(Relaxed), Relaxed);
     }
 
@@ -217,6 +221,17 @@ impl Engine {
         self.cas.fetch_add(1, Relaxed) + 1
     }
 
+    /// Gives an item that the caller owns, or whose stripe it holds, a new CAS value: the next, or one
+    /// that a client chose.
+    pub(crate) fn give_cas(&self, address: ChunkAddress, given: Option<u64>, now: Now) {
+        let header = self.memory.header(address);
+        header.state().set_given_cas(given.is_some());
+        header.set_cas(given.unwrap_or_else(|| self.next_cas()));
+        if given.is_some() {
+            header.set_time(self.flush.mark.later(header.time(), now));
+        }
+    }
+
     /// Carries a delayed flush out once its time has come. Every look-up begins with this: an item
     /// stored after that time must not be taken for one stored before.
     #[inline]
@@ -229,6 +244,7 @@ impl Engine {
         // by stores that the winner's bound does not end.
         let bound = self.cas.load(Relaxed);
         if self.flush.due_second.compare_exchange(due, 0, AcqRel, Acquire).is_ok() {
+            self.flush.mark.set(now);
             self.flush.cas_bound.fetch_max(bound, Relaxed);
         }
     }
@@ -248,7 +264,13 @@ impl Engine {
         now: Now,
         proof: ReadProof<'_>,
     ) -> Option<Death> {
-        if self.memory.header(address).cas() <= self.flush.cas_bound.load(Relaxed) {
+        let header = self.memory.header(address);
+        let flushed = if header.state().load().has_given_cas() {
+            self.flush.mark.ends(header.time(), now)
+        } else {
+            header.cas() <= self.flush.cas_bound.load(Relaxed)
+        };
+        if flushed {
             return Some(Death::Flushed);
         }
         let expired = self.memory.expiry(address, proof).is_past(now.seconds);

@@ -5,11 +5,13 @@
 
 use crate::counters::HandleCounters;
 use crate::engine::{Death, Engine};
+use crate::flush_mark::is_later;
 use crate::index::{Slot, StripeGuard};
 use crate::item::ItemView;
 use crate::mem::{ChunkAddress, ReadProof};
 use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
+use crate::spare::{ExpirySet, Spare};
 use slabwise_base::{Expiry, Now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,6 +24,7 @@ pub struct Handle<'e> {
 
 /// A live item, found under its locked stripe.
 pub(crate) struct Found<'e> {
+    pub engine: &'e Engine,
     pub stripe: StripeGuard<'e>,
     pub slot: Slot,
     pub address: ChunkAddress,
@@ -208,43 +211,23 @@ impl<'e> Handle<'e> {
         f(ItemView::new(engine, found.address, proof, last_access, fetched))
     }
 
-    /// Finds an item and gives it a new expiry: in place if it stores one, else in a new chunk with
-    /// the same CAS value.
+    /// Finds an item and gives it a new expiry.
     fn set_expiry(
         &self,
         key: &[u8],
         expiry: Expiry,
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
-        let engine = self.engine;
-        let hash = engine.hasher.hash(key);
-        let mut spare: Option<Reservation<'e>> = None;
+        let hash = self.engine.hasher.hash(key);
+        let mut spare = Spare::default();
         loop {
-            let Lookup::Found(mut found) = engine.lookup(key, hash, now, &self.counters) else {
+            let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) else {
                 return Ok(None);
             };
-            let has_expiry = engine.memory.header(found.address).state().load().has_expiry();
-            if has_expiry {
-                let _class = engine.class(engine.queue_class(found.address)).lock();
-                engine.memory.set_expiry(found.address, expiry);
-                return Ok(Some(found));
+            match spare.set_expiry(found, key, expiry, now)? {
+                ExpirySet::Done(found) => return Ok(Some(found)),
+                ExpirySet::LookAgain => {}
             }
-            if expiry == Expiry::NEVER {
-                return Ok(Some(found));
-            }
-            let proof = ReadProof::under_stripe(&found.stripe);
-            let value_len = engine.memory.value_len(found.address, proof);
-            let client_flags = engine.memory.client_flags(found.address, proof);
-            let meta = ItemMeta { client_flags, expiry };
-            let fits = spare.take_if(|spare| spare.fits(value_len, meta));
-            if let Some(mut reservation) = fits {
-                reservation.set_meta(meta);
-                let address = engine.copy_into(reservation, &found);
-                engine.supersede(&mut found, address);
-                return Ok(Some(found));
-            }
-            drop(spare.take());
-            spare = Some(engine.reserve_beside(found, key, value_len, meta, now)?);
         }
     }
 }
@@ -267,7 +250,7 @@ impl<'e> Engine {
             return Lookup::Missing(stripe);
         };
         match self.death_of(address, now, proof) {
-            None => Lookup::Found(Found { stripe, slot, address }),
+            None => Lookup::Found(Found { engine: self, stripe, slot, address }),
             Some(death) => {
                 match death {
                     Death::Expired => counters.get_expired.bump(),
@@ -283,12 +266,21 @@ impl<'e> Engine {
     /// Marks a hit. Returns whether the item had been hit before.
     #[inline]
     pub(crate) fn mark_hit(&self, found: &Found<'_>, now: Now) -> bool {
-        let header = self.memory.header(found.address);
+        self.mark_hit_at(found.address, now)
+    }
+
+    /// The same for an item whose stripe the caller holds.
+    #[inline]
+    pub(crate) fn mark_hit_at(&self, address: ChunkAddress, now: Now) -> bool {
+        let header = self.memory.header(address);
         let state = header.state().mark_hit();
-        header.set_time(now.ticks);
+        // The date of an item with a given CAS value never goes back: FlushMark's law.
+        if !state.has_given_cas() || is_later(now.ticks, header.time()) {
+            header.set_time(now.ticks);
+        }
         if self.exact_order.load(Relaxed) {
-            let mut class = self.class(self.queue_class(found.address)).lock();
-            queues::lru_hit(&mut class, &self.memory, found.address);
+            let mut class = self.class(self.queue_class(address)).lock();
+            queues::lru_hit(&mut class, &self.memory, address);
         }
         state.fetched()
     }
@@ -296,10 +288,7 @@ impl<'e> Engine {
     /// Publishes `address` in the place of the item that was found, which ends.
     pub(crate) fn supersede(&self, found: &mut Found<'_>, address: ChunkAddress) {
         let old = self.memory.header(found.address).state().load();
-        let word = self.memory.header(address).state();
-        if old.fetched() {
-            word.mark_hit();
-        }
+        self.memory.header(address).state().inherit(old);
         found.stripe.replace(found.slot, address);
         self.unlink(found.address);
         let class = self.queue_class(address);

@@ -61,6 +61,27 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.fetched
     }
 
+    /// Whether it was marked stale.
+    pub fn is_stale(&self) -> bool {
+        self.engine.memory.header(self.address).state().load().stale()
+    }
+
+    /// Whether a client has been given the right to store it anew.
+    pub fn is_claimed(&self) -> bool {
+        self.engine.memory.header(self.address).state().load().claimed()
+    }
+
+    /// Notes that this client may store it anew; false if another has been told so. The note lasts until
+    /// the item is stored or marked stale.
+    pub fn claim(&self) -> bool {
+        self.engine.memory.header(self.address).state().claim()
+    }
+
+    /// Bytes that the item takes, as the stats count them.
+    pub fn size_bytes(&self) -> u64 {
+        self.engine.memory.counted_size_of(self.address, self.proof)
+    }
+
     /// The class it is in.
     pub fn class(&self) -> ClassId {
         self.engine.queue_class(self.address)

@@ -25,6 +25,7 @@
 //! moves where (crate `policy`), wait, or read a clock.
 #![deny(unsafe_code)]
 
+mod access;
 mod alloc;
 mod arithmetic;
 mod check;
@@ -34,8 +35,10 @@ mod config;
 mod counters;
 mod crawler;
 mod engine;
+mod flush_mark;
 mod handle;
 mod index;
+mod invalidate;
 mod item;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -47,10 +50,12 @@ mod mover;
 mod page_table;
 mod queues;
 mod reservation;
+mod spare;
 mod stats;
 mod store;
 
-pub use arithmetic::{ArithmeticOutcome, Delta};
+pub use access::{GetOptions, Met, Vivify};
+pub use arithmetic::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
 pub use class::ClassCounters;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
@@ -59,8 +64,9 @@ pub use config::{EngineConfig, EvictionKind, LruConfig, page_size_default};
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};
 pub use handle::Handle;
+pub use invalidate::{DeleteOutcome, Leave};
 pub use item::{ItemView, Pinned};
 pub use mover::{MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
 pub use stats::{ClassStats, EngineStats, PageStats};
-pub use store::{StoreMode, StoreOutcome};
+pub use store::{StoreConditions, StoreMode, StoreOutcome};

@@ -279,6 +279,12 @@ impl<'e> Reservation<'e> {
         self.engine.memory.arena.owned_bytes(head, start, key_len)
     }
 
+    /// The client flags that it was reserved with.
+    pub(crate) fn client_flags(&self) -> u32 {
+        let head = self.head.as_ref().expect("owned until published");
+        self.engine.memory.client_flags(head.address(), ReadProof::under_pin(head))
+    }
+
     /// Whether its TTL is short enough for the temp queue.
     pub(crate) fn short_lived(&self) -> bool {
         self.short_lived

@@ -1,14 +1,15 @@
 //! A worker's operations that write.
 //!
 //! Memory is always taken before the stripe is locked. Where the size needed depends on the item that
-//! is there (append, prepend, a growing number, a touch that adds an expiry), the operation looks,
-//! reserves, locks again and looks again; if the item changed its size meanwhile it starts over. Each
-//! such round means that another writer made progress.
+//! is there (append, prepend, a growing number, a touch that adds an expiry), the operation goes in rounds:
+//! see `spare.rs`.
 
 use crate::engine::Engine;
 use crate::handle::{Found, Handle, Lookup};
+use crate::index::StripeGuard;
 use crate::mem::{ChunkAddress, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
+use crate::spare::{Room, Spare};
 use slabwise_base::{ClassId, Now};
 
 /// On what a store depends.
@@ -28,6 +29,46 @@ pub enum StoreMode {
     Cas(u64),
 }
 
+/// On what a store depends beside its mode, and what it leaves. `mode.into()` asks for nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreConditions {
+    /// On what it depends.
+    pub mode: StoreMode,
+    /// The CAS value that the item there must have. Set and replace with one are [`StoreMode::Cas`]; add
+    /// asks for no item, and so for none.
+    pub expected_cas: Option<u64>,
+    /// The item's CAS value, if not the engine's next.
+    pub new_cas: Option<u64>,
+    /// Of a CAS value that does not match: one that is lower than the item's stores all the same, but the
+    /// item keeps its expiry and is stale.
+    pub stale_allowed: bool,
+    /// Append and prepend store the value as it is where there is none.
+    pub vivify: bool,
+}
+
+impl From<StoreMode> for StoreConditions {
+    fn from(mode: StoreMode) -> StoreConditions {
+        let (expected_cas, new_cas) = (None, None);
+        StoreConditions { mode, expected_cas, new_cas, stale_allowed: false, vivify: false }
+    }
+}
+
+/// What becomes of the item that a store finds.
+enum Verdict {
+    Refused(StoreOutcome),
+    Replaced,
+    Joined(Join),
+}
+
+/// How a new value and a found item become one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Join {
+    Behind,
+    InFront,
+    /// The new value alone; the item's expiry stays, and it is stale.
+    Stale,
+}
+
 /// What became of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
@@ -35,6 +76,8 @@ pub enum StoreOutcome {
     Stored {
         /// That value.
         cas: u64,
+        /// Bytes of the item's value.
+        value_len: usize,
     },
     /// The condition of add, replace, append or prepend did not hold.
     NotStored,
@@ -61,50 +104,103 @@ impl<'e> Handle<'e> {
     /// Publishes what was reserved and filled, if `mode` allows it; else gives the memory back.
     pub fn store(
         &mut self,
-        mut reservation: Reservation<'e>,
+        reservation: Reservation<'e>,
         mode: StoreMode,
+        now: Now,
+    ) -> StoreOutcome {
+        self.store_if(reservation, &mode.into(), now)
+    }
+
+    /// The same, under more conditions.
+    pub fn store_if(
+        &mut self,
+        mut reservation: Reservation<'e>,
+        conditions: &StoreConditions,
         now: Now,
     ) -> StoreOutcome {
         let engine = self.engine();
         assert!(std::ptr::eq(engine, reservation.engine()), "a reservation stays with its engine");
         let hash = engine.hasher.hash(reservation.key());
         self.counters().class(engine.queue_class(reservation.address())).sets.bump();
-        if matches!(mode, StoreMode::Append | StoreMode::Prepend) {
-            return self.extend(reservation, hash, mode == StoreMode::Append, now);
+        let mut spare = Spare::default();
+        loop {
+            let found = match engine.lookup(reservation.key(), hash, now, self.counters()) {
+                Lookup::Found(found) => found,
+                Lookup::Missing(mut stripe) => {
+                    if let Err(refused) = self.judge_missing(conditions) {
+                        return refused;
+                    }
+                    self.counters().items_total.bump();
+                    let (value_len, cas) = (reservation.value_len(), conditions.new_cas);
+                    let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
+                    return engine.stored(address, value_len);
+                }
+            };
+            match self.judge_found(&found, conditions) {
+                Verdict::Refused(outcome) => return outcome,
+                Verdict::Replaced => {
+                    self.counters().items_total.bump();
+                    return engine.publish_over(reservation, found, conditions.new_cas, now);
+                }
+                Verdict::Joined(join) => {
+                    let (value_len, meta) = engine.joined(&found, &reservation, join);
+                    match spare.room(found, reservation.key(), value_len, meta, now) {
+                        Ok(Room::LookAgain) => {}
+                        Ok(Room::Ready(found, mut joined)) => {
+                            engine.fill_joined(&mut joined, &found, &mut reservation, join);
+                            self.counters().items_total.bump();
+                            let cas = conditions.new_cas;
+                            return engine.publish_joined(joined, found, join, cas, now);
+                        }
+                        Err(error) => return error.into(),
+                    }
+                }
+            }
         }
-        match (engine.lookup(reservation.key(), hash, now, self.counters()), mode) {
-            (Lookup::Found(_), StoreMode::Add) | (Lookup::Missing(_), StoreMode::Replace) => {
-                StoreOutcome::NotStored
+    }
+
+    /// Whether a store that finds nothing goes on.
+    fn judge_missing(&self, conditions: &StoreConditions) -> Result<(), StoreOutcome> {
+        match conditions.mode {
+            StoreMode::Cas(_) => {}
+            StoreMode::Set | StoreMode::Replace if conditions.expected_cas.is_some() => {}
+            StoreMode::Set | StoreMode::Add => return Ok(()),
+            StoreMode::Append | StoreMode::Prepend if conditions.vivify => return Ok(()),
+            _ => return Err(StoreOutcome::NotStored),
+        }
+        self.counters().cas_misses.bump();
+        Err(StoreOutcome::NotFound)
+    }
+
+    fn judge_found(&self, found: &Found<'_>, conditions: &StoreConditions) -> Verdict {
+        let engine = self.engine();
+        let expected = match (conditions.mode, conditions.expected_cas) {
+            (StoreMode::Add, _) => return Verdict::Refused(StoreOutcome::NotStored),
+            (StoreMode::Set | StoreMode::Replace, None) => return Verdict::Replaced,
+            (StoreMode::Append | StoreMode::Prepend, expected) => {
+                let cas = engine.memory.header(found.address).cas();
+                return match conditions.mode {
+                    _ if expected.is_some_and(|expected| expected != cas) => {
+                        Verdict::Refused(StoreOutcome::Exists)
+                    }
+                    StoreMode::Append => Verdict::Joined(Join::Behind),
+                    _ => Verdict::Joined(Join::InFront),
+                };
             }
-            (Lookup::Missing(_), StoreMode::Cas(_)) => {
-                self.counters().cas_misses.bump();
-                StoreOutcome::NotFound
-            }
-            (Lookup::Found(found), StoreMode::Cas(expected))
-                if engine.memory.header(found.address).cas() != expected =>
-            {
-                let class = engine.queue_class(found.address);
-                self.counters().class(class).cas_badval.bump();
-                StoreOutcome::Exists
-            }
-            (Lookup::Found(found), mode) => {
-                if let StoreMode::Cas(_) = mode {
-                    let class = engine.queue_class(found.address);
-                    self.counters().class(class).cas_hits.bump();
-                }
-                self.counters().items_total.bump();
-                engine.publish_over(reservation, found, now)
-            }
-            (Lookup::Missing(mut stripe), _) => {
-                self.counters().items_total.bump();
-                let (address, queue_class, short_lived) = engine.finish(reservation, now);
-                let proof = ReadProof::under_stripe(&());
-                let hash_of = |other| engine.hash_of(other, proof);
-                if engine.index.insert(&mut stripe, hash, address, hash_of) {
-                    engine.charge_index();
-                }
-                engine.enqueue_new(queue_class, address, short_lived)
-            }
+            (StoreMode::Cas(expected), _)
+            | (StoreMode::Set | StoreMode::Replace, Some(expected)) => expected,
+        };
+        let cas = engine.memory.header(found.address).cas();
+        let class = self.counters().class(engine.queue_class(found.address));
+        if cas == expected {
+            class.cas_hits.bump();
+            Verdict::Replaced
+        } else if conditions.stale_allowed && expected < cas {
+            class.cas_hits.bump();
+            Verdict::Joined(Join::Stale)
+        } else {
+            class.cas_badval.bump();
+            Verdict::Refused(StoreOutcome::Exists)
         }
     }
 
@@ -117,13 +213,25 @@ impl<'e> Handle<'e> {
         mode: StoreMode,
         now: Now,
     ) -> StoreOutcome {
+        self.set_if(key, value, meta, &mode.into(), now)
+    }
+
+    /// The same, under more conditions.
+    pub fn set_if(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        meta: ItemMeta,
+        conditions: &StoreConditions,
+        now: Now,
+    ) -> StoreOutcome {
         match self.reserve(key, value.len(), meta, now) {
             Ok(mut reservation) => {
                 if reservation.fill(value) < value.len() {
                     self.counters().store_no_memory.bump();
                     return StoreOutcome::OutOfMemory;
                 }
-                self.store(reservation, mode, now)
+                self.store_if(reservation, conditions, now)
             }
             Err(error) => error.into(),
         }
@@ -135,58 +243,40 @@ impl<'e> Handle<'e> {
         self.counters().store_no_memory.bump();
         drop(starved);
     }
-
-    /// Append and prepend: joins the value that is there with the one reserved.
-    fn extend(
-        &mut self,
-        mut addition: Reservation<'e>,
-        hash: u64,
-        behind: bool,
-        now: Now,
-    ) -> StoreOutcome {
-        let engine = self.engine();
-        let mut spare: Option<Reservation<'e>> = None;
-        loop {
-            let Lookup::Found(found) = engine.lookup(addition.key(), hash, now, self.counters())
-            else {
-                return StoreOutcome::NotStored;
-            };
-            let proof = ReadProof::under_stripe(&found.stripe);
-            let old_len = engine.memory.value_len(found.address, proof);
-            let client_flags = engine.memory.client_flags(found.address, proof);
-            let expiry = engine.memory.expiry(found.address, proof);
-            let (meta, value_len) =
-                (ItemMeta { client_flags, expiry }, old_len + addition.value_len());
-            if let Some(mut joined) = spare.take_if(|spare| spare.fits(value_len, meta)) {
-                joined.set_meta(meta);
-                if behind {
-                    engine.copy_value(&found, &mut joined);
-                    addition.for_each_part(|part| joined.fill_all(part));
-                } else {
-                    addition.for_each_part(|part| joined.fill_all(part));
-                    engine.copy_value(&found, &mut joined);
-                }
-                self.counters().items_total.bump();
-                return engine.publish_over(joined, found, now);
-            }
-            drop(spare.take());
-            match engine.reserve_beside(found, addition.key(), value_len, meta, now) {
-                Ok(reservation) => spare = Some(reservation),
-                Err(error) => return error.into(),
-            }
-        }
-    }
 }
 
 impl<'e> Engine {
     /// Gives a filled reservation its CAS value and time; the caller publishes it.
-    fn finish(&self, reservation: Reservation<'_>, now: Now) -> (ChunkAddress, ClassId, bool) {
+    fn finish(
+        &self,
+        reservation: Reservation<'_>,
+        cas: Option<u64>,
+        now: Now,
+    ) -> (ChunkAddress, ClassId, bool) {
         let short_lived = reservation.short_lived();
         let address = reservation.into_published();
-        let header = self.memory.header(address);
-        header.set_cas(self.next_cas());
-        header.set_time(now.ticks);
+        self.memory.header(address).set_time(now.ticks);
+        self.give_cas(address, cas, now);
         (address, self.queue_class(address), short_lived)
+    }
+
+    /// Publishes a filled reservation under its key, which leads to nothing.
+    pub(crate) fn publish_new(
+        &self,
+        stripe: &mut StripeGuard<'_>,
+        reservation: Reservation<'_>,
+        hash: u64,
+        cas: Option<u64>,
+        now: Now,
+    ) -> ChunkAddress {
+        let (address, queue_class, short_lived) = self.finish(reservation, cas, now);
+        let proof = ReadProof::under_stripe(&());
+        let hash_of = |other| self.hash_of(other, proof);
+        if self.index.insert(stripe, hash, address, hash_of) {
+            self.charge_index();
+        }
+        self.enqueue_new(queue_class, address, short_lived);
+        address
     }
 
     /// Publishes a reservation in the place of the item found, as new.
@@ -194,26 +284,93 @@ impl<'e> Engine {
         &self,
         reservation: Reservation<'_>,
         mut found: Found<'_>,
+        cas: Option<u64>,
         now: Now,
     ) -> StoreOutcome {
         self.memory.prefetch_neighbours(found.address);
-        let (address, queue_class, short_lived) = self.finish(reservation, now);
+        let value_len = reservation.value_len();
+        let (address, queue_class, short_lived) = self.finish(reservation, cas, now);
         found.stripe.replace(found.slot, address);
         self.unlink(found.address);
-        self.enqueue_new(queue_class, address, short_lived)
+        self.enqueue_new(queue_class, address, short_lived);
+        self.stored(address, value_len)
     }
 
-    fn enqueue_new(
-        &self,
-        class: ClassId,
-        address: ChunkAddress,
-        short_lived: bool,
-    ) -> StoreOutcome {
-        let cas = self.memory.header(address).cas();
+    /// What the stripe's holder answers for an item that it has just published.
+    fn stored(&self, address: ChunkAddress, value_len: usize) -> StoreOutcome {
+        StoreOutcome::Stored { cas: self.memory.header(address).cas(), value_len }
+    }
+
+    fn enqueue_new(&self, class: ClassId, address: ChunkAddress, short_lived: bool) {
         let mut class = self.class(class).lock();
         let queue = class.queue_for_new(short_lived);
         class.enqueue(&self.memory, address, queue);
-        StoreOutcome::Stored { cas }
+    }
+
+    /// The length and the meta of what a found item and a new value become.
+    fn joined(&self, found: &Found<'_>, value: &Reservation<'_>, join: Join) -> (usize, ItemMeta) {
+        let proof = ReadProof::under_stripe(&found.stripe);
+        let expiry = self.memory.expiry(found.address, proof);
+        if join == Join::Stale {
+            let client_flags = value.client_flags();
+            return (value.value_len(), ItemMeta { client_flags, expiry });
+        }
+        let client_flags = self.memory.client_flags(found.address, proof);
+        let old_len = self.memory.value_len(found.address, proof);
+        (old_len + value.value_len(), ItemMeta { client_flags, expiry })
+    }
+
+    fn fill_joined(
+        &'e self,
+        joined: &mut Reservation<'_>,
+        found: &Found<'e>,
+        value: &mut Reservation<'_>,
+        join: Join,
+    ) {
+        if join == Join::Behind {
+            self.copy_value(found, joined);
+        }
+        value.for_each_part(|part| joined.fill_all(part));
+        if join == Join::InFront {
+            self.copy_value(found, joined);
+        }
+    }
+
+    fn publish_joined(
+        &self,
+        joined: Reservation<'_>,
+        found: Found<'_>,
+        join: Join,
+        cas: Option<u64>,
+        now: Now,
+    ) -> StoreOutcome {
+        if join == Join::Stale {
+            let claimed = self.memory.header(found.address).state().load().claimed();
+            let word = self.memory.header(joined.address()).state();
+            word.mark_stale();
+            if claimed {
+                word.claim();
+            }
+        }
+        self.publish_over(joined, found, cas, now)
+    }
+
+    /// Publishes an item without a value in the place of the one found.
+    pub(crate) fn empty_over(
+        &self,
+        empty: Reservation<'_>,
+        found: Found<'_>,
+        stale: bool,
+        new_cas: Option<u64>,
+        now: Now,
+    ) {
+        let cas = if stale {
+            self.memory.header(empty.address()).state().mark_stale();
+            new_cas
+        } else {
+            new_cas.or(Some(self.memory.header(found.address).cas()))
+        };
+        self.publish_over(empty, found, cas, now);
     }
 
     /// Adds a found item's value to a reservation.

@@ -1,11 +1,16 @@
 //! The state word of a chunk: what it is, who holds it, where it is queued.
 //!
 //! ```text
-//!  31      24 23  22   21       20      19     18       17     16   15   14       13    12      0
-//! +----------+------+---------+-------+------+--------+-------+-------+-------+--------+--------+
-//! | key len  | kind | chained | expiry| flags| active |fetched| queue |queued | linked |  pins  |
-//! +----------+------+---------+-------+------+--------+-------+-------+-------+--------+--------+
+//!  31      24   23      22       21      20     19     18      17      16    15  13 12      0
+//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+---------+
+//! | key len  | stale |claimed| chained |expiry|flags|active|fetched| given | place|  pins   |
+//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+---------+
+//!
+//! place: 000 not linked    001 linked, in no queue    1qq linked, in queue qq
 //! ```
+//!
+//! What a chunk holds is not written down but follows: a free chunk's word is 0, every item has a key or,
+//! while its owner is still to write it, a pin; a body has neither, and is chained.
 //!
 //! The life of a chunk that holds an item:
 //!
@@ -18,7 +23,7 @@
 //!                        '--- drop ---> FREE  <------------------- last unpin ------'
 //! ```
 //!
-//! - Between FREE and anything else, and `linked` and `queued`: changed under the lock of the class.
+//! - Between FREE and anything else, and the place: changed under the lock of the class.
 //! - LAST-HOLDER: the one whose step leaves a chunk with no pins and unlinked frees it, nobody else.
 //!   Both steps are read-modify-writes of this one word, so exactly one of them sees that.
 //! - A pin is taken only on a linked item.
@@ -30,25 +35,35 @@ use slabwise_base::sync::{AtomicU32, Ordering};
 pub const PIN_COUNT_MAX: u32 = 8000;
 
 const PINS_MASK: u32 = 0x1fff;
-const LINKED: u32 = 1 << 13;
-const QUEUED: u32 = 1 << 14;
-const QUEUE_SHIFT: u32 = 15;
-const QUEUE_MASK: u32 = 0b11 << QUEUE_SHIFT;
+const PLACE_SHIFT: u32 = 13;
+const PLACE_MASK: u32 = 0b111 << PLACE_SHIFT;
+/// Linked, in no queue: on its way out, or passed over by whoever carries it.
+const LOOSE: u32 = 0b001 << PLACE_SHIFT;
+/// Linked, in the queue that the place's low bits name.
+const QUEUED: u32 = 0b100 << PLACE_SHIFT;
+const QUEUE_MASK: u32 = 0b11 << PLACE_SHIFT;
+const GIVEN_CAS: u32 = 1 << 16;
 const FETCHED: u32 = 1 << 17;
 const ACTIVE: u32 = 1 << 18;
 const HAS_FLAGS: u32 = 1 << 19;
 const HAS_EXPIRY: u32 = 1 << 20;
 const CHAINED: u32 = 1 << 21;
-const KIND_SHIFT: u32 = 22;
-const KIND_MASK: u32 = 0b11 << KIND_SHIFT;
+const CLAIMED: u32 = 1 << 22;
+const STALE: u32 = 1 << 23;
 const KEY_LEN_SHIFT: u32 = 24;
+const KEY_LEN_MASK: u32 = 0xff << KEY_LEN_SHIFT;
+
+/// What an item takes along when it is copied to another chunk.
+const CARRIED: u32 = GIVEN_CAS | FETCHED | CLAIMED | STALE;
 
 const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "a pin must never carry into the next field");
 const _: () = {
     // The fields tile: no two overlap.
-    let single = LINKED ^ QUEUED ^ FETCHED ^ ACTIVE ^ HAS_FLAGS ^ HAS_EXPIRY ^ CHAINED;
-    let all = PINS_MASK ^ QUEUE_MASK ^ KIND_MASK ^ (0xff << KEY_LEN_SHIFT) ^ single;
+    let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
+    let layout = HAS_FLAGS ^ HAS_EXPIRY ^ CHAINED;
+    let all = PINS_MASK ^ PLACE_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
     assert!(all.count_ones() == u32::BITS);
+    assert!(QUEUED ^ QUEUE_MASK == PLACE_MASK && LOOSE & QUEUED == 0);
 };
 
 /// What a chunk holds. A page that was never used reads as zeros, and so as free.
@@ -94,9 +109,12 @@ impl State {
     /// The state of a free chunk.
     pub const FREE: State = State(0);
 
-    /// An item that its owner is still writing: one pin, not linked.
+    /// A chunk in somebody's hand, its item not begun: one pin.
+    pub const IN_HAND: State = State(1);
+
+    /// An item that its owner is still writing: one pin, not linked. Keys are not empty.
     pub fn new_item(key_len: u8, has_flags: bool, has_expiry: bool, chained: bool) -> State {
-        let mut word = (1 << KIND_SHIFT) | (u32::from(key_len) << KEY_LEN_SHIFT) | 1;
+        let mut word = (u32::from(key_len) << KEY_LEN_SHIFT) | 1;
         word |= if has_flags { HAS_FLAGS } else { 0 };
         word |= if has_expiry { HAS_EXPIRY } else { 0 };
         word |= if chained { CHAINED } else { 0 };
@@ -105,21 +123,20 @@ impl State {
 
     /// A part of a chained item's value.
     pub fn new_body() -> State {
-        State(2 << KIND_SHIFT)
+        State(CHAINED)
     }
 
-    /// The word of a moved item: everything but the pins and the queue membership of the old chunk.
+    /// The word of a moved item: everything but the pins and the place of the old chunk.
     pub fn moved(self) -> State {
-        State((self.0 & !(PINS_MASK | LINKED | QUEUED)) | 1)
+        State((self.0 & !(PINS_MASK | PLACE_MASK)) | 1)
     }
 
     /// What the chunk holds.
     pub fn kind(self) -> Kind {
-        match (self.0 & KIND_MASK) >> KIND_SHIFT {
+        match self.0 {
             0 => Kind::Free,
-            1 => Kind::Item,
-            2 => Kind::Body,
-            kind => unreachable!("chunk kind {kind} was never written"),
+            word if word & (KEY_LEN_MASK | CHAINED) == CHAINED => Kind::Body,
+            _ => Kind::Item,
         }
     }
 
@@ -130,7 +147,7 @@ impl State {
 
     /// Whether the index leads to it.
     pub fn linked(self) -> bool {
-        self.0 & LINKED != 0
+        self.0 & PLACE_MASK != 0
     }
 
     /// Whether it is in a queue.
@@ -138,9 +155,12 @@ impl State {
         self.0 & QUEUED != 0
     }
 
-    /// The queue it is in, or was in last.
+    /// The queue it is in; of an item in no queue, the one that items leave from.
     pub fn queue(self) -> QueueKind {
-        QueueKind::ALL[((self.0 & QUEUE_MASK) >> QUEUE_SHIFT) as usize]
+        if !self.queued() {
+            return QueueKind::Cold;
+        }
+        QueueKind::ALL[((self.0 & QUEUE_MASK) >> PLACE_SHIFT) as usize]
     }
 
     /// Whether it was ever hit.
@@ -151,6 +171,21 @@ impl State {
     /// Whether it was hit again since it was queued where it is.
     pub fn active(self) -> bool {
         self.0 & ACTIVE != 0
+    }
+
+    /// Whether it is out of date, and whoever reads it is told so.
+    pub fn stale(self) -> bool {
+        self.0 & STALE != 0
+    }
+
+    /// Whether a client has been given the right to store it anew.
+    pub fn claimed(self) -> bool {
+        self.0 & CLAIMED != 0
+    }
+
+    /// Whether a client chose its CAS value, which then says nothing of its age.
+    pub fn has_given_cas(self) -> bool {
+        self.0 & GIVEN_CAS != 0
     }
 
     /// Whether it stores client flags (others have 0).
@@ -199,16 +234,16 @@ impl StateWord {
     /// Publishes: the owner's pin goes, the item is linked and queued.
     pub fn publish(&self, queue: QueueKind) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert!(word & PINS_MASK == 1 && word & LINKED == 0, "published once, by its owner");
-        let cleared = word & !(PINS_MASK | QUEUE_MASK);
-        let queue = (queue as u32) << QUEUE_SHIFT;
-        self.0.store(cleared | queue | LINKED | QUEUED, Ordering::Release);
+        debug_assert!(word & (PINS_MASK | PLACE_MASK) == 1, "published once, by its owner");
+        self.0.store((word & !PINS_MASK) | place_in(queue), Ordering::Release);
     }
 
     /// Moves to another queue and forgets the hits that earned it. Class lock held.
     pub fn requeue(&self, queue: QueueKind) {
-        let queue = (queue as u32) << QUEUE_SHIFT;
-        let set = |word: u32| Some((word & !(QUEUE_MASK | ACTIVE)) | queue | QUEUED);
+        let set = |word: u32| {
+            debug_assert!(word & QUEUED != 0, "only a queued item changes its queue");
+            Some((word & !(PLACE_MASK | ACTIVE)) | place_in(queue))
+        };
         let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
         debug_assert!(updated.is_ok());
     }
@@ -217,29 +252,25 @@ impl StateWord {
     /// Class lock held; the item is queued.
     pub fn detach(&self) -> State {
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
-            debug_assert!(word & (QUEUED | LINKED) == QUEUED | LINKED);
+            debug_assert!(word & QUEUED != 0);
             debug_assert!(word & PINS_MASK < PIN_COUNT_MAX + 1);
-            Some((word & !QUEUED) + 1)
+            Some(((word & !PLACE_MASK) | LOOSE) + 1)
         });
         State(word.unwrap_or_else(|word| word))
     }
 
-    /// Notes that it left its queue. Class lock held.
-    pub fn clear_queued(&self) {
-        self.0.fetch_and(!QUEUED, Ordering::AcqRel);
-    }
-
-    /// Takes the link away. True: nobody pins it, so the caller is the LAST-HOLDER and frees it.
+    /// Takes the link away, and the note of its queue, which it has left. True: nobody pins it, so the
+    /// caller is the LAST-HOLDER and frees it. Class lock held if it was queued.
     pub fn unlink(&self) -> bool {
-        let before = self.0.fetch_and(!LINKED, Ordering::AcqRel);
-        debug_assert!(before & LINKED != 0, "unlinked once");
+        let before = self.0.fetch_and(!PLACE_MASK, Ordering::AcqRel);
+        debug_assert!(before & PLACE_MASK != 0, "unlinked once");
         before & PINS_MASK == 0
     }
 
     /// Pins a linked item; false if it is not linked any more, or pinned too often.
     pub fn try_pin(&self) -> bool {
         let pin = |word: u32| {
-            (word & LINKED != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
+            (word & PLACE_MASK != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
         };
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, pin).is_ok()
     }
@@ -249,7 +280,7 @@ impl StateWord {
     pub fn unpin(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         assert!(before & PINS_MASK > 0, "a pin is dropped by who took it");
-        before & (PINS_MASK | LINKED) == 1
+        before & (PINS_MASK | PLACE_MASK) == 1
     }
 
     /// Marks a hit: the first makes it fetched, the next active. Writes only when that changes.
@@ -261,6 +292,34 @@ impl StateWord {
         }
         State(word)
     }
+
+    /// Marks it stale, for anyone to claim. Stripe locked, or owner.
+    pub fn mark_stale(&self) {
+        self.0.fetch_or(STALE, Ordering::Relaxed);
+        self.0.fetch_and(!CLAIMED, Ordering::Relaxed);
+    }
+
+    /// Notes that a client may store it anew. True: nobody had been told so before.
+    pub fn claim(&self) -> bool {
+        self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
+    }
+
+    /// Notes whether a client chose its CAS value. Stripe locked, or owner.
+    pub fn set_given_cas(&self, given: bool) {
+        if self.load().has_given_cas() != given {
+            self.0.fetch_xor(GIVEN_CAS, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes over the marks of the item that it is a copy of. Owner.
+    pub fn inherit(&self, from: State) {
+        self.0.fetch_or(from.0 & CARRIED, Ordering::Relaxed);
+    }
+}
+
+/// The place of an item in this queue.
+fn place_in(queue: QueueKind) -> u32 {
+    QUEUED | (queue as u32) << PLACE_SHIFT
 }
 
 #[cfg(test)]
@@ -292,5 +351,42 @@ mod tests {
         word.requeue(QueueKind::Warm);
         assert!(!word.load().active() && word.load().fetched());
         assert_eq!(word.load().queue(), QueueKind::Warm);
+        word.mark_stale();
+        assert!(word.claim() && !word.claim());
+        word.set_given_cas(true);
+        let state = word.detach();
+        assert!(state.stale() && state.claimed() && state.has_given_cas() && state.queued());
+        let state = word.load();
+        assert!(state.linked() && !state.queued() && state.pins() == 1);
+        assert_eq!((state.key_len(), state.kind()), (250, Kind::Item));
+        assert!(!word.unlink() && word.unpin());
+    }
+
+    #[test]
+    fn what_a_chunk_holds_follows_from_its_word() {
+        assert_eq!(State::FREE.kind(), Kind::Free);
+        assert_eq!(State::IN_HAND.kind(), Kind::Item);
+        assert_eq!(State::new_body().kind(), Kind::Body);
+        assert_eq!(State::new_item(1, false, false, true).kind(), Kind::Item);
+    }
+
+    #[test]
+    fn a_copy_takes_the_marks_along_and_a_new_item_has_none() {
+        let old = StateWord::for_test(State::new_item(3, true, false, false));
+        old.publish(QueueKind::Hot);
+        assert!(!old.load().stale() && !old.load().claimed() && !old.load().has_given_cas());
+        old.mark_stale();
+        old.claim();
+        old.mark_hit();
+        old.set_given_cas(true);
+        let copy = StateWord::for_test(State::new_item(3, true, true, false));
+        copy.inherit(old.load());
+        let state = copy.load();
+        assert!(state.stale() && state.claimed() && state.fetched() && state.has_given_cas());
+        assert!(state.has_expiry() && state.pins() == 1 && !state.linked());
+        old.mark_stale();
+        assert!(!old.load().claimed(), "invalidated again, it can be claimed again");
+        let moved = old.load().moved();
+        assert!(moved.stale() && moved.has_given_cas() && moved.pins() == 1 && !moved.linked());
     }
 }

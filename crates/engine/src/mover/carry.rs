@@ -51,7 +51,6 @@ impl Engine {
         let queue = class.queue_mut(state.queue());
         queue.replace(memory, old, chunk.surrender());
         memory.header(new).state().publish(state.queue());
-        memory.header(old).state().clear_queued();
         if state.chained() {
             memory.clear_first_body(old);
         }

@@ -1,12 +1,12 @@
 //! Runs operations on an engine and its oracle side by side.
 
 use crate::held::{HeldPin, HeldReservation};
-use crate::oracle::{Oracle, Seen, show};
+use crate::oracle::{Marks, Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep, Pinned,
-    ReassignError, StoreMode,
+    ArithmeticConditions, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep,
+    Pinned, ReassignError, StoreMode,
 };
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -19,11 +19,11 @@ pub struct Driver<'e> {
     engine: &'e Engine,
     /// Two workers' faces, used in turns.
     handles: [Handle<'e>; 2],
-    scenario: &'e Scenario,
-    random: Random,
+    pub(crate) scenario: &'e Scenario,
+    pub(crate) random: Random,
     clock: Clock,
-    oracle: Oracle,
-    pins: Vec<HeldPin<'e>>,
+    pub(crate) oracle: Oracle,
+    pub(crate) pins: Vec<HeldPin<'e>>,
     reservations: Vec<HeldReservation<'e>>,
     crawler: Option<Crawler>,
     steps: usize,
@@ -88,7 +88,7 @@ impl<'e> Driver<'e> {
         let key = &self.scenario.keys[0];
         let outcome = self.handles[0].set(key, b"lie", ItemMeta::default(), StoreMode::Set, now);
         self.oracle.settle(now);
-        self.oracle.store(key, b"lid", ItemMeta::default(), StoreMode::Set, outcome, now);
+        self.oracle.store(key, b"lid", ItemMeta::default(), StoreMode::Set.into(), outcome, now);
     }
 
     fn perform(&mut self, operation: Operation, now: Now) {
@@ -105,7 +105,7 @@ impl<'e> Driver<'e> {
             Operation::Prepend => self.store(key, StoreMode::Prepend, now),
             Operation::Cas => {
                 let wrong = self.random.below(4) == 0;
-                let cas = self.oracle.cas_of(key).unwrap_or(1) + u64::from(wrong);
+                let cas = self.oracle.cas_of(key).unwrap_or(1).wrapping_add(u64::from(wrong));
                 self.store(key, StoreMode::Cas(cas), now);
             }
             Operation::Delete => {
@@ -114,6 +114,10 @@ impl<'e> Driver<'e> {
                 self.oracle.deleted(key, found);
             }
             Operation::Arithmetic => self.arithmetic(key, now),
+            Operation::StoreIf => self.store_if(key, now),
+            Operation::GetWith => self.get_with(key, now),
+            Operation::DeleteIf => self.delete_if(key, now),
+            Operation::ArithmeticIf => self.arithmetic_if(key, now),
             Operation::Reserve => self.reserve(key, now),
             Operation::FillReservation => self.fill_reservation(),
             Operation::StoreReservation => self.store_reservation(now),
@@ -190,7 +194,7 @@ impl<'e> Driver<'e> {
         self.judge(key, "peek", seen, false);
     }
 
-    fn judge(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
+    pub(crate) fn judge(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
         let len = seen.as_ref().map(|seen| seen.value.len());
         self.note(format!("{what} {} -> {len:?} B", show(key)));
         match seen {
@@ -233,20 +237,21 @@ impl<'e> Driver<'e> {
         let (value, meta) = (self.value(), self.meta(now));
         let outcome = self.handle().set(key, &value, meta, mode, now);
         self.note(format!("{mode:?} {} {} B {meta:?} -> {outcome:?}", show(key), value.len()));
-        self.oracle.store(key, &value, meta, mode, outcome, now);
+        self.oracle.store(key, &value, meta, mode.into(), outcome, now);
     }
 
     fn arithmetic(&mut self, key: &[u8], now: Now) {
-        let amount = [0, 1, 10, u64::MAX][self.random.below(4) as usize];
-        let delta = if self.random.below(2) == 0 {
-            Delta::Increment(amount)
-        } else {
-            Delta::Decrement(amount)
-        };
+        let delta = self.delta();
         let outcome = self.handle().arithmetic(key, delta, now);
         self.note(format!("{delta:?} {} -> {outcome:?}", show(key)));
         let pinned = self.pins.iter().any(|held| held.key == key);
-        self.oracle.arithmetic(key, delta, outcome, pinned, now);
+        let conditions = ArithmeticConditions::default();
+        self.oracle.arithmetic(key, delta, &conditions, outcome, pinned, now);
+    }
+
+    pub(crate) fn delta(&mut self) -> Delta {
+        let amount = [0, 1, 10, u64::MAX][self.random.below(4) as usize];
+        if self.random.below(2) == 0 { Delta::Increment(amount) } else { Delta::Decrement(amount) }
     }
 
     fn reserve(&mut self, key: &[u8], now: Now) {
@@ -293,7 +298,7 @@ impl<'e> Driver<'e> {
         let (key, value, meta) = (held.key, held.value, held.meta);
         let outcome = self.handle().store(held.reservation, mode, now);
         self.note(format!("store reserved {mode:?} {} -> {outcome:?}", show(&key)));
-        self.oracle.store(&key, &value, meta, mode, outcome, now);
+        self.oracle.store(&key, &value, meta, mode.into(), outcome, now);
     }
 
     fn pin(&mut self, key: &[u8], now: Now) {
@@ -407,7 +412,7 @@ impl<'e> Driver<'e> {
         assert!(stats.pages <= pages_max, "law LIMIT: {} pages", stats.pages);
     }
 
-    fn handle(&mut self) -> &mut Handle<'e> {
+    pub(crate) fn handle(&mut self) -> &mut Handle<'e> {
         &mut self.handles[self.random.below(2) as usize]
     }
 
@@ -420,7 +425,7 @@ impl<'e> Driver<'e> {
         all.filter(|_| self.random.below(4) > 0).collect()
     }
 
-    fn expiry(&mut self, now: Now) -> Expiry {
+    pub(crate) fn expiry(&mut self, now: Now) -> Expiry {
         if self.random.below(100) >= self.scenario.ttl_percent {
             return Expiry::NEVER;
         }
@@ -430,12 +435,12 @@ impl<'e> Driver<'e> {
         }
     }
 
-    fn meta(&mut self, now: Now) -> ItemMeta {
+    pub(crate) fn meta(&mut self, now: Now) -> ItemMeta {
         let client_flags = [0, 0, 1, u32::MAX][self.random.below(4) as usize];
         ItemMeta { client_flags, expiry: self.expiry(now) }
     }
 
-    fn value(&mut self) -> Vec<u8> {
+    pub(crate) fn value(&mut self) -> Vec<u8> {
         if self.random.below(100) < self.scenario.numbers_percent {
             let numbers: [&[u8]; 8] = [
                 b"0",
@@ -462,7 +467,7 @@ impl<'e> Driver<'e> {
         words.flatten().take(len as usize).collect()
     }
 
-    fn note(&mut self, line: String) {
+    pub(crate) fn note(&mut self, line: String) {
         if self.log.len() == LOG_LEN_MAX {
             self.log.pop_front();
         }
@@ -471,7 +476,7 @@ impl<'e> Driver<'e> {
 }
 
 /// Reads all that a view shows, by both ways of reading the value.
-fn look(view: ItemView<'_, '_>) -> Seen {
+pub(crate) fn look(view: ItemView<'_, '_>) -> Seen {
     let value: Vec<u8> = view.value().flatten().copied().collect();
     let mut copied = Vec::new();
     view.copy_value(&mut copied);
@@ -483,5 +488,6 @@ fn look(view: ItemView<'_, '_>) -> Seen {
         expiry: view.expiry(),
         cas: view.cas(),
         fetched: view.fetched(),
+        marks: Marks { stale: view.is_stale(), claimed: view.is_claimed() },
     }
 }

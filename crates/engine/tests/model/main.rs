@@ -8,13 +8,15 @@
 //! What is permitted is listed in `oracle.rs`. A failure prints its seed and its last operations;
 //! `SLABWISE_SEED=n` runs that seed alone, `SLABWISE_MODEL_SEEDS=n` runs more of them.
 
+mod conditional;
 mod driver;
 mod held;
+mod judge;
 mod oracle;
 mod scenario;
 
 use driver::Driver;
-use oracle::{Oracle, Rules, Seen};
+use oracle::{Marks, Oracle, Rules, Seen};
 use scenario::{Memory, Scenario};
 use slabwise_base::random::mix;
 use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
@@ -64,14 +66,15 @@ const STRICT: Rules =
 
 fn oracle_with(key: &[u8], value: &[u8], now: Now) -> Oracle {
     let mut oracle = Oracle::new(STRICT);
-    let outcome = StoreOutcome::Stored { cas: 1 };
-    oracle.store(key, value, ItemMeta::default(), StoreMode::Set, outcome, now);
+    let outcome = StoreOutcome::Stored { cas: 1, value_len: value.len() };
+    oracle.store(key, value, ItemMeta::default(), StoreMode::Set.into(), outcome, now);
     oracle
 }
 
 fn seen(value: &[u8]) -> Seen {
     let value = value.to_vec();
-    Seen { value, client_flags: 0, expiry: Expiry::NEVER, cas: 1, fetched: false }
+    let marks = Marks { stale: false, claimed: false };
+    Seen { value, client_flags: 0, expiry: Expiry::NEVER, cas: 1, fetched: false, marks }
 }
 
 /// The canary of the whole test: a run whose model is mutated half way must fail.
@@ -117,6 +120,6 @@ fn canary_a_value_from_before_a_flush_is_noticed() {
 fn canary_a_cas_given_twice_is_noticed() {
     let now = Clock::manual().now();
     let mut oracle = oracle_with(b"k", b"value", now);
-    let outcome = StoreOutcome::Stored { cas: 1 };
-    oracle.store(b"j", b"value", ItemMeta::default(), StoreMode::Set, outcome, now);
+    let outcome = StoreOutcome::Stored { cas: 1, value_len: 5 };
+    oracle.store(b"j", b"value", ItemMeta::default(), StoreMode::Set.into(), outcome, now);
 }

@@ -16,9 +16,7 @@
 //! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may count as one or not.
 
 use slabwise_base::{Expiry, Now, Seconds};
-use slabwise_engine::{
-    ArithmeticOutcome, CrawledItem, Delta, ItemMeta, ReserveError, StoreMode, StoreOutcome,
-};
+use slabwise_engine::{CrawledItem, ItemMeta, ReserveError};
 use std::collections::{HashMap, HashSet};
 
 /// The most bytes that header, flags, expiry and memcached's own way of counting add to key and
@@ -38,18 +36,30 @@ pub struct Rules {
 
 /// The last write of a key.
 #[derive(Clone, Debug)]
-struct Entry {
-    value: Vec<u8>,
-    client_flags: u32,
-    expiry: Expiry,
-    cas: u64,
-    stored_at: Seconds,
+pub(crate) struct Entry {
+    pub(crate) value: Vec<u8>,
+    pub(crate) client_flags: u32,
+    pub(crate) expiry: Expiry,
+    pub(crate) cas: u64,
+    pub(crate) stored_at: Seconds,
     /// Whether a marking get has seen it; `None` where the rule is the engine's own.
-    fetched: Option<bool>,
+    pub(crate) fetched: Option<bool>,
     /// A single answer left open whether it is still there.
-    doubtful: bool,
+    pub(crate) doubtful: bool,
     /// Its spaces at the end may be missing (difference 5).
-    padding_open: bool,
+    pub(crate) padding_open: bool,
+    pub(crate) marks: Marks,
+    /// A client chose its CAS value.
+    pub(crate) given_cas: bool,
+}
+
+/// What stands on an item for those who would store it anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// It is out of date.
+    pub stale: bool,
+    /// Somebody has been told to store it anew.
+    pub claimed: bool,
 }
 
 /// What a hit showed.
@@ -65,19 +75,21 @@ pub struct Seen {
     pub cas: u64,
     /// Whether a get had marked the item before.
     pub fetched: bool,
+    /// As marked.
+    pub marks: Marks,
 }
 
 /// The model and judge.
 #[derive(Debug)]
 pub struct Oracle {
-    rules: Rules,
-    entries: HashMap<Vec<u8>, Entry>,
-    flush_pending: Option<Seconds>,
-    cas_seen: HashSet<u64>,
+    pub(crate) rules: Rules,
+    pub(crate) entries: HashMap<Vec<u8>, Entry>,
+    pub(crate) flush_pending: Option<Seconds>,
+    pub(crate) cas_seen: HashSet<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+pub(crate) enum Presence {
     No,
     Maybe,
     Certain,
@@ -146,6 +158,7 @@ impl Oracle {
         assert_eq!(entry.client_flags, seen.client_flags, "law LAST-WRITE: flags of {}", show(key));
         assert_eq!(entry.expiry, seen.expiry, "law LAST-WRITE: expiry of {}", show(key));
         assert_eq!(entry.cas, seen.cas, "law LAST-WRITE: CAS of {}", show(key));
+        assert_eq!(entry.marks, seen.marks, "law LAST-WRITE: stale and claimed of {}", show(key));
         if let Some(fetched) = entry.fetched {
             assert_eq!(fetched, seen.fetched, "law FETCHED: the mark of {}", show(key));
         }
@@ -160,44 +173,6 @@ impl Oracle {
         let presence = self.presence(key);
         assert!(presence != Presence::Certain, "law NO-LOSS: {} is gone", show(key));
         self.entries.remove(key);
-    }
-
-    /// Judges a store of `value` under `key`.
-    pub fn store(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        meta: ItemMeta,
-        mode: StoreMode,
-        outcome: StoreOutcome,
-        now: Now,
-    ) {
-        match outcome {
-            StoreOutcome::Stored { cas } => self.stored(key, value, meta, mode, cas, now),
-            StoreOutcome::NotStored if mode == StoreMode::Add => self.must_exist(key, "NotStored"),
-            StoreOutcome::NotStored => {
-                let needs_old = [StoreMode::Replace, StoreMode::Append, StoreMode::Prepend];
-                assert!(needs_old.contains(&mode), "law OUTCOME: {mode:?} answered NotStored");
-                self.miss(key);
-            }
-            StoreOutcome::Exists => {
-                let StoreMode::Cas(asked) = mode else {
-                    panic!("law OUTCOME: {mode:?} answered Exists");
-                };
-                self.must_exist(key, "Exists");
-                assert_ne!(self.cas_of(key), Some(asked), "law CAS: the right CAS was refused");
-            }
-            StoreOutcome::NotFound => {
-                assert!(matches!(mode, StoreMode::Cas(_)), "law OUTCOME: {mode:?}: NotFound");
-                self.miss(key);
-            }
-            StoreOutcome::OutOfMemory => self.refused(key, ReserveError::OutOfMemory, 0),
-            StoreOutcome::TooLarge => {
-                let joins = matches!(mode, StoreMode::Append | StoreMode::Prepend);
-                let old_len = if joins { self.value_len(key) } else { 0 };
-                self.refused(key, ReserveError::TooLarge, old_len + value.len());
-            }
-        }
     }
 
     /// Judges a refusal of memory to an operation on `key`, which may also have removed it;
@@ -224,54 +199,6 @@ impl Oracle {
                 show(key)
             ),
         }
-    }
-
-    fn stored(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        meta: ItemMeta,
-        mode: StoreMode,
-        cas: u64,
-        now: Now,
-    ) {
-        self.note_cas(key, cas);
-        let before = self.presence(key);
-        let old = self.entries.remove(key);
-        let (value, meta) = match (mode, old) {
-            (StoreMode::Set, _) => (value.to_vec(), meta),
-            (StoreMode::Add, _) => {
-                assert_ne!(before, Presence::Certain, "law NO-LOSS: add replaced {}", show(key));
-                (value.to_vec(), meta)
-            }
-            (_, None) => panic!("law NO-GHOSTS: {mode:?} found {} which was gone", show(key)),
-            (StoreMode::Replace, Some(_)) => (value.to_vec(), meta),
-            (StoreMode::Cas(asked), Some(old)) => {
-                assert_eq!(old.cas, asked, "law CAS: a stale CAS stored {}", show(key));
-                (value.to_vec(), meta)
-            }
-            (StoreMode::Append, Some(old)) => ([&old.value, value].concat(), old.meta()),
-            (StoreMode::Prepend, Some(old)) => ([value, &old.value].concat(), old.meta()),
-        };
-        assert!(
-            key.len() + value.len() <= self.rules.item_size_bytes_max,
-            "law LIMIT: {} B of value under {} were stored",
-            value.len(),
-            show(key)
-        );
-        let joined = matches!(mode, StoreMode::Append | StoreMode::Prepend);
-        let entry = Entry {
-            value,
-            client_flags: meta.client_flags,
-            expiry: meta.expiry,
-            cas,
-            stored_at: now.seconds,
-            fetched: (!joined).then_some(false),
-            doubtful: false,
-            padding_open: false,
-        };
-        self.entries.insert(key.to_vec(), entry);
-        self.settle(now);
     }
 
     /// Judges a touch that found its item.
@@ -318,51 +245,7 @@ impl Oracle {
         }
     }
 
-    /// Judges incr and decr; `pinned` says whether anything may keep it from writing in place.
-    pub fn arithmetic(
-        &mut self,
-        key: &[u8],
-        delta: Delta,
-        outcome: ArithmeticOutcome,
-        pinned: bool,
-        now: Now,
-    ) {
-        match outcome {
-            ArithmeticOutcome::NotFound => self.miss(key),
-            ArithmeticOutcome::OutOfMemory => self.refused(key, ReserveError::OutOfMemory, 0),
-            ArithmeticOutcome::NotNumeric => {
-                self.must_exist(key, "NotNumeric");
-                let number = self.entries.get(key).map(|entry| Number::of(&entry.value));
-                assert!(
-                    !matches!(number, Some(Number::Plain(_))),
-                    "law NUMBER: {} holds {number:?}",
-                    show(key)
-                );
-            }
-            ArithmeticOutcome::Value { value, cas } => {
-                self.must_exist(key, "arithmetic");
-                self.note_cas(key, cas);
-                let Some(entry) = self.entries.get_mut(key) else { return };
-                let expected = match (Number::of(&entry.value), delta) {
-                    (Number::Plain(n) | Number::Loose(n), Delta::Increment(d)) => n.wrapping_add(d),
-                    (Number::Plain(n) | Number::Loose(n), Delta::Decrement(d)) => {
-                        n.saturating_sub(d)
-                    }
-                    (Number::None, _) => panic!("law NUMBER: {} holds no number", show(key)),
-                };
-                assert_eq!(value, expected, "law NUMBER: {delta:?} of {}", show(key));
-                let mut text = value.to_string().into_bytes();
-                text.resize(text.len().max(entry.value.len()), b' ');
-                entry.value = text;
-                entry.cas = cas;
-                entry.stored_at = now.seconds;
-                entry.fetched = None;
-                entry.padding_open = pinned;
-            }
-        }
-    }
-
-    fn must_exist(&mut self, key: &[u8], what: &str) {
+    pub(crate) fn must_exist(&mut self, key: &[u8], what: &str) {
         let Some(entry) = self.entries.get_mut(key) else {
             panic!("law NO-GHOSTS: {what} found {} which was gone", show(key));
         };
@@ -371,17 +254,23 @@ impl Oracle {
         entry.doubtful = false;
     }
 
-    fn note_cas(&mut self, key: &[u8], cas: u64) {
+    /// Judges the CAS value of a write; `given` if the client chose it.
+    pub(crate) fn note_cas(&mut self, key: &[u8], cas: u64, given: Option<u64>) {
+        if let Some(given) = given {
+            assert_eq!(given, cas, "law CAS: {} was to have the client's own", show(key));
+            return;
+        }
         assert!(self.cas_seen.insert(cas), "law CAS: {cas} was given twice");
+        let before = self.entries.get(key).filter(|entry| !entry.given_cas);
         assert!(
-            self.cas_of(key).is_none_or(|before| before < cas),
+            before.is_none_or(|before| before.cas < cas),
             "law CAS: that of {} fell from {:?} to {cas}",
             show(key),
             self.cas_of(key)
         );
     }
 
-    fn presence(&self, key: &[u8]) -> Presence {
+    pub(crate) fn presence(&self, key: &[u8]) -> Presence {
         match self.entries.get(key) {
             None => Presence::No,
             Some(entry) if entry.doubtful || self.rules.losses_allowed => Presence::Maybe,
@@ -391,35 +280,8 @@ impl Oracle {
 }
 
 impl Entry {
-    fn meta(&self) -> ItemMeta {
+    pub(crate) fn meta(&self) -> ItemMeta {
         ItemMeta { client_flags: self.client_flags, expiry: self.expiry }
-    }
-}
-
-/// What text is to incr and decr.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
-    /// Digits, then nothing but spaces.
-    Plain(u64),
-    /// A number to `strtoull` only (difference 6).
-    Loose(u64),
-    None,
-}
-
-impl Number {
-    fn of(value: &[u8]) -> Number {
-        let lead = value.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let digits = value[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let rest = &value[lead + digits..];
-        let text = std::str::from_utf8(&value[lead..lead + digits]).unwrap_or_default();
-        match (text.parse::<u64>(), rest.first()) {
-            (Ok(number), _) if lead == 0 && rest.iter().all(|&byte| byte == b' ') => {
-                if value.len() <= 20 { Number::Plain(number) } else { Number::Loose(number) }
-            }
-            (Ok(number), None) => Number::Loose(number),
-            (Ok(number), Some(next)) if next.is_ascii_whitespace() => Number::Loose(number),
-            _ => Number::None,
-        }
     }
 }
 

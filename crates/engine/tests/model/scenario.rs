@@ -32,6 +32,7 @@ macro_rules! operations {
 operations! {
     Get, Peek, GetAndTouch, Touch, Set, Add, Replace, Append, Prepend, Cas, Delete, Arithmetic,
     Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
+    StoreIf, GetWith, DeleteIf, ArithmeticIf,
     Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
 }
 

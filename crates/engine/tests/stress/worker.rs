@@ -139,7 +139,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         let expiry = if expires { Expiry::at(end) } else { Expiry::NEVER };
         let meta = ItemMeta { client_flags: self.random.below(2) as u32, expiry };
         match self.handle.set(&register_name(key), &self.value, meta, mode, now) {
-            StoreOutcome::Stored { cas } => {
+            StoreOutcome::Stored { cas, .. } => {
                 self.findings.cas.push(cas);
                 history.write_ended(begin, &world.stamps);
             }
@@ -197,7 +197,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         let record = values::compose_record(key, self.id, sequence);
         for mode in [StoreMode::Append, StoreMode::Add, StoreMode::Append] {
             match self.handle.set(&log_name(key), &record, ItemMeta::default(), mode, now) {
-                StoreOutcome::Stored { cas } => {
+                StoreOutcome::Stored { cas, .. } => {
                     self.findings.cas.push(cas);
                     appended.store(sequence + 1, SeqCst);
                     return;
@@ -231,7 +231,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     fn increment(&mut self, key: u32, now: Now) {
         let name = counter_name(key);
         match self.handle.arithmetic(&name, Delta::Increment(1), now) {
-            ArithmeticOutcome::Value { value, cas } => {
+            ArithmeticOutcome::Value { value, cas, .. } => {
                 self.findings.cas.push(cas);
                 self.findings.increments.push(value);
                 self.see_counter(key, value);

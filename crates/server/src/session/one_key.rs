@@ -46,6 +46,7 @@ pub(super) fn arithmetic(
         }
         ArithmeticOutcome::Value { .. } => {}
         ArithmeticOutcome::NotFound => reply.line(reply::NOT_FOUND),
+        ArithmeticOutcome::Exists => reply.line(reply::EXISTS),
         ArithmeticOutcome::NotNumeric => reply.line(reply::NOT_NUMERIC),
         ArithmeticOutcome::OutOfMemory => reply.line(reply::NO_MEMORY),
     }

@@ -1,0 +1,152 @@
+//! Getting with more than a look: a new expiry, an item made where there is none.
+
+use crate::handle::{Found, Handle, Lookup};
+use crate::index::StripeGuard;
+use crate::item::ItemView;
+use crate::mem::{ChunkAddress, ReadProof};
+use crate::reservation::{ItemMeta, Reservation, ReserveError};
+use crate::spare::{ExpirySet, Spare};
+use slabwise_base::{Expiry, Now};
+
+/// What a get does beside showing the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetOptions {
+    /// Gives the item a new expiry; counts as a touch.
+    pub touch: Option<Expiry>,
+    /// Where there is no item, makes an empty one.
+    pub vivify: Option<Vivify>,
+    /// Marks the item as used, as other gets do.
+    pub marks: bool,
+}
+
+/// How an item is made that was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vivify {
+    /// When it ends.
+    pub expiry: Expiry,
+    /// Its CAS value, if not the engine's next.
+    pub cas: Option<u64>,
+}
+
+/// How a get met its item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// This get made it.
+    pub is_new: bool,
+    /// When it was to end before this get gave it another expiry.
+    pub expiry_before: Expiry,
+}
+
+impl Default for GetOptions {
+    fn default() -> GetOptions {
+        GetOptions { touch: None, vivify: None, marks: true }
+    }
+}
+
+impl<'e> Handle<'e> {
+    /// Looks a key up as [`Handle::get`] does, with more to do. An item that cannot be made for want of
+    /// memory is a miss; an error is one that could not be given its expiry.
+    pub fn get_with<R>(
+        &mut self,
+        key: &[u8],
+        options: &GetOptions,
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
+    ) -> Result<Option<R>, ReserveError> {
+        let engine = self.engine();
+        let hash = engine.hasher.hash(key);
+        let mut spare = Spare::default();
+        let mut made: Option<Reservation<'e>> = None;
+        loop {
+            let found = match engine.lookup(key, hash, now, self.counters()) {
+                Lookup::Found(found) => found,
+                Lookup::Missing(stripe) => match (made.take(), options.vivify) {
+                    (Some(reservation), Some(vivify)) => {
+                        let made = (reservation, hash, vivify.cas);
+                        return Ok(Some(self.make(stripe, made, options, now, f)));
+                    }
+                    (_, Some(vivify)) => {
+                        drop(stripe);
+                        let meta = ItemMeta { client_flags: 0, expiry: vivify.expiry };
+                        made = engine.reserve(key, 0, meta, now).ok();
+                        if made.is_some() {
+                            continue;
+                        }
+                        self.counters().get_misses.bump();
+                        return Ok(None);
+                    }
+                    (_, None) => {
+                        self.counters().get_misses.bump();
+                        return Ok(None);
+                    }
+                },
+            };
+            let proof = ReadProof::under_stripe(&found.stripe);
+            let expiry_before = engine.memory.expiry(found.address, proof);
+            let found = match options.touch {
+                None => found,
+                Some(expiry) => match spare.set_expiry(found, key, expiry, now)? {
+                    ExpirySet::Done(found) => found,
+                    ExpirySet::LookAgain => continue,
+                },
+            };
+            self.count_get(found.address, options);
+            let met = Met { is_new: false, expiry_before };
+            return Ok(Some(self.show_met(&found, options, met, now, f)));
+        }
+    }
+
+    /// Publishes an empty item and shows it.
+    fn make<R>(
+        &self,
+        mut stripe: StripeGuard<'e>,
+        (reservation, hash, cas): (Reservation<'e>, u64, Option<u64>),
+        options: &GetOptions,
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
+    ) -> R {
+        let engine = self.engine();
+        self.counters().items_total.bump();
+        let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
+        self.count_get(address, options);
+        let header = engine.memory.header(address);
+        let last_access = header.time();
+        if options.marks {
+            engine.mark_hit_at(address, now);
+        }
+        let proof = ReadProof::under_stripe(&stripe);
+        let view = ItemView::new(engine, address, proof, last_access, false);
+        f(view, Met { is_new: true, expiry_before: Expiry::NEVER })
+    }
+
+    fn show_met<R>(
+        &self,
+        found: &Found<'e>,
+        options: &GetOptions,
+        met: Met,
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
+    ) -> R {
+        let engine = self.engine();
+        let header = engine.memory.header(found.address);
+        let (last_access, fetched) = (header.time(), header.state().load().fetched());
+        if options.marks {
+            engine.mark_hit(found, now);
+        }
+        let proof = ReadProof::under_stripe(&found.stripe);
+        f(ItemView::new(engine, found.address, proof, last_access, fetched), met)
+    }
+
+    /// Counts a get that hit, as a touch if it was one.
+    fn count_get(&self, address: ChunkAddress, options: &GetOptions) {
+        let engine = self.engine();
+        let class = self.counters().class(engine.queue_class(address));
+        if options.touch.is_some() {
+            self.counters().touches.bump();
+            class.touch_hits.bump();
+        } else {
+            let state = engine.memory.header(address).state().load();
+            class.hits_to[state.queue().index()].bump();
+        }
+    }
+}

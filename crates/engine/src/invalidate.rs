@@ -1,0 +1,108 @@
+//! Deletes that depend on a CAS value, and those that leave something behind.
+
+use crate::handle::{Found, Handle, Lookup};
+use crate::reservation::ItemMeta;
+use crate::spare::{ExpirySet, Room, Spare};
+use slabwise_base::{Expiry, Now};
+
+/// What a delete leaves in the item's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing.
+    Nothing,
+    /// The item, stale: whoever reads it is told so, and one reader may claim to store it anew.
+    Stale {
+        /// When it ends now, if that changes.
+        expiry: Option<Expiry>,
+        /// Its CAS value, if not the engine's next.
+        new_cas: Option<u64>,
+    },
+    /// An item without a value.
+    Empty {
+        /// What is said of it.
+        meta: ItemMeta,
+        /// Whether it is stale.
+        stale: bool,
+        /// Its CAS value; `None`: the old item's, or, if it is stale, the engine's next.
+        new_cas: Option<u64>,
+    },
+}
+
+/// What became of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteOutcome {
+    /// The item is gone, or is what was to be left.
+    Done,
+    /// There is no such item.
+    NotFound,
+    /// The CAS value did not match.
+    Exists,
+    /// No memory for what was to be left; the item is as it was.
+    OutOfMemory,
+}
+
+impl<'e> Handle<'e> {
+    /// Deletes an item, or invalidates it, if its CAS value is the one expected.
+    pub fn delete_if(
+        &mut self,
+        key: &[u8],
+        expected_cas: Option<u64>,
+        leave: Leave,
+        now: Now,
+    ) -> DeleteOutcome {
+        let engine = self.engine();
+        let hash = engine.hasher.hash(key);
+        let mut spare = Spare::default();
+        loop {
+            let Lookup::Found(mut found) = engine.lookup(key, hash, now, self.counters()) else {
+                self.counters().delete_misses.bump();
+                return DeleteOutcome::NotFound;
+            };
+            let header = engine.memory.header(found.address);
+            if expected_cas.is_some_and(|expected| expected != header.cas()) {
+                self.counters().delete_misses.bump();
+                return DeleteOutcome::Exists;
+            }
+            match leave {
+                Leave::Nothing => {
+                    self.count_delete(&found);
+                    found.stripe.remove(found.slot);
+                    engine.unlink(found.address);
+                    return DeleteOutcome::Done;
+                }
+                Leave::Stale { expiry, new_cas } => {
+                    let found = match expiry {
+                        None => found,
+                        Some(expiry) => match spare.set_expiry(found, key, expiry, now) {
+                            Ok(ExpirySet::Done(found)) => found,
+                            Ok(ExpirySet::LookAgain) => continue,
+                            Err(_) => return DeleteOutcome::OutOfMemory,
+                        },
+                    };
+                    engine.memory.header(found.address).state().mark_stale();
+                    engine.give_cas(found.address, new_cas, now);
+                    return DeleteOutcome::Done;
+                }
+                Leave::Empty { meta, stale, new_cas } => {
+                    match spare.room(found, key, 0, meta, now) {
+                        Ok(Room::LookAgain) => {}
+                        Ok(Room::Ready(found, empty)) => {
+                            if !stale {
+                                self.count_delete(&found);
+                            }
+                            self.counters().items_total.bump();
+                            engine.empty_over(empty, found, stale, new_cas, now);
+                            return DeleteOutcome::Done;
+                        }
+                        Err(_) => return DeleteOutcome::OutOfMemory,
+                    }
+                }
+            }
+        }
+    }
+
+    fn count_delete(&self, found: &Found<'_>) {
+        let class = self.engine().queue_class(found.address);
+        self.counters().class(class).delete_hits.bump();
+    }
+}
