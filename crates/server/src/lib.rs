@@ -16,6 +16,7 @@ pub mod net;
 pub mod options;
 pub mod out;
 pub mod process;
+pub mod sasl;
 pub mod session;
 pub mod settings;
 pub mod shared;

@@ -34,6 +34,12 @@ pub struct Settings {
     pub dump_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
+    /// `-B`: what clients speak.
+    pub protocol: Protocol,
+    /// `-S`: whether clients of the binary protocol must authenticate.
+    pub sasl_enabled: bool,
+    /// `MEMCACHED_SASL_PWDB`: who may, with `-S`.
+    pub sasl_password_file: Option<PathBuf>,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
     pub prefix_delimiter: char,
     /// `-D`: whether statistics by prefix are kept from the start.
@@ -54,6 +60,28 @@ pub struct Settings {
     pub engine: EngineConfig,
     /// What `stats settings` reports beside all this.
     pub reported: Reported,
+}
+
+/// What clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// What a client's first byte says.
+    Auto,
+    /// Text, whatever the first byte.
+    Ascii,
+    /// Packets; who begins otherwise is hung up on.
+    Binary,
+}
+
+impl Protocol {
+    /// memcached's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Auto => "auto-negotiate",
+            Protocol::Ascii => "ascii",
+            Protocol::Binary => "binary",
+        }
+    }
 }
 
 /// Where the server listens.
@@ -129,8 +157,6 @@ pub struct Reported {
     pub growth_factor: f64,
     /// `-n`.
     pub chunk_size_bytes: u32,
-    /// `-B`.
-    pub protocol: &'static str,
     /// `-o hashpower`.
     pub hash_power: u32,
     /// `-o hash_algorithm`.
@@ -206,8 +232,8 @@ impl Settings {
             ("reqs_per_event", self.requests_per_turn_max.to_string()),
             ("cas_enabled", yes_no(self.cas_enabled)),
             ("tcp_backlog", self.listen_backlog.to_string()),
-            ("binding_protocol", reported.protocol.to_owned()),
-            ("auth_enabled_sasl", yes_no(false)),
+            ("binding_protocol", self.protocol.name().to_owned()),
+            ("auth_enabled_sasl", yes_no(self.sasl_enabled)),
             ("auth_enabled_ascii", yes_no(false)),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),
             ("maxconns_fast", yes_no(self.maxconns_fast)),

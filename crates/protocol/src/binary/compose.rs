@@ -83,13 +83,25 @@ pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
 
 /// Appends one statistic: its name is the key, its value the value.
 pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
+    stat_of(out, opaque, name, |out| {
+        write!(out, "{value}").expect("a Vec takes every write");
+    });
+}
+
+/// The same with a value that `write_value` appends.
+pub fn stat_of(
+    out: &mut Vec<u8>,
+    opaque: [u8; 4],
+    name: impl Display,
+    write_value: impl FnOnce(&mut Vec<u8>),
+) {
     let start = out.len();
     stats_end(out, opaque);
     let name_start = out.len();
     write!(out, "{name}").expect("a Vec takes every write");
     let name_len = u16::try_from(out.len() - name_start).expect("names are short");
-    write!(out, "{value}").expect("a Vec takes every write");
-    let body_len = u32::try_from(out.len() - name_start).expect("statistics are short");
+    write_value(out);
+    let body_len = u32::try_from(out.len() - name_start).expect("statistics are below 4 GiB");
     let reply = &mut out[start..];
     reply[KEY_LEN_AT].copy_from_slice(&name_len.to_be_bytes());
     reply[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
@@ -97,8 +109,16 @@ pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl 
 
 /// Appends the end of statistics: one without a name.
 pub fn stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
-    let request = Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false };
-    success(out, &request, 0);
+    success(out, &stats_head(opaque), 0);
+}
+
+/// Appends the answer to a question for statistics that there are not.
+pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
+    error(out, &stats_head(opaque), Status::NotFound);
+}
+
+fn stats_head(opaque: [u8; 4]) -> Head {
+    Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false }
 }
 
 fn key_len(key: &[u8]) -> u16 {

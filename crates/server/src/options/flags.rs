@@ -2,6 +2,7 @@
 
 use super::kind::{Kind, OptionRow, Value};
 use super::raw::Raw;
+use crate::settings::Protocol;
 
 /// Flags that print something and end; the reader of the command line answers them itself.
 pub(super) const HELP: &str = "help";
@@ -252,19 +253,14 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "protocol",
         Kind::Choice(&["auto", "ascii", "binary"]),
         "auto",
-        "auto or ascii; the binary protocol is not spoken yet",
-        |raw, value| match value.choice() {
-            "binary" => {
-                Err("the binary protocol is not spoken yet: say -B ascii or leave it out".into())
-            }
-            "ascii" => {
-                raw.protocol = Some("ascii");
-                Ok(())
-            }
-            _ => {
-                raw.protocol = Some("auto-negotiate");
-                Ok(())
-            }
+        "what clients speak; auto goes by each one's first byte",
+        |raw, value| {
+            raw.protocol = Some(match value.choice() {
+                "binary" => Protocol::Binary,
+                "ascii" => Protocol::Ascii,
+                _ => Protocol::Auto,
+            });
+            Ok(())
         },
     ),
     row(
@@ -278,9 +274,16 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('S', "enable-sasl", "not built yet", |_, _| {
-        Err("SASL is not built yet: without -S anybody who reaches the port may use it".into())
-    }),
+    switch(
+        'S',
+        "enable-sasl",
+        "let only clients in who authenticate by SASL, in the binary protocol; the file named by \
+         MEMCACHED_SASL_PWDB holds a line user:password for each",
+        |raw, _| {
+            raw.sasl_enabled = true;
+            Ok(())
+        },
+    ),
     switch('F', "disable-flush-all", "refuse `flush_all`", |raw, _| {
         raw.flush_disabled = true;
         Ok(())

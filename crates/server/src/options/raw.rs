@@ -1,6 +1,8 @@
 //! What was said on the command line, before anything follows from it. `None` means unsaid: the default
 //! may depend on the preset and on other options.
 
+use crate::settings::Protocol;
+
 /// What was said.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Raw {
@@ -17,7 +19,8 @@ pub(super) struct Raw {
     pub requests_per_turn_max: Option<u32>,
     pub idle_timeout_seconds: u32,
     pub napi_ids: u32,
-    pub protocol: Option<&'static str>,
+    pub protocol: Option<Protocol>,
+    pub sasl_enabled: bool,
 
     pub verbosity: u8,
     pub shutdown_command: bool,

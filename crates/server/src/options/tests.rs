@@ -4,7 +4,7 @@ use super::extended;
 use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
-use crate::settings::{Listen, ListenAddress, PagePolicy, Settings};
+use crate::settings::{Listen, ListenAddress, PagePolicy, Protocol, Settings};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 
 fn request(args: &[&str]) -> Result<Request, String> {
@@ -43,7 +43,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 4] = ["enable-sasl", "auth-file", "memory-file", "enable-ssl"];
+const REFUSED_FLAGS: [&str; 3] = ["auth-file", "memory-file", "enable-ssl"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]
@@ -152,7 +152,9 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-m", "4096", "-I", "1025m"], "1024m"),
         (vec!["-a", "9"], "octal"),
         (vec!["-B", "telnet"], "auto, ascii, binary"),
-        (vec!["-B", "binary"], "not spoken yet"),
+        (vec!["-S", "-B", "ascii"], "-B binary"),
+        (vec!["-S", "-B", "auto"], "-B binary"),
+        (vec!["-B", "ascii", "--enable-sasl"], "-B binary"),
         (vec!["-m"], "needs a whole number"),
         (vec!["-p", "0"], "-p -1"),
         (vec!["-o", "slab_automove=3"], "from 0 to 2"),
@@ -288,4 +290,25 @@ fn stats_settings_has_memcacheds_names_and_formats() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count, "no name twice");
+}
+
+#[test]
+fn sasl_is_for_the_binary_protocol_alone() {
+    for (args, protocol, sasl_enabled) in [
+        (&[][..], Protocol::Auto, false),
+        (&["-B", "auto"], Protocol::Auto, false),
+        (&["-B", "ascii"], Protocol::Ascii, false),
+        (&["-B", "binary"], Protocol::Binary, false),
+        (&["-S"], Protocol::Binary, true),
+        (&["-B", "binary", "-S"], Protocol::Binary, true),
+    ] {
+        let (settings, _) = serve(args);
+        assert_eq!(
+            (settings.protocol, settings.sasl_enabled),
+            (protocol, sasl_enabled),
+            "{args:?}"
+        );
+    }
+    let (_, warnings) = serve(&["-S"]);
+    assert!(warnings.iter().any(|warning| warning.contains("MEMCACHED_SASL_PWDB")), "{warnings:?}");
 }

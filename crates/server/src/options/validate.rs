@@ -4,9 +4,13 @@ use super::OptionsError;
 use super::engine::{engine_config, growth_factor};
 use super::listen::parse_list;
 use super::raw::Raw;
-use crate::settings::{Listen, ListenAddress, PagePolicy, ProcessSettings, Reported, Settings};
+use crate::settings::{
+    Listen, ListenAddress, PagePolicy, ProcessSettings, Protocol, Reported, Settings,
+};
 use std::path::{Path, PathBuf};
 
+/// Names the file of passwords for `-S`; memcached's name.
+const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
 const UNIX_MODE_DEFAULT: u32 = 0o700;
 const THREADS_DEFAULT: u32 = 4;
@@ -47,6 +51,9 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         flush_enabled: !raw.flush_disabled,
         dump_enabled: !raw.dump_disabled,
         cas_enabled: !raw.cas_disabled,
+        protocol: protocol(&raw)?,
+        sasl_enabled: raw.sasl_enabled,
+        sasl_password_file: sasl_password_file(&mut raw)?,
         prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
         detail_enabled: raw.prefix_delimiter.is_some(),
         track_sizes: raw.track_sizes,
@@ -59,6 +66,34 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         engine,
     };
     Ok((settings, raw.warnings))
+}
+
+/// SASL is part of the binary protocol: in the other nobody could say who they are.
+fn protocol(raw: &Raw) -> Result<Protocol, OptionsError> {
+    match raw.protocol {
+        None | Some(Protocol::Binary) if raw.sasl_enabled => Ok(Protocol::Binary),
+        Some(protocol) if raw.sasl_enabled => Err(OptionsError(format!(
+            "-S lets nobody in but by the binary protocol, and -B says {}: say -B binary or leave it out",
+            protocol.name()
+        ))),
+        None => Ok(Protocol::Auto),
+        Some(protocol) => Ok(protocol),
+    }
+}
+
+/// The file of who may authenticate. Without one nobody can, which is safe, and what memcached does.
+fn sasl_password_file(raw: &mut Raw) -> Result<Option<PathBuf>, OptionsError> {
+    if !raw.sasl_enabled {
+        return Ok(None);
+    }
+    let path = std::env::var_os(SASL_PASSWORD_FILE_VARIABLE);
+    if path.is_none() {
+        raw.warn(format!(
+            "-S: {SASL_PASSWORD_FILE_VARIABLE} names no file, so nobody can authenticate: set it to a \
+             file with a line user:password for each client"
+        ));
+    }
+    path.map(absolute).transpose()
 }
 
 fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
@@ -115,7 +150,6 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
         interfaces: (!raw.interfaces.is_empty()).then(|| raw.interfaces.join(",")),
         growth_factor: growth_factor(raw),
         chunk_size_bytes: raw.chunk_size_bytes.unwrap_or(48),
-        protocol: raw.protocol.unwrap_or("auto-negotiate"),
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
         slab_automove: raw.slab_automove.unwrap_or(1),

@@ -2,7 +2,9 @@
 //! memory together and not one after the other.
 //!
 //! What is found here is a hint and no more: a key that is wrong, missing or on no command at all costs
-//! a few cycles. So the reading is rough on purpose, and knows the two commands that are sent in batches.
+//! a few cycles. So the reading is rough on purpose, and knows the two commands that are sent in batches, and packets.
+
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
 
 /// So many requests are looked at together: about as many lines as a core can wait for at a time.
 pub(super) const KEYS_MAX: usize = 8;
@@ -38,6 +40,7 @@ fn request(input: &[u8]) -> Option<(&[u8], usize)> {
     let is_set = match input.get(..4)? {
         b"get " => false,
         b"set " => true,
+        [REQUEST_MAGIC, ..] => return packet(input),
         _ => return None,
     };
     let end = memchr::memchr(b'\n', input)?;
@@ -46,6 +49,16 @@ fn request(input: &[u8]) -> Option<(&[u8], usize)> {
     let value_len = if is_set { last_number(line) + 2 } else { 0 };
     let len = end + 1 + value_len;
     (len <= input.len()).then_some((&line[..key_len], len))
+}
+
+/// The same for a packet: whatever its command, its key lies in the same place.
+fn packet(input: &[u8]) -> Option<(&[u8], usize)> {
+    let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
+    let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let extras_len = usize::from(head[4]);
+    let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+    let key = body.get(..body_len)?.get(extras_len..extras_len + key_len)?;
+    Some((key, HEAD_LEN + body_len))
 }
 
 /// The number that a line ends with, before its carriage return.
@@ -73,6 +86,11 @@ mod tests {
         assert_eq!(Ahead::of(b"get a\r\nget b").keys(), [b"a"]);
         assert_eq!(Ahead::of(b"set a 0 0 99\r\nshort\r\n").keys(), [] as [&[u8]; 0]);
         assert_eq!(Ahead::of(b"get ").keys(), [] as [&[u8]; 0]);
+        let get = b"\x80\0\0\x02\0\0\0\0\0\0\0\x02opaqcasvalueab";
+        let set = b"\x80\x01\0\x01\x02\0\0\0\0\0\0\x05opaqcasvaluexxkvv";
+        let packets = [&get[..], set, &get[..25]].concat();
+        let ahead = Ahead::of(&packets);
+        assert_eq!(ahead.keys(), [&b"ab"[..], b"k"]);
         let many = b"get a\r\n".repeat(KEYS_MAX + 1);
         assert_eq!(Ahead::of(&many).keys().len(), KEYS_MAX);
     }

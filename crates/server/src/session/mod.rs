@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte
+//!        |  first byte: which dialect
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -18,13 +18,18 @@
 //! always short and no value, no list of keys and no dump needs a buffer of its size: a value that
 //! is not wholly at hand is read from the socket straight into the arena.
 //!
+//! In the binary dialect a command is a head with its extras and key, and the way is the same, but for
+//! keys, of which a command has one.
+//!
 //! Laws: replies come in the order of requests, whatever the pieces the input comes in; a call ends
 //! when its requests are used up or the output is full, and then says [`Next::Yield`]; dropping a
 //! session gives back everything it holds.
 //!
 //! Who may call it: the worker that owns the connection.
 
+mod ack;
 mod admin;
+mod binary;
 pub(crate) mod crawl;
 mod lookahead;
 mod narration;
@@ -38,11 +43,15 @@ mod tests;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
+use crate::sasl::Exchange;
+use crate::settings::Protocol;
 use crate::stats;
+use crate::stats::Rows;
 use crawl::Crawl;
 use lookahead::Ahead;
 use retrieval::Keys;
 use slabwise_protocol::Request;
+use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::text::{Parsed, parse};
 use std::os::fd::RawFd;
 use storage::Upload;
@@ -50,10 +59,6 @@ use storage::Upload;
 /// What the server calls itself. Clients read the numbers to know what they may ask for, so they
 /// are those of the memcached whose classic protocol is spoken here.
 pub const VERSION: &str = "1.6.45";
-
-/// What every request of the binary protocol begins with. Its client would wait for a reply without
-/// end, as its requests need hold no end of line.
-const BINARY_REQUEST_MAGIC: u8 = 0x80;
 
 /// What a call of [`Session::consume`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,19 +85,41 @@ pub enum Next {
 #[derive(Default)]
 pub struct Session<'e> {
     phase: Phase<'e>,
+    dialect: Dialect,
+}
+
+/// How the client speaks, from its first byte on.
+#[derive(Default)]
+enum Dialect {
+    /// Lines.
+    #[default]
+    Text,
+    /// Packets, from a client that may have to say who it is.
+    Binary(Exchange),
+}
+
+impl Dialect {
+    /// Of a client that begins with this byte.
+    fn of(first: u8, protocol: Protocol) -> Dialect {
+        match protocol {
+            Protocol::Binary => Dialect::Binary(Exchange::default()),
+            Protocol::Auto if first == REQUEST_MAGIC => Dialect::Binary(Exchange::default()),
+            Protocol::Auto | Protocol::Ascii => Dialect::Text,
+        }
+    }
 }
 
 /// What the next bytes of input are.
 #[derive(Default)]
 enum Phase<'e> {
-    /// The first byte of all, which tells the protocol; then a command line.
-    #[default]
+    /// The first byte of all, which tells the dialect; then a command.
     Begin,
-    /// A command line.
+    /// A command.
+    #[default]
     Command,
     /// The keys of a retrieval.
     Keys(Keys),
-    /// A value, then its end of line.
+    /// A value, then its end of line if the dialect has one.
     Value(Upload<'e>),
     /// Data that means nothing, so many bytes of it.
     Skip(usize),
@@ -115,7 +142,7 @@ enum Step {
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session::default()
+        Session { phase: Phase::Begin, dialect: Dialect::default() }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.
@@ -183,7 +210,10 @@ impl<'e> Session<'e> {
             narration::request(worker, input);
         }
         let step = self.step(worker, input, out);
-        narration::replies(worker, &out.bytes()[before..]);
+        match self.dialect {
+            Dialect::Text => narration::replies(worker, &out.bytes()[before..]),
+            Dialect::Binary(_) => narration::packet(worker, '>', &out.bytes()[before..]),
+        }
         step
     }
 
@@ -192,20 +222,18 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
-            Phase::Begin if input[0] == BINARY_REQUEST_MAGIC => {
-                worker.shared.binary_client_warning.call_once(|| {
-                    tracing::warn!("a client speaks the binary protocol, which is not served");
-                });
-                self.close(input.len())
-            }
             Phase::Begin => {
+                self.dialect = Dialect::of(input[0], worker.shared.settings.protocol);
                 self.phase = Phase::Command;
                 self.step(worker, input, out)
             }
             Phase::Command if worker.requests_left == 0 || out.is_full() => {
                 Step::Pause(0, Next::Yield)
             }
-            Phase::Command => self.command(worker, input, out),
+            Phase::Command => match self.dialect {
+                Dialect::Text => self.command(worker, input, out),
+                Dialect::Binary(_) => self.packet(worker, input, out),
+            },
             Phase::Keys(_) => self.key(worker, input, out),
             Phase::Value(_) => self.value(worker, input, out),
             Phase::Crawl(_) => self.crawl(worker, out),
@@ -250,7 +278,7 @@ impl<'e> Session<'e> {
                         Step::Took(consumed)
                     }
                     Request::Store(header) => {
-                        let count = self.store(worker, header, noreply, rest, out);
+                        let count = self.store_line(worker, header, noreply, rest, out);
                         Step::Took(consumed + count)
                     }
                     _ => self.execute(worker, request, noreply, consumed, out),
@@ -283,7 +311,7 @@ impl<'e> Session<'e> {
             }
             Request::Quit => return self.close(consumed),
             Request::Stats(question) => {
-                if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
+                if let Some(crawl) = stats::answer(worker, question, &mut Rows::text(out.bytes())) {
                     self.phase = Phase::Crawl(Box::new(crawl));
                 }
             }

@@ -10,7 +10,7 @@ use slabwise_protocol::text::{NextKey, compose, next_key, reply};
 
 /// Values from this size on are written from the arena. Below it, copying costs less than the pin
 /// and the two more slices of the write; 16 KiB is copied in about a microsecond.
-const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
+pub(super) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
 /// So many keys of one line count as one request, so that a line of ten thousand keys lets others
 /// have their turn, and one of fifty is answered in one write.

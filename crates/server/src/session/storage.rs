@@ -1,10 +1,14 @@
-//! set, add, replace, append, prepend, cas: the value after the line.
+//! set, add, replace, append, prepend, cas: the value after the line, or after the packet's key.
+//!
+//! What differs by dialect is how a value ends and how the client is told: [`Ack`] knows both.
 
-use super::{Next, Phase, Reply, Session, Step};
+use super::ack::Ack;
+use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use slabwise_engine::{ItemMeta, Reservation, ReserveError, StoreMode, StoreOutcome};
-use slabwise_protocol::text::reply;
+use slabwise_engine::{
+    ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+};
 use slabwise_protocol::{LIMITS, StoreHeader, StoreVerb};
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
@@ -15,13 +19,20 @@ const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 /// value.
 const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
 
-const VALUE_END: &[u8] = b"\r\n";
+/// A storage command without its value, whatever the dialect.
+pub(super) struct StoreOrder<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) value_len: usize,
+    pub(super) meta: ItemMeta,
+    pub(super) conditions: StoreConditions,
+    pub(super) ack: Ack,
+}
 
 /// A value that is arriving, in memory that nobody sees yet.
 pub(super) struct Upload<'e> {
     reservation: Reservation<'e>,
-    verb: StoreVerb,
-    noreply: bool,
+    conditions: StoreConditions,
+    ack: Ack,
 }
 
 impl Upload<'_> {
@@ -42,7 +53,7 @@ impl Upload<'_> {
 impl<'e> Session<'e> {
     /// A storage command whose line has been read; `rest` is the input after it. Returns how much of
     /// `rest` it took.
-    pub(super) fn store(
+    pub(super) fn store_line(
         &mut self,
         worker: &mut WorkerContext<'e>,
         header: StoreHeader<'_>,
@@ -50,29 +61,46 @@ impl<'e> Session<'e> {
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
-        let prefixes = &worker.shared.prefixes;
-        if prefixes.is_enabled() {
-            prefixes.record_set(header.key);
-        }
-        let StoreHeader { verb, key, value_len, .. } = header;
         let meta =
             ItemMeta { client_flags: header.client_flags, expiry: worker.expiry(header.exptime) };
-        let reply = &mut Reply::new(worker, out, noreply);
-        let mode = mode(worker, verb);
-        let is_too_large = exceeds_item_size(worker, &header);
-        if let Some(value) = whole_value(rest, value_len)
+        let order = StoreOrder {
+            key: header.key,
+            value_len: header.value_len,
+            meta,
+            conditions: mode(worker, header.verb).into(),
+            ack: Ack::Text { noreply },
+        };
+        self.store(worker, order, rest, out)
+    }
+
+    /// The same for any dialect.
+    pub(super) fn store(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        order: StoreOrder<'_>,
+        rest: &[u8],
+        out: &mut Out<'e>,
+    ) -> usize {
+        let prefixes = &worker.shared.prefixes;
+        if prefixes.is_enabled() {
+            prefixes.record_set(order.key);
+        }
+        let StoreOrder { key, value_len, meta, conditions, ack } = order;
+        let value_end = ack.value_end();
+        let is_too_large = exceeds_item_size(worker, &order);
+        if let Some(value) = whole_value(rest, value_len, value_end)
             && !is_too_large
-            && !extends(verb)
+            && !extends(conditions.mode)
         {
-            let outcome = worker.handle.set(key, value, meta, mode, worker.now);
+            let outcome = worker.handle.set_if(key, value, meta, &conditions, worker.now);
             match outcome {
-                StoreOutcome::TooLarge => refuse(worker, &header, ReserveError::TooLarge, reply),
+                StoreOutcome::TooLarge => refuse(worker, &order, ReserveError::TooLarge, out),
                 StoreOutcome::OutOfMemory => {
-                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                    refuse(worker, &order, ReserveError::OutOfMemory, out);
                 }
-                _ => answer(verb, outcome, reply),
+                _ => ack.outcome(worker, conditions.mode, outcome, out),
             }
-            return value_len + VALUE_END.len();
+            return value_len + value_end.len();
         }
         // The engine refuses this length, and counts that it did.
         let reserved_len = if is_too_large { LIMITS.value_len_max } else { value_len };
@@ -80,17 +108,17 @@ impl<'e> Session<'e> {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
                 if reservation.is_starved() {
-                    self.phase = Phase::Skip(reservation.remaining() + VALUE_END.len());
+                    self.phase = Phase::Skip(reservation.remaining() + value_end.len());
                     worker.handle.give_up(reservation);
-                    refuse(worker, &header, ReserveError::OutOfMemory, reply);
+                    refuse(worker, &order, ReserveError::OutOfMemory, out);
                 } else {
-                    self.phase = Phase::Value(Upload { reservation, verb, noreply });
+                    self.phase = Phase::Value(Upload { reservation, conditions, ack });
                 }
                 count
             }
             Err(error) => {
-                refuse(worker, &header, error, reply);
-                self.phase = Phase::Skip(value_len + VALUE_END.len());
+                refuse(worker, &order, error, out);
+                self.phase = Phase::Skip(value_len + value_end.len());
                 0
             }
         }
@@ -111,21 +139,21 @@ impl<'e> Session<'e> {
         if upload.reservation.is_starved() {
             return self.give_up_upload(worker, count, out);
         }
-        if upload.reservation.remaining() > 0 || rest.len() < VALUE_END.len() {
+        let value_end = upload.ack.value_end();
+        if upload.reservation.remaining() > 0 || rest.len() < value_end.len() {
             return Step::Pause(count, Next::Read);
         }
         let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
             unreachable!("it was a value above");
         };
-        let reply = &mut Reply::new(worker, out, upload.noreply);
-        if rest.starts_with(VALUE_END) {
-            let mode = mode(worker, upload.verb);
-            let outcome = worker.handle.store(upload.reservation, mode, worker.now);
-            answer(upload.verb, outcome, reply);
+        let Upload { reservation, conditions, ack } = upload;
+        if rest.starts_with(value_end) {
+            let outcome = worker.handle.store_if(reservation, &conditions, worker.now);
+            ack.outcome(worker, conditions.mode, outcome, out);
         } else {
-            reply.line(reply::BAD_DATA);
+            ack.bad_end(worker, out);
         }
-        Step::Took(count + VALUE_END.len())
+        Step::Took(count + value_end.len())
     }
 }
 
@@ -140,11 +168,11 @@ impl<'e> Session<'e> {
         let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
             unreachable!("called only while a value is read");
         };
-        self.phase = Phase::Skip(upload.reservation.remaining() + VALUE_END.len());
-        Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
+        self.phase = Phase::Skip(upload.reservation.remaining() + upload.ack.value_end().len());
+        upload.ack.refusal(worker, ReserveError::OutOfMemory, out);
         let key = upload.reservation.key().to_vec();
         worker.handle.give_up(upload.reservation);
-        if upload.verb == StoreVerb::Set {
+        if upload.conditions.mode == StoreMode::Set {
             worker.handle.discard(&key, worker.now);
         }
         Step::Took(count)
@@ -153,23 +181,24 @@ impl<'e> Session<'e> {
 
 /// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
 /// limit would let a few bytes more pass; clients, and whoever set `-I`, know memcached's.
-fn exceeds_item_size(worker: &WorkerContext<'_>, header: &StoreHeader<'_>) -> bool {
+fn exceeds_item_size(worker: &WorkerContext<'_>, order: &StoreOrder<'_>) -> bool {
     let settings = worker.shared.settings;
     let overhead = MEMCACHED_ITEM_BYTES
         + if settings.cas_enabled { size_of::<u64>() } else { 0 }
-        + if header.client_flags != 0 { size_of::<u32>() } else { 0 };
-    let size_bytes = overhead + header.key.len() + header.value_len;
+        + if order.meta.client_flags != 0 { size_of::<u32>() } else { 0 };
+    let size_bytes = overhead + order.key.len() + order.value_len;
     size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 
 /// The value, if all of it and its end are at hand.
-fn whole_value(rest: &[u8], value_len: usize) -> Option<&[u8]> {
-    let end = rest.get(value_len..value_len + VALUE_END.len())?;
-    (end == VALUE_END).then(|| &rest[..value_len])
+fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
+    let end = rest.get(value_len..value_len + value_end.len())?;
+    (end == value_end).then(|| &rest[..value_len])
 }
 
-fn extends(verb: StoreVerb) -> bool {
-    matches!(verb, StoreVerb::Append | StoreVerb::Prepend)
+/// Whether the value is added to the one that is there.
+pub(super) fn extends(mode: StoreMode) -> bool {
+    matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
 fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
@@ -189,28 +218,12 @@ fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
 /// been told to forget it.
 fn refuse(
     worker: &mut WorkerContext<'_>,
-    header: &StoreHeader<'_>,
+    order: &StoreOrder<'_>,
     error: ReserveError,
-    reply: &mut Reply<'_>,
+    out: &mut Out<'_>,
 ) {
-    reply.line(match error {
-        ReserveError::TooLarge => reply::TOO_LARGE,
-        ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
-    });
-    if header.verb == StoreVerb::Set {
-        worker.handle.discard(header.key, worker.now);
+    order.ack.refusal(worker, error, out);
+    if order.conditions.mode == StoreMode::Set {
+        worker.handle.discard(order.key, worker.now);
     }
-}
-
-fn answer(verb: StoreVerb, outcome: StoreOutcome, reply: &mut Reply<'_>) {
-    reply.line(match outcome {
-        StoreOutcome::Stored { .. } => reply::STORED,
-        StoreOutcome::NotStored => reply::NOT_STORED,
-        StoreOutcome::Exists => reply::EXISTS,
-        StoreOutcome::NotFound => reply::NOT_FOUND,
-        // The value fitted, what it would have grown into does not: the item stays as it was.
-        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(verb) => reply::NOT_STORED,
-        StoreOutcome::TooLarge => reply::TOO_LARGE,
-        StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
-    });
 }

@@ -9,11 +9,11 @@ pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
 
 use crate::net::Roster;
+use crate::sasl::PasswordFile;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counters of connections and traffic.
@@ -37,6 +37,10 @@ pub struct ConnectionCounters {
     pub idle_kicks: AtomicU64,
     /// Steps of the LRU maintainer.
     pub maintainer_steps: AtomicU64,
+    /// Attempts to authenticate.
+    pub auth_commands: AtomicU64,
+    /// Those that failed.
+    pub auth_errors: AtomicU64,
 }
 
 /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
@@ -58,6 +62,8 @@ impl ConnectionCounters {
             &self.conn_yields,
             &self.idle_kicks,
             &self.maintainer_steps,
+            &self.auth_commands,
+            &self.auth_errors,
         ] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -106,8 +112,8 @@ pub struct Shared<'e> {
     pub crawls: Crawls,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
-    /// Done when the first client spoke the binary protocol: one line of log says enough.
-    pub binary_client_warning: Once,
+    /// Who may authenticate, with `-S`.
+    pub passwords: Option<PasswordFile>,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
     /// Wakes the event loops, which must notice the stop.
@@ -137,7 +143,7 @@ impl<'e> Shared<'e> {
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             crawls: Crawls::default(),
             roster,
-            binary_client_warning: Once::new(),
+            passwords: settings.sasl_password_file.clone().map(PasswordFile::new),
             stopping: AtomicBool::new(false),
             wake,
         }
