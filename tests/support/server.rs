@@ -18,6 +18,7 @@ const START_ATTEMPTS_MAX: usize = 5;
 pub struct ServerCommand {
     program: String,
     flags: Vec<String>,
+    variables: Vec<(String, String)>,
 }
 
 impl ServerCommand {
@@ -37,12 +38,18 @@ impl ServerCommand {
     fn parse(command: &str) -> ServerCommand {
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next().expect("TEST_SERVER names a program");
-        ServerCommand { program, flags: words.collect() }
+        ServerCommand { program, flags: words.collect(), variables: Vec::new() }
     }
 
     /// The same command with more flags.
     pub fn with(mut self, flags: &[&str]) -> ServerCommand {
         self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self
+    }
+
+    /// The same command with a variable in its environment.
+    pub fn with_variable(mut self, name: &str, value: &str) -> ServerCommand {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -65,6 +72,7 @@ impl ServerCommand {
             command.args(["-u", "root"]);
         }
         command.args(&self.flags).stdin(Stdio::null()).stdout(Stdio::null());
+        command.envs(self.variables.iter().cloned());
         command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {}: {error} (./test installs the peers)", self.program)
         })
