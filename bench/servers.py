@@ -5,6 +5,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -33,25 +34,29 @@ class Server:
     """A running server; ends with the `with` block."""
 
     def __init__(self, kind, memory_limit_mib, *flags):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.address = f"127.0.0.1:{port}"
         user = ["-u", "root"] if os.getuid() == 0 else []
-        command = [*KINDS[kind], *user, "-l", "127.0.0.1", "-p", str(port)]
-        self.process = subprocess.Popen([*command, "-m", str(memory_limit_mib), *flags])
-        self.connection = self._connect(port)
+        command = [*KINDS[kind], *user, "-l", "127.0.0.1", "-p", "-1", "-m", str(memory_limit_mib)]
+        with tempfile.TemporaryDirectory() as directory:
+            # The kernel picks the port while the server binds it: nobody else can have it.
+            port_file = pathlib.Path(directory, "ports")
+            environment = {**os.environ, "MEMCACHED_PORT_FILENAME": str(port_file)}
+            self.process = subprocess.Popen([*command, *flags], env=environment)
+            port = self._port(port_file)
+        self.address = f"127.0.0.1:{port}"
+        self.connection = socket.create_connection(("127.0.0.1", port))
         self.replies = self.connection.makefile("rb")
+        answers = int(self.stats()["pid"])
+        assert answers == self.process.pid, f"process {answers} answers, not {self.process.pid}"
 
-    def _connect(self, port):
+    def _port(self, port_file):
+        """The port that the server chose; the file appears whole, once it listens."""
         deadline = time.monotonic() + START_SECONDS_MAX
-        while True:
-            try:
-                return socket.create_connection(("127.0.0.1", port))
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"{self.process.args} did not start") from None
-                time.sleep(0.02)
+        while not port_file.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"{self.process.args} did not start")
+            time.sleep(0.02)
+        return int(port_file.read_text().split("TCP INET: ")[1].split()[0])
 
     def __enter__(self):
         return self

@@ -1,7 +1,13 @@
 //! Many connections, and more than are allowed.
 
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::time::Duration;
+
 use crate::scene::Scene;
-use crate::support::Client;
+use crate::support::{Client, Server, ServerCommand, wait_until};
+
+const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn ten_thousand_opened_and_dropped() {
@@ -48,4 +54,60 @@ fn more_than_the_limit() {
     assert!((20..=50).contains(&served), "{served} of 100 were served, the limit is 50");
     drop(held);
     scene.recovers();
+}
+
+/// At the limit the server stops accepting until somebody leaves. Here somebody leaves at the very
+/// moment when the next one comes: were that missed, the next would wait forever.
+#[test]
+fn one_leaves_while_the_next_comes() {
+    const LIMIT: usize = 20;
+    const ROUNDS: usize = 300;
+    if ServerCommand::under_test().is_memcached() {
+        return println!("memcached counts connections of its own towards the limit");
+    }
+    let scene = Scene::start(64, &["-c", "20", "-o", "no_maxconns_fast"]);
+    let server = &scene.server;
+    let mut held: VecDeque<Client> = (0..LIMIT).map(|_| served(server)).collect();
+    for _ in 0..ROUNDS {
+        let leaves = held.pop_front().expect("as many as the limit");
+        let both = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                both.wait();
+                drop(leaves);
+            });
+            both.wait();
+            held.push_back(served(server));
+        });
+    }
+    assert!(held[0].stat("listen_disabled_num") > 0, "the limit was never met");
+    drop(held);
+    scene.recovers();
+}
+
+/// More clients than the limit come and go without a break, each as soon as it was served. There are
+/// only two more: while the server does not accept, the kernel has the others try again after seconds.
+#[test]
+fn a_storm_around_the_limit() {
+    const CLIENTS: usize = 52;
+    const ROUNDS: usize = 50;
+    let scene = Scene::start(64, &["-c", "50", "-o", "no_maxconns_fast"]);
+    let server = &scene.server;
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| (0..ROUNDS).for_each(|_| drop(served(server))));
+        }
+    });
+    let mut client = served(server);
+    assert!(client.stat("listen_disabled_num") > 0, "the limit was never met");
+    assert!(client.stat("total_connections") >= (CLIENTS * ROUNDS) as u64);
+    wait_until("the server accepts", DEADLINE, || client.stat("accepting_conns") == 1);
+    scene.recovers();
+}
+
+/// A client that was accepted: it has had an answer.
+fn served(server: &Server) -> Client {
+    let mut client = server.connect();
+    assert!(client.ask("version").starts_with("VERSION "));
+    client
 }

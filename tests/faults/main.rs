@@ -4,6 +4,7 @@
 //! The server is slabwise, or what `TEST_SERVER` names. Random input is drawn from `FAULT_SEED`,
 //! which a failure prints.
 
+mod announced;
 mod bytes;
 mod connections;
 mod memory;

@@ -1,11 +1,13 @@
 //! Clients that ask for more than they read.
 
 use std::io::Write;
+use std::time::Duration;
 
 use crate::scene::Scene;
-use crate::support::Client;
+use crate::support::{Client, wait_until};
 
 const LARGE_LEN: usize = 900_000;
+const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn pipelined_megabytes() {
@@ -59,6 +61,64 @@ fn a_client_that_never_reads() {
     scene.serves_others();
     drop(held);
     scene.recovers();
+}
+
+/// slabwise sends values from 16 KiB on from where they lie, and pins them meanwhile: one value at
+/// most 8,000 times. A client that does not read can hold some sixty pins, so far fewer clients than
+/// pins use them up, and no machine's limit of descriptors is in the way.
+#[test]
+fn more_readers_of_a_value_than_it_can_have() {
+    let scene = Scene::start(64, &[]);
+    if scene.is_memcached() {
+        return println!("memcached's limit is out of reach of so few clients");
+    }
+    let mut client = scene.server.connect();
+    assert_eq!(client.set("large", &pinned_value(b'v')), "STORED");
+    let readers = readers_that_never_read(&scene);
+    wait_until("the value is passed over", DEADLINE, || client.get("large").is_none());
+    scene.serves_others();
+    drop(readers);
+    wait_until("the value can be had", DEADLINE, || client.get("large").is_some());
+    assert_eq!(client.get("large"), Some(pinned_value(b'v')));
+    scene.recovers();
+}
+
+#[test]
+fn a_value_that_is_replaced_and_deleted_while_it_is_sent() {
+    let scene = Scene::start(64, &[]);
+    let mut client = scene.server.connect();
+    assert_eq!(client.set("large", &pinned_value(b'v')), "STORED");
+    let readers = readers_that_never_read(&scene);
+    scene.serves_others();
+    assert_eq!(client.set("large", &pinned_value(b'w')), "STORED");
+    assert_eq!(client.get("large"), Some(pinned_value(b'w')));
+    for key in ["large", "witness"] {
+        assert_eq!(client.ask(&format!("delete {key}")), "DELETED");
+    }
+    assert_eq!(client.stat("curr_items"), 0);
+    assert!(client.used_chunks() > 0, "nobody is being sent the value");
+    drop(readers);
+    wait_until("the value's memory is given back", DEADLINE, || client.used_chunks() == 0);
+    scene.recovers();
+}
+
+/// The shortest that slabwise sends from where it lies.
+fn pinned_value(letter: u8) -> Vec<u8> {
+    vec![letter; 16 << 10]
+}
+
+/// Clients that ask for more copies of `large` than sockets buffer, and some eight thousand.
+fn readers_that_never_read(scene: &Scene) -> Vec<Client> {
+    const READERS: usize = 150;
+    const KEYS: usize = 100;
+    const LINES: usize = 10;
+    let requests = format!("get{}\r\n", " large".repeat(KEYS)).repeat(LINES);
+    let ask = |_| {
+        let mut reader = scene.server.connect();
+        reader.send(requests.as_bytes());
+        reader
+    };
+    (0..READERS).map(ask).collect()
 }
 
 /// Pipelines a request until the server takes no more, or has taken a great deal.

@@ -35,6 +35,11 @@ impl Scene {
         }
     }
 
+    /// Whether the server is memcached itself: a few limits differ.
+    pub fn is_memcached(&self) -> bool {
+        ServerCommand::under_test().is_memcached()
+    }
+
     /// Asserts what must hold while a client misbehaves: others are served, in bounded memory.
     pub fn serves_others(&self) {
         let mut clients: Vec<Client> = (0..4).map(|_| self.server.connect()).collect();

@@ -73,7 +73,7 @@ impl Client {
 
     /// The next reply line as text; panics when there is none.
     pub fn read_line(&mut self) -> String {
-        let line = self.try_read_line().expect("a reply line");
+        let line = self.try_read_line().expect("a reply line within the deadline");
         let line = line.expect("the connection stays open");
         String::from_utf8_lossy(&line).into_owned()
     }
@@ -109,19 +109,30 @@ impl Client {
 
     /// The value of one line of `stats`.
     pub fn stat(&mut self, name: &str) -> u64 {
-        self.send(b"stats\r\n");
-        let mut value = None;
+        let found = self.numbers("stats").into_iter().find(|(stat, _)| stat == name);
+        found.unwrap_or_else(|| panic!("stats has no number {name}")).1
+    }
+
+    /// Chunks of all classes that hold something, by `stats slabs`.
+    pub fn used_chunks(&mut self) -> u64 {
+        let numbers = self.numbers("stats slabs");
+        numbers.iter().filter(|(name, _)| name.ends_with(":used_chunks")).map(|(_, n)| n).sum()
+    }
+
+    /// Those lines of a `stats` command whose values are whole numbers, in its order.
+    fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
+        self.send(format!("{command}\r\n").as_bytes());
+        let mut numbers = Vec::new();
         loop {
             let line = self.read_line();
             if line == "END" {
-                break;
+                return numbers;
             }
             let mut words = line.split(' ').skip(1);
-            if words.next() == Some(name) {
-                value = words.next().and_then(|word| word.parse().ok());
+            if let (Some(name), Some(Ok(number))) = (words.next(), words.next().map(str::parse)) {
+                numbers.push((name.to_owned(), number));
             }
         }
-        value.unwrap_or_else(|| panic!("stats has no number {name}"))
     }
 
     /// Exactly so many bytes of the reply.
@@ -146,7 +157,7 @@ impl Client {
     /// All that still comes until the server closes.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         while self.receive()? > 0 {}
-        Ok(self.received.split_off(std::mem::take(&mut self.read)))
+        Ok(self.take_received())
     }
 
     /// What has been received and what comes within a moment: for the message of a failed test.
@@ -155,7 +166,15 @@ impl Client {
         self.stream.set_read_timeout(Some(moment)).expect("the moment is not zero");
         while self.receive().is_ok_and(|count| count > 0) {}
         self.stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
-        self.received.split_off(std::mem::take(&mut self.read))
+        self.take_received()
+    }
+
+    /// Received and not yet read; from here on it counts as read.
+    fn take_received(&mut self) -> Vec<u8> {
+        let rest = self.received.split_off(self.read);
+        self.received.clear();
+        self.read = 0;
+        rest
     }
 
     fn receive(&mut self) -> io::Result<usize> {

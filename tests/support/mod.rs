@@ -13,4 +13,4 @@ mod wait;
 
 pub use client::Client;
 pub use server::{Server, ServerCommand};
-pub use wait::{Deadline, wait_until};
+pub use wait::{Deadline, pause, wait_until};

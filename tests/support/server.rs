@@ -1,17 +1,24 @@
 //! A server started for one test, on a port of its own, killed when the test lets go of it.
+//!
+//! The kernel picks the port while the server binds it (`-p -1`), and the server writes it to a file
+//! that only it knows of (`MEMCACHED_PORT_FILENAME`): so no two servers ever share one, however many
+//! tests run.
 
+use std::collections::HashSet;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::wait::{Deadline, pause};
 use super::{Client, wait_until};
 
-const START_DEADLINE: Duration = Duration::from_secs(10);
-/// Between picking a free port and the server's bind another process may take it.
-const START_ATTEMPTS_MAX: usize = 5;
+/// Long, as all tests start their servers at once, on a machine that may do other work beside.
+const START_DEADLINE: Duration = Duration::from_secs(30);
+/// The state of a listening socket in `/proc/net/tcp`.
+const TCP_LISTEN: &str = "0A";
 
 /// How a server is started: a program and the flags that come first.
 #[derive(Clone)]
@@ -64,9 +71,9 @@ impl ServerCommand {
         format!("{name} {}", self.flags.join(" ")).trim_end().to_owned()
     }
 
-    fn spawn(&self, port: u16) -> Child {
+    fn spawn(&self, port_file: &Path) -> Child {
         let mut command = Command::new(&self.program);
-        command.args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+        command.args(["-l", "127.0.0.1", "-p", "-1"]).env("MEMCACHED_PORT_FILENAME", port_file);
         if runs_as_root() {
             // Without a user to become, memcached refuses to run as root.
             command.args(["-u", "root"]);
@@ -92,29 +99,36 @@ pub struct Server {
 impl Server {
     /// Starts the command and returns once it accepts connections.
     pub fn start(command: &ServerCommand) -> Server {
-        for _ in 0..START_ATTEMPTS_MAX {
-            if let Some(server) = Server::try_start(command) {
-                return server;
-            }
-        }
-        panic!("{} ended at once, or never listened", command.describe());
+        let port_file = new_port_file();
+        let child = command.spawn(&port_file);
+        let mut server = Server { child, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        wait_until(&format!("{} listens", command.describe()), START_DEADLINE, || {
+            let ended = server.child.try_wait().expect("a child can be waited for");
+            assert!(ended.is_none(), "{} ended at once: {ended:?}", command.describe());
+            port_file.exists()
+        });
+        server.address.set_port(read_port(&port_file));
+        // It has served its purpose; one that is left over does no harm.
+        let _ = fs::remove_file(&port_file);
+        assert!(server.listens_itself(), "another process listens on {}", server.address);
+        server
     }
 
-    fn try_start(command: &ServerCommand) -> Option<Server> {
-        let port = free_port();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let mut server = Server { child: command.spawn(port), address };
-        let deadline = Deadline::after(START_DEADLINE);
-        while !deadline.is_over() {
-            if server.child.try_wait().expect("a child can be waited for").is_some() {
-                return None;
-            }
-            if TcpStream::connect(address).is_ok() {
-                return Some(server);
-            }
-            pause();
-        }
-        None
+    /// Whether the socket that listens on the address is the child's: a descriptor of its own.
+    fn listens_itself(&self) -> bool {
+        let sockets: HashSet<String> = fs::read_dir(self.proc("fd"))
+            .expect("the server runs")
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .map(|target| target.to_string_lossy().into_owned())
+            .collect();
+        // The kernel prints the address as the number that it is in its memory.
+        let host = u32::from_ne_bytes([127, 0, 0, 1]);
+        let place = format!("{host:08X}:{:04X}", self.address.port());
+        let table = fs::read_to_string(self.proc("net/tcp")).expect("the server runs");
+        table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
+            let [_, local, _, TCP_LISTEN, ..] = fields[..] else { return false };
+            local == place && sockets.contains(&format!("socket:[{}]", fields[9]))
+        })
     }
 
     /// A new connection.
@@ -174,7 +188,20 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
+/// A path that no other server of any test was given.
+fn new_port_file() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("test-ports-{}-{number}", std::process::id()));
+    // An earlier process of this id may have left its own.
+    let _ = fs::remove_file(&path);
+    path
+}
+
+/// The port of the first TCP listener; the file appears whole.
+fn read_port(file: &Path) -> u16 {
+    let text = fs::read_to_string(file).expect("the server wrote it");
+    let port = text.lines().find_map(|line| line.strip_prefix("TCP INET: "));
+    port.and_then(|port| port.trim().parse().ok())
+        .unwrap_or_else(|| panic!("no TCP port in {text:?}"))
 }

@@ -35,7 +35,7 @@ pub fn wait_until(what: &str, span: Duration, mut condition: impl FnMut() -> boo
 }
 
 /// Leaves the processor to the server between two looks at it.
-pub(super) fn pause() {
+pub fn pause() {
     #[expect(clippy::disallowed_methods, reason = "between two polls of a real process")]
     std::thread::sleep(Duration::from_millis(5));
 }

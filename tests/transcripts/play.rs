@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::format::{Difference, Exchange, Expected, LineEnd, Peer, Step, Transcript};
 use crate::pattern::fits;
-use crate::support::{Client, Deadline, Server, ServerCommand};
+use crate::support::{Client, Deadline, Server, ServerCommand, pause};
 use crate::text::{Memory, decode, excerpt};
 
 /// The longest wait of an `until` step.
@@ -68,16 +68,26 @@ impl Player {
         loop {
             let sent = self.send(exchange)?;
             let Err(error) = self.read_reply(&expected) else { return Ok(()) };
+            if exchange.until && !deadline.is_over() {
+                self.skip_reply()?;
+                pause();
+                continue;
+            }
             // What else was sent back belongs to this attempt, not to the next exchange.
             let rest = self.client.leftovers();
             if self.may_differ(exchange) {
                 return Ok(());
             }
-            if !exchange.until || deadline.is_over() {
-                let (sent, rest) = (excerpt(&sent), excerpt(&rest));
-                return Err(format!("{error}\n  sent {sent}\n  then came {rest}"));
-            }
+            let (sent, rest) = (excerpt(&sent), excerpt(&rest));
+            return Err(format!("{error}\n  sent {sent}\n  then came {rest}"));
         }
+    }
+
+    /// Reads what is left of a reply, however late it comes: up to the answer to another request.
+    fn skip_reply(&mut self) -> Result<(), String> {
+        self.client.try_send(b"version\r\n").map_err(|error| format!("closed: {error}"))?;
+        while !self.read_line()?.starts_with(b"VERSION ") {}
+        Ok(())
     }
 
     /// A memcached of another version than the one recorded may answer either way.

@@ -107,12 +107,24 @@ pub struct RealClock {
     start_unix_seconds: u64,
     /// What [`Clock::advance`] has added.
     offset_nanos: AtomicU64,
+    /// What the machine's clock read when it was paused; [`RUNNING`] otherwise.
+    paused_nanos: AtomicU64,
 }
+
+/// The clock is not paused.
+const RUNNING: u64 = u64::MAX;
 
 /// A clock that only moves when told.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,
+}
+
+impl RealClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    fn elapsed_nanos(&self) -> u64 {
+        Instant::now().duration_since(self.start).as_nanos() as u64
+    }
 }
 
 /// The date that a manual clock starts at: one that no TTL could be mistaken for.
@@ -127,6 +139,7 @@ impl Clock {
             start: Instant::now(),
             start_unix_seconds: since_epoch.as_secs(),
             offset_nanos: AtomicU64::new(0),
+            paused_nanos: AtomicU64::new(RUNNING),
         })
     }
 
@@ -136,12 +149,14 @@ impl Clock {
     }
 
     /// Nanoseconds since the start.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn nanos(&self) -> u64 {
         match self {
             Clock::Real(real) => {
-                let elapsed = Instant::now().duration_since(real.start);
-                elapsed.as_nanos() as u64 + real.offset_nanos.load(Ordering::Relaxed)
+                let elapsed = match real.paused_nanos.load(Ordering::Relaxed) {
+                    RUNNING => real.elapsed_nanos(),
+                    paused => paused,
+                };
+                elapsed + real.offset_nanos.load(Ordering::Relaxed)
             }
             Clock::Manual(manual) => manual.nanos.load(Ordering::Relaxed),
         }
@@ -170,6 +185,24 @@ impl Clock {
         };
         cell.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
     }
+
+    /// Stops the machine's clock here, as memcached's `debugtime p` does; [`Clock::advance`] still moves
+    /// it.
+    pub fn pause(&self) {
+        if let Clock::Real(real) = self {
+            let now = real.elapsed_nanos();
+            let running = &real.paused_nanos;
+            // A clock that stands already stays where it is.
+            let _ = running.compare_exchange(RUNNING, now, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets it go on, from the machine's present time.
+    pub fn resume(&self) {
+        if let Clock::Real(real) = self {
+            real.paused_nanos.store(RUNNING, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -183,6 +216,19 @@ mod tests {
         assert_eq!(clock.now(), Now { seconds: Seconds::START, ticks: Ticks(0) });
         clock.advance(Duration::from_millis(1500));
         assert_eq!(clock.now(), Now { seconds: Seconds(3), ticks: Ticks(96) });
+    }
+
+    #[test]
+    fn a_paused_clock_moves_only_by_hand() {
+        let clock = Clock::real();
+        clock.pause();
+        let before = clock.nanos();
+        clock.pause();
+        assert_eq!(clock.nanos(), before);
+        clock.advance(Duration::from_secs(5));
+        assert_eq!(clock.nanos(), before + 5_000_000_000);
+        clock.resume();
+        assert!(clock.nanos() >= before + 5_000_000_000);
     }
 
     #[test]

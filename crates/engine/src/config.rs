@@ -26,6 +26,8 @@ pub struct EngineConfig {
     pub eviction: EvictionKind,
     /// The segmented LRU's limits.
     pub lru: LruConfig,
+    /// What becomes of the items on a page that is moved.
+    pub mover: MoverKind,
     /// Asks the system for huge pages (`-L`).
     pub huge_pages: bool,
     /// The key hash's seed.
@@ -39,6 +41,15 @@ pub enum EvictionKind {
     Segmented,
     /// One queue in exact order of use; every hit takes the class's lock.
     Lru,
+}
+
+/// What the page mover does with the items that it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoverKind {
+    /// Carries every item to another page; what is coldest in the class is evicted to make room.
+    Warm,
+    /// Carries items into chunks that are free already and drops the others, hot or not: memcached's way.
+    Base,
 }
 
 /// The limits of the segmented LRU, with memcached's defaults.
@@ -95,6 +106,7 @@ impl EngineConfig {
             eviction_enabled: true,
             eviction: EvictionKind::Segmented,
             lru: LruConfig::default(),
+            mover: MoverKind::Warm,
             huge_pages: false,
             hash_seed: 0,
         }

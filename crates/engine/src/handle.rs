@@ -203,6 +203,11 @@ impl<'e> Handle<'e> {
         reserved
     }
 
+    /// Counts a store that the caller refused as too large, by a limit narrower than the engine's own.
+    pub fn count_too_large(&mut self) {
+        self.counters.store_too_large.bump();
+    }
+
     fn show<R>(&self, found: &Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {
         let engine = self.engine;
         let last_access = engine.memory.header(found.address).time();

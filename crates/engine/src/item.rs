@@ -123,6 +123,11 @@ impl<'e> Pinned<'e> {
 }
 
 impl Pinned<'_> {
+    /// The item's key.
+    pub fn key(&self) -> &[u8] {
+        self.engine.memory.key(self.address, ReadProof::under_pin(self))
+    }
+
     /// The value, in order, in one slice, or in several if it is chained.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         parts(self.engine, self.address, ReadProof::under_pin(self))

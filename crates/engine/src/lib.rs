@@ -60,7 +60,7 @@ pub use class::ClassCounters;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };
-pub use config::{EngineConfig, EvictionKind, LruConfig, page_size_default};
+pub use config::{EngineConfig, EvictionKind, LruConfig, MoverKind, page_size_default};
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};
 pub use handle::Handle;

@@ -3,8 +3,8 @@
 
 use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
-    ArithmeticOutcome, ClassTable, Delta, Engine, EngineConfig, ItemMeta, MoverStep, SizeModel,
-    StoreMode, StoreOutcome,
+    ArithmeticOutcome, ClassTable, Delta, Engine, EngineConfig, ItemMeta, MoverKind, MoverStep,
+    SizeModel, StoreMode, StoreOutcome,
 };
 use std::time::Duration;
 
@@ -132,6 +132,71 @@ fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
     assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "but not for ever");
     drop(pin);
     assert!(matches!(store(&engine, 9_000, b"value", clock.now()), StoreOutcome::Stored { .. }));
+    engine.check();
+}
+
+/// Moves one page of a class of two, which has so many chunks free; returns how many items are left.
+fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
+    let chunks = 2 * (PAGE_SIZE_BYTES / 128) as u32;
+    let engine = Engine::new(EngineConfig { mover, ..config(2, &[128]) }).expect("an arena");
+    let now = Clock::manual().now();
+    for number in 0..chunks {
+        assert!(matches!(store(&engine, number, b"value", now), StoreOutcome::Stored { .. }));
+    }
+    for number in 0..free {
+        // On both pages.
+        assert!(engine.handle().delete(&key(2 * number), now));
+    }
+    engine.reassign(None, None, now).expect("a page to move");
+    while engine.mover_step(64, now) != MoverStep::Done {}
+    engine.check();
+    engine.stats(now).items
+}
+
+#[test]
+fn a_moved_page_costs_what_no_longer_fits_whichever_way_it_is_emptied() {
+    let page = (PAGE_SIZE_BYTES / 128) as u64;
+    for mover in [MoverKind::Warm, MoverKind::Base] {
+        assert_eq!(items_after_a_move(mover, 0), page, "{mover:?}");
+        assert_eq!(items_after_a_move(mover, page as u32), page, "{mover:?}");
+    }
+}
+
+#[test]
+fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
+    let hot = |mover| {
+        let engine = Engine::new(EngineConfig { mover, ..config(2, &[128]) }).expect("an arena");
+        let (clock, page) = (Clock::manual(), (PAGE_SIZE_BYTES / 128) as u32);
+        for number in 0..2 * page {
+            store(&engine, number, b"value", clock.now());
+        }
+        let mut handle = engine.handle();
+        // Twice, so that they are active; they lie all on the page that was filled first.
+        for _ in 0..2 {
+            for number in 0..page / 8 {
+                assert!(handle.get(&key(number), clock.now(), |_| ()).is_some());
+            }
+        }
+        engine.reassign(None, None, clock.now()).expect("a page to move");
+        while engine.mover_step(64, clock.now()) != MoverStep::Done {}
+        (0..page / 8)
+            .filter(|&number| handle.peek(&key(number), clock.now(), |_| ()).is_some())
+            .count()
+    };
+    assert_eq!(hot(MoverKind::Warm), PAGE_SIZE_BYTES / 128 / 8);
+    assert_eq!(hot(MoverKind::Base), 0);
+}
+
+#[test]
+fn the_maintainer_takes_active_items_off_the_cold_tail() {
+    let (engine, now) = full(b"value");
+    let mut handle = engine.handle();
+    while engine.maintain_step(1_000, now) > 0 {}
+    for _ in 0..2 {
+        assert!(handle.get(&key(0), now, |_| ()).is_some());
+    }
+    assert!(engine.maintain_step(1, now) > 0, "the coldest item was used: it is not the tail");
+    assert_eq!(engine.stats(now).total.counters.moves_to_warm, 1);
     engine.check();
 }
 

@@ -24,6 +24,6 @@ pub mod text;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{
-    Admin, Automove, CrawlKind, Crawler, DetailMode, Direction, LruMode, LruRequest, Request,
-    Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
+    Admin, Automove, CrawlKind, Crawler, Debug, DetailMode, Direction, LruMode, LruRequest,
+    Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
 };

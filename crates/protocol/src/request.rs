@@ -174,6 +174,34 @@ pub enum Admin<'a> {
     Crawler(Crawler<'a>),
     /// watch.
     Watch,
+    /// What memcached's own tests ask of a debug build.
+    Debug(Debug<'a>),
+}
+
+/// `debugtime`, `debugitem`, `misbehave`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug<'a> {
+    /// Stops the clock.
+    TimePause,
+    /// Lets it go on.
+    TimeResume,
+    /// Moves it forward.
+    TimeMove {
+        /// By how much.
+        seconds: u32,
+    },
+    /// Holds an item.
+    ItemHold {
+        /// Which.
+        key: &'a [u8],
+    },
+    /// Lets go of an item.
+    ItemRelease {
+        /// Which; `reffed` for the one held last.
+        key: &'a [u8],
+    },
+    /// Tries what a server without privileges cannot do.
+    Misbehave,
 }
 
 /// `shutdown`.

@@ -32,6 +32,8 @@ pub struct Settings {
     pub flush_enabled: bool,
     /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
     pub dump_enabled: bool,
+    /// Whether clients may move the clock and hold items, as memcached's own tests do.
+    pub debug_commands: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-B`: what clients speak.

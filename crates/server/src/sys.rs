@@ -43,6 +43,12 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAdd
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
+/// Whether the process may open another socket.
+pub fn can_open_sockets() -> bool {
+    use rustix::net::{AddressFamily, SocketType};
+    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
+}
+
 /// The address a socket is bound to, if it is an internet address.
 pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()

@@ -12,6 +12,7 @@
 //!
 //! So a class loses what its eviction order would have given up, not whatever lay on that page: evicting
 //! until as many chunks are free outside as the page has items left, wherever the coldest items lie.
+//! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped.
 //!
 //! Laws: a draining page hands out nothing from its lists (`class.rs`); the mover holds no lock between
 //! steps; it never waits for a pin: chunks that are held are met again, and when nothing has moved for
@@ -20,9 +21,11 @@
 use crate::alloc::Evicted;
 use crate::class::ClassState;
 use crate::class_table::CHUNK_SIZE_BYTES_MIN;
+use crate::config::MoverKind;
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, OwnedChunk};
 use crate::page_table::PageState;
+use carry::Dropped;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 use std::fmt;
@@ -84,7 +87,7 @@ pub struct MoverCounters {
     pub rescued: u64,
     /// Bodies of chained items carried to another page.
     pub bodies_rescued: u64,
-    /// Items evicted to make room for those carried.
+    /// Items evicted to make room for those carried, or dropped for want of it.
     pub evicted: u64,
     /// Chunks met pinned or being written.
     pub busy: u64,
@@ -278,6 +281,13 @@ impl Engine {
         }
         // Room first: an eviction may well take the very item this was for.
         while job.spare.is_none() {
+            if self.config.mover == MoverKind::Base {
+                job.spare = self.class(job.victim).lock().take_free(&self.memory);
+                if job.spare.is_none() {
+                    return self.drop_item_of(job, address, counters, now);
+                }
+                continue;
+            }
             match self.make_room(job.victim, now) {
                 Room::Chunk(chunk) => job.spare = Some(chunk),
                 Room::Evicted => {
@@ -300,6 +310,26 @@ impl Engine {
             Some(Kind::Item) => counters.rescued += 1,
             Some(Kind::Free) => {}
             None => return Visit::Held,
+        }
+        job.progress_at = now.ticks;
+        Visit::Emptied
+    }
+
+    /// Drops the item that the chunk belongs to; where eviction is off nothing is lost.
+    fn drop_item_of(
+        &self,
+        job: &mut Job,
+        address: ChunkAddress,
+        counters: &mut MoverCounters,
+        now: Now,
+    ) -> Visit {
+        if !self.config.eviction_enabled {
+            return Visit::Held;
+        }
+        match self.drop_holder(job, address) {
+            Dropped::Item => counters.evicted += 1,
+            Dropped::Nothing => {}
+            Dropped::Held => return Visit::Held,
         }
         job.progress_at = now.ticks;
         Visit::Emptied

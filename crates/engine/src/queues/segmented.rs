@@ -38,14 +38,25 @@ pub type QueueTimes = Option<Ticks>;
 const VICTIM_LOOKS_MAX: usize = 64;
 
 /// Looks at the tails of HOT and WARM once each; moves what is over its share or, by `times`, too old.
+/// With `times` COLD's tail, too: an active item there would stand for an age that it does not have.
 pub fn balance(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
+    let cold = match times {
+        Some(_) => lift_active_cold(class, memory),
+        None => Demotion::Settled,
+    };
     let hot = balance_queue(class, memory, QueueKind::Hot, times);
     let warm = balance_queue(class, memory, QueueKind::Warm, times);
-    if hot == Demotion::Moved || warm == Demotion::Moved {
-        Demotion::Moved
-    } else {
-        Demotion::Settled
+    if [cold, hot, warm].contains(&Demotion::Moved) { Demotion::Moved } else { Demotion::Settled }
+}
+
+fn lift_active_cold(class: &mut ClassState, memory: &Memory) -> Demotion {
+    let Some(tail) = class.queue(QueueKind::Cold).tail() else { return Demotion::Settled };
+    let active = memory.header(tail).state().load().active();
+    if !active || class.eviction() != EvictionKind::Segmented {
+        return Demotion::Settled;
     }
+    class.requeue(memory, tail, QueueKind::Warm);
+    Demotion::Moved
 }
 
 fn balance_queue(

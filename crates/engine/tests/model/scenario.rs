@@ -5,7 +5,7 @@ use crate::oracle::Rules;
 use slabwise_base::{KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig,
-    SizeModel,
+    MoverKind, SizeModel,
 };
 
 /// How much memory there is, and so what the engine may forget.
@@ -71,6 +71,7 @@ impl Scenario {
             eviction_enabled: memory != Memory::Refusing,
             eviction: eviction(random),
             lru: lru(random),
+            mover: mover(memory, random),
             huge_pages: false,
             hash_seed: random.next_u64(),
         };
@@ -107,6 +108,12 @@ impl Scenario {
 /// How an eviction kind is drawn.
 pub fn eviction(random: &mut Random) -> EvictionKind {
     if random.below(2) == 0 { EvictionKind::Segmented } else { EvictionKind::Lru }
+}
+
+/// How a page is emptied; `Base` drops items, however much memory there is.
+fn mover(memory: Memory, random: &mut Random) -> MoverKind {
+    let base = memory != Memory::Ample && random.below(3) == 0;
+    if base { MoverKind::Base } else { MoverKind::Warm }
 }
 
 /// How the LRU's limits are drawn, the extreme ones included.

@@ -21,7 +21,7 @@ mod worker;
 
 use history::{History, Stamps};
 use slabwise_base::{Clock, Random};
-use slabwise_engine::{ClassTable, Engine, EngineConfig, MoverStep};
+use slabwise_engine::{ClassTable, Engine, EngineConfig, MoverKind, MoverStep};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use worker::{Findings, Worker};
@@ -124,12 +124,21 @@ fn four_threads_with_ample_memory_lose_nothing() {
     stress(config, false);
 }
 
-#[test]
-fn four_threads_with_little_memory_see_no_lie() {
+fn little_memory() -> EngineConfig {
     let mut config = EngineConfig::new(256 << 10);
     config.page_size_bytes = 4 << 10;
     config.classes = ClassTable::geometric(64, 1.6, 2048);
-    stress(config, true);
+    config
+}
+
+#[test]
+fn four_threads_with_little_memory_see_no_lie() {
+    stress(little_memory(), true);
+}
+
+#[test]
+fn four_threads_whose_pages_move_at_a_loss_see_no_lie() {
+    stress(EngineConfig { mover: MoverKind::Base, ..little_memory() }, true);
 }
 
 /// The canary: a value that a later, ended write replaced must be found out.

@@ -3,7 +3,7 @@
 use super::words::Words;
 use super::{Refusal, reply};
 use crate::{
-    Admin, Automove, CrawlKind, Crawler, LruMode, LruRequest, Request, ShutdownMode, number,
+    Admin, Automove, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request, ShutdownMode, number,
 };
 
 type Read<'a> = Result<Request<'a>, Refusal>;
@@ -46,6 +46,30 @@ pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
         (1, b"graceful") => ShutdownMode::Graceful,
         _ => ShutdownMode::Unknown,
     })))
+}
+
+/// `p`, `r`, or seconds.
+pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
+    let debug = match words.at(0) {
+        b"p" => Debug::TimePause,
+        b"r" => Debug::TimeResume,
+        word => {
+            let seconds = number::unsigned(word).and_then(|seconds| u32::try_from(seconds).ok());
+            Debug::TimeMove { seconds: seconds.ok_or(error())? }
+        }
+    };
+    Ok(Request::Admin(Admin::Debug(debug)))
+}
+
+/// `ref|lock|unref|unlock <key>`.
+pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
+    let key = words.at(1);
+    let debug = match words.at(0) {
+        b"ref" | b"lock" => Debug::ItemHold { key },
+        b"unref" | b"unlock" => Debug::ItemRelease { key },
+        _ => return Err(error()),
+    };
+    Ok(Request::Admin(Admin::Debug(debug)))
 }
 
 /// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`.

@@ -4,7 +4,7 @@
 use super::retrieval::Form;
 use super::words::Words;
 use super::{Refusal, admin, stats, storage};
-use crate::{Direction, Request};
+use crate::{Admin, Debug, Direction, Request};
 use std::ops::RangeInclusive;
 
 pub(super) struct Command {
@@ -48,7 +48,7 @@ const ANY: usize = usize::MAX;
 const NEVER: usize = usize::MAX;
 
 /// In order of how often they are sent: the search starts at the top.
-static COMMANDS: [Command; 26] = [
+static COMMANDS: [Command; 29] = [
     row("get", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
     row("set", 4..=5, 1, Shape::Storage(storage::Verb::Set)),
     row("gets", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: false })),
@@ -76,6 +76,14 @@ static COMMANDS: [Command; 26] = [
     row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
     row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
     row("watch", 0..=ANY, 1, Shape::Other(admin::watch)),
+    row("debugtime", 1..=1, NEVER, Shape::Other(admin::debug_time)),
+    row("debugitem", 2..=2, NEVER, Shape::Other(admin::debug_item)),
+    row(
+        "misbehave",
+        0..=0,
+        NEVER,
+        Shape::Other(|_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
+    ),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {

@@ -4,7 +4,7 @@ use super::OptionsError;
 use super::raw::Raw;
 use slabwise_base::Seconds;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, SizeModel,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, MoverKind, SizeModel,
     page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -42,10 +42,19 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
         eviction_enabled: !raw.eviction_disabled,
         eviction: eviction(raw),
         lru: lru(raw)?,
+        mover: mover(raw),
         huge_pages: raw.huge_pages,
         hash_seed: random_seed(),
         ..EngineConfig::new(memory_limit_bytes)
     })
+}
+
+fn mover(raw: &Raw) -> MoverKind {
+    match raw.page_mover {
+        Some("base") => MoverKind::Base,
+        None if raw.memcached_preset => MoverKind::Base,
+        _ => MoverKind::Warm,
+    }
 }
 
 fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError> {

@@ -274,7 +274,6 @@ pub(super) static WITHOUT_EFFECT: &[OptionRow] = &[
     ),
     switch("inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
     switch("no_inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
-    switch("no_drop_privileges", "the default", |_, _| Ok(())),
     row("sock_cookie_id", ANY, "", "no effect: sockets are not marked for firewalls", |raw, _| {
         no_effect(raw, "sock_cookie_id", "sockets are not marked for firewalls")
     }),
@@ -289,6 +288,14 @@ pub(super) static OURS: &[OptionRow] = &[
         "memcached's own defaults everywhere: pages, classes, sizes",
         |raw, _| {
             raw.memcached_preset = true;
+            Ok(())
+        },
+    ),
+    switch(
+        "debug_commands",
+        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for tests",
+        |raw, _| {
+            raw.debug_commands = true;
             Ok(())
         },
     ),
@@ -322,10 +329,14 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "page_mover",
-        Kind::Choice(&["warm"]),
-        "warm",
-        "how a page is emptied: hot items are carried over",
-        |_, _| Ok(()),
+        Kind::Choice(&["warm", "base"]),
+        "warm; base with preset=memcached",
+        "how a page is emptied: warm carries all items over and evicts the coldest \
+         instead; base drops those for which no chunk is free, as memcached does",
+        |raw, value| {
+            raw.page_mover = Some(value.choice());
+            Ok(())
+        },
     ),
     row(
         "page_size",
@@ -393,9 +404,9 @@ pub(super) static NOT_HERE: &[FeatureNotHere] = &[
         names: &["proxy_config", "proxy_arg", "proxy_uring", "proxy_memprofile"],
     },
     FeatureNotHere {
-        feature: "system calls are not filtered yet: leave it out, or confine the process from outside",
-        stops: true,
-        names: &["drop_privileges", "relaxed_privileges"],
+        feature: "system calls are not filtered: confine the process from outside",
+        stops: false,
+        names: &["drop_privileges", "no_drop_privileges", "relaxed_privileges"],
     },
 ];
 

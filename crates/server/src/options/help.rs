@@ -1,6 +1,7 @@
-//! What `-h`, `-i` and `-V` print. The help follows from the tables.
+//! What `-h`, `-i` and `-V` print. The help follows from the tables. It names no feature that is not
+//! here: scripts, memcached's own tests among them, look in it for what a server can do.
 
-use super::extended::{ACTING, NOT_HERE, OURS, WITHOUT_EFFECT};
+use super::extended::{ACTING, OURS, WITHOUT_EFFECT};
 use super::flags::FLAGS;
 use super::kind::OptionRow;
 use std::fmt::Write;
@@ -41,10 +42,6 @@ pub(super) fn help() -> String {
     section(&mut text, "-o, slabwise's own:", OURS);
     section(&mut text, "-o, memcached's:", ACTING);
     section(&mut text, "-o, memcached's, accepted without effect:", WITHOUT_EFFECT);
-    text.push_str("\n-o, memcached's, for features that are not here:\n");
-    for feature in NOT_HERE {
-        let _ = writeln!(text, "  {} ({})", feature.names.join(", "), feature.feature);
-    }
     text
 }
 

@@ -47,8 +47,10 @@ pub(super) struct Raw {
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
     pub memcached_preset: bool,
+    pub debug_commands: bool,
     pub eviction: Option<&'static str>,
     pub page_policy: Option<&'static str>,
+    pub page_mover: Option<&'static str>,
 
     pub lru_maintainer: Option<bool>,
     pub lru_crawler: Option<bool>,

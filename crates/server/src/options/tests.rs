@@ -5,7 +5,7 @@ use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
 use crate::settings::{Listen, ListenAddress, PagePolicy, Protocol, Settings};
-use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
 
 fn request(args: &[&str]) -> Result<Request, String> {
     parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
@@ -212,6 +212,7 @@ fn the_preset_is_memcached() {
     assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
     assert_eq!(engine.size_model, SizeModel::Memcached);
     assert!(engine.first_page_beyond_limit);
+    assert_eq!(engine.mover, MoverKind::Base);
     // What is said explicitly stands, in whichever order it is said.
     let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
     assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));
@@ -260,10 +261,13 @@ fn a_unix_socket_replaces_the_network() {
 }
 
 #[test]
-fn help_shows_every_name() {
+fn help_shows_every_name_of_what_is_here() {
     let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
-    for name in FLAGS.iter().map(|row| row.name).chain(extended::names()) {
-        assert!(help.contains(name), "{name} is missing");
+    for row in FLAGS.iter().chain(extended::all()) {
+        assert!(help.contains(row.name), "{} is missing", row.name);
+    }
+    for name in extended::NOT_HERE.iter().flat_map(|feature| feature.names) {
+        assert!(!help.contains(name), "{name} is not here");
     }
     assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
     assert!(matches!(request(&["-i"]), Ok(Request::Print(text)) if text.contains("Apache")));

@@ -50,6 +50,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         shutdown_enabled: raw.shutdown_command,
         flush_enabled: !raw.flush_disabled,
         dump_enabled: !raw.dump_disabled,
+        debug_commands: raw.debug_commands,
         cas_enabled: !raw.cas_disabled,
         protocol: protocol(&raw)?,
         sasl_enabled: raw.sasl_enabled,

@@ -59,6 +59,7 @@ pub(super) fn carry_out<'e>(
             lru(worker, request);
             reply.line(reply::OK);
         }
+        Admin::Debug(_) => unreachable!("the session's own"),
         Admin::Watch => reply.line(reply::WATCH_FORBIDDEN),
         Admin::Crawler(request) => return crawler(worker, request, reply),
         Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {

@@ -31,6 +31,7 @@ mod ack;
 mod admin;
 mod binary;
 pub(crate) mod crawl;
+mod debug;
 mod lookahead;
 mod narration;
 mod one_key;
@@ -50,9 +51,10 @@ use crate::stats::Rows;
 use crawl::Crawl;
 use lookahead::Ahead;
 use retrieval::Keys;
-use slabwise_protocol::Request;
+use slabwise_engine::Pinned;
 use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::text::{Parsed, parse};
+use slabwise_protocol::{Admin, Request};
 use std::os::fd::RawFd;
 use storage::Upload;
 
@@ -86,6 +88,8 @@ pub enum Next {
 pub struct Session<'e> {
     phase: Phase<'e>,
     dialect: Dialect,
+    /// What `debugitem` made it hold; nothing, but in tests.
+    debug_held: Vec<Pinned<'e>>,
 }
 
 /// How the client speaks, from its first byte on.
@@ -142,7 +146,7 @@ enum Step {
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session { phase: Phase::Begin, dialect: Dialect::default() }
+        Session { phase: Phase::Begin, ..Session::default() }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.
@@ -314,6 +318,9 @@ impl<'e> Session<'e> {
                 if let Some(crawl) = stats::answer(worker, question, &mut Rows::text(out.bytes())) {
                     self.phase = Phase::Crawl(Box::new(crawl));
                 }
+            }
+            Request::Admin(Admin::Debug(order)) => {
+                debug::carry_out(worker, order, &mut self.debug_held, reply);
             }
             Request::Admin(order) => match admin::carry_out(worker, order, reply) {
                 admin::Then::Nothing => {}

@@ -9,7 +9,7 @@ use crate::out::Out;
 use slabwise_engine::{
     ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
-use slabwise_protocol::{LIMITS, StoreHeader, StoreVerb};
+use slabwise_protocol::{StoreHeader, StoreVerb};
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
@@ -102,9 +102,13 @@ impl<'e> Session<'e> {
             }
             return value_len + value_end.len();
         }
-        // The engine refuses this length, and counts that it did.
-        let reserved_len = if is_too_large { LIMITS.value_len_max } else { value_len };
-        match worker.handle.reserve(key, reserved_len, meta, worker.now) {
+        let reserved = if is_too_large {
+            worker.handle.count_too_large();
+            Err(ReserveError::TooLarge)
+        } else {
+            worker.handle.reserve(key, value_len, meta, worker.now)
+        };
+        match reserved {
             Ok(mut reservation) => {
                 let count = reservation.fill(rest);
                 if reservation.is_starved() {

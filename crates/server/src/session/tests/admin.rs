@@ -270,3 +270,45 @@ fn dumps_can_be_forbidden() {
          < CLIENT_ERROR stats cachedump not allowed",
     );
 }
+
+#[test]
+fn debug_commands_are_unknown_unless_asked_for() {
+    check(
+        "> debugtime 5
+         < ERROR
+         > debugitem ref a
+         < ERROR
+         > misbehave
+         < ERROR",
+    );
+    check_with(
+        |settings| settings.debug_commands = true,
+        "> set a 0 5 1
+         > x
+         < STORED
+         > debugitem ref b
+         < MISS
+         > debugitem ref a
+         < OK
+         > debugitem unref b
+         < MISS
+         > debugitem unref reffed
+         < OK
+         > debugitem unref a
+         < MISS
+         > debugtime x
+         < ERROR
+         > debugtime -1
+         < ERROR
+         > debugtime 4
+         < OK
+         > get a
+         < VALUE a 0 1
+         < x
+         < END
+         > debugtime 1
+         < OK
+         > get a
+         < END",
+    );
+}

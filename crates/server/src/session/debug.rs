@@ -1,0 +1,70 @@
+//! debugtime, debugitem, misbehave: what memcached's tests ask of its debug build. Off unless
+//! `-o debug_commands` is given, as they let any client move the clock and hold memory.
+
+use super::Reply;
+use crate::context::WorkerContext;
+use crate::sys;
+use slabwise_engine::Pinned;
+use slabwise_protocol::Debug;
+use slabwise_protocol::text::reply;
+use std::time::Duration;
+
+const MISS: &[u8] = b"MISS\r\n";
+
+/// The key that stands for the item held last.
+const HELD_LAST: &[u8] = b"reffed";
+
+pub(super) fn carry_out<'e>(
+    worker: &mut WorkerContext<'e>,
+    order: Debug<'_>,
+    held: &mut Vec<Pinned<'e>>,
+    reply: &mut Reply<'_>,
+) {
+    if !worker.shared.settings.debug_commands {
+        reply.line(reply::ERROR);
+        return;
+    }
+    let clock = worker.shared.clock;
+    let answer = match order {
+        Debug::TimePause => {
+            clock.pause();
+            reply::OK
+        }
+        Debug::TimeResume => {
+            clock.resume();
+            reply::OK
+        }
+        Debug::TimeMove { seconds } => {
+            clock.advance(Duration::from_secs(seconds.into()));
+            reply::OK
+        }
+        Debug::ItemHold { key } => {
+            match worker.handle.peek(key, worker.now, |view| view.pin()).flatten() {
+                Some(pinned) => {
+                    held.push(pinned);
+                    reply::OK
+                }
+                None => MISS,
+            }
+        }
+        Debug::ItemRelease { key } => release(held, key),
+        Debug::Misbehave if sys::can_open_sockets() => reply::ERROR,
+        Debug::Misbehave => reply::OK,
+    };
+    worker.now = clock.now();
+    reply.line(answer);
+}
+
+fn release(held: &mut Vec<Pinned<'_>>, key: &[u8]) -> &'static [u8] {
+    let position = match key {
+        HELD_LAST => held.len().checked_sub(1),
+        _ => held.iter().position(|pinned| pinned.key() == key),
+    };
+    match position {
+        Some(position) => {
+            drop(held.remove(position));
+            reply::OK
+        }
+        None => MISS,
+    }
+}
