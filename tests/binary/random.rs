@@ -39,7 +39,8 @@ fn request(random: &mut Random, step: usize) -> Packet {
     let key = random.one_of(&["a", "b", NUMBER]);
     let text_key = if key == NUMBER { "a" } else { key };
     let value_len = match key {
-        NUMBER => random.one_of(&[1, 2, 19, 30]),
+        // Of 19 digits memcached 1.6.18 takes some for negative, by what lies behind them.
+        NUMBER => random.one_of(&[1, 2, 18, 30]),
         _ => random.one_of(&[0, 1, 2, 30, 3_000, 40_000]),
     };
     // No spaces: past nothing but them memcached reads what lay there before.
