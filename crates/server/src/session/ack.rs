@@ -1,84 +1,92 @@
-//! How the end of a store is told to the client: one variant a dialect.
+//! How a client is told what came of a store: one form for each dialect.
+//!
+//! An upload keeps its form while its value arrives, so it owns what it needs.
 
 use super::Reply;
 use super::binary::StoreAck;
-use super::storage::extends;
 use crate::context::WorkerContext;
 use crate::out::Out;
-use slabwise_engine::{ReserveError, StoreMode, StoreOutcome};
+use slabwise_engine::{StoreMode, StoreOutcome};
 use slabwise_protocol::text::reply;
 
-/// Who waits for the answer to a store, and in which dialect.
-#[derive(Clone, Copy)]
+/// The form of an answer to a store.
 pub(super) enum Ack {
-    /// A line, if it is wanted.
+    /// The classic text protocol's.
     Text {
-        /// It is not.
+        /// The client wants none.
         noreply: bool,
     },
-    /// A packet.
+    /// The binary protocol's.
     Binary(StoreAck),
 }
 
+/// Why a store came to nothing, whatever its condition.
+#[derive(Clone, Copy)]
+pub(super) enum Failure {
+    /// The item is larger than any may be.
+    TooLarge,
+    /// There is no memory for it.
+    OutOfMemory,
+    /// The value does not end where its length says.
+    BadData,
+}
+
 impl Ack {
-    /// What follows a value on the wire.
-    pub(super) fn value_end(self) -> &'static [u8] {
+    /// What follows a value.
+    #[inline]
+    pub(super) fn value_end(&self) -> &'static [u8] {
         match self {
             Ack::Text { .. } => b"\r\n",
             Ack::Binary(_) => b"",
         }
     }
 
-    /// The value arrived whole; this is what came of it.
-    pub(super) fn outcome(
-        self,
-        worker: &WorkerContext<'_>,
-        mode: StoreMode,
+    /// Whether a store that failed takes what stood there with it: the client was told to forget it.
+    pub(super) fn discards(&self, mode: StoreMode) -> bool {
+        match self {
+            Ack::Text { .. } | Ack::Binary(_) => mode == StoreMode::Set,
+        }
+    }
+
+    /// Tells what came of a store of `value_len` bytes under `key`.
+    #[inline]
+    pub(super) fn answer<'e>(
+        &self,
+        worker: &mut WorkerContext<'e>,
+        _key: &[u8],
         outcome: StoreOutcome,
-        out: &mut Out<'_>,
+        _value_len: usize,
+        out: &mut Out<'e>,
     ) {
-        match self {
-            Ack::Text { noreply } => {
-                Reply::new(worker, out, noreply).line(line(mode, outcome));
-            }
-            Ack::Binary(ack) => ack.outcome(worker, mode, outcome, out.bytes()),
-        }
+        let noreply = match self {
+            Ack::Text { noreply } => *noreply,
+            Ack::Binary(binary) => return binary.answer(worker, outcome, out.bytes()),
+        };
+        Reply::new(worker, out, noreply).line(match outcome {
+            StoreOutcome::Stored { .. } => reply::STORED,
+            StoreOutcome::NotStored => reply::NOT_STORED,
+            StoreOutcome::Exists => reply::EXISTS,
+            StoreOutcome::NotFound => reply::NOT_FOUND,
+            StoreOutcome::TooLarge => reply::TOO_LARGE,
+            StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
+        });
     }
 
-    /// There is no place for the value.
-    pub(super) fn refusal(
-        self,
-        worker: &WorkerContext<'_>,
-        error: ReserveError,
-        out: &mut Out<'_>,
+    /// Tells that a store failed.
+    pub(super) fn fail<'e>(
+        &self,
+        worker: &mut WorkerContext<'e>,
+        failure: Failure,
+        out: &mut Out<'e>,
     ) {
-        match self {
-            Ack::Text { noreply } => Reply::new(worker, out, noreply).line(match error {
-                ReserveError::TooLarge => reply::TOO_LARGE,
-                ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
-            }),
-            Ack::Binary(ack) => ack.refusal(error, out.bytes()),
-        }
-    }
-
-    /// The value does not end where its length says.
-    pub(super) fn bad_end(self, worker: &WorkerContext<'_>, out: &mut Out<'_>) {
-        match self {
-            Ack::Text { noreply } => Reply::new(worker, out, noreply).line(reply::BAD_DATA),
-            Ack::Binary(_) => unreachable!("these values end where their length says"),
-        }
-    }
-}
-
-fn line(mode: StoreMode, outcome: StoreOutcome) -> &'static [u8] {
-    match outcome {
-        StoreOutcome::Stored { .. } => reply::STORED,
-        StoreOutcome::NotStored => reply::NOT_STORED,
-        StoreOutcome::Exists => reply::EXISTS,
-        StoreOutcome::NotFound => reply::NOT_FOUND,
-        // The value fitted, what it would have grown into does not: the item stays as it was.
-        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(mode) => reply::NOT_STORED,
-        StoreOutcome::TooLarge => reply::TOO_LARGE,
-        StoreOutcome::OutOfMemory => reply::NO_MEMORY_STORING,
+        let noreply = match self {
+            Ack::Text { noreply } => *noreply,
+            Ack::Binary(binary) => return binary.fail(failure, out.bytes()),
+        };
+        Reply::new(worker, out, noreply).line(match failure {
+            Failure::TooLarge => reply::TOO_LARGE,
+            Failure::OutOfMemory => reply::NO_MEMORY_STORING,
+            Failure::BadData => reply::BAD_DATA,
+        });
     }
 }

@@ -282,7 +282,7 @@ impl<'e> Session<'e> {
                         Step::Took(consumed)
                     }
                     Request::Store(header) => {
-                        let count = self.store_line(worker, header, noreply, rest, out);
+                        let count = self.store(worker, header, noreply, rest, out);
                         Step::Took(consumed + count)
                     }
                     _ => self.execute(worker, request, noreply, consumed, out),

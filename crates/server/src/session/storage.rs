@@ -1,15 +1,16 @@
-//! set, add, replace, append, prepend, cas: the value after the line, or after the packet's key.
+//! A store: the value after the line, whatever dialect the line was in.
 //!
-//! What differs by dialect is how a value ends and how the client is told: [`Ack`] knows both.
+//! A value that is wholly at hand is stored at once; else it is read into a reservation as it arrives. How
+//! the client is told what came of it is the [`Ack`]'s to know.
 
-use super::ack::Ack;
+use super::ack::{Ack, Failure};
 use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_engine::{
     ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
-use slabwise_protocol::{StoreHeader, StoreVerb};
+use slabwise_protocol::{LIMITS, StoreHeader, StoreVerb};
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
@@ -19,12 +20,13 @@ const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 /// value.
 const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
 
-/// A storage command without its value, whatever the dialect.
-pub(super) struct StoreOrder<'a> {
+/// A store whose line has been read.
+pub(super) struct Order<'a> {
     pub(super) key: &'a [u8],
-    pub(super) value_len: usize,
     pub(super) meta: ItemMeta,
     pub(super) conditions: StoreConditions,
+    /// Bytes of the value that follows.
+    pub(super) value_len: usize,
     pub(super) ack: Ack,
 }
 
@@ -53,7 +55,7 @@ impl Upload<'_> {
 impl<'e> Session<'e> {
     /// A storage command whose line has been read; `rest` is the input after it. Returns how much of
     /// `rest` it took.
-    pub(super) fn store_line(
+    pub(super) fn store(
         &mut self,
         worker: &mut WorkerContext<'e>,
         header: StoreHeader<'_>,
@@ -61,44 +63,47 @@ impl<'e> Session<'e> {
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
-        let meta =
-            ItemMeta { client_flags: header.client_flags, expiry: worker.expiry(header.exptime) };
-        let order = StoreOrder {
+        let prefixes = &worker.shared.prefixes;
+        if prefixes.is_enabled() {
+            prefixes.record_set(header.key);
+        }
+        let order = Order {
             key: header.key,
-            value_len: header.value_len,
-            meta,
+            meta: ItemMeta {
+                client_flags: header.client_flags,
+                expiry: worker.expiry(header.exptime),
+            },
             conditions: mode(worker, header.verb).into(),
+            value_len: header.value_len,
             ack: Ack::Text { noreply },
         };
-        self.store(worker, order, rest, out)
+        self.begin_store(worker, order, rest, out)
     }
 
-    /// The same for any dialect.
-    pub(super) fn store(
+    /// Carries out a store, or begins to: `rest` is the input after its line. Returns how much of `rest` it
+    /// took.
+    #[inline]
+    pub(super) fn begin_store(
         &mut self,
         worker: &mut WorkerContext<'e>,
-        order: StoreOrder<'_>,
+        order: Order<'_>,
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
-        let prefixes = &worker.shared.prefixes;
-        if prefixes.is_enabled() {
-            prefixes.record_set(order.key);
-        }
-        let StoreOrder { key, value_len, meta, conditions, ack } = order;
+        let Order { key, meta, ref conditions, value_len, ref ack } = order;
         let value_end = ack.value_end();
         let is_too_large = exceeds_item_size(worker, &order);
         if let Some(value) = whole_value(rest, value_len, value_end)
             && !is_too_large
             && !extends(conditions.mode)
         {
-            let outcome = worker.handle.set_if(key, value, meta, &conditions, worker.now);
+            let outcome = worker.handle.set_if(key, value, meta, conditions, worker.now);
             match outcome {
                 StoreOutcome::TooLarge => refuse(worker, &order, ReserveError::TooLarge, out),
                 StoreOutcome::OutOfMemory => {
                     refuse(worker, &order, ReserveError::OutOfMemory, out);
                 }
-                _ => ack.outcome(worker, conditions.mode, outcome, out),
+                _ => ack.answer(worker, key, outcome, value_len, out),
             }
             return value_len + value_end.len();
         }
@@ -116,6 +121,7 @@ impl<'e> Session<'e> {
                     worker.handle.give_up(reservation);
                     refuse(worker, &order, ReserveError::OutOfMemory, out);
                 } else {
+                    let Order { conditions, ack, .. } = order;
                     self.phase = Phase::Value(Upload { reservation, conditions, ack });
                 }
                 count
@@ -150,14 +156,32 @@ impl<'e> Session<'e> {
         let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
             unreachable!("it was a value above");
         };
-        let Upload { reservation, conditions, ack } = upload;
         if rest.starts_with(value_end) {
-            let outcome = worker.handle.store_if(reservation, &conditions, worker.now);
-            ack.outcome(worker, conditions.mode, outcome, out);
+            upload.store(worker, out);
         } else {
-            ack.bad_end(worker, out);
+            upload.ack.fail(worker, Failure::BadData, out);
         }
         Step::Took(count + value_end.len())
+    }
+}
+
+impl<'e> Upload<'e> {
+    /// Stores a value that has arrived.
+    fn store(mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) {
+        let mut key = [0; LIMITS.key_len_max];
+        let key_len = self.reservation.key().len();
+        key[..key_len].copy_from_slice(self.reservation.key());
+        let key = &key[..key_len];
+        let value_len = self.reservation.value_len();
+        let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
+        let outcome = match outcome {
+            // The value fitted, what it would have grown into does not: the item stays as it was.
+            StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
+                StoreOutcome::NotStored
+            }
+            outcome => outcome,
+        };
+        self.ack.answer(worker, key, outcome, value_len, out);
     }
 }
 
@@ -172,11 +196,12 @@ impl<'e> Session<'e> {
         let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
             unreachable!("called only while a value is read");
         };
-        self.phase = Phase::Skip(upload.reservation.remaining() + upload.ack.value_end().len());
-        upload.ack.refusal(worker, ReserveError::OutOfMemory, out);
+        let value_end = upload.ack.value_end();
+        self.phase = Phase::Skip(upload.reservation.remaining() + value_end.len());
+        upload.ack.fail(worker, Failure::OutOfMemory, out);
         let key = upload.reservation.key().to_vec();
         worker.handle.give_up(upload.reservation);
-        if upload.conditions.mode == StoreMode::Set {
+        if upload.ack.discards(upload.conditions.mode) {
             worker.handle.discard(&key, worker.now);
         }
         Step::Took(count)
@@ -185,7 +210,7 @@ impl<'e> Session<'e> {
 
 /// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
 /// limit would let a few bytes more pass; clients, and whoever set `-I`, know memcached's.
-fn exceeds_item_size(worker: &WorkerContext<'_>, order: &StoreOrder<'_>) -> bool {
+fn exceeds_item_size(worker: &WorkerContext<'_>, order: &Order<'_>) -> bool {
     let settings = worker.shared.settings;
     let overhead = MEMCACHED_ITEM_BYTES
         + if settings.cas_enabled { size_of::<u64>() } else { 0 }
@@ -200,8 +225,7 @@ fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option
     (end == value_end).then(|| &rest[..value_len])
 }
 
-/// Whether the value is added to the one that is there.
-pub(super) fn extends(mode: StoreMode) -> bool {
+fn extends(mode: StoreMode) -> bool {
     matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
@@ -218,16 +242,20 @@ fn mode(worker: &WorkerContext<'_>, verb: StoreVerb) -> StoreMode {
     }
 }
 
-/// No memory for an item. A set that fails must not leave the old value to be read: the client has
-/// been told to forget it.
-fn refuse(
-    worker: &mut WorkerContext<'_>,
-    order: &StoreOrder<'_>,
+/// No memory for an item. A store that fails must not leave the value that it was to replace: the client
+/// has been told to forget it.
+fn refuse<'e>(
+    worker: &mut WorkerContext<'e>,
+    order: &Order<'_>,
     error: ReserveError,
-    out: &mut Out<'_>,
+    out: &mut Out<'e>,
 ) {
-    order.ack.refusal(worker, error, out);
-    if order.conditions.mode == StoreMode::Set {
+    let failure = match error {
+        ReserveError::TooLarge => Failure::TooLarge,
+        ReserveError::OutOfMemory => Failure::OutOfMemory,
+    };
+    order.ack.fail(worker, failure, out);
+    if order.ack.discards(order.conditions.mode) {
         worker.handle.discard(order.key, worker.now);
     }
 }

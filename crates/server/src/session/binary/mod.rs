@@ -63,7 +63,7 @@ impl<'e> Session<'e> {
             Parsed::Request { head, request: Request::Store(order), consumed } => {
                 worker.requests_left -= 1;
                 let order = store::order(worker, &head, &order);
-                Step::Took(consumed + self.store(worker, order, &input[consumed..], out))
+                Step::Took(consumed + self.begin_store(worker, order, &input[consumed..], out))
             }
             Parsed::Request { head, request, consumed } => {
                 worker.requests_left -= 1;

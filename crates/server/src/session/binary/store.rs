@@ -1,31 +1,41 @@
 //! set, add, replace, append, prepend: the order, and how its end is told.
 
-use super::super::ack::Ack;
-use super::super::storage::StoreOrder;
+use super::super::ack::{Ack, Failure};
+use super::super::storage::Order;
 use crate::context::WorkerContext;
-use slabwise_engine::{ItemMeta, ReserveError, StoreConditions, StoreMode, StoreOutcome};
+use slabwise_engine::{ItemMeta, StoreConditions, StoreMode, StoreOutcome};
 use slabwise_protocol::StoreVerb;
 use slabwise_protocol::binary::{self, Head, Status, compose};
 
-/// Who waits for the answer to a store.
-#[derive(Clone, Copy)]
+/// The answer to a store.
 pub(in crate::session) struct StoreAck {
     head: Head,
+    /// What it says if the command's own condition did not hold.
+    not_stored: Status,
 }
 
-/// What a packet asks to be stored.
+/// What a packet asks to be stored; counted by its key's prefix.
 pub(super) fn order<'a>(
     worker: &WorkerContext<'_>,
     head: &Head,
     order: &binary::StoreOrder<'a>,
-) -> StoreOrder<'a> {
+) -> Order<'a> {
+    let prefixes = &worker.shared.prefixes;
+    if prefixes.is_enabled() {
+        prefixes.record_set(order.key);
+    }
     let expiry = worker.expiry_unsigned(order.exptime);
-    StoreOrder {
+    let not_stored = match order.verb {
+        StoreVerb::Add => Status::Exists,
+        StoreVerb::Replace => Status::NotFound,
+        _ => Status::NotStored,
+    };
+    Order {
         key: order.key,
         value_len: order.value_len,
         meta: ItemMeta { client_flags: order.client_flags, expiry },
         conditions: conditions(worker, head, order.verb),
-        ack: Ack::Binary(StoreAck { head: *head }),
+        ack: Ack::Binary(StoreAck { head: *head, not_stored }),
     }
 }
 
@@ -46,44 +56,36 @@ fn conditions(worker: &WorkerContext<'_>, head: &Head, verb: StoreVerb) -> Store
 }
 
 impl StoreAck {
-    /// The value arrived; this is what came of it.
-    pub(in crate::session) fn outcome(
-        self,
+    /// Tells what came of a value that arrived.
+    pub(in crate::session) fn answer(
+        &self,
         worker: &WorkerContext<'_>,
-        mode: StoreMode,
         outcome: StoreOutcome,
         out: &mut Vec<u8>,
     ) {
-        let status = match outcome {
+        match outcome {
+            StoreOutcome::Stored { .. } if self.head.quiet => {}
             StoreOutcome::Stored { cas, .. } => {
-                if !self.head.quiet {
-                    let cas_enabled = worker.shared.settings.cas_enabled;
-                    compose::success(out, &self.head, if cas_enabled { cas } else { 0 });
-                }
-                return;
+                let cas_enabled = worker.shared.settings.cas_enabled;
+                compose::success(out, &self.head, if cas_enabled { cas } else { 0 });
             }
-            StoreOutcome::Exists => Status::Exists,
-            StoreOutcome::NotFound => Status::NotFound,
-            // What the value would have grown into has no room: the item stays as it was.
-            StoreOutcome::NotStored | StoreOutcome::TooLarge | StoreOutcome::OutOfMemory => {
-                match mode {
-                    StoreMode::Add => Status::Exists,
-                    StoreMode::Replace => Status::NotFound,
-                    _ => Status::NotStored,
-                }
-            }
-        };
-        compose::error(out, &self.head, status);
+            StoreOutcome::Exists => compose::error(out, &self.head, Status::Exists),
+            StoreOutcome::NotFound => compose::error(out, &self.head, Status::NotFound),
+            StoreOutcome::NotStored => compose::error(out, &self.head, self.not_stored),
+            StoreOutcome::TooLarge => self.fail(Failure::TooLarge, out),
+            StoreOutcome::OutOfMemory => self.fail(Failure::OutOfMemory, out),
+        }
     }
 
-    /// There is no place for the value.
-    pub(in crate::session) fn refusal(self, error: ReserveError, out: &mut Vec<u8>) {
-        match error {
-            ReserveError::TooLarge => compose::error(out, &self.head, Status::TooLarge),
-            ReserveError::OutOfMemory => {
+    /// Tells that there is no place for the value.
+    pub(in crate::session) fn fail(&self, failure: Failure, out: &mut Vec<u8>) {
+        match failure {
+            Failure::TooLarge => compose::error(out, &self.head, Status::TooLarge),
+            Failure::OutOfMemory => {
                 let message = b"Out of memory allocating item";
                 compose::text(out, &self.head, Status::OutOfMemory, message);
             }
+            Failure::BadData => unreachable!("nothing follows a value that could be wrong"),
         }
     }
 }
