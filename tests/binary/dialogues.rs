@@ -392,7 +392,7 @@ fn what_ends_the_connection() {
 
 #[test]
 fn a_body_that_is_longer_than_any_is_refused_before_it_comes() {
-    // memcached 1.6.18 takes such a length for a negative one; later releases refuse it as here.
+    // memcached 1.6.18 waits for so much; later releases refuse it as here.
     let mut slabwise = Peer::start(&ServerCommand::under_test());
     for body_len in [(1 << 30) + 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] {
         let answered = slabwise.step(&store(SET, "k", b"").body_len(body_len));

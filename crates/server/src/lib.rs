@@ -118,6 +118,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
     let shared = Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
+    if let Some(passwords) = &shared.passwords {
+        passwords.load();
+    }
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

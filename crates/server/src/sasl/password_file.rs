@@ -58,6 +58,11 @@ impl PasswordFile {
         PasswordFile { path, entries: Mutex::default() }
     }
 
+    /// Reads the file, so that the log says at the start if it cannot be.
+    pub fn load(&self) {
+        self.refresh(&mut lock(&self.entries));
+    }
+
     /// Whether the file lists this user with this password.
     pub fn admits(&self, user: &[u8], password: &[u8]) -> bool {
         let mut entries = lock(&self.entries);
