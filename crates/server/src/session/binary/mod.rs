@@ -16,15 +16,13 @@ mod store;
 
 pub(super) use store::StoreAck;
 
-use super::{Dialect, Phase, Session, Step, VERSION, admin};
+use super::{Dialect, Next, Phase, Session, Step, VERSION, admin};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::stats::{self, Rows, StatsForm};
 use slabwise_protocol::StatsRequest;
 use slabwise_protocol::binary::{Fault, Head, Parsed, Request, Status, compose, opcode, parse};
 use std::sync::atomic::Ordering;
-
-use super::Next;
 
 /// What a request came to, beside its answer.
 enum Then {
