@@ -5,10 +5,10 @@ use crate::scene::Scene;
 const CONNECTIONS: usize = 200;
 
 /// SplitMix64: a seeded source of bytes.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn from_environment() -> Random {
+    pub fn from_environment() -> Random {
         let seed = std::env::var("FAULT_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_121);
         // Shown only when the test fails.
@@ -16,7 +16,7 @@ impl Random {
         Random(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +24,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).expect("less than a usize")
     }
 }
@@ -87,7 +87,7 @@ fn random_words_of_the_protocol() {
     scene.recovers();
 }
 
-fn send_and_hang_up(scene: &Scene, bytes: &[u8]) {
+pub fn send_and_hang_up(scene: &Scene, bytes: &[u8]) {
     let mut client = scene.server.connect();
     // The server may close as soon as it has seen enough.
     let _ = client.try_send(bytes);

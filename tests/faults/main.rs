@@ -5,6 +5,7 @@
 //! which a failure prints.
 
 mod announced;
+mod binary;
 mod bytes;
 mod connections;
 mod memory;

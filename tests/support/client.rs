@@ -145,6 +145,15 @@ impl Client {
         bytes
     }
 
+    /// The same; none when the connection ended before the first of them.
+    pub fn try_read_exact(&mut self, count: usize) -> Option<Vec<u8>> {
+        let ended = self.read == self.received.len() && count > 0;
+        if ended && self.receive().expect("a reply") == 0 {
+            return None;
+        }
+        Some(self.read_exact(count))
+    }
+
     /// All that still comes until the server closes.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         while self.receive()? > 0 {}

@@ -26,6 +26,7 @@ pub struct ServerCommand {
     program: String,
     flags: Vec<String>,
     log: Option<PathBuf>,
+    variables: Vec<(String, String)>,
 }
 
 impl ServerCommand {
@@ -45,7 +46,7 @@ impl ServerCommand {
     fn parse(command: &str) -> ServerCommand {
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next().expect("TEST_SERVER names a program");
-        ServerCommand { program, flags: words.collect(), log: None }
+        ServerCommand { program, flags: words.collect(), log: None, variables: Vec::new() }
     }
 
     /// The same command with more flags.
@@ -57,6 +58,12 @@ impl ServerCommand {
     /// The same command, its stderr written to a file of one start.
     pub fn logging_to(mut self, path: &Path) -> ServerCommand {
         self.log = Some(path.to_owned());
+        self
+    }
+
+    /// The same command with a variable in its environment.
+    pub fn with_variable(mut self, name: &str, value: &str) -> ServerCommand {
+        self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -83,6 +90,7 @@ impl ServerCommand {
         if let Some(path) = &self.log {
             command.stderr(fs::File::create(path).expect("a log can be written"));
         }
+        command.envs(self.variables.iter().cloned());
         command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {}: {error} (./test installs the peers)", self.program)
         })

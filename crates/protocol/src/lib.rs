@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The classic text protocol is one folder, [`text`], and [`Request`] what it says; the meta protocol,
-//! [`meta`], shares its connections and has requests of its own, told apart by a line's first bytes. [`client`] is the other end of the wire, for the tools that
+//! [`meta`], shares its connections and has requests of its own, told apart by a line's first bytes; the
+//! binary one is [`binary`]. [`client`] is the other end of the wire, for the tools that
 //! talk to servers.
 //!
 //! Laws, checked by `tests/text_property.rs` and the fuzz target:
@@ -15,6 +16,7 @@
 //! - nothing on the way of a get or a set allocates.
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod client;
 mod limits;
 pub mod meta;

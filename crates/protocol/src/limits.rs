@@ -13,6 +13,8 @@ pub struct Limits {
     /// The largest value that a storage command may announce, in bytes. memcached counts in 32 bits
     /// with a sign, and the value's `\r\n` is part of the count.
     pub value_len_max: usize,
+    /// The largest body that a request of the binary protocol may announce, in bytes.
+    pub body_len_max: usize,
     /// Class numbers on the wire are below this.
     pub class_number_max: u32,
 }
@@ -22,5 +24,6 @@ pub const LIMITS: Limits = Limits {
     key_len_max: KEY_SIZE_BYTES_MAX,
     line_len_max: 2048,
     value_len_max: i32::MAX as usize - 2,
+    body_len_max: 1 << 30,
     class_number_max: ClassId::COUNT_MAX as u32 + 1,
 };

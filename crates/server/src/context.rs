@@ -25,7 +25,7 @@ pub struct WorkerContext<'e> {
 }
 
 /// Lifetimes up to this many seconds count from now; larger ones are Unix times. Clients rely on it.
-const RELATIVE_EXPTIME_MAX: i32 = 60 * 60 * 24 * 30;
+const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
 
 impl WorkerContext<'_> {
     /// The expiry that a lifetime on the wire asks for.
@@ -37,15 +37,26 @@ impl WorkerContext<'_> {
         }
     }
 
+    /// The same in the binary protocol, whose lifetimes have no sign.
+    pub(crate) fn expiry_unsigned(&self, exptime: u32) -> Expiry {
+        match exptime {
+            0 => Expiry::NEVER,
+            _ => Expiry::at(self.second_unsigned(exptime)),
+        }
+    }
+
     /// The second that a positive lifetime on the wire names. A Unix time before the start is the
     /// earliest second there is, so that it is past.
     pub(crate) fn second(&self, exptime: i32) -> Seconds {
-        let exptime_seconds = exptime.unsigned_abs();
+        self.second_unsigned(exptime.unsigned_abs())
+    }
+
+    /// The same in the binary protocol.
+    pub(crate) fn second_unsigned(&self, exptime: u32) -> Seconds {
         if exptime <= RELATIVE_EXPTIME_MAX {
-            return Seconds(self.now.seconds.0 + exptime_seconds);
+            return Seconds(self.now.seconds.0 + exptime);
         }
-        let since_zero =
-            u64::from(exptime_seconds).saturating_sub(self.shared.clock.zero_unix_seconds());
+        let since_zero = u64::from(exptime).saturating_sub(self.shared.clock.zero_unix_seconds());
         Seconds((since_zero as u32).max(1))
     }
 
@@ -76,5 +87,10 @@ mod tests {
         assert_eq!(worker.expiry(2_592_001), Expiry::PAST);
         assert_eq!(worker.expiry(start - 5), Expiry::PAST);
         assert_eq!(worker.expiry(start + 500), Expiry::at(Seconds(500)));
+        assert_eq!(worker.expiry_unsigned(0), Expiry::NEVER);
+        assert_eq!(worker.expiry_unsigned(5), Expiry::at(Seconds(107)));
+        // In 2106, where a number with a sign would be long past.
+        let since_start = u32::MAX - start as u32;
+        assert_eq!(worker.expiry_unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
     }
 }

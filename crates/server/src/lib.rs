@@ -18,6 +18,7 @@ pub mod out;
 pub mod passwords;
 pub mod process;
 pub mod restart;
+pub mod sasl;
 pub mod session;
 pub mod settings;
 pub mod shared;
@@ -129,6 +130,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
     shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
     shared.logins = passwords;
+    if let Some(passwords) = &shared.passwords {
+        passwords.load();
+    }
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())

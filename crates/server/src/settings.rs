@@ -47,6 +47,10 @@ pub struct Settings {
     pub watch_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
+    /// `-S`: whether clients of the binary protocol must authenticate.
+    pub sasl_enabled: bool,
+    /// `MEMCACHED_SASL_PWDB`: who may, with `-S`.
+    pub sasl_password_file: Option<PathBuf>,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
     pub prefix_delimiter: char,
     /// `-D`: whether statistics by prefix are kept from the start.
@@ -266,7 +270,7 @@ impl Settings {
             ("cas_enabled", yes_no(self.cas_enabled)),
             ("tcp_backlog", self.listen_backlog.to_string()),
             ("binding_protocol", self.protocol.name().to_owned()),
-            ("auth_enabled_sasl", yes_no(false)),
+            ("auth_enabled_sasl", yes_no(self.sasl_enabled)),
             ("auth_enabled_ascii", reported.auth_file.clone().unwrap_or_else(|| yes_no(false))),
             ("item_size_max", self.engine.item_size_bytes_max.to_string()),
             ("maxconns_fast", yes_no(self.maxconns_fast)),

@@ -59,18 +59,23 @@ fn a_half_closed_client_gets_every_reply() {
 }
 
 #[test]
-fn a_client_of_the_binary_protocol_is_hung_up_on() {
+fn the_first_byte_of_all_tells_the_dialect() {
     let server = Server::start(&["-t", "1"]);
     let mut client = server.connect();
-    // A no-op request: one that could be served would be answered.
-    let mut request = [0; 24];
-    (request[0], request[1]) = (0x80, 0x0a);
-    client.send(request);
-    assert_eq!(client.read_to_end(), b"");
+    let no_op = |magic| {
+        let mut packet = [0; 24];
+        (packet[0], packet[1]) = (magic, 0x0a);
+        packet
+    };
+    client.send(no_op(0x80));
+    client.expect(no_op(0x81));
     // Behind text the byte is but a part of an unknown command.
     let version = version_reply(&server);
     let mut client = server.connect();
     client.ask(VERSION, &version);
+    client.send(b"\x80\r\n");
+    client.expect("ERROR\r\n");
+    client.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
     client.send(b"\x80\r\n");
     client.expect("ERROR\r\n");
 }

@@ -16,18 +16,26 @@ def wait_for_miss(client, key):
         time.sleep(0.05)
 
 
+def refused(operation, *args):
+    """Whether it was; in the binary protocol the client says so by an error."""
+    try:
+        return not operation(*args)
+    except pylibmc.NotFound:
+        return True
+
+
 def storing(client):
     assert client.set("a", b"1")
     assert client.get("a") == b"1"
     assert client.get("absent") is None
     assert not client.add("a", b"2")
     assert client.add("b", b"2")
-    assert not client.replace("absent", b"x")
+    assert refused(client.replace, "absent", b"x")
     assert client.replace("b", b"3")
     assert client.append("b", b"4")
     assert client.prepend("b", b"2")
-    assert not client.append("absent", b"x")
-    assert not client.prepend("absent", b"x")
+    assert refused(client.append, "absent", b"x")
+    assert refused(client.prepend, "absent", b"x")
     assert client.get("b") == b"234"
     assert client.set_multi({"1": b"v1", "2": b"v2"}, key_prefix="m") == []
     assert client.get_multi(["1", "2", "absent"], key_prefix="m") == {"1": b"v1", "2": b"v2"}
@@ -91,12 +99,14 @@ def arithmetic(client):
 def expiry(client):
     assert client.set("e", b"1", time=1)
     wait_for_miss(client, "e")
-    assert client.set("e", b"1")
-    assert client.touch("e", 100)
-    assert client.get("e") == b"1"
-    assert client.touch("e", 1)
-    wait_for_miss(client, "e")
-    assert not client.touch("e", 1)
+    # In the binary protocol this library waits five seconds for more than the whole reply to a touch.
+    if not client.binary:
+        assert client.set("e", b"1")
+        assert client.touch("e", 100)
+        assert client.get("e") == b"1"
+        assert client.touch("e", 1)
+        wait_for_miss(client, "e")
+        assert not client.touch("e", 1)
     assert client.set("e", b"1", time=int(time.time()) + 100)
     assert client.get("e") == b"1"
 
@@ -108,8 +118,10 @@ def administration(client):
     assert client.get("a") is None
 
 
-for behaviors in ({}, {"tcp_nodelay": True, "no_block": True}, {"buffer_requests": False, "cas": True}):
-    client = pylibmc.Client([sys.argv[1]], binary=False, behaviors=behaviors)
+TEXT = ({}, {"tcp_nodelay": True, "no_block": True}, {"buffer_requests": False, "cas": True})
+BINARY_PROTOCOL = ({}, {"tcp_nodelay": True, "cas": True})
+for binary, behaviors in [(False, each) for each in TEXT] + [(True, each) for each in BINARY_PROTOCOL]:
+    client = pylibmc.Client([sys.argv[1]], binary=binary, behaviors=behaviors)
     client.flush_all()
     for part in (storing, values, cas, arithmetic, expiry, administration):
         if part is not cas or behaviors.get("cas"):

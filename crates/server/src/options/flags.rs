@@ -250,19 +250,14 @@ pub(super) static FLAGS: &[OptionRow] = &[
         "protocol",
         Kind::Choice(&["auto", "ascii", "binary"]),
         "auto",
-        "auto or ascii; the binary protocol is not spoken yet",
-        |raw, value| match value.choice() {
-            "binary" => {
-                Err("the binary protocol is not spoken yet: say -B ascii or leave it out".into())
-            }
-            "ascii" => {
-                raw.protocol = Some(Protocol::Ascii);
-                Ok(())
-            }
-            _ => {
-                raw.protocol = Some(Protocol::Auto);
-                Ok(())
-            }
+        "what clients speak; auto goes by each one's first byte",
+        |raw, value| {
+            raw.protocol = Some(match value.choice() {
+                "binary" => Protocol::Binary,
+                "ascii" => Protocol::Ascii,
+                _ => Protocol::Auto,
+            });
+            Ok(())
         },
     ),
     row(
@@ -276,9 +271,16 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('S', "enable-sasl", "not built yet", |_, _| {
-        Err("SASL is not built yet: without -S anybody who reaches the port may use it".into())
-    }),
+    switch(
+        'S',
+        "enable-sasl",
+        "let only clients in who authenticate by SASL, in the binary protocol; the file named by \
+         MEMCACHED_SASL_PWDB holds a line user:password for each",
+        |raw, _| {
+            raw.sasl_enabled = true;
+            Ok(())
+        },
+    ),
     switch('F', "disable-flush-all", "refuse `flush_all`", |raw, _| {
         raw.flush_disabled = true;
         Ok(())

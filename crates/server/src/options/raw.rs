@@ -24,6 +24,7 @@ pub(super) struct Raw {
     pub napi_ids: u32,
     pub protocol: Option<Protocol>,
     pub tls: RawTls,
+    pub sasl_enabled: bool,
 
     pub verbosity: u8,
     pub shutdown_command: bool,

@@ -45,7 +45,6 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 1] = ["enable-sasl"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]
@@ -83,12 +82,7 @@ fn every_flag_is_accepted_or_refused_by_its_own_reason() {
         let by_short: Vec<&str> = by_short.iter().map(String::as_str).collect();
         for args in [by_short.as_slice(), &[by_long.as_str()]] {
             let outcome = request(args);
-            if REFUSED_FLAGS.contains(&row.name) {
-                let reason = outcome.expect_err(row.name);
-                assert!(reason.starts_with(&short) && reason.contains("not built yet"), "{reason}");
-            } else {
-                outcome.unwrap_or_else(|reason| panic!("{args:?}: {reason}"));
-            }
+            outcome.unwrap_or_else(|reason| panic!("{args:?}: {reason}"));
         }
     }
 }
@@ -157,7 +151,12 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-m", "4096", "-I", "1025m"], "1024m"),
         (vec!["-a", "9"], "octal"),
         (vec!["-B", "telnet"], "auto, ascii, binary"),
-        (vec!["-B", "binary"], "not spoken yet"),
+        (vec!["-S", "-B", "ascii"], "-B binary"),
+        (vec!["-S", "-B", "auto"], "-B binary"),
+        (vec!["-B", "ascii", "--enable-sasl"], "-B binary"),
+        (vec!["-S", "-U", "11211"], "-U 0"),
+        (vec!["-S", "-l", "proto[ascii]:127.0.0.1"], "proto[binary]"),
+        (vec!["-S", "-l", "proto[negotiating]:127.0.0.1"], "proto[binary]"),
         (vec!["-m"], "needs a whole number"),
         (vec!["-p", "0"], "-p -1"),
         (vec!["-o", "slab_automove=3"], "from 0 to 2"),
@@ -392,4 +391,25 @@ fn stats_settings_has_memcacheds_names_and_formats() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), count, "no name twice");
+}
+
+#[test]
+fn sasl_is_for_the_binary_protocol_alone() {
+    for (args, protocol, sasl_enabled) in [
+        (&[][..], Protocol::Auto, false),
+        (&["-B", "auto"], Protocol::Auto, false),
+        (&["-B", "ascii"], Protocol::Ascii, false),
+        (&["-B", "binary"], Protocol::Binary, false),
+        (&["-S"], Protocol::Binary, true),
+        (&["-B", "binary", "-S"], Protocol::Binary, true),
+    ] {
+        let (settings, _) = serve(args);
+        assert_eq!(
+            (settings.protocol, settings.sasl_enabled),
+            (protocol, sasl_enabled),
+            "{args:?}"
+        );
+    }
+    let (_, warnings) = serve(&["-S"]);
+    assert!(warnings.iter().any(|warning| warning.contains("MEMCACHED_SASL_PWDB")), "{warnings:?}");
 }

@@ -10,6 +10,8 @@ use crate::settings::{
 };
 use std::path::{Path, PathBuf};
 
+/// Names the file of passwords for `-S`; memcached's name.
+const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
 const UNIX_MODE_DEFAULT: u32 = 0o700;
 const THREADS_DEFAULT: u32 = 4;
@@ -52,7 +54,6 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
-        protocol: protocol(&raw),
         tls,
         udp,
         listen_backlog: raw.listen_backlog.unwrap_or(1024),
@@ -69,6 +70,9 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         debug_commands: raw.debug_commands,
         watch_enabled: !raw.watch_disabled,
         cas_enabled: !raw.cas_disabled,
+        protocol: protocol(&raw)?,
+        sasl_enabled: raw.sasl_enabled,
+        sasl_password_file: sasl_password_file(&mut raw)?,
         prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
         detail_enabled: raw.prefix_delimiter.is_some(),
         track_sizes: raw.track_sizes,
@@ -82,6 +86,34 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         engine,
     };
     Ok((settings, raw.warnings))
+}
+
+/// SASL is part of the binary protocol: in the other nobody could say who they are.
+fn protocol(raw: &Raw) -> Result<Protocol, OptionsError> {
+    match raw.protocol {
+        None | Some(Protocol::Binary) if raw.sasl_enabled => Ok(Protocol::Binary),
+        Some(protocol) if raw.sasl_enabled => Err(OptionsError(format!(
+            "-S lets nobody in but by the binary protocol, and -B says {}: say -B binary or leave it out",
+            protocol.name()
+        ))),
+        None => Ok(Protocol::Auto),
+        Some(protocol) => Ok(protocol),
+    }
+}
+
+/// The file of who may authenticate. Without one nobody can, which is safe, and what memcached does.
+fn sasl_password_file(raw: &mut Raw) -> Result<Option<PathBuf>, OptionsError> {
+    if !raw.sasl_enabled {
+        return Ok(None);
+    }
+    let path = std::env::var_os(SASL_PASSWORD_FILE_VARIABLE);
+    if path.is_none() {
+        raw.warn(format!(
+            "-S: {SASL_PASSWORD_FILE_VARIABLE} names no file, so nobody can authenticate: set it to a \
+             file with a line user:password for each client"
+        ));
+    }
+    path.map(absolute).transpose()
 }
 
 fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
@@ -108,6 +140,9 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
     if raw.auth_file.is_some() {
         check_protocols(&mut addresses)?;
     }
+    if raw.sasl_enabled {
+        check_sasl(raw, &addresses)?;
+    }
     Ok(Listen::Tcp(addresses))
 }
 
@@ -117,16 +152,11 @@ fn addresses(
     port: u16,
     warn: &mut dyn FnMut(String),
 ) -> Result<Vec<ListenAddress>, OptionsError> {
-    let (security, protocol) = (tls::default_security(&raw.tls), protocol(raw));
+    let (security, protocol) = (tls::default_security(&raw.tls), protocol(raw)?);
     if raw.interfaces.is_empty() {
         return Ok(vec![ListenAddress { host: None, port, security, protocol }]);
     }
     parse_list(&raw.interfaces, Defaults { port, security, protocol }, warn)
-}
-
-/// `-B`.
-fn protocol(raw: &Raw) -> Protocol {
-    raw.protocol.unwrap_or(Protocol::Auto)
 }
 
 /// What would let clients in without a password cannot be asked for together with one.
@@ -165,6 +195,22 @@ fn check_protocols(addresses: &mut [ListenAddress]) -> Result<(), OptionsError> 
         }
     }
     Ok(())
+}
+
+/// With `-S` no way in may be open that knows no SASL.
+fn check_sasl(raw: &Raw, addresses: &[ListenAddress]) -> Result<(), OptionsError> {
+    if raw.udp_port != 0 {
+        let port = raw.udp_port;
+        return Err(OptionsError(format!(
+            "-U {port} cannot go with -S: nobody can authenticate by UDP; say -U 0"
+        )));
+    }
+    match addresses.iter().find(|address| address.protocol != Protocol::Binary) {
+        Some(address) => Err(OptionsError(format!(
+            "-l {address}: only proto[binary] can go with -S, as text knows no SASL"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.

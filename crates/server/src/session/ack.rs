@@ -3,6 +3,7 @@
 //! An upload keeps its form while its value arrives, so it owns what it needs.
 
 use super::Reply;
+use super::binary::StoreAck;
 use super::meta::MetaAck;
 use crate::context::WorkerContext;
 use crate::out::Out;
@@ -18,6 +19,8 @@ pub(super) enum Ack {
     },
     /// The meta protocol's.
     Meta(MetaAck),
+    /// The binary protocol's.
+    Binary(StoreAck),
 }
 
 /// Why a store came to nothing, whatever its condition.
@@ -37,13 +40,14 @@ impl Ack {
     pub(super) fn value_end(&self) -> &'static [u8] {
         match self {
             Ack::Text { .. } | Ack::Meta(_) => b"\r\n",
+            Ack::Binary(_) => b"",
         }
     }
 
     /// Whether a store that failed takes what stood there with it: the client was told to forget it.
     pub(super) fn discards(&self, mode: StoreMode) -> bool {
         match self {
-            Ack::Text { .. } => mode == StoreMode::Set,
+            Ack::Text { .. } | Ack::Binary(_) => mode == StoreMode::Set,
             Ack::Meta(_) => {
                 matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_))
             }
@@ -63,6 +67,7 @@ impl Ack {
         let noreply = match self {
             Ack::Text { noreply } => *noreply,
             Ack::Meta(meta) => return meta.answer(worker, key, outcome, value_len, out),
+            Ack::Binary(binary) => return binary.answer(worker, outcome, out.bytes()),
         };
         Reply::new(worker, out, noreply).line(match outcome {
             StoreOutcome::Stored { .. } => reply::STORED,
@@ -85,6 +90,7 @@ impl Ack {
         let noreply = match self {
             Ack::Text { noreply } => *noreply,
             Ack::Meta(_) => false,
+            Ack::Binary(binary) => return binary.fail(failure, out.bytes()),
         };
         Reply::new(worker, out, noreply).line(match failure {
             Failure::TooLarge => reply::TOO_LARGE,

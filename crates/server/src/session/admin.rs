@@ -85,7 +85,13 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
         reply.line(reply::FLUSH_FORBIDDEN);
         return;
     }
-    let at = (exptime > 0).then(|| worker.second(exptime));
+    end_all_items(worker, (exptime > 0).then(|| worker.second(exptime)));
+    reply.line(reply::OK);
+}
+
+/// Everything stored before a second ends then; at once without one.
+pub(super) fn end_all_items(worker: &WorkerContext<'_>, at: Option<Seconds>) {
+    let shared = worker.shared;
     // What was stored before the start is nothing.
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);
@@ -93,7 +99,6 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
     // Items of the seconds up to this one end: memcached shows the last of them.
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
     shared.tunables.oldest_live.store(last, Ordering::Relaxed);
-    reply.line(reply::OK);
 }
 
 fn refresh_certificates(worker: &WorkerContext<'_>, reply: &mut Reply<'_>) {

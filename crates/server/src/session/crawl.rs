@@ -5,6 +5,7 @@ use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::shared::CrawlTicket;
+use crate::stats::{Rows, StatsForm};
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
@@ -41,7 +42,12 @@ pub(crate) enum Listing {
         len_left: usize,
     },
     /// Nothing until the end: then how many items there are of each size.
-    Sizes(BTreeMap<u64, u64>),
+    Sizes {
+        /// Counts by size in bytes.
+        histogram: BTreeMap<u64, u64>,
+        /// How they are written.
+        form: StatsForm,
+    },
 }
 
 impl Listing {
@@ -78,10 +84,13 @@ impl<'e> Crawl<'e> {
                 out.extend_from_slice(reply::MGDUMP_END);
                 return;
             }
-            Listing::Sizes(histogram) => {
+            Listing::Sizes { histogram, form } => {
+                let mut rows = Rows::new(out, form);
                 for (size_bytes, count) in histogram {
-                    compose::stat_line_of(out, format_args!("{size_bytes}"), count);
+                    rows.row(size_bytes, count);
                 }
+                rows.end();
+                return;
             }
         }
         out.extend_from_slice(reply::END);
@@ -136,7 +145,7 @@ fn list(
                 *items_left = items_left.saturating_sub(1);
             }
         }
-        Listing::Sizes(histogram) => {
+        Listing::Sizes { histogram, .. } => {
             let size_bytes = item.size_bytes.next_multiple_of(SIZE_STEP_BYTES);
             *histogram.entry(size_bytes).or_default() += 1;
         }

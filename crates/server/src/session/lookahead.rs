@@ -2,7 +2,10 @@
 //! memory together and not one after the other.
 //!
 //! What is found here is a hint and no more: a key that is wrong, missing or on no command at all costs
-//! a few cycles. So the reading is rough on purpose, and knows the commands that are sent in batches.
+//! a few cycles. So the reading is rough on purpose, and knows the commands that are sent in batches, and
+//! packets.
+
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
 
 /// So many requests are looked at together: about as many lines as a core can wait for at a time.
 pub(super) const KEYS_MAX: usize = 8;
@@ -40,6 +43,7 @@ fn request(input: &[u8]) -> Option<(&[u8], usize)> {
         b"set " => (4, |line| last_number(line) + 2),
         [b'm', b'g', b' ', _] => (3, |_| 0),
         [b'm', b's', b' ', _] => (3, |line| second_number(line) + 2),
+        [REQUEST_MAGIC, ..] => return packet(input),
         _ => return None,
     };
     let end = memchr::memchr(b'\n', input)?;
@@ -54,6 +58,16 @@ fn second_number(line: &[u8]) -> usize {
     let word = line.iter().skip_while(|&&byte| byte != b' ').skip_while(|&&byte| byte == b' ');
     let digits = word.take_while(|byte| byte.is_ascii_digit()).take(9);
     digits.fold(0, |sum, byte| sum * 10 + usize::from(byte - b'0'))
+}
+
+/// The same for a packet: whatever its command, its key lies in the same place.
+fn packet(input: &[u8]) -> Option<(&[u8], usize)> {
+    let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
+    let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let extras_len = usize::from(head[4]);
+    let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+    let key = body.get(..body_len)?.get(extras_len..extras_len + key_len)?;
+    Some((key, HEAD_LEN + body_len))
 }
 
 /// The number that a line ends with, before its carriage return.
@@ -88,6 +102,11 @@ mod tests {
         assert_eq!(Ahead::of(b"mg \n").keys(), [b""]);
         assert_eq!(Ahead::of(b"mn\r\nmg a\r\n").keys(), [] as [&[u8]; 0]);
         assert_eq!(Ahead::of(b"ms a 99 T0\r\nshort\r\n").keys(), [] as [&[u8]; 0]);
+        let get = b"\x80\0\0\x02\0\0\0\0\0\0\0\x02opaqcasvalueab";
+        let set = b"\x80\x01\0\x01\x02\0\0\0\0\0\0\x05opaqcasvaluexxkvv";
+        let packets = [&get[..], set, &get[..25]].concat();
+        let ahead = Ahead::of(&packets);
+        assert_eq!(ahead.keys(), [&b"ab"[..], b"k"]);
         let many = b"get a\r\n".repeat(KEYS_MAX + 1);
         assert_eq!(Ahead::of(&many).keys().len(), KEYS_MAX);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte; before it a login where `-Y` asks for one (see `login`)
+//!        |  first byte: which dialect; before it a login where `-Y` asks for one (see `login`)
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -20,6 +20,9 @@
 //! always short and no value, no list of keys and no dump needs a buffer of its size: a value that
 //! is not wholly at hand is read from the socket straight into the arena.
 //!
+//! In the binary dialect a command is a head with its extras and key, and the way is the same, but for
+//! keys, of which a command has one.
+//!
 //! Laws: replies come in the order of requests, whatever the pieces the input comes in; a call ends
 //! when its requests are used up or the output is full, and then says [`Next::Yield`]; dropping a
 //! session gives back everything it holds.
@@ -28,6 +31,7 @@
 
 mod ack;
 mod admin;
+mod binary;
 pub(crate) mod crawl;
 mod debug;
 pub(crate) mod events;
@@ -46,13 +50,16 @@ mod watch;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
+use crate::sasl::Exchange;
 use crate::settings::Protocol;
 use crate::shared::{CloseReason, Watcher};
 use crate::stats;
+use crate::stats::Rows;
 use crawl::Crawl;
 use lookahead::Ahead;
 use retrieval::Keys;
 use slabwise_engine::Pinned;
+use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::text::{Parsed, parse};
 use slabwise_protocol::{Admin, Request};
 use std::os::fd::RawFd;
@@ -61,10 +68,6 @@ use storage::Upload;
 /// What the server calls itself. Clients read the numbers to know what they may ask for, so they
 /// are those of the memcached whose classic protocol is spoken here.
 pub const VERSION: &str = "1.6.45";
-
-/// What every request of the binary protocol begins with. Its client would wait for a reply without
-/// end, as its requests need hold no end of line.
-const BINARY_REQUEST_MAGIC: u8 = 0x80;
 
 /// What a call of [`Session::consume`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,23 +95,45 @@ pub struct Session<'e> {
     phase: Phase<'e>,
     /// What its listener speaks.
     protocol: Protocol,
+    dialect: Dialect,
     /// What `debugitem` made it hold; nothing, but in tests.
     debug_held: Vec<Pinned<'e>>,
+}
+
+/// How the client speaks, from its first byte on.
+#[derive(Default)]
+enum Dialect {
+    /// Lines.
+    #[default]
+    Text,
+    /// Packets, from a client that may have to say who it is.
+    Binary(Exchange),
+}
+
+impl Dialect {
+    /// Of a client that begins with this byte.
+    fn of(first: u8, protocol: Protocol) -> Dialect {
+        match protocol {
+            Protocol::Binary => Dialect::Binary(Exchange::default()),
+            Protocol::Auto if first == REQUEST_MAGIC => Dialect::Binary(Exchange::default()),
+            Protocol::Auto | Protocol::Ascii => Dialect::Text,
+        }
+    }
 }
 
 /// What the next bytes of input are.
 #[derive(Default)]
 enum Phase<'e> {
-    /// The first byte of all, which tells the protocol; then a command line.
+    /// The first byte of all, which tells the dialect; then a command.
     Begin,
-    /// A command line. Where a phase ends, this is what follows: a session begins only once.
+    /// A command. Where a phase ends, this is what follows: a session begins only once.
     #[default]
     Command,
     /// What lets the client in.
     Login,
     /// The keys of a retrieval.
     Keys(Keys),
-    /// A value, then its end of line.
+    /// A value, then its end of line if the dialect has one.
     Value(Upload<'e>),
     /// Data that means nothing, so many bytes of it.
     Skip(usize),
@@ -139,7 +164,12 @@ impl Default for Session<'_> {
 impl<'e> Session<'e> {
     /// A dialogue that has not begun.
     pub fn new() -> Session<'e> {
-        Session { phase: Phase::Begin, protocol: Protocol::Auto, debug_held: Vec::new() }
+        Session {
+            phase: Phase::Begin,
+            protocol: Protocol::Auto,
+            dialect: Dialect::default(),
+            debug_held: Vec::new(),
+        }
     }
 
     /// A dialogue on a listener that speaks this.
@@ -236,7 +266,10 @@ impl<'e> Session<'e> {
             narration::request(worker, input);
         }
         let step = self.step(worker, input, out);
-        narration::replies(worker, &out.bytes()[before..]);
+        match self.dialect {
+            Dialect::Text => narration::replies(worker, &out.bytes()[before..]),
+            Dialect::Binary(_) => narration::packet(worker, '>', &out.bytes()[before..]),
+        }
         step
     }
 
@@ -250,23 +283,18 @@ impl<'e> Session<'e> {
                 self.login(worker, input, out)
             }
             Phase::Login => self.login(worker, input, out),
-            // To text that byte is part of an unknown command.
-            Phase::Begin
-                if input[0] == BINARY_REQUEST_MAGIC && self.protocol != Protocol::Ascii =>
-            {
-                worker.shared.binary_client_warning.call_once(|| {
-                    tracing::warn!("a client speaks the binary protocol, which is not served");
-                });
-                self.close(input.len(), CloseReason::Error)
-            }
             Phase::Begin => {
+                self.dialect = Dialect::of(input[0], self.protocol);
                 self.phase = Phase::Command;
                 self.step(worker, input, out)
             }
             Phase::Command if worker.requests_left == 0 || out.is_full() => {
                 Step::Pause(0, Next::Yield)
             }
-            Phase::Command => self.command(worker, input, out),
+            Phase::Command => match self.dialect {
+                Dialect::Text => self.command(worker, input, out),
+                Dialect::Binary(_) => self.packet(worker, input, out),
+            },
             Phase::Keys(_) => self.key(worker, input, out),
             Phase::Value(_) => self.value(worker, input, out),
             Phase::Crawl(_) => self.crawl(worker, out),
@@ -349,7 +377,7 @@ impl<'e> Session<'e> {
             }
             Request::Quit => return self.close(consumed, CloseReason::Normal),
             Request::Stats(question) => {
-                if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
+                if let Some(crawl) = stats::answer(worker, question, &mut Rows::text(out.bytes())) {
                     self.phase = Phase::Crawl(Box::new(crawl));
                 }
             }

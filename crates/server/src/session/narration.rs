@@ -4,6 +4,7 @@
 //! What clients sent is escaped: a log line is always one line.
 
 use crate::context::WorkerContext;
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
@@ -13,8 +14,11 @@ pub(super) fn is_on() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// The command line that `input` begins with, if it is whole.
+/// The command line or the packet that `input` begins with, if it is whole.
 pub(super) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
+    if input.first() == Some(&REQUEST_MAGIC) {
+        return packet(worker, '<', input);
+    }
     let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return };
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     tracing::debug!("<{} {}", worker.descriptor, printable(line));
@@ -40,6 +44,13 @@ pub(super) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
         }
         tracing::debug!(">{descriptor} {}", printable(line));
     }
+}
+
+/// The head of a packet, which says all but keys and values. Of several replies that of the first.
+pub(super) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
+    let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() else { return };
+    let digits = head.map(|byte| format!(" {byte:02x}")).concat();
+    tracing::debug!("{direction}{} packet{digits}", worker.descriptor);
 }
 
 /// A reply that the client does not want.

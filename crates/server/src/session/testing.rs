@@ -88,9 +88,10 @@ pub(crate) struct Client<'e> {
 
 impl<'e> Client<'e> {
     pub(crate) fn new(worker: WorkerContext<'e>) -> Client<'e> {
+        let session = Session::speaking(worker.shared.settings.protocol);
         Client {
             worker,
-            session: Session::new(),
+            session,
             pending: Vec::new(),
             received: Vec::new(),
             is_closed: false,

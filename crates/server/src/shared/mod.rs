@@ -15,13 +15,14 @@ pub use watch::{
 
 use crate::net::Roster;
 use crate::passwords::Passwords;
+use crate::sasl::PasswordFile;
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
 
 /// Counters of connections and traffic.
 #[derive(Default, Debug)]
@@ -129,8 +130,8 @@ pub struct Shared<'e> {
     pub tls: Option<Tls>,
     /// Who is connected, for `stats conns`.
     pub roster: &'e Roster,
-    /// Done when the first client spoke the binary protocol: one line of log says enough.
-    pub binary_client_warning: Once,
+    /// Who may authenticate, with `-S`.
+    pub passwords: Option<PasswordFile>,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
     /// Set by [`Shared::stop_gracefully`].
@@ -178,7 +179,7 @@ impl<'e> Shared<'e> {
             crawls: Crawls::default(),
             tls: None,
             roster,
-            binary_client_warning: Once::new(),
+            passwords: settings.sasl_password_file.clone().map(PasswordFile::new),
             stopping: AtomicBool::new(false),
             logins: None,
             graceful: AtomicBool::new(false),

@@ -1,9 +1,9 @@
 //! `stats items` and `stats slabs`: a table per class.
 
+use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_base::{ClassId, Now, Ticks};
 use slabwise_engine::{ClassStats, Engine};
-use slabwise_protocol::text::{compose, reply};
 
 /// Where each queue stands in [`ClassStats`]'s arrays.
 const HOT: usize = 0;
@@ -37,7 +37,7 @@ fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)>
 }
 
 /// Items by class; classes without items are left out.
-pub(super) fn write_items(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let (engine, now) = (worker.shared.engine, worker.now);
     let has_maintainer = worker.shared.settings.lru_maintainer;
     let has_temporary_queue = engine.lru().temporary_ttl.is_some();
@@ -51,11 +51,11 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
                 name => has_maintainer || !NAMES_OF_THE_MAINTAINER.contains(&name),
             };
             if is_shown {
-                compose::stat_line_of(out, format_args!("items:{number}:{name}"), value);
+                rows.row(format_args!("items:{number}:{name}"), value);
             }
         }
     }
-    out.extend_from_slice(reply::END);
+    rows.end();
 }
 
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
@@ -96,7 +96,7 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
 }
 
 /// Memory by class; classes without pages are left out.
-pub(super) fn write_slabs(engine: &Engine, now: Now, out: &mut Vec<u8>) {
+pub(super) fn write_slabs(engine: &Engine, now: Now, rows: &mut Rows<'_>) {
     let mut active = 0;
     for (number, stats) in classes(engine, now) {
         if stats.pages == 0 {
@@ -104,13 +104,13 @@ pub(super) fn write_slabs(engine: &Engine, now: Now, out: &mut Vec<u8>) {
         }
         active += 1;
         for (name, value) in slab_rows(&stats) {
-            compose::stat_line_of(out, format_args!("{number}:{name}"), value);
+            rows.row(format_args!("{number}:{name}"), value);
         }
     }
     let totals = engine.stats(now);
-    compose::stat_line(out, "active_slabs", active);
-    compose::stat_line(out, "total_malloced", totals.pages * totals.page_size_bytes);
-    out.extend_from_slice(reply::END);
+    rows.row("active_slabs", active);
+    rows.row("total_malloced", totals.pages * totals.page_size_bytes);
+    rows.end();
 }
 
 fn slab_rows(stats: &ClassStats) -> [Row; 15] {

@@ -1,5 +1,6 @@
 //! `stats` without a subject: the general counters.
 
+use super::Rows;
 use crate::context::WorkerContext;
 use crate::net::READ_BUFFER_BYTES;
 use crate::process::descriptors_of_our_own;
@@ -10,13 +11,12 @@ use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
 use slabwise_engine::{Busy, EngineStats};
-use slabwise_protocol::text::{compose, reply};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let engine = worker.shared.engine.stats(worker.now);
-    let mut table = Table { out };
+    let mut table = Table { rows };
     process(worker, &mut table);
     connections(worker, &mut table);
     commands(worker, &engine, &mut table);
@@ -26,16 +26,16 @@ pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
     }
     background(worker, &mut table);
     items(worker, &engine, &mut table);
-    table.out.extend_from_slice(reply::END);
+    table.rows.end();
 }
 
-struct Table<'o> {
-    out: &'o mut Vec<u8>,
+struct Table<'t, 'o> {
+    rows: &'t mut Rows<'o>,
 }
 
-impl Table<'_> {
+impl Table<'_, '_> {
     fn row(&mut self, name: &str, value: impl Display) {
-        compose::stat_line(self.out, name, value);
+        self.rows.row(name, value);
     }
 
     fn rows(&mut self, rows: &[(&str, u64)]) {
@@ -49,7 +49,7 @@ fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-fn process(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+fn process(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     table.row("pid", std::process::id());
     table.row("uptime", worker.now.seconds.0 - Seconds::START.0);
     table.row("time", worker.unix_seconds(worker.now.seconds));
@@ -67,7 +67,7 @@ fn process(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     }
 }
 
-fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     let settings = worker.shared.settings;
     let counters = &worker.shared.counters;
     let open = load(&counters.curr_connections);
@@ -92,7 +92,7 @@ fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     ]);
 }
 
-fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_, '_>) {
     let hits = &engine.total;
     let get_hits = hits.hits_to.iter().sum();
     table.rows(&[
@@ -123,7 +123,7 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
     ]);
 }
 
-fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_, '_>) {
     let settings = worker.shared.settings;
     let counters = &worker.shared.counters;
     if settings.idle_timeout_seconds.is_some() {
@@ -158,7 +158,7 @@ fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
     u64::from(places.next_power_of_two().ilog2().max(least))
 }
 
-fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
+fn page_moves(engine: &EngineStats, table: &mut Table<'_, '_>) {
     let mover = &engine.mover;
     table.rows(&[
         ("slab_reassign_rescues", mover.rescued),
@@ -181,7 +181,7 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
     ]);
 }
 
-fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
+fn background(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     let crawls = &worker.shared.crawls;
     let watch = &worker.shared.watch;
     let watched = watch.counts();
@@ -208,7 +208,7 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
 }
 
 /// As in memcached, only with `-Z`.
-fn security(tls: &Tls, now: Seconds, table: &mut Table<'_>) {
+fn security(tls: &Tls, now: Seconds, table: &mut Table<'_, '_>) {
     if tls.settings().session_cache {
         table.row("ssl_new_sessions", load(&tls.counters.new_sessions));
     }
@@ -219,7 +219,7 @@ fn security(tls: &Tls, now: Seconds, table: &mut Table<'_>) {
     ]);
 }
 
-fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_>) {
+fn items(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_, '_>) {
     let has_maintainer = worker.shared.settings.lru_maintainer;
     let counters = &engine.total.counters;
     table.rows(&[

@@ -6,86 +6,85 @@
 mod classes;
 mod general;
 mod prefix;
+mod rows;
 mod settings;
 
 pub use prefix::PrefixStats;
+pub(crate) use rows::{Rows, StatsForm};
 
 use crate::context::WorkerContext;
 use crate::session::crawl::{Crawl, Listing, all_classes};
 use slabwise_base::ClassId;
-use slabwise_protocol::text::{compose, reply};
+use slabwise_protocol::text::reply;
 use slabwise_protocol::{DetailMode, StatsRequest};
 use std::sync::atomic::Ordering;
+
+const SIZES_STATUS: &str = "sizes_status";
 
 /// Answers a question about the server, or begins the crawl that will.
 pub(crate) fn answer<'e>(
     worker: &WorkerContext<'e>,
     question: StatsRequest<'_>,
-    out: &mut Vec<u8>,
+    rows: &mut Rows<'_>,
 ) -> Option<Crawl<'e>> {
     let shared = worker.shared;
     let engine = shared.engine;
     let track_sizes = &shared.tunables.track_sizes;
     match question {
-        StatsRequest::General => general::write(worker, out),
-        StatsRequest::Settings => settings::write(worker, out),
-        StatsRequest::Items => classes::write_items(worker, out),
-        StatsRequest::Slabs => classes::write_slabs(engine, worker.now, out),
+        StatsRequest::General => general::write(worker, rows),
+        StatsRequest::Settings => settings::write(worker, rows),
+        StatsRequest::Items => classes::write_items(worker, rows),
+        StatsRequest::Slabs => classes::write_slabs(engine, worker.now, rows),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
-            let listing = Listing::Sizes(Default::default());
+            let listing = Listing::Sizes { histogram: Default::default(), form: rows.form() };
             return Some(Crawl::new(all_classes(engine), listing, None));
         }
         StatsRequest::Sizes => {
-            sizes_status(out, "disabled");
-            out.extend_from_slice(reply::END);
+            rows.row(SIZES_STATUS, "disabled");
+            rows.end();
         }
         StatsRequest::SizesEnable => {
             track_sizes.store(true, Ordering::Relaxed);
-            sizes_status(out, "enabled");
+            rows.row(SIZES_STATUS, "enabled");
         }
         StatsRequest::SizesDisable => {
             track_sizes.store(false, Ordering::Relaxed);
-            sizes_status(out, "disabled");
+            rows.row(SIZES_STATUS, "disabled");
         }
         StatsRequest::Conns => {
-            let line = |name: &str, value: &str| compose::stat_line(out, name, value);
-            shared.roster.for_each(worker.now, line);
-            out.extend_from_slice(reply::END);
+            shared.roster.for_each(worker.now, |name: &str, value: &str| rows.row(name, value));
+            rows.end();
         }
         StatsRequest::Detail(_) if !shared.settings.dump_enabled => {
-            out.extend_from_slice(reply::DETAIL_FORBIDDEN);
+            rows.refuse(reply::DETAIL_FORBIDDEN);
         }
-        StatsRequest::Detail(mode) => detail(worker, mode, out),
+        StatsRequest::Detail(mode) => detail(worker, mode, rows),
         StatsRequest::Reset => {
             reset(worker);
-            out.extend_from_slice(reply::RESET);
+            rows.done(reply::RESET);
         }
         StatsRequest::Cachedump { .. } if !shared.settings.dump_enabled => {
-            out.extend_from_slice(reply::CACHEDUMP_FORBIDDEN);
+            rows.refuse(reply::CACHEDUMP_FORBIDDEN);
         }
         StatsRequest::Cachedump { class_number, limit } => {
             let mut classes = all_classes(engine);
             classes.retain(|&class| Some(class) == ClassId::from_wire(class_number));
             return Some(Crawl::new(classes, Listing::cachedump(limit), None));
         }
-        StatsRequest::Unknown(_) => out.extend_from_slice(reply::ERROR),
+        StatsRequest::Unknown(_) => rows.refuse(reply::ERROR),
     }
     None
 }
 
-fn sizes_status(out: &mut Vec<u8>, status: &str) {
-    compose::stat_line(out, "sizes_status", status);
-}
-
-fn detail(worker: &WorkerContext<'_>, mode: DetailMode, out: &mut Vec<u8>) {
+fn detail(worker: &WorkerContext<'_>, mode: DetailMode, rows: &mut Rows<'_>) {
     let prefixes = &worker.shared.prefixes;
     match mode {
         DetailMode::On => prefixes.set_enabled(true),
         DetailMode::Off => prefixes.set_enabled(false),
-        DetailMode::Dump => return prefixes.dump(out),
-        DetailMode::Unknown => return out.extend_from_slice(reply::DETAIL_USAGE),
+        DetailMode::Dump => return rows.list("detailed", |out| prefixes.dump(out)),
+        DetailMode::Unknown => return rows.refuse(reply::DETAIL_USAGE),
     }
-    out.extend_from_slice(reply::OK);
+    rows.done(reply::OK);
 }
 
 fn reset(worker: &WorkerContext<'_>) {

@@ -1,18 +1,18 @@
 //! `stats settings`: the options, with what commands have changed since the start in their places.
 
+use super::Rows;
 use crate::context::WorkerContext;
-use slabwise_protocol::text::{compose, reply};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-pub(super) fn write(worker: &WorkerContext<'_>, out: &mut Vec<u8>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let changed = changed(worker);
     for (name, value) in worker.shared.settings.stats() {
         match changed.iter().find(|(changed_name, _)| *changed_name == name) {
-            Some((_, changed_value)) => compose::stat_line(out, name, changed_value),
-            None => compose::stat_line(out, name, value),
+            Some((_, changed_value)) => rows.row(name, changed_value),
+            None => rows.row(name, value),
         }
     }
-    out.extend_from_slice(reply::END);
+    rows.end();
 }
 
 /// memcached's clock starts a minute before ours.

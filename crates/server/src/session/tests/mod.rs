@@ -1,6 +1,7 @@
 //! What memcached 1.6.18 answers, and what differs on purpose (said where it does).
 
 mod admin;
+mod binary;
 mod flow;
 mod items;
 mod login;

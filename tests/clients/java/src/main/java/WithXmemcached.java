@@ -4,14 +4,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
+import net.rubyeye.xmemcached.CommandFactory;
 import net.rubyeye.xmemcached.GetsResponse;
 import net.rubyeye.xmemcached.MemcachedClient;
 import net.rubyeye.xmemcached.XMemcachedClientBuilder;
+import net.rubyeye.xmemcached.command.BinaryCommandFactory;
 import net.rubyeye.xmemcached.command.TextCommandFactory;
 import net.rubyeye.xmemcached.exception.MemcachedException;
 import net.rubyeye.xmemcached.utils.AddrUtil;
 
-/** Every operation of xmemcached over the text protocol: HOST:PORT. */
+/** Every operation of xmemcached over the text and the binary protocol: HOST:PORT. */
 public final class WithXmemcached {
     private final MemcachedClient client;
 
@@ -20,8 +22,14 @@ public final class WithXmemcached {
     }
 
     public static void main(String[] arguments) throws Exception {
-        var builder = new XMemcachedClientBuilder(AddrUtil.getAddresses(arguments[0]));
-        builder.setCommandFactory(new TextCommandFactory());
+        for (var protocol : List.of(new TextCommandFactory(), new BinaryCommandFactory())) {
+            run(arguments[0], protocol);
+        }
+    }
+
+    private static void run(String server, CommandFactory protocol) throws Exception {
+        var builder = new XMemcachedClientBuilder(AddrUtil.getAddresses(server));
+        builder.setCommandFactory(protocol);
         MemcachedClient client = builder.build();
         client.setOpTimeout(10_000);
         var test = new WithXmemcached(client);

@@ -1,0 +1,175 @@
+//! Replies. Everything is appended to a buffer that the caller keeps.
+
+use super::{HEAD_LEN, Head, REPLY_MAGIC, Status, opcode};
+use std::fmt::Display;
+use std::io::Write;
+
+/// Bytes of the extras of a hit: the client's flags.
+const FLAGS_LEN: usize = 4;
+
+/// Where a reply's lengths stand.
+const KEY_LEN_AT: std::ops::Range<usize> = 2..4;
+const BODY_LEN_AT: std::ops::Range<usize> = 8..12;
+
+/// Lengths of a reply's parts, in bytes.
+#[derive(Clone, Copy, Default)]
+struct Lengths {
+    extras: u8,
+    key: u16,
+    body: u32,
+}
+
+/// Appends the 24 bytes that every reply begins with.
+fn head(out: &mut Vec<u8>, head: &Head, status: Status, lengths: Lengths, cas: u64) {
+    let mut bytes = [0; HEAD_LEN];
+    bytes[0] = REPLY_MAGIC;
+    bytes[1] = head.opcode;
+    bytes[KEY_LEN_AT].copy_from_slice(&lengths.key.to_be_bytes());
+    bytes[4] = lengths.extras;
+    bytes[6..8].copy_from_slice(&(status as u16).to_be_bytes());
+    bytes[BODY_LEN_AT].copy_from_slice(&lengths.body.to_be_bytes());
+    bytes[12..16].copy_from_slice(&head.opaque);
+    bytes[16..24].copy_from_slice(&cas.to_be_bytes());
+    out.extend_from_slice(&bytes);
+}
+
+/// Appends a reply that has no body.
+pub fn success(out: &mut Vec<u8>, request: &Head, cas: u64) {
+    head(out, request, Status::Success, Lengths::default(), cas);
+}
+
+/// Appends a reply whose body is text.
+pub fn text(out: &mut Vec<u8>, request: &Head, status: Status, text: &[u8]) {
+    let body = u32::try_from(text.len()).expect("texts are short");
+    head(out, request, status, Lengths { body, ..Lengths::default() }, 0);
+    out.extend_from_slice(text);
+}
+
+/// Appends an error with its usual text.
+pub fn error(out: &mut Vec<u8>, request: &Head, status: Status) {
+    text(out, request, status, status.message());
+}
+
+/// Appends a miss that repeats the key instead of a text.
+pub fn miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
+    let lengths = Lengths { extras: 0, key: key_len(key), body: u32::from(key_len(key)) };
+    head(out, request, Status::NotFound, lengths, 0);
+    out.extend_from_slice(key);
+}
+
+/// Appends a hit up to where its value begins: flags, and the key unless it is empty.
+pub fn hit(
+    out: &mut Vec<u8>,
+    request: &Head,
+    client_flags: u32,
+    key: &[u8],
+    value_len: usize,
+    cas: u64,
+) {
+    let body = u32::try_from(FLAGS_LEN + key.len() + value_len).expect("values are below 2 GiB");
+    let lengths = Lengths { extras: FLAGS_LEN as u8, key: key_len(key), body };
+    out.reserve(HEAD_LEN + FLAGS_LEN + key.len());
+    head(out, request, Status::Success, lengths, cas);
+    out.extend_from_slice(&client_flags.to_be_bytes());
+    out.extend_from_slice(key);
+}
+
+/// Appends the answer to increment and decrement.
+pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
+    let lengths = Lengths { body: size_of::<u64>() as u32, ..Lengths::default() };
+    head(out, request, Status::Success, lengths, cas);
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+/// Appends one statistic: its name is the key, its value the value.
+pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
+    stat_of(out, opaque, name, |out| {
+        write!(out, "{value}").expect("a Vec takes every write");
+    });
+}
+
+/// The same with a value that `write_value` appends.
+pub fn stat_of(
+    out: &mut Vec<u8>,
+    opaque: [u8; 4],
+    name: impl Display,
+    write_value: impl FnOnce(&mut Vec<u8>),
+) {
+    let start = out.len();
+    stats_end(out, opaque);
+    let name_start = out.len();
+    write!(out, "{name}").expect("a Vec takes every write");
+    let name_len = u16::try_from(out.len() - name_start).expect("names are short");
+    write_value(out);
+    let body_len = u32::try_from(out.len() - name_start).expect("statistics are below 4 GiB");
+    let reply = &mut out[start..];
+    reply[KEY_LEN_AT].copy_from_slice(&name_len.to_be_bytes());
+    reply[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
+}
+
+/// Appends the end of statistics: one without a name.
+pub fn stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
+    success(out, &stats_head(opaque), 0);
+}
+
+/// Appends the answer to a question for statistics that there are not.
+pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
+    error(out, &stats_head(opaque), Status::NotFound);
+}
+
+fn stats_head(opaque: [u8; 4]) -> Head {
+    Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false }
+}
+
+fn key_len(key: &[u8]) -> u16 {
+    u16::try_from(key.len()).expect("keys were checked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{error, hit, miss_with_key, number, stat, stats_end, success, text};
+    use crate::binary::{Head, Status, opcode};
+
+    const HEAD: Head = Head { opcode: 0x0d, opaque: *b"opaq", cas: 77, quiet: true };
+
+    fn reply(compose: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        compose(&mut out);
+        out.split_off("before".len())
+    }
+
+    #[test]
+    fn a_hit_has_flags_key_and_the_length_of_its_value() {
+        let expected = b"\x81\x0d\0\x01\x04\0\0\0\0\0\0\x0aopaq\0\0\0\0\0\0\0\x09\xde\xad\xbe\xefk";
+        assert_eq!(reply(|out| hit(out, &HEAD, 0xdead_beef, b"k", 5, 9)), expected);
+        let expected = b"\x81\x0d\0\0\x04\0\0\0\0\0\0\x09opaq\0\0\0\0\0\0\0\x09\0\0\0\0";
+        assert_eq!(reply(|out| hit(out, &HEAD, 0, b"", 5, 9)), expected);
+    }
+
+    #[test]
+    fn errors_have_a_text_and_no_cas_value() {
+        let expected = b"\x81\x0d\0\0\0\0\0\x01\0\0\0\x09opaq\0\0\0\0\0\0\0\0Not found";
+        assert_eq!(reply(|out| error(out, &HEAD, Status::NotFound)), expected);
+        let expected = b"\x81\x0d\0\x02\0\0\0\x01\0\0\0\x02opaq\0\0\0\0\0\0\0\0ab";
+        assert_eq!(reply(|out| miss_with_key(out, &HEAD, b"ab")), expected);
+    }
+
+    #[test]
+    fn success_has_a_cas_value_and_numbers_are_eight_bytes() {
+        let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\0opaq\0\0\0\0\0\0\x01\0";
+        assert_eq!(reply(|out| success(out, &HEAD, 256)), expected);
+        let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\x08opaq\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02";
+        assert_eq!(reply(|out| number(out, &HEAD, 2, 1)), expected);
+        let expected = b"\x81\x0d\0\0\0\0\0\x21\0\0\0\x02opaq\0\0\0\0\0\0\0\0hi";
+        assert_eq!(reply(|out| text(out, &HEAD, Status::AuthContinue, b"hi")), expected);
+    }
+
+    #[test]
+    fn statistics_are_named_by_their_key() {
+        let expected = b"\x81\x10\0\x03\0\0\0\0\0\0\0\x05opaq\0\0\0\0\0\0\0\0pid42";
+        assert_eq!(reply(|out| stat(out, *b"opaq", "pid", 42)), expected);
+        let end = reply(|out| stats_end(out, *b"opaq"));
+        assert_eq!(end[..2], [0x81, opcode::STAT]);
+        assert_eq!(end[2..12], [0; 10]);
+    }
+}

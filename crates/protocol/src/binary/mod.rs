@@ -1,0 +1,247 @@
+//! The binary protocol.
+//!
+//! ```text
+//!   byte  0      1       2 3      4       5     6 7       8..12   12..16  16..24
+//!        +------+-------+--------+-------+-----+--------+-------+-------+-------+--------+-----+-------+
+//!        | 0x80 |opcode |key len |extras | 0   |reserved| body  |opaque | CAS   | extras | key | value |
+//!        |      |       |        | len   |     |/ status| len   |       | value |        |     |       |
+//!        +------+-------+--------+-------+-----+--------+-------+-------+-------+--------+-----+-------+
+//!        |<------------------------- 24 bytes: the head ------------------------>|<------ body ------->|
+//! ```
+//!
+//! All numbers are big-endian. A reply begins with 0x81 and repeats the request's opcode and opaque
+//! bytes, by which clients tell their replies apart. A quiet opcode wants no answer but an error, or
+//! for a retrieval but a hit.
+//!
+//! [`parse`] reads head, extras and key, which have bounds; a value to be stored is the caller's to
+//! read. [`compose`] writes replies.
+//!
+//! Laws: lengths are checked before what they measure is looked at; a request is never waited for
+//! beyond [`LIMITS`]`.line_len_max` bytes; the body of a request that is refused but leaves the
+//! connection open is skipped once and whole, so that no byte of it is taken for a request.
+//!
+//! Two bodies that memcached misreads are held to the last law here: that of an unknown opcode, whose
+//! extras and key it skips twice, and one that is longer than its command asks for, which it goes on
+//! reading as a request. The first is skipped, the second refused.
+//!
+//! Who may call it: anyone with bytes. It keeps no state.
+
+pub mod compose;
+pub mod opcode;
+mod request;
+mod status;
+
+pub use request::{Fault, Head, Parsed, Request, StoreOrder};
+pub use status::Status;
+
+use crate::{DetailMode, Direction, LIMITS, StatsRequest, StoreVerb};
+use opcode::Command;
+
+/// What every request begins with.
+pub const REQUEST_MAGIC: u8 = 0x80;
+/// What every reply begins with.
+pub const REPLY_MAGIC: u8 = 0x81;
+/// Bytes of a request before its extras, and of a reply.
+pub const HEAD_LEN: usize = 24;
+
+/// An item that is to be created if it is missing has an expiry other than this.
+const DO_NOT_CREATE: u32 = 0xffff_ffff;
+/// The longest name of a SASL mechanism, in bytes.
+const MECHANISM_LEN_MAX: usize = 32;
+/// The longest word of a SASL dialogue that is waited for; longer ones name no user of any password file.
+const SASL_RESPONSE_LEN_MAX: usize = 1024;
+
+const _: () = assert!(
+    HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LIMITS.line_len_max,
+    "a SASL request is waited for whole"
+);
+const _: () = assert!(
+    HEAD_LEN + u8::MAX as usize + LIMITS.key_len_max <= LIMITS.line_len_max,
+    "extras and a key that may be are waited for whole"
+);
+
+/// Reads one request, up to where its value begins.
+pub fn parse(input: &[u8]) -> Parsed<'_> {
+    if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
+        return Parsed::Hangup;
+    }
+    let Some(frame) = Frame::read(input) else { return Parsed::Incomplete };
+    let command = opcode::command(frame.head.opcode);
+    if let Err(fault) = frame.check(command) {
+        return frame.refused(fault);
+    }
+    let Some(command) = command else { return frame.refused(Fault::UnknownCommand) };
+    if matches!(command, Command::SaslAuth | Command::SaslStep) {
+        return frame.sasl(command);
+    }
+    let request = frame.request(command);
+    Parsed::Request { head: frame.head, request, consumed: frame.consumed }
+}
+
+/// A request taken apart.
+struct Frame<'a> {
+    head: Head,
+    key_len: usize,
+    extras_len: usize,
+    body_len: usize,
+    /// What the body holds beside extras and key; 0 if those alone are longer than it.
+    value_len: usize,
+    extras: &'a [u8],
+    /// Cut off where the input is, which only a key that is too long can be.
+    key: &'a [u8],
+    /// The input after the key.
+    rest: &'a [u8],
+    /// Bytes of the input up to there.
+    consumed: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// `None` until head, extras and key are at hand, or as much of them as is waited for.
+    fn read(input: &'a [u8]) -> Option<Frame<'a>> {
+        let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
+        let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let extras_len = usize::from(head[4]);
+        let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let opcode = head[1];
+        if input.len() < (HEAD_LEN + extras_len + key_len).min(LIMITS.line_len_max) {
+            return None;
+        }
+        let (extras, rest) = body.split_at(extras_len.min(body.len()));
+        let (key, rest) = rest.split_at(key_len.min(rest.len()));
+        let [.., c0, c1, c2, c3, c4, c5, c6, c7] = *head;
+        Some(Frame {
+            head: Head {
+                opcode,
+                opaque: [head[12], head[13], head[14], head[15]],
+                cas: u64::from_be_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
+                quiet: opcode::is_quiet(opcode),
+            },
+            key_len,
+            extras_len,
+            body_len,
+            value_len: body_len.saturating_sub(extras_len + key_len),
+            extras,
+            key,
+            rest,
+            consumed: HEAD_LEN + extras.len() + key.len(),
+        })
+    }
+
+    /// Whether the lengths are possible, and such as the command has them.
+    fn check(&self, command: Option<Command>) -> Result<(), Fault> {
+        if self.extras_len + self.key_len > self.body_len {
+            return Err(Fault::BadLengths);
+        }
+        if self.body_len > LIMITS.body_len_max {
+            return Err(Fault::BodyTooLarge);
+        }
+        if self.key_len > LIMITS.key_len_max {
+            return Err(Fault::BadArguments);
+        }
+        match command {
+            Some(command) if !command.takes(self.extras_len, self.key_len, self.value_len) => {
+                Err(Fault::BadArguments)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refused(&self, fault: Fault) -> Parsed<'a> {
+        let skip_len = if fault.closes() { 0 } else { self.value_len };
+        Parsed::Refused { head: self.head, fault, consumed: self.consumed, skip_len }
+    }
+
+    /// A SASL request, which is waited for with its value: that is one word of a dialogue.
+    fn sasl(&self, command: Command) -> Parsed<'a> {
+        if self.key.len() > MECHANISM_LEN_MAX {
+            return self.refused(Fault::MechanismTooLong);
+        }
+        if self.value_len > SASL_RESPONSE_LEN_MAX {
+            return self.refused(Fault::ResponseTooLong);
+        }
+        let Some(response) = self.rest.get(..self.value_len) else { return Parsed::Incomplete };
+        let request = match command {
+            Command::SaslAuth => Request::SaslAuth { mechanism: self.key, response },
+            _ => Request::SaslStep { response },
+        };
+        Parsed::Request { head: self.head, request, consumed: self.consumed + self.value_len }
+    }
+
+    fn request(&self, command: Command) -> Request<'a> {
+        let key = self.key;
+        let store = |verb| {
+            // append and prepend have no extras: the item keeps its own.
+            let has_extras = self.extras_len > 0;
+            Request::Store(StoreOrder {
+                verb,
+                key,
+                client_flags: if has_extras { self.u32_at(0) } else { 0 },
+                exptime: if has_extras { self.u32_at(4) } else { 0 },
+                value_len: self.value_len,
+            })
+        };
+        match command {
+            Command::Get { with_key } => Request::Get { key, with_key },
+            Command::GetAndTouch { with_key } => {
+                Request::GetAndTouch { key, exptime: self.u32_at(0), with_key }
+            }
+            Command::Touch => Request::Touch { key, exptime: self.u32_at(0) },
+            Command::Set => store(StoreVerb::Set),
+            Command::Add => store(StoreVerb::Add),
+            Command::Replace => store(StoreVerb::Replace),
+            Command::Append => store(StoreVerb::Append),
+            Command::Prepend => store(StoreVerb::Prepend),
+            Command::Delete => Request::Delete { key },
+            Command::Increment => self.arithmetic(Direction::Increment),
+            Command::Decrement => self.arithmetic(Direction::Decrement),
+            Command::Quit => Request::Quit,
+            Command::Flush => {
+                let exptime = if self.extras_len > 0 { self.u32_at(0) } else { 0 };
+                Request::Flush { exptime }
+            }
+            Command::Noop => Request::Noop,
+            Command::Version => Request::Version,
+            Command::Stat => Request::Stats(subject(key)),
+            Command::SaslListMechanisms => Request::SaslListMechanisms,
+            Command::SaslAuth | Command::SaslStep => unreachable!("these have a value to wait for"),
+        }
+    }
+
+    fn arithmetic(&self, direction: Direction) -> Request<'a> {
+        let exptime = self.u32_at(16);
+        let initial = (exptime != DO_NOT_CREATE).then(|| (self.u64_at(8), exptime));
+        Request::Arithmetic { key: self.key, direction, delta: self.u64_at(0), initial }
+    }
+
+    /// The extras' number at this byte; [`Command::takes`] has made sure that it is there.
+    fn u32_at(&self, at: usize) -> u32 {
+        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        u32::from_be_bytes(*bytes)
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        u64::from_be_bytes(*bytes)
+    }
+}
+
+/// What `stat` asks for. As in memcached only some subjects are answered in this protocol, and of some
+/// only the beginning counts.
+fn subject(name: &[u8]) -> StatsRequest<'_> {
+    match name {
+        b"" => StatsRequest::General,
+        b"items" => StatsRequest::Items,
+        b"slabs" => StatsRequest::Slabs,
+        b"sizes" => StatsRequest::Sizes,
+        _ if name.starts_with(b"reset") => StatsRequest::Reset,
+        _ if name.starts_with(b"settings") => StatsRequest::Settings,
+        _ if name.starts_with(b"detail on") => StatsRequest::Detail(DetailMode::On),
+        _ if name.starts_with(b"detail off") => StatsRequest::Detail(DetailMode::Off),
+        _ if name.starts_with(b"detail dump") => StatsRequest::Detail(DetailMode::Dump),
+        _ => StatsRequest::Unknown(name),
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+use super::{Fault, HEAD_LEN, Parsed, Request, StoreOrder, opcode, parse};
+use crate::{DetailMode, Direction, StatsRequest, StoreVerb};
+
+/// A request with these parts.
+fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    let body_len = extras.len() + key.len() + value.len();
+    let mut bytes = head(opcode, extras.len(), key.len(), body_len);
+    for part in [extras, key, value] {
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+fn head(opcode: u8, extras_len: usize, key_len: usize, body_len: usize) -> Vec<u8> {
+    let mut bytes = vec![0x80, opcode];
+    bytes.extend((key_len as u16).to_be_bytes());
+    bytes.extend([extras_len as u8, 0, 0, 0]);
+    bytes.extend((body_len as u32).to_be_bytes());
+    bytes.extend(*b"opaq");
+    bytes.extend(7u64.to_be_bytes());
+    bytes
+}
+
+#[track_caller]
+fn request(input: &[u8]) -> (Request<'_>, usize) {
+    match parse(input) {
+        Parsed::Request { head, request, consumed } => {
+            assert_eq!((head.opcode, head.opaque, head.cas), (input[1], *b"opaq", 7));
+            (request, consumed)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn fault(input: &[u8]) -> (Fault, usize) {
+    match parse(input) {
+        Parsed::Refused { fault, skip_len, .. } => (fault, skip_len),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn retrievals_have_a_key_and_perhaps_a_lifetime() {
+    let input = frame(opcode::GET, b"", b"key", b"");
+    assert_eq!(request(&input), (Request::Get { key: b"key", with_key: false }, 27));
+    let input = frame(opcode::GETKQ, b"", b"key", b"");
+    assert_eq!(request(&input).0, Request::Get { key: b"key", with_key: true });
+    let input = frame(opcode::GATK, &[0xff, 0, 0, 1], b"k", b"");
+    let expected = Request::GetAndTouch { key: b"k", exptime: 0xff00_0001, with_key: true };
+    assert_eq!(request(&input), (expected, 29));
+    let input = frame(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
+    assert_eq!(request(&input).0, Request::Touch { key: b"k", exptime: 9 });
+}
+
+#[test]
+fn a_value_is_left_to_be_read() {
+    let input = frame(opcode::SET, &[1, 2, 3, 4, 0, 0, 0, 5], b"key", b"value");
+    let order = StoreOrder {
+        verb: StoreVerb::Set,
+        key: b"key",
+        client_flags: 0x0102_0304,
+        exptime: 5,
+        value_len: 5,
+    };
+    assert_eq!(request(&input), (Request::Store(order), HEAD_LEN + 11));
+    assert_eq!(request(&input[..HEAD_LEN + 11]).0, Request::Store(order));
+    let input = frame(opcode::PREPENDQ, b"", b"key", b"value");
+    let verb = StoreVerb::Prepend;
+    let order = StoreOrder { verb, client_flags: 0, exptime: 0, ..order };
+    assert_eq!(request(&input).0, Request::Store(order));
+}
+
+#[test]
+fn numbers_are_created_unless_told_not_to() {
+    let mut extras = [&[0; 7][..], &[3], &[0; 7], &[9], &[0, 0, 0, 60]].concat();
+    let input = frame(opcode::INCREMENT, &extras, b"n", b"");
+    let direction = Direction::Increment;
+    let expected = Request::Arithmetic { key: b"n", direction, delta: 3, initial: Some((9, 60)) };
+    assert_eq!(request(&input).0, expected);
+    extras[16..].copy_from_slice(&[0xff; 4]);
+    let input = frame(opcode::DECREMENTQ, &extras, b"n", b"");
+    let direction = Direction::Decrement;
+    let expected = Request::Arithmetic { key: b"n", direction, delta: 3, initial: None };
+    assert_eq!(request(&input).0, expected);
+}
+
+#[test]
+fn subjects_of_statistics_are_few() {
+    for (name, subject) in [
+        (&b""[..], StatsRequest::General),
+        (b"items", StatsRequest::Items),
+        (b"settings", StatsRequest::Settings),
+        (b"detail dump", StatsRequest::Detail(DetailMode::Dump)),
+        (b"reset", StatsRequest::Reset),
+        (b"itemsx", StatsRequest::Unknown(b"itemsx")),
+        (b"detail", StatsRequest::Unknown(b"detail")),
+        (b"conns", StatsRequest::Unknown(b"conns")),
+    ] {
+        assert_eq!(request(&frame(opcode::STAT, b"", name, b"")).0, Request::Stats(subject));
+    }
+}
+
+#[test]
+fn quiet_opcodes_are_the_ones_that_memcached_has() {
+    let quiet = |&opcode: &u8| super::opcode::is_quiet(opcode);
+    let all: Vec<u8> = (0..=255).filter(quiet).collect();
+    let expected =
+        [0x09, 0x0d, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1e, 0x24];
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn lengths_are_checked_before_anything_is_read() {
+    let input = [&head(opcode::GET, 0, 5, 4)[..], &[0; 5]].concat();
+    assert_eq!(fault(&input), (Fault::BadLengths, 0));
+    let input = [&head(0xee, 255, 0, 254)[..], &[0; 255]].concat();
+    assert_eq!(fault(&input), (Fault::BadLengths, 0));
+    let input = [&head(opcode::GET, 0, 0xffff, 4)[..], &[0; 2024]].concat();
+    assert_eq!(fault(&input), (Fault::BadLengths, 0));
+    let input = [&head(opcode::SET, 8, 1, (1 << 30) + 1)[..], &[0; 9]].concat();
+    assert_eq!(fault(&input), (Fault::BodyTooLarge, 0));
+    let input = [&head(opcode::SET, 8, 1, 1 << 30)[..], &[0; 9]].concat();
+    assert!(matches!(request(&input).0, Request::Store(order) if order.value_len == (1 << 30) - 9));
+    let input = frame(opcode::GET, b"", &[b'k'; 251], b"");
+    assert_eq!(fault(&input), (Fault::BadArguments, 0));
+    let input = frame(opcode::GET, b"", &[b'k'; 250], b"");
+    assert!(matches!(request(&input).0, Request::Get { .. }));
+}
+
+#[test]
+fn every_command_has_its_own_parts_and_no_others() {
+    const KEY: usize = 1;
+    /// Opcodes, lengths of extras, lengths of the key, and whether there may be a value.
+    type Shape = (&'static [u8], &'static [usize], &'static [usize], bool);
+    let shapes: [Shape; 8] = [
+        (&[0x00, 0x09, 0x0c, 0x0d, 0x04, 0x14], &[0], &[KEY], false),
+        (&[0x1c, 0x1d, 0x1e, 0x23, 0x24], &[4], &[KEY], false),
+        (&[0x01, 0x02, 0x03, 0x11, 0x12, 0x13], &[8], &[KEY], true),
+        (&[0x0e, 0x0f, 0x19, 0x1a, 0x21, 0x22], &[0], &[KEY], true),
+        (&[0x05, 0x06, 0x15, 0x16], &[20], &[KEY], false),
+        (&[0x08, 0x18], &[0, 4], &[0], false),
+        (&[0x10], &[0], &[0, KEY], false),
+        (&[0x07, 0x17, 0x0a, 0x0b, 0x20], &[0], &[0], false),
+    ];
+    for (opcodes, extras_lens, key_lens, may_have_value) in shapes {
+        for &opcode in opcodes {
+            for extras_len in [0, 4, 8, 16, 20, 255] {
+                for (key_len, value_len) in [(0, 0), (KEY, 0), (0, 1), (KEY, 1)] {
+                    let input = frame(
+                        opcode,
+                        &vec![0; extras_len],
+                        &vec![b'k'; key_len],
+                        &vec![0; value_len],
+                    );
+                    let is_good = extras_lens.contains(&extras_len)
+                        && key_lens.contains(&key_len)
+                        && (value_len == 0 || may_have_value);
+                    let parsed = parse(&input);
+                    let what =
+                        format!("{opcode:#x} {extras_len} {key_len} {value_len}: {parsed:?}");
+                    match parsed {
+                        Parsed::Request { .. } => assert!(is_good, "{what}"),
+                        Parsed::Refused { fault: Fault::BadArguments, .. } => {
+                            assert!(!is_good, "{what}");
+                        }
+                        _ => panic!("{what}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unknown_command_is_skipped_with_its_body() {
+    for opcode in [0x1b, 0x1f, 0x25, 0x30, 0xff] {
+        let input = frame(opcode, b"extras", b"key", b"value");
+        assert_eq!(fault(&input), (Fault::UnknownCommand, 5));
+        let Parsed::Refused { consumed, .. } = parse(&input) else { unreachable!("see above") };
+        assert_eq!(consumed, HEAD_LEN + 9);
+    }
+}
+
+#[test]
+fn what_authenticates_is_read_whole_and_bounded() {
+    let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", b"\0user\0pass");
+    let expected = Request::SaslAuth { mechanism: b"PLAIN", response: b"\0user\0pass" };
+    assert_eq!(request(&input), (expected, input.len()));
+    assert_eq!(parse(&input[..input.len() - 1]), Parsed::Incomplete);
+    let input = frame(opcode::SASL_STEP, b"", b"PLAIN", b"x");
+    assert_eq!(request(&input).0, Request::SaslStep { response: b"x" });
+    let input = frame(opcode::SASL_AUTH, b"", &[b'X'; 33], b"value");
+    assert_eq!(fault(&input), (Fault::MechanismTooLong, 5));
+    let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", &[b'x'; 1025]);
+    assert_eq!(fault(&input), (Fault::ResponseTooLong, 1025));
+}
+
+#[test]
+fn another_protocol_is_known_by_its_first_byte() {
+    assert_eq!(parse(b"get"), Parsed::Hangup);
+    assert_eq!(parse(b"\x81"), Parsed::Hangup);
+    assert_eq!(parse(b""), Parsed::Incomplete);
+    assert_eq!(parse(&frame(opcode::NOOP, b"", b"", b"")[..23]), Parsed::Incomplete);
+    assert_eq!(parse(&frame(opcode::GET, b"", b"key", b"")[..26]), Parsed::Incomplete);
+}

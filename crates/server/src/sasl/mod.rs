@@ -1,0 +1,196 @@
+//! SASL for `-S`: the mechanism PLAIN against a file of passwords.
+//!
+//! ```text
+//!   Anonymous --AUTH PLAIN, empty--> AwaitsResponse
+//!       |                                 |
+//!       | AUTH PLAIN, response            | STEP response
+//!       v                                 v
+//!   Authenticated, if the file says so; else Anonymous
+//! ```
+//!
+//! Laws: every attempt begins by forgetting who the client was, so that a failed one leaves nobody in; a
+//! step without a beginning is a failed one; what is compared takes as long however much of it agrees.
+//!
+//! Passwords cross the wire as they are: use it where the network is trusted, or with TLS.
+//!
+//! Who may call it: the session of a client of the binary protocol.
+
+mod password_file;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use password_file::PasswordFile;
+
+/// The names of the mechanisms, separated by spaces.
+pub const MECHANISMS: &[u8] = b"PLAIN";
+
+const PLAIN: &[u8] = b"PLAIN";
+
+/// How far a client has come in saying who it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exchange {
+    /// Nowhere.
+    #[default]
+    Anonymous,
+    /// It chose the mechanism and was asked for the rest.
+    AwaitsResponse,
+    /// It is somebody.
+    Authenticated,
+}
+
+/// What to tell the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is in.
+    Authenticated,
+    /// There is another step.
+    Continue,
+    /// It is not.
+    Refused,
+}
+
+impl Exchange {
+    /// Whether the client is in.
+    pub fn is_authenticated(self) -> bool {
+        self == Exchange::Authenticated
+    }
+
+    /// Forgets who the client is.
+    pub fn end(&mut self) {
+        *self = Exchange::Anonymous;
+    }
+
+    /// The client chooses a mechanism, and may say the rest at once.
+    pub fn begin(
+        &mut self,
+        mechanism: &[u8],
+        response: &[u8],
+        passwords: Option<&PasswordFile>,
+    ) -> Answer {
+        self.end();
+        if !mechanism.eq_ignore_ascii_case(PLAIN) {
+            return Answer::Refused;
+        }
+        if response.is_empty() {
+            *self = Exchange::AwaitsResponse;
+            return Answer::Continue;
+        }
+        self.judge(response, passwords)
+    }
+
+    /// The client says the rest.
+    pub fn go_on(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
+        let is_awaited = *self == Exchange::AwaitsResponse;
+        self.end();
+        if is_awaited { self.judge(response, passwords) } else { Answer::Refused }
+    }
+
+    fn judge(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
+        let is_right = match (Credentials::parse(response), passwords) {
+            (Some(credentials), Some(passwords)) => {
+                passwords.admits(credentials.user, credentials.password)
+            }
+            _ => false,
+        };
+        if !is_right {
+            return Answer::Refused;
+        }
+        *self = Exchange::Authenticated;
+        Answer::Authenticated
+    }
+}
+
+/// What PLAIN says.
+#[derive(Debug, PartialEq, Eq)]
+struct Credentials<'a> {
+    user: &'a [u8],
+    password: &'a [u8],
+}
+
+impl<'a> Credentials<'a> {
+    /// `[<acts as>] NUL <user> NUL <password>`. Nobody acts as anybody else.
+    fn parse(response: &'a [u8]) -> Option<Credentials<'a>> {
+        let mut parts = response.split(|&byte| byte == 0);
+        let (acts_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_well_formed = parts.next().is_none()
+            && !user.is_empty()
+            && !password.is_empty()
+            && (acts_as.is_empty() || acts_as == user);
+        is_well_formed.then_some(Credentials { user, password })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Credentials, Exchange, PasswordFile};
+    use crate::sasl::testing::TemporaryFile;
+
+    fn passwords(text: &str) -> (TemporaryFile, PasswordFile) {
+        let file = TemporaryFile::new(text);
+        let passwords = PasswordFile::new(file.path().to_owned());
+        (file, passwords)
+    }
+
+    #[test]
+    fn the_right_password_lets_in_at_once_or_when_asked() {
+        let (_file, passwords) = passwords("user:pass\n");
+        let passwords = Some(&passwords);
+        let mut exchange = Exchange::default();
+        assert_eq!(exchange.begin(b"plain", b"\0user\0pass", passwords), Answer::Authenticated);
+        assert!(exchange.is_authenticated());
+        assert_eq!(exchange.begin(b"PLAIN", b"", passwords), Answer::Continue);
+        assert!(!exchange.is_authenticated());
+        assert_eq!(exchange.go_on(b"user\0user\0pass", passwords), Answer::Authenticated);
+        assert!(exchange.is_authenticated());
+    }
+
+    #[test]
+    fn nothing_else_does_and_each_attempt_ends_what_was() {
+        let (_file, passwords) = passwords("user:pass\nempty:\n");
+        let attempts: [(&[u8], &[u8]); 13] = [
+            (b"PLAIN", b"\0user\0wrong"),
+            (b"PLAIN", b"\0user\0pas"),
+            (b"PLAIN", b"\0user\0passs"),
+            (b"PLAIN", b"\0user\0"),
+            (b"PLAIN", b"\0empty\0"),
+            (b"PLAIN", b"\0nobody\0pass"),
+            (b"PLAIN", b"\0\0pass"),
+            (b"PLAIN", b"\0\0"),
+            (b"PLAIN", b"user"),
+            (b"PLAIN", b"\0user\0pass\0"),
+            (b"PLAIN", b"admin\0user\0pass"),
+            (b"CRAM-MD5", b"\0user\0pass"),
+            (b"", b"\0user\0pass"),
+        ];
+        for (mechanism, response) in attempts {
+            let mut exchange = Exchange::Authenticated;
+            let answer = exchange.begin(mechanism, response, Some(&passwords));
+            assert_eq!(answer, Answer::Refused, "{}", response.escape_ascii());
+            assert_eq!(exchange, Exchange::Anonymous);
+        }
+        for before in [Exchange::Anonymous, Exchange::Authenticated] {
+            let mut exchange = before;
+            assert_eq!(exchange.go_on(b"\0user\0pass", Some(&passwords)), Answer::Refused);
+            assert_eq!(exchange, Exchange::Anonymous);
+        }
+        let mut exchange = Exchange::default();
+        assert_eq!(exchange.begin(b"PLAIN", b"\0user\0pass", None), Answer::Refused);
+    }
+
+    #[test]
+    fn a_second_step_needs_a_second_beginning() {
+        let (_file, passwords) = passwords("user:pass\n");
+        let mut exchange = Exchange::default();
+        assert_eq!(exchange.begin(b"PLAIN", b"", Some(&passwords)), Answer::Continue);
+        assert_eq!(exchange.go_on(b"\0user\0guess", Some(&passwords)), Answer::Refused);
+        assert_eq!(exchange.go_on(b"\0user\0pass", Some(&passwords)), Answer::Refused);
+    }
+
+    #[test]
+    fn credentials_have_three_parts() {
+        let expected = Credentials { user: b"u", password: b"p" };
+        assert_eq!(Credentials::parse(b"\0u\0p"), Some(expected));
+        assert_eq!(Credentials::parse(b"u\0p"), None);
+        assert_eq!(Credentials::parse(b""), None);
+    }
+}

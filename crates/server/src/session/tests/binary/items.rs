@@ -1,0 +1,359 @@
+//! What each command answers.
+
+use super::super::super::testing::{Fixture, ITEM_SIZE_BYTES_MAX};
+use super::packet::{Talk, arithmetic, packet, store};
+use slabwise_protocol::binary::opcode::{
+    ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DELETE, DELETEQ, FLUSH, FLUSHQ, GAT, GATK, GATKQ, GATQ,
+    GET, GETK, GETKQ, GETQ, INCREMENT, INCREMENTQ, NOOP, PREPEND, PREPENDQ, QUIT, QUITQ, REPLACE,
+    REPLACEQ, SASL_AUTH, SASL_LIST_MECHS, SET, SETQ, STAT, TOUCH, VERSION,
+};
+use std::time::Duration;
+
+const NOT_FOUND: u16 = 0x01;
+const EXISTS: u16 = 0x02;
+const TOO_LARGE: u16 = 0x03;
+const INVALID: u16 = 0x04;
+const NOT_STORED: u16 = 0x05;
+const NOT_NUMERIC: u16 = 0x06;
+const AUTH_ERROR: u16 = 0x20;
+const UNKNOWN: u16 = 0x81;
+
+fn talk(test: impl FnOnce(&mut Talk<'_>, &Fixture)) {
+    talk_with(Fixture::new(), test);
+}
+
+fn talk_with(fixture: Fixture, test: impl FnOnce(&mut Talk<'_>, &Fixture)) {
+    let shared = fixture.shared();
+    test(&mut Talk::new(&fixture, &shared), &fixture);
+}
+
+fn found(talk: &mut Talk<'_>, key: &str) -> String {
+    let answer = talk.ask(&packet(GET).key(key));
+    assert!([0, NOT_FOUND].contains(&answer.status), "{answer:?}");
+    answer.text()
+}
+
+#[test]
+fn retrievals_answer_flags_value_and_perhaps_the_key() {
+    talk(|talk, _| {
+        let stored = talk.ask(&store(SET, "k", b"value"));
+        assert_eq!((stored.status, stored.text()), (0, String::new()));
+        for (opcode, key) in [(GET, ""), (GETQ, ""), (GETK, "k"), (GETKQ, "k")] {
+            let hit = talk.ask(&packet(opcode).key("k"));
+            assert_eq!((hit.status, hit.cas, hit.text()), (0, stored.cas, "value".to_owned()));
+            assert_eq!((hit.extras, hit.key), (vec![0, 0, 0, 7], key.to_owned()));
+        }
+        let miss = talk.ask(&packet(GET).key("none"));
+        assert_eq!((miss.status, miss.text()), (NOT_FOUND, "Not found".to_owned()));
+        let miss = talk.ask(&packet(GETK).key("none"));
+        assert_eq!((miss.status, miss.key.as_str(), miss.text().as_str()), (NOT_FOUND, "none", ""));
+        talk.is_silent(&packet(GETQ).key("none"));
+        talk.is_silent(&packet(GETKQ).key("none"));
+    });
+}
+
+#[test]
+fn touching_retrievals_move_the_end() {
+    talk(|talk, fixture| {
+        for (index, (opcode, has_value)) in
+            [(TOUCH, false), (GAT, true), (GATQ, true), (GATK, true), (GATKQ, true)]
+                .into_iter()
+                .enumerate()
+        {
+            let key = &format!("k{index}");
+            talk.ask(&store(SET, key, b"v").extras(&[0, 0, 0, 7, 0, 0, 0, 10]));
+            let answer = talk.ask(&packet(opcode).extras(&[0, 0, 0, 100]).key(key));
+            assert_eq!((answer.status, answer.extras.as_slice()), (0, &[0, 0, 0, 7][..]));
+            assert_eq!(answer.value, if has_value { &b"v"[..] } else { b"" });
+            assert_eq!(answer.key.is_empty(), ![GATK, GATKQ].contains(&opcode));
+        }
+        fixture.clock.advance(Duration::from_secs(50));
+        talk.0.worker.now = fixture.clock.now();
+        for index in 0..5 {
+            assert_eq!(found(talk, &format!("k{index}")), "v");
+        }
+        fixture.clock.advance(Duration::from_secs(51));
+        talk.0.worker.now = fixture.clock.now();
+        let lifetime = [0, 0, 0, 1];
+        assert_eq!(talk.ask(&packet(TOUCH).extras(&lifetime).key("k0")).status, NOT_FOUND);
+        assert_eq!(talk.ask(&packet(GAT).extras(&lifetime).key("k1")).status, NOT_FOUND);
+        assert_eq!(talk.ask(&packet(GATK).extras(&lifetime).key("k2")).key, "k2");
+        talk.is_silent(&packet(GATQ).extras(&lifetime).key("k3"));
+        talk.is_silent(&packet(GATKQ).extras(&lifetime).key("k4"));
+    });
+}
+
+#[test]
+fn stores_have_conditions_and_name_what_failed() {
+    talk(|talk, _| {
+        assert_eq!(talk.outcome(&store(REPLACE, "k", b"0")), (NOT_FOUND, "Not found".into()));
+        let extend = |opcode| packet(opcode).key("k").value(b"+");
+        assert_eq!(talk.outcome(&extend(APPEND)), (NOT_STORED, "Not stored.".into()));
+        assert_eq!(talk.outcome(&store(ADD, "k", b"1")).0, 0);
+        assert_eq!(talk.outcome(&store(ADD, "k", b"2")), (EXISTS, "Data exists for key.".into()));
+        assert_eq!(talk.outcome(&store(REPLACE, "k", b"3")).0, 0);
+        assert_eq!(talk.outcome(&extend(APPEND)).0, 0);
+        assert_eq!(talk.outcome(&extend(PREPEND)).0, 0);
+        assert_eq!(found(talk, "k"), "+3+");
+        assert_eq!(talk.ask(&packet(GET).key("k")).extras, [0, 0, 0, 7]);
+        assert_eq!(talk.outcome(&store(SET, "empty", b"")).0, 0);
+        assert_eq!(found(talk, "empty"), "");
+    });
+}
+
+#[test]
+fn a_quiet_store_answers_only_what_failed() {
+    talk(|talk, _| {
+        talk.is_silent(&store(SETQ, "k", b"1"));
+        talk.is_silent(&store(REPLACEQ, "k", b"2"));
+        talk.is_silent(&store(ADDQ, "k2", b"3"));
+        talk.is_silent(&packet(APPENDQ).key("k").value(b"+"));
+        talk.is_silent(&packet(PREPENDQ).key("k").value(b"-"));
+        assert_eq!(found(talk, "k"), "-2+");
+        assert_eq!(talk.ask(&store(ADDQ, "k", b"4")).status, EXISTS);
+        assert_eq!(talk.ask(&store(REPLACEQ, "none", b"4")).status, NOT_FOUND);
+        assert_eq!(talk.ask(&packet(APPENDQ).key("none").value(b"+")).status, NOT_STORED);
+        assert_eq!(talk.ask(&store(SETQ, "k", b"5").cas(u64::MAX)).status, EXISTS);
+    });
+}
+
+#[test]
+fn a_cas_value_is_a_condition_of_every_store() {
+    talk(|talk, _| {
+        for opcode in [SET, ADD, REPLACE] {
+            assert_eq!(talk.ask(&store(opcode, "none", b"x").cas(9)).status, NOT_FOUND);
+        }
+        assert_eq!(talk.ask(&packet(APPEND).key("none").value(b"x").cas(9)).status, NOT_STORED);
+        let mut cas = talk.ask(&store(SET, "k", b"0")).cas;
+        for (opcode, value) in [(SET, "1"), (ADD, "2"), (REPLACE, "3")] {
+            let order = store(opcode, "k", value.as_bytes());
+            assert_eq!(talk.ask(&order.clone().cas(cas + 1)).status, EXISTS);
+            let stored = talk.ask(&order.clone().cas(cas));
+            assert_eq!(stored.status, 0);
+            assert_ne!(stored.cas, cas);
+            assert_eq!(talk.ask(&order.cas(cas)).status, EXISTS, "the CAS value has passed");
+            cas = stored.cas;
+            assert_eq!(found(talk, "k"), value);
+        }
+        for opcode in [APPEND, PREPEND] {
+            let order = packet(opcode).key("k").value(b"+");
+            assert_eq!(talk.ask(&order.clone().cas(cas + 1)).status, EXISTS);
+            cas = talk.ask(&order.cas(cas)).cas;
+        }
+        assert_eq!(found(talk, "k"), "+3+");
+        assert_eq!(talk.ask(&packet(GET).key("k")).cas, cas);
+        assert_eq!(talk.ask(&packet(DELETE).key("k").cas(cas + 1)).status, EXISTS);
+        assert_eq!(talk.ask(&packet(DELETE).key("k").cas(cas)).status, 0);
+        assert_eq!(found(talk, "k"), "Not found");
+    });
+}
+
+#[test]
+fn deletes_say_whether_there_was_an_item() {
+    talk(|talk, _| {
+        talk.is_silent(&store(SETQ, "k", b"1"));
+        let deleted = talk.ask(&packet(DELETE).key("k"));
+        assert_eq!((deleted.status, deleted.cas, deleted.text().as_str()), (0, 0, ""));
+        assert_eq!(talk.outcome(&packet(DELETE).key("k")), (NOT_FOUND, "Not found".into()));
+        talk.is_silent(&store(SETQ, "k", b"1"));
+        talk.is_silent(&packet(DELETEQ).key("k"));
+        assert_eq!(talk.ask(&packet(DELETEQ).key("k")).status, NOT_FOUND);
+    });
+}
+
+#[test]
+fn numbers_are_made_counted_and_bounded() {
+    const DO_NOT_CREATE: u32 = u32::MAX;
+    talk(|talk, _| {
+        let missing = arithmetic(INCREMENT, "n", 1, 10, DO_NOT_CREATE);
+        assert_eq!(talk.outcome(&missing), (NOT_FOUND, "Not found".into()));
+        let mut number = |packet| {
+            let answer = talk.ask(&packet);
+            assert_eq!(answer.status, 0, "{answer:?}");
+            assert_eq!(talk.ask(&super::packet::packet(GET).key("n")).cas, answer.cas);
+            u64::from_be_bytes(*answer.value.first_chunk().expect("numbers have eight bytes"))
+        };
+        assert_eq!(number(arithmetic(INCREMENT, "n", 1, 10, 0)), 10);
+        assert_eq!(number(arithmetic(INCREMENT, "n", 5, 10, 0)), 15);
+        assert_eq!(number(arithmetic(DECREMENT, "n", 6, 0, DO_NOT_CREATE)), 9);
+        assert_eq!(number(arithmetic(DECREMENT, "n", 100, 0, 0)), 0);
+        assert_eq!(number(arithmetic(INCREMENT, "n", u64::MAX, 0, 0)), u64::MAX);
+        assert_eq!(number(arithmetic(INCREMENT, "n", 2, 0, 0)), 1);
+        let cas = talk.ask(&packet(GET).key("n")).cas;
+        let counted = arithmetic(INCREMENT, "n", 1, 0, 0);
+        assert_eq!(talk.ask(&counted.clone().cas(cas + 1)).status, EXISTS);
+        assert_eq!(talk.ask(&counted.cas(cas)).status, 0);
+        talk.is_silent(&arithmetic(INCREMENTQ, "n", 1, 0, 0));
+        assert_eq!(found(talk, "n").trim_end(), "3");
+        talk.is_silent(&store(SETQ, "text", b"text"));
+        assert_eq!(
+            talk.outcome(&arithmetic(DECREMENT, "text", 1, 0, 0)),
+            (NOT_NUMERIC, "Non-numeric server-side value for incr or decr".into())
+        );
+        assert_eq!(talk.ask(&arithmetic(INCREMENTQ, "text", 1, 0, 0)).status, NOT_NUMERIC);
+    });
+}
+
+#[test]
+fn a_number_that_was_made_ends_when_it_was_told_to() {
+    talk(|talk, fixture| {
+        talk.ask(&arithmetic(INCREMENT, "n", 1, 10, 5));
+        fixture.clock.advance(Duration::from_secs(6));
+        talk.0.worker.now = fixture.clock.now();
+        assert_eq!(found(talk, "n"), "Not found");
+    });
+}
+
+#[test]
+fn what_is_too_large_is_skipped_and_ends_the_old_value() {
+    talk(|talk, _| {
+        let large = vec![b'x'; ITEM_SIZE_BYTES_MAX as usize];
+        talk.is_silent(&store(SETQ, "k", b"old"));
+        talk.is_silent(&store(SETQ, "other", b"old"));
+        assert_eq!(
+            talk.outcome(&store(REPLACE, "other", &large)),
+            (TOO_LARGE, "Too large.".into())
+        );
+        assert_eq!(talk.ask(&store(SETQ, "k", &large)).status, TOO_LARGE);
+        assert_eq!(found(talk, "k"), "Not found");
+        assert_eq!(found(talk, "other"), "old");
+        let half = vec![b'x'; large.len() * 2 / 3];
+        assert_eq!(talk.ask(&store(SET, "k", &half)).status, 0);
+        // Each fits, both together do not.
+        let rest = packet(APPEND).key("k").value(&half);
+        assert_eq!(talk.outcome(&rest), (NOT_STORED, "Not stored.".into()));
+        assert_eq!(talk.ask(&packet(GET).key("k")).value, half);
+    });
+}
+
+#[test]
+fn flushes_are_at_once_or_later_and_can_be_forbidden() {
+    talk(|talk, fixture| {
+        talk.is_silent(&store(SETQ, "k", b"1"));
+        assert_eq!(talk.outcome(&packet(FLUSH)), (0, String::new()));
+        assert_eq!(found(talk, "k"), "Not found");
+        talk.is_silent(&store(SETQ, "k", b"1"));
+        talk.is_silent(&packet(FLUSHQ).extras(&[0, 0, 0, 10]));
+        assert_eq!(found(talk, "k"), "1");
+        fixture.clock.advance(Duration::from_secs(11));
+        talk.0.worker.now = fixture.clock.now();
+        assert_eq!(found(talk, "k"), "Not found");
+    });
+    let mut fixture = Fixture::new();
+    fixture.settings.flush_enabled = false;
+    talk_with(fixture, |talk, _| {
+        assert_eq!(talk.outcome(&packet(FLUSH)), (AUTH_ERROR, "Auth failure.".into()));
+        assert_eq!(talk.ask(&packet(FLUSHQ)).status, AUTH_ERROR);
+    });
+}
+
+#[test]
+fn the_rest_is_answered_too() {
+    talk(|talk, _| {
+        assert_eq!(talk.outcome(&packet(NOOP)), (0, String::new()));
+        assert_eq!(talk.outcome(&packet(VERSION)), (0, crate::session::VERSION.to_owned()));
+        for opcode in [0x1b, 0x30, 0xff] {
+            let unknown = packet(opcode).extras(b"four").key("key").value(b"value");
+            assert_eq!(talk.outcome(&unknown), (UNKNOWN, "Unknown command".into()));
+        }
+        assert_eq!(talk.ask(&packet(SASL_LIST_MECHS)).status, UNKNOWN);
+        let auth = packet(SASL_AUTH).key("PLAIN").value(b"\0user\0pass");
+        assert_eq!(talk.ask(&auth).status, UNKNOWN);
+        assert!(!talk.is_closed());
+        assert_eq!(talk.outcome(&packet(QUIT)), (0, String::new()));
+        assert!(talk.is_closed());
+    });
+    talk(|talk, _| {
+        talk.is_silent(&packet(QUITQ));
+        assert!(talk.is_closed());
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_answered_and_ends_the_connection() {
+    let long = "k".repeat(251);
+    for (request, status) in [
+        (packet(GET), INVALID),
+        (packet(GETQ).key(&long), INVALID),
+        (packet(GET).key("k").value(b"x"), INVALID),
+        (packet(SET).key("k").value(b"x"), INVALID),
+        (packet(TOUCH).key("k"), INVALID),
+        (packet(NOOP).key("k"), INVALID),
+        (packet(STAT).extras(b"x"), INVALID),
+        (packet(QUITQ).key("k"), INVALID),
+    ] {
+        talk(|talk, _| {
+            assert_eq!(talk.outcome(&request), (status, "Invalid arguments".into()));
+            assert!(talk.is_closed());
+        });
+    }
+    talk(|talk, _| {
+        let mut bytes = packet(GET).key("key").bytes();
+        bytes[11] = 1;
+        talk.0.send(&bytes);
+        let answer = &super::packet::answers(&talk.0.received)[0];
+        assert_eq!((answer.status, answer.text().as_str()), (UNKNOWN, "Unknown command"));
+        assert!(talk.is_closed());
+    });
+    talk(|talk, _| {
+        talk.0.send(&[&packet(NOOP).bytes()[..], b"\x81"].concat());
+        assert_eq!(super::packet::answers(&talk.0.received).len(), 1);
+        assert!(talk.is_closed());
+    });
+}
+
+#[test]
+fn without_cas_nothing_has_a_cas_value_and_none_matches() {
+    let mut fixture = Fixture::new();
+    fixture.settings.cas_enabled = false;
+    talk_with(fixture, |talk, _| {
+        assert_eq!(talk.ask(&store(SET, "k", b"1")).cas, 0);
+        assert_eq!(talk.ask(&packet(GET).key("k")).cas, 0);
+        // As in memcached: a store forgets its condition, a delete or a number fails by it.
+        assert_eq!(talk.ask(&store(SET, "k", b"2").cas(9)).status, 0);
+        assert_eq!(talk.ask(&packet(DELETE).key("k").cas(9)).status, EXISTS);
+        assert_eq!(talk.ask(&arithmetic(INCREMENT, "k", 1, 0, 0).cas(9)).status, EXISTS);
+        assert_eq!(talk.ask(&arithmetic(INCREMENT, "k", 1, 0, 0)).cas, 0);
+    });
+}
+
+#[test]
+fn statistics_are_packets_with_names_as_keys() {
+    talk(|talk, _| {
+        talk.is_silent(&store(SETQ, "a:k", b"1"));
+        for subject in ["", "settings", "items", "slabs", "sizes"] {
+            let rows = talk.send(&[packet(STAT).key(subject), packet(NOOP)]);
+            let (end, rows) = rows.split_last_chunk::<2>().map(|(rows, end)| (end, rows)).unwrap();
+            assert!(!rows.is_empty(), "{subject}");
+            assert!(rows.iter().all(|row| row.opcode == STAT && !row.key.is_empty()), "{subject}");
+            assert_eq!(
+                (end[0].opcode, end[0].key.as_str(), end[0].text().as_str()),
+                (STAT, "", "")
+            );
+            assert_eq!(end[1].opcode, NOOP);
+        }
+        let rows = talk.send(&[packet(STAT)]);
+        let row = rows.iter().find(|row| row.key == "cmd_set").expect("it is counted");
+        assert_eq!(row.text(), "1");
+        for subject in ["conns", "cachedump 1 1", "detail", "nonsense", "sizes_enable"] {
+            let unknown = packet(STAT).key(subject);
+            assert_eq!(talk.outcome(&unknown), (NOT_FOUND, "Not found".into()), "{subject}");
+        }
+        for order in ["detail on", "reset"] {
+            assert_eq!(talk.outcome(&packet(STAT).key(order)), (0, String::new()));
+        }
+        talk.is_silent(&store(SETQ, "a:k", b"1"));
+        talk.is_silent(&packet(GETQ).key("a:none"));
+        talk.is_silent(&packet(DELETEQ).key("a:k"));
+        let rows = talk.send(&[packet(STAT).key("detail dump")]);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(rows[0].key, "detailed");
+        let expected = r"PREFIX a get 1 hit 0 set 1 del 1\r\nEND\r\n";
+        assert_eq!(rows[0].text(), expected);
+    });
+    let mut fixture = Fixture::new();
+    fixture.settings.dump_enabled = false;
+    talk_with(fixture, |talk, _| {
+        assert_eq!(talk.ask(&packet(STAT).key("detail dump")).status, NOT_FOUND);
+    });
+}

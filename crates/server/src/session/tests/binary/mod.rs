@@ -1,0 +1,7 @@
+//! Dialogues in the binary protocol.
+
+mod cuts;
+mod flow;
+mod items;
+mod packet;
+mod sasl;

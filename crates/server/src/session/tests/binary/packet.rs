@@ -1,0 +1,156 @@
+//! Packets, written and read.
+
+use super::super::super::testing::{Client, Fixture};
+use crate::shared::Shared;
+
+/// What every request here carries, so that a reply without it is noticed.
+pub(super) const OPAQUE: u32 = 0x0bad_cafe;
+
+/// A request.
+#[derive(Clone)]
+pub(super) struct Packet {
+    opcode: u8,
+    extras: Vec<u8>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    cas: u64,
+}
+
+pub(super) fn packet(opcode: u8) -> Packet {
+    Packet { opcode, extras: Vec::new(), key: Vec::new(), value: Vec::new(), cas: 0 }
+}
+
+/// set and its kin: flags 7 and no end.
+pub(super) fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
+    packet(opcode).extras(&[0, 0, 0, 7, 0, 0, 0, 0]).key(key).value(value)
+}
+
+/// increment and decrement.
+pub(super) fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
+    let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
+    packet(opcode).extras(&parts.concat()).key(key)
+}
+
+impl Packet {
+    pub(super) fn extras(mut self, extras: &[u8]) -> Packet {
+        self.extras = extras.to_vec();
+        self
+    }
+
+    pub(super) fn key(mut self, key: &str) -> Packet {
+        self.key = key.as_bytes().to_vec();
+        self
+    }
+
+    pub(super) fn value(mut self, value: &[u8]) -> Packet {
+        self.value = value.to_vec();
+        self
+    }
+
+    pub(super) fn cas(mut self, cas: u64) -> Packet {
+        self.cas = cas;
+        self
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let body_len = self.extras.len() + self.key.len() + self.value.len();
+        let mut bytes = vec![0x80, self.opcode];
+        bytes.extend((self.key.len() as u16).to_be_bytes());
+        bytes.extend([self.extras.len() as u8, 0, 0, 0]);
+        bytes.extend((body_len as u32).to_be_bytes());
+        bytes.extend(OPAQUE.to_be_bytes());
+        bytes.extend(self.cas.to_be_bytes());
+        for part in [&self.extras, &self.key, &self.value] {
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+}
+
+/// A reply, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) opcode: u8,
+    pub(super) status: u16,
+    pub(super) cas: u64,
+    pub(super) extras: Vec<u8>,
+    pub(super) key: String,
+    pub(super) value: Vec<u8>,
+}
+
+impl Answer {
+    /// The value as text, for a comparison that can be read.
+    pub(super) fn text(&self) -> String {
+        self.value.escape_ascii().to_string()
+    }
+}
+
+/// Takes replies apart; panics unless they are whole and repeat what they must.
+pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    while !bytes.is_empty() {
+        let (head, rest) = bytes.split_at(24);
+        assert_eq!((head[0], head[5]), (0x81, 0), "magic and data type");
+        assert_eq!(head[12..16], OPAQUE.to_be_bytes(), "the opaque bytes");
+        let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let extras_len = usize::from(head[4]);
+        let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let (body, after) = rest.split_at(body_len);
+        let (extras, key_and_value) = body.split_at(extras_len);
+        let (key, value) = key_and_value.split_at(key_len);
+        answers.push(Answer {
+            opcode: head[1],
+            status: u16::from_be_bytes([head[6], head[7]]),
+            cas: u64::from_be_bytes(*head[16..].first_chunk().expect("eight bytes are left")),
+            extras: extras.to_vec(),
+            key: String::from_utf8(key.to_vec()).expect("keys here are text"),
+            value: value.to_vec(),
+        });
+        bytes = after;
+    }
+    answers
+}
+
+/// A connection that speaks packets.
+pub(super) struct Talk<'e>(pub(super) Client<'e>);
+
+impl<'e> Talk<'e> {
+    pub(super) fn new(fixture: &'e Fixture, shared: &'e Shared<'e>) -> Talk<'e> {
+        Talk(Client::new(fixture.worker(shared)))
+    }
+
+    /// Sends packets in one piece; what is answered.
+    pub(super) fn send(&mut self, packets: &[Packet]) -> Vec<Answer> {
+        let bytes: Vec<u8> = packets.iter().flat_map(Packet::bytes).collect();
+        self.0.received.clear();
+        self.0.send(&bytes);
+        answers(&self.0.received)
+    }
+
+    /// Sends a packet that has one answer.
+    #[track_caller]
+    pub(super) fn ask(&mut self, packet: &Packet) -> Answer {
+        let mut answers = self.send(std::slice::from_ref(packet));
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        let answer = answers.remove(0);
+        assert_eq!(answer.opcode, packet.opcode);
+        answer
+    }
+
+    /// The status and the text of the one answer.
+    #[track_caller]
+    pub(super) fn outcome(&mut self, packet: &Packet) -> (u16, String) {
+        let answer = self.ask(packet);
+        (answer.status, answer.text())
+    }
+
+    /// Sends a packet that has no answer.
+    #[track_caller]
+    pub(super) fn is_silent(&mut self, packet: &Packet) {
+        assert_eq!(self.send(std::slice::from_ref(packet)), []);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.is_closed
+    }
+}

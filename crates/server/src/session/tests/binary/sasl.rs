@@ -1,0 +1,167 @@
+//! Who gets in, and who does not.
+
+use super::super::super::testing::Fixture;
+use super::packet::{Packet, Talk, packet, store};
+use crate::sasl::testing::TemporaryFile;
+use slabwise_protocol::binary::opcode::{
+    FLUSH, GET, NOOP, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
+};
+use std::sync::atomic::Ordering;
+
+const AUTH_ERROR: u16 = 0x20;
+const AUTH_CONTINUE: u16 = 0x21;
+const UNKNOWN: u16 = 0x81;
+
+/// A server that knows one user, and its password file.
+fn server() -> (Fixture, TemporaryFile) {
+    let file = TemporaryFile::new("user:pass\n");
+    let mut fixture = Fixture::new();
+    fixture.settings.sasl_enabled = true;
+    fixture.settings.sasl_password_file = Some(file.path().to_owned());
+    (fixture, file)
+}
+
+fn auth(mechanism: &str, response: &[u8]) -> Packet {
+    packet(SASL_AUTH).key(mechanism).value(response)
+}
+
+fn login() -> Packet {
+    auth("PLAIN", b"\0user\0pass")
+}
+
+#[track_caller]
+fn is_shut_out(talk: &mut Talk<'_>) {
+    assert_eq!(talk.outcome(&store(SET, "k", b"v")), (AUTH_ERROR, "Auth failure.".into()));
+    assert!(talk.is_closed());
+}
+
+#[test]
+fn the_right_password_lets_in() {
+    let (fixture, _file) = server();
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    assert_eq!(talk.outcome(&packet(SASL_LIST_MECHS)), (0, "PLAIN".into()));
+    assert_eq!(talk.outcome(&login()), (0, "Authenticated".into()));
+    assert_eq!(talk.ask(&store(SET, "k", b"v")).status, 0);
+    assert_eq!(talk.ask(&packet(GET).key("k")).text(), "v");
+    // One client's name is not another's.
+    is_shut_out(&mut Talk::new(&fixture, &shared));
+    let mut patient = Talk::new(&fixture, &shared);
+    assert_eq!(patient.outcome(&auth("PLAIN", b"")), (AUTH_CONTINUE, String::new()));
+    let step = packet(SASL_STEP).key("PLAIN").value(b"\0user\0pass");
+    assert_eq!(patient.outcome(&step), (0, "Authenticated".into()));
+    assert_eq!(patient.ask(&packet(NOOP)).status, 0);
+    assert_eq!(shared.counters.auth_commands.load(Ordering::Relaxed), 2);
+    assert_eq!(shared.counters.auth_errors.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn before_it_only_the_version_and_the_way_in_are_told() {
+    let (fixture, _file) = server();
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    assert_eq!(talk.ask(&packet(VERSION)).status, 0);
+    assert_eq!(talk.ask(&packet(SASL_LIST_MECHS)).status, 0);
+    assert!(!talk.is_closed());
+    for request in [
+        packet(NOOP),
+        packet(QUIT),
+        packet(FLUSH),
+        packet(STAT),
+        packet(GET).key("k"),
+        packet(0x09).key("k"),
+        packet(0x11).extras(&[0; 8]).key("k").value(b"v"),
+        packet(0x10).key("reset"),
+        packet(0xee),
+        // Makes no sense either, but who asks is asked first.
+        packet(GET),
+    ] {
+        let mut talk = Talk::new(&fixture, &shared);
+        assert_eq!(talk.outcome(&request), (AUTH_ERROR, "Auth failure.".into()));
+        assert!(talk.is_closed());
+    }
+    let mut talk = Talk::new(&fixture, &shared);
+    // What stands behind the refused request is not looked at.
+    let got = talk.send(&[packet(GET).key("k"), login(), store(SET, "k", b"v")]);
+    assert_eq!(got.len(), 1);
+    let mut talk = Talk::new(&fixture, &shared);
+    let mut bytes = packet(GET).key("key").bytes();
+    bytes[11] = 1;
+    talk.0.send(&bytes);
+    assert_eq!(super::packet::answers(&talk.0.received)[0].status, UNKNOWN);
+}
+
+#[test]
+fn no_wrong_attempt_lets_in() {
+    let (fixture, _file) = server();
+    let shared = fixture.shared();
+    let long = [&b"\0user\0"[..], &[b'p'; 2_000]].concat();
+    let attempts = [
+        auth("PLAIN", b"\0user\0wrong"),
+        auth("PLAIN", b"\0user\0"),
+        auth("PLAIN", b"\0user"),
+        auth("PLAIN", b"\0nobody\0pass"),
+        auth("PLAIN", b"\0\0"),
+        auth("PLAIN", b"user\0pass"),
+        auth("PLAIN", b"root\0user\0pass"),
+        auth("PLAIN", &long),
+        auth("CRAM-MD5", b"\0user\0pass"),
+        auth("PLAIN\0", b"\0user\0pass"),
+        packet(SASL_STEP).key("PLAIN").value(b"\0user\0pass"),
+    ];
+    for (index, attempt) in attempts.iter().enumerate() {
+        let mut talk = Talk::new(&fixture, &shared);
+        assert_eq!(talk.outcome(attempt), (AUTH_ERROR, "Auth failure.".into()), "{index}");
+        assert!(!talk.is_closed());
+        is_shut_out(&mut talk);
+    }
+    assert_eq!(shared.counters.auth_commands.load(Ordering::Relaxed), attempts.len() as u64);
+    assert_eq!(shared.counters.auth_errors.load(Ordering::Relaxed), attempts.len() as u64);
+    let mut talk = Talk::new(&fixture, &shared);
+    let too_long = auth(&"X".repeat(40), b"\0user\0pass");
+    assert_eq!(talk.outcome(&too_long), (0x04, "Invalid arguments".into()));
+    is_shut_out(&mut talk);
+}
+
+#[test]
+fn a_failed_attempt_ends_what_was_before_it() {
+    let (fixture, file) = server();
+    let shared = fixture.shared();
+    for attempt in [
+        auth("PLAIN", b"\0user\0wrong"),
+        auth("NONE", b"\0user\0pass"),
+        auth("PLAIN", &[b'x'; 1_025]),
+        packet(SASL_STEP).key("PLAIN").value(b"\0user\0pass"),
+    ] {
+        let mut talk = Talk::new(&fixture, &shared);
+        assert_eq!(talk.ask(&login()).status, 0);
+        assert_eq!(talk.ask(&packet(NOOP)).status, 0);
+        assert_eq!(talk.ask(&attempt).status, AUTH_ERROR);
+        is_shut_out(&mut talk);
+    }
+    let mut talk = Talk::new(&fixture, &shared);
+    assert_eq!(talk.ask(&login()).status, 0);
+    file.write("user:other\n");
+    assert_eq!(talk.ask(&login()).status, AUTH_ERROR);
+    is_shut_out(&mut talk);
+}
+
+#[test]
+fn without_a_password_file_nobody_gets_in() {
+    let (mut fixture, _file) = server();
+    fixture.settings.sasl_password_file = None;
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    assert_eq!(talk.ask(&login()).status, AUTH_ERROR);
+    is_shut_out(&mut talk);
+}
+
+#[test]
+fn there_is_no_way_around_by_text() {
+    let (mut fixture, _file) = server();
+    fixture.settings.protocol = crate::settings::Protocol::Binary;
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    talk.0.send(b"set k 0 0 1\r\nx\r\n");
+    assert!(talk.is_closed() && talk.0.received.is_empty());
+}

@@ -1,0 +1,158 @@
+//! Requests as bytes.
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    opcode: u8,
+    extras: Vec<u8>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    cas: Cas,
+    opaque: u32,
+    /// What the head says of the body's length, if not the truth.
+    body_len: Option<u32>,
+}
+
+/// The CAS value of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Cas {
+    /// This one.
+    Is(u64),
+    /// The one that came with the last reply to this step of the dialogue, and so much.
+    OfStep(usize, u64),
+}
+
+pub const GET: u8 = 0x00;
+pub const SET: u8 = 0x01;
+pub const ADD: u8 = 0x02;
+pub const REPLACE: u8 = 0x03;
+pub const DELETE: u8 = 0x04;
+pub const INCREMENT: u8 = 0x05;
+pub const DECREMENT: u8 = 0x06;
+pub const QUIT: u8 = 0x07;
+pub const FLUSH: u8 = 0x08;
+pub const GETQ: u8 = 0x09;
+pub const NOOP: u8 = 0x0a;
+pub const VERSION: u8 = 0x0b;
+pub const GETK: u8 = 0x0c;
+pub const GETKQ: u8 = 0x0d;
+pub const APPEND: u8 = 0x0e;
+pub const PREPEND: u8 = 0x0f;
+pub const STAT: u8 = 0x10;
+pub const SETQ: u8 = 0x11;
+pub const ADDQ: u8 = 0x12;
+pub const REPLACEQ: u8 = 0x13;
+pub const DELETEQ: u8 = 0x14;
+pub const INCREMENTQ: u8 = 0x15;
+pub const DECREMENTQ: u8 = 0x16;
+pub const QUITQ: u8 = 0x17;
+pub const FLUSHQ: u8 = 0x18;
+pub const APPENDQ: u8 = 0x19;
+pub const PREPENDQ: u8 = 0x1a;
+pub const VERBOSITY: u8 = 0x1b;
+pub const TOUCH: u8 = 0x1c;
+pub const GAT: u8 = 0x1d;
+pub const GATQ: u8 = 0x1e;
+pub const SASL_LIST_MECHS: u8 = 0x20;
+pub const SASL_AUTH: u8 = 0x21;
+pub const SASL_STEP: u8 = 0x22;
+pub const GATK: u8 = 0x23;
+pub const GATKQ: u8 = 0x24;
+
+/// A number that is not to be made where there is none.
+pub const DO_NOT_CREATE: u32 = u32::MAX;
+
+pub fn packet(opcode: u8) -> Packet {
+    let (extras, key, value) = (Vec::new(), Vec::new(), Vec::new());
+    Packet { opcode, extras, key, value, cas: Cas::Is(0), opaque: 0x6f70_6171, body_len: None }
+}
+
+/// A request that has but a key.
+pub fn keyed(opcode: u8, key: &str) -> Packet {
+    packet(opcode).key(key.as_bytes())
+}
+
+/// set, add, replace, with flags 0x01020304 and no end.
+pub fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
+    keyed(opcode, key).extras(&[1, 2, 3, 4, 0, 0, 0, 0]).value(value)
+}
+
+/// append, prepend.
+pub fn extend(opcode: u8, key: &str, value: &[u8]) -> Packet {
+    keyed(opcode, key).value(value)
+}
+
+/// touch and its kin.
+pub fn touch(opcode: u8, key: &str, exptime: u32) -> Packet {
+    keyed(opcode, key).extras(&exptime.to_be_bytes())
+}
+
+/// increment, decrement.
+pub fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
+    let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
+    keyed(opcode, key).extras(&parts.concat())
+}
+
+impl Packet {
+    pub fn extras(mut self, extras: &[u8]) -> Packet {
+        self.extras = extras.to_vec();
+        self
+    }
+
+    pub fn key(mut self, key: &[u8]) -> Packet {
+        self.key = key.to_vec();
+        self
+    }
+
+    pub fn value(mut self, value: &[u8]) -> Packet {
+        self.value = value.to_vec();
+        self
+    }
+
+    pub fn cas(mut self, cas: u64) -> Packet {
+        self.cas = Cas::Is(cas);
+        self
+    }
+
+    /// With the CAS value that the answer to a step of the dialogue came with.
+    pub fn cas_of(mut self, step: usize) -> Packet {
+        self.cas = Cas::OfStep(step, 0);
+        self
+    }
+
+    /// With one that it did not come with.
+    pub fn cas_beside(mut self, step: usize) -> Packet {
+        self.cas = Cas::OfStep(step, 1000);
+        self
+    }
+
+    pub fn opaque(mut self, opaque: u32) -> Packet {
+        self.opaque = opaque;
+        self
+    }
+
+    pub fn body_len(mut self, body_len: u32) -> Packet {
+        self.body_len = Some(body_len);
+        self
+    }
+
+    /// The request as it goes over the wire; `cas_of_step` tells the CAS values of steps.
+    pub fn bytes(&self, cas_of_step: &dyn Fn(usize) -> u64) -> Vec<u8> {
+        let body_len = self.extras.len() + self.key.len() + self.value.len();
+        let body_len = self.body_len.unwrap_or(u32::try_from(body_len).expect("a short body"));
+        let cas = match self.cas {
+            Cas::Is(cas) => cas,
+            Cas::OfStep(step, more) => cas_of_step(step) + more,
+        };
+        let mut bytes = vec![0x80, self.opcode];
+        bytes.extend(u16::try_from(self.key.len()).expect("a short key").to_be_bytes());
+        bytes.extend([u8::try_from(self.extras.len()).expect("short extras"), 0, 0, 0]);
+        bytes.extend(body_len.to_be_bytes());
+        bytes.extend(self.opaque.to_be_bytes());
+        bytes.extend(cas.to_be_bytes());
+        for part in [&self.extras, &self.key, &self.value] {
+            bytes.extend_from_slice(part);
+        }
+        bytes
+    }
+}

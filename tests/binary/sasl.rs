@@ -1,0 +1,122 @@
+//! `-S`: who gets in over the wire.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::packet::{
+    FLUSH, GET, NOOP, Packet, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
+    keyed, packet, store,
+};
+use crate::peer::Peer;
+use crate::support::ServerCommand;
+
+const AUTH_ERROR: u16 = 0x20;
+
+/// A file of passwords, removed when dropped.
+struct PasswordFile(PathBuf);
+
+impl PasswordFile {
+    fn new(name: &str, text: &str) -> PasswordFile {
+        let name = format!("test-passwords-{}-{name}", std::process::id());
+        let file = PasswordFile(std::env::temp_dir().join(name));
+        file.write(text);
+        file
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(&self.0, text).expect("a temporary file can be written");
+    }
+
+    fn server(&self) -> Peer {
+        let path = self.0.to_str().expect("a path of letters");
+        let command = ServerCommand::under_test().with(&["-S"]);
+        Peer::start(&command.with_variable("MEMCACHED_SASL_PWDB", path))
+    }
+}
+
+impl Drop for PasswordFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn auth(mechanism: &str, response: &[u8]) -> Packet {
+    keyed(SASL_AUTH, mechanism).value(response)
+}
+
+/// The status of the only reply, and whether the server hung up.
+fn outcome(peer: &mut Peer, request: &Packet) -> (u16, bool) {
+    let answered = peer.step(request);
+    (answered.replies[0].status, answered.closed)
+}
+
+#[test]
+fn the_password_lets_in_and_nothing_else_does() {
+    let file = PasswordFile::new("lets-in", "first:one\nuser:pass\n");
+    let mut peer = file.server();
+    for wrong in [
+        auth("PLAIN", b"\0user\0wrong"),
+        auth("PLAIN", b"\0user\0"),
+        auth("PLAIN", b"\0user\0one"),
+        auth("PLAIN", b"\0nobody\0pass"),
+        auth("PLAIN", &[b'x'; 100_000]),
+        auth("CRAM-MD5", b"\0user\0pass"),
+        keyed(SASL_STEP, "PLAIN").value(b"\0user\0pass"),
+    ] {
+        // The no-op behind each is refused, too, and ends the connection.
+        let answered = peer.step(&wrong);
+        assert!(answered.closed, "{wrong:?}");
+        assert!(answered.replies.iter().all(|reply| reply.status == AUTH_ERROR), "{answered:?}");
+    }
+    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (0, false));
+    assert_eq!(outcome(&mut peer, &store(SET, "k", b"v")), (0, false));
+    // The password is changed: whoever is in stays in until it says again who it is.
+    file.write("user:changed\n");
+    assert_eq!(outcome(&mut peer, &keyed(GET, "k")), (0, false));
+    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (AUTH_ERROR, true));
+    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0changed")), (0, false));
+}
+
+#[test]
+fn a_text_client_is_hung_up_on() {
+    let file = PasswordFile::new("text", "user:pass\n");
+    let peer = file.server();
+    let mut client = peer.server().connect();
+    client.send(b"get key\r\n");
+    assert_eq!(client.read_to_end().expect("it closes"), b"");
+}
+
+#[test]
+fn who_has_not_authenticated_is_answered_as_by_memcached() {
+    let file = PasswordFile::new("memcached", "user:pass\n");
+    let mut slabwise = file.server();
+    // It does not start with a list of mechanisms but its own.
+    let folder = std::env::temp_dir().join(format!("test-sasl-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a temporary folder can be made");
+    fs::write(folder.join("memcached.conf"), "mech_list: plain\n").expect("it can be written to");
+    let command = ServerCommand::memcached().with(&["-S"]);
+    let folder_name = folder.to_str().expect("a path of letters");
+    let mut memcached = Peer::start(&command.with_variable("SASL_CONF_PATH", folder_name));
+    fs::remove_dir_all(&folder).expect("the folder is the test's own");
+    for request in [
+        packet(NOOP),
+        packet(QUIT),
+        packet(FLUSH),
+        packet(STAT),
+        keyed(GET, "k"),
+        store(SET, "k", b"v"),
+        packet(0xee),
+        packet(GET),
+        keyed(GET, "key").body_len(1),
+        auth("NO-SUCH-MECHANISM", b"x"),
+        auth(&"X".repeat(33), b"response"),
+        packet(SASL_AUTH).value(b"x"),
+        keyed(SASL_LIST_MECHS, "k"),
+        keyed(VERSION, "k"),
+        keyed(SASL_STEP, "PLAIN").value(b"\0user\0pass"),
+        auth("PLAIN", b"\0nobody\0nothing"),
+    ] {
+        let expected = memcached.step(&request);
+        assert_eq!(slabwise.step(&request), expected, "{request:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! `stat` names what `stats` names.
+
+use std::collections::BTreeSet;
+
+use crate::packet::{SETQ, STAT, keyed, store};
+use crate::peer::Peer;
+use crate::support::{Client, Server, ServerCommand};
+
+/// The names that the text protocol gives.
+fn names_in_text(client: &mut Client, command: &str) -> BTreeSet<String> {
+    client.send(format!("{command}\r\n").as_bytes());
+    let mut names = BTreeSet::new();
+    loop {
+        let line = client.read_line();
+        if line == "END" {
+            return names;
+        }
+        names.insert(line.split(' ').nth(1).expect("STAT <name> <value>").to_owned());
+    }
+}
+
+#[test]
+fn packets_name_what_lines_name() {
+    let mut peer = Peer::start(&ServerCommand::under_test());
+    peer.step(&store(SETQ, "k", b"value"));
+    let mut text = peer.server().connect();
+    for subject in ["", "settings", "items", "slabs", "sizes"] {
+        let replies = peer.step(&keyed(STAT, subject)).replies;
+        let (end, rows) = replies.split_last().expect("statistics have an end");
+        assert!(end.key.is_empty() && end.value.is_empty() && end.status == 0, "{end:?}");
+        let names: BTreeSet<String> = rows
+            .iter()
+            .map(|row| {
+                assert!(row.opcode == STAT && row.status == 0 && !row.value.is_empty(), "{row:?}");
+                String::from_utf8(row.key.clone()).expect("names are text")
+            })
+            .collect();
+        assert_eq!(names.len(), rows.len(), "names are different");
+        assert_eq!(names, names_in_text(&mut text, &format!("stats {subject}")), "{subject}");
+    }
+}
+
+#[test]
+fn a_dump_by_prefix_is_one_value() {
+    let flags = ["-D", ":"];
+    let mut servers = [ServerCommand::under_test(), ServerCommand::memcached()]
+        .map(|command| Peer::start(&command.with(&flags)));
+    let [slabwise, memcached] = servers.each_mut().map(|peer| {
+        peer.step(&store(SETQ, "a:k", b"value"));
+        peer.step(&keyed(0x00, "a:k"));
+        peer.step(&keyed(0x1c, "a:none").extras(&[0; 4]));
+        peer.step(&keyed(0x04, "a:none"));
+        peer.step(&keyed(STAT, "detail dump"))
+    });
+    assert_eq!(slabwise, memcached);
+}
+
+#[test]
+fn names_are_counted_whatever_the_dialect() {
+    let server = Server::start(&ServerCommand::under_test());
+    let mut text = server.connect();
+    let mut binary = Peer::of(server);
+    binary.step(&store(SETQ, "k", b"value"));
+    binary.step(&keyed(0x00, "k"));
+    binary.step(&keyed(0x09, "none"));
+    assert_eq!(text.get("k").as_deref(), Some(&b"value"[..]));
+    assert_eq!((text.stat("cmd_set"), text.stat("get_hits"), text.stat("get_misses")), (1, 2, 1));
+}

@@ -1,0 +1,141 @@
+//! The binary protocol: bytes that are no packets, or not whole ones.
+
+use crate::bytes::{Random, send_and_hang_up};
+use crate::scene::Scene;
+
+const CONNECTIONS: usize = 200;
+const MAGIC: u8 = 0x80;
+const OPCODE_COUNT: usize = 0x26;
+
+/// The head of a packet.
+fn head(opcode: u8, extras_len: u8, key_len: u16, body_len: u32) -> Vec<u8> {
+    let mut bytes = vec![MAGIC, opcode];
+    bytes.extend(key_len.to_be_bytes());
+    bytes.extend([extras_len, 0, 0, 0]);
+    bytes.extend(body_len.to_be_bytes());
+    bytes.extend([0; 12]);
+    bytes
+}
+
+/// A packet with a body of random bytes.
+fn packet(random: &mut Random) -> Vec<u8> {
+    let extras_len = [0, 4, 8, 20][random.below(4)];
+    let key_len = [0, 1, 20, 250][random.below(4)];
+    let value_len = [0, 1, 1_000][random.below(3)];
+    let body_len = extras_len + key_len + value_len;
+    let opcode = random.below(OPCODE_COUNT) as u8;
+    let mut bytes = head(opcode, extras_len as u8, key_len as u16, body_len as u32);
+    bytes.extend((0..body_len).map(|_| random.next() as u8));
+    bytes
+}
+
+#[test]
+fn random_bytes_behind_the_first() {
+    let scene = Scene::start(64, &[]);
+    let mut random = Random::from_environment();
+    for _ in 0..CONNECTIONS {
+        let mut noise: Vec<u8> =
+            (0..random.below(16 * 1024)).map(|_| random.next() as u8).collect();
+        noise.insert(0, MAGIC);
+        send_and_hang_up(&scene, &noise);
+    }
+    scene.recovers();
+}
+
+#[test]
+fn random_packets_some_of_them_torn() {
+    let scene = Scene::start(64, &[]);
+    let mut random = Random::from_environment();
+    for _ in 0..CONNECTIONS {
+        let mut batch: Vec<u8> = (0..random.below(100)).flat_map(|_| packet(&mut random)).collect();
+        if !batch.is_empty() {
+            let at = random.below(batch.len());
+            match random.below(3) {
+                0 => batch.truncate(at),
+                1 => batch[at] ^= 1 << random.below(8),
+                _ => {}
+            }
+        }
+        send_and_hang_up(&scene, &batch);
+    }
+    scene.recovers();
+}
+
+#[test]
+fn half_a_packet() {
+    let scene = Scene::start(64, &[]);
+    let mut whole = head(0x01, 8, 3, 8 + 3 + 10);
+    whole.extend(b"\0\0\0\0\0\0\0\0key0123456789");
+    for length in 0..whole.len() {
+        scene.server.connect().send(&whole[..length]);
+    }
+    // The same, held open while others work.
+    let held: Vec<_> = (0..whole.len())
+        .map(|length| {
+            let mut client = scene.server.connect();
+            client.send(&whole[..length]);
+            client
+        })
+        .collect();
+    scene.serves_others();
+    drop(held);
+    scene.recovers();
+}
+
+#[test]
+fn gigabytes_announced_and_silence() {
+    let scene = Scene::start(64, &[]);
+    let held: Vec<_> = [0x01, 0x11, 0x0e, 0x21, 0xee]
+        .into_iter()
+        .flat_map(|opcode| [u32::MAX, 1 << 31, 1 << 30, 900_000].map(|body_len| (opcode, body_len)))
+        .map(|(opcode, body_len)| {
+            let extras_len = if matches!(opcode, 0x01 | 0x11) { 8 } else { 0 };
+            let mut bytes = head(opcode, extras_len, 3, body_len);
+            bytes.extend(vec![0; usize::from(extras_len)]);
+            bytes.extend(b"keythe beginning");
+            let mut client = scene.server.connect();
+            client.send(&bytes);
+            client
+        })
+        .collect();
+    scene.serves_others();
+    drop(held);
+    scene.recovers();
+}
+
+#[test]
+fn keys_of_every_length_announced() {
+    let scene = Scene::start(64, &[]);
+    let held: Vec<_> = [0, 251, 2_024, u16::MAX]
+        .into_iter()
+        .map(|key_len| {
+            let mut client = scene.server.connect();
+            client.send(&head(0x00, 255, key_len, u32::from(key_len) + 255));
+            client
+        })
+        .collect();
+    scene.serves_others();
+    drop(held);
+    scene.recovers();
+}
+
+#[test]
+fn a_batch_whose_answers_nobody_reads() {
+    let scene = Scene::start(64, &[]);
+    let mut set = head(0x11, 8, 3, 8 + 3 + 500_000);
+    set.extend(b"\0\0\0\0\0\0\0\0key");
+    set.extend(vec![b'x'; 500_000]);
+    let mut get = head(0x00, 0, 3, 3);
+    get.extend(b"key");
+    let held: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = scene.server.connect();
+            client.send(&set);
+            client.send(&get.repeat(1_000));
+            client
+        })
+        .collect();
+    scene.serves_others();
+    drop(held);
+    scene.recovers();
+}
