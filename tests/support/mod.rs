@@ -12,5 +12,5 @@ mod server;
 mod wait;
 
 pub use client::Client;
-pub use server::{Server, ServerCommand};
+pub use server::{Server, ServerCommand, new_port_file, read_port};
 pub use wait::{Deadline, pause, wait_until};

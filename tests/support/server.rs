@@ -25,6 +25,7 @@ const TCP_LISTEN: &str = "0A";
 pub struct ServerCommand {
     program: String,
     flags: Vec<String>,
+    log: Option<PathBuf>,
 }
 
 impl ServerCommand {
@@ -44,12 +45,18 @@ impl ServerCommand {
     fn parse(command: &str) -> ServerCommand {
         let mut words = command.split_whitespace().map(str::to_owned);
         let program = words.next().expect("TEST_SERVER names a program");
-        ServerCommand { program, flags: words.collect() }
+        ServerCommand { program, flags: words.collect(), log: None }
     }
 
     /// The same command with more flags.
     pub fn with(mut self, flags: &[&str]) -> ServerCommand {
         self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self
+    }
+
+    /// The same command, its stderr written to a file of one start.
+    pub fn logging_to(mut self, path: &Path) -> ServerCommand {
+        self.log = Some(path.to_owned());
         self
     }
 
@@ -64,7 +71,8 @@ impl ServerCommand {
         format!("{name} {}", self.flags.join(" ")).trim_end().to_owned()
     }
 
-    fn spawn(&self, port_file: &Path) -> Child {
+    /// Starts the command without waiting for anything. It writes its ports to the file.
+    pub fn spawn(&self, port_file: &Path) -> Child {
         let mut command = Command::new(&self.program);
         command.args(["-l", "127.0.0.1", "-p", "-1"]).env("MEMCACHED_PORT_FILENAME", port_file);
         if runs_as_root() {
@@ -72,6 +80,9 @@ impl ServerCommand {
             command.args(["-u", "root"]);
         }
         command.args(&self.flags).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Some(path) = &self.log {
+            command.stderr(fs::File::create(path).expect("a log can be written"));
+        }
         command.spawn().unwrap_or_else(|error| {
             panic!("cannot start {}: {error} (./test installs the peers)", self.program)
         })
@@ -152,8 +163,14 @@ impl Server {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "kill -TERM failed");
+        self.signal("TERM");
+    }
+
+    /// Sends the signal of this name.
+    pub fn signal(&self, name: &str) {
+        let option = format!("-{name}");
+        let status = Command::new("kill").args([&option, &self.child.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "kill {option} failed");
     }
 
     /// Waits for the end; returns the exit code, none when a signal ended it.
@@ -181,7 +198,7 @@ impl Drop for Server {
 }
 
 /// A path that no other server of any test was given.
-fn new_port_file() -> PathBuf {
+pub fn new_port_file() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("test-ports-{}-{number}", std::process::id()));
@@ -191,7 +208,7 @@ fn new_port_file() -> PathBuf {
 }
 
 /// The port of the first TCP listener; the file appears whole.
-fn read_port(file: &Path) -> u16 {
+pub fn read_port(file: &Path) -> u16 {
     let text = fs::read_to_string(file).expect("the server wrote it");
     let port = text.lines().find_map(|line| line.strip_prefix("TCP INET: "));
     port.and_then(|port| port.trim().parse().ok())

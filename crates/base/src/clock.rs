@@ -104,8 +104,8 @@ pub enum Clock {
 #[derive(Debug)]
 pub struct RealClock {
     start: Instant,
-    start_unix_seconds: u64,
-    /// What [`Clock::advance`] has added.
+    start_unix: Duration,
+    /// What [`Clock::advance`] and [`Clock::resume`] have added.
     offset_nanos: AtomicU64,
     /// What the machine's clock read when it was paused; [`RUNNING`] otherwise.
     paused_nanos: AtomicU64,
@@ -134,10 +134,9 @@ impl Clock {
     /// The machine's clock, starting now.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn real() -> Clock {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Clock::Real(RealClock {
             start: Instant::now(),
-            start_unix_seconds: since_epoch.as_secs(),
+            start_unix: unix_time(),
             offset_nanos: AtomicU64::new(0),
             paused_nanos: AtomicU64::new(RUNNING),
         })
@@ -170,10 +169,19 @@ impl Clock {
     /// The Unix time at which [`Seconds`] would read 0.
     pub fn zero_unix_seconds(&self) -> u64 {
         let start = match self {
-            Clock::Real(real) => real.start_unix_seconds,
+            Clock::Real(real) => real.start_unix.as_secs(),
             Clock::Manual(_) => MANUAL_START_UNIX_SECONDS,
         };
         start.saturating_sub(u64::from(Seconds::START.0))
+    }
+
+    /// Lets this clock go on from one that read `elapsed` since its start when this one was made: its
+    /// start lies that much earlier, so that what the other has dated keeps its date.
+    pub fn resume(&mut self, elapsed: Duration) {
+        if let Clock::Real(real) = self {
+            real.start_unix = real.start_unix.saturating_sub(elapsed);
+        }
+        self.advance(elapsed);
     }
 
     /// Moves the clock forward: a manual clock's only way to move, and for a real one the jump that
@@ -198,16 +206,22 @@ impl Clock {
     }
 
     /// Lets it go on, from the machine's present time.
-    pub fn resume(&self) {
+    pub fn unpause(&self) {
         if let Clock::Real(real) = self {
             real.paused_nanos.store(RUNNING, Ordering::Relaxed);
         }
     }
 }
 
+/// The machine's date, as the time since 1970.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Expiry, Now, Seconds, Ticks};
+    use super::{Clock, Expiry, Now, Seconds, Ticks, unix_time};
     use std::time::Duration;
 
     #[test]
@@ -227,8 +241,18 @@ mod tests {
         assert_eq!(clock.nanos(), before);
         clock.advance(Duration::from_secs(5));
         assert_eq!(clock.nanos(), before + 5_000_000_000);
-        clock.resume();
+        clock.unpause();
         assert!(clock.nanos() >= before + 5_000_000_000);
+    }
+
+    #[test]
+    fn a_resumed_clock_keeps_the_dates_of_the_one_before() {
+        let mut clock = Clock::real();
+        let zero = clock.zero_unix_seconds();
+        clock.resume(Duration::from_secs(1_000));
+        assert_eq!(zero - clock.zero_unix_seconds(), 1_000);
+        let dated = clock.zero_unix_seconds() + u64::from(clock.now().seconds.0);
+        assert!(unix_time().as_secs().abs_diff(dated) <= 1, "now is now");
     }
 
     #[test]

@@ -125,14 +125,18 @@ impl Engine {
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
-        let victim = {
+        let (victim, wanted) = {
             let mut state = self.class(from).lock();
             let Some(victim) = next_victim(&mut state, &self.memory) else {
                 return Evicted::Nothing;
             };
             self.count_eviction(&mut state, victim, now);
-            state.detach(&self.memory, victim)
+            let wanted = self.wanted_eviction(&state, victim, now);
+            (state.detach(&self.memory, victim), wanted)
         };
+        if let Some(expiry) = wanted {
+            self.show_eviction(&victim, expiry, now);
+        }
         self.remove_detached(&victim);
         match self.unpin_to_owned(victim) {
             Some(mut chunk) if self.serves(chunk.address(), class) => {

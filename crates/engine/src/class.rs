@@ -44,8 +44,10 @@ pub struct ClassState {
     queues: [Queue; 4],
     eviction: EvictionKind,
     lru: LruConfig,
-    /// Counters of this class.
+    /// Counters of this class, since the last reset.
     pub counters: ClassCounters,
+    /// What they had come to at resets, in all.
+    counters_before: ClassCounters,
 }
 
 /// A class and its lock, on lines of its own.
@@ -91,6 +93,7 @@ impl Class {
             eviction,
             lru,
             counters: ClassCounters::default(),
+            counters_before: ClassCounters::default(),
         };
         Class { state: Mutex::new(state) }
     }
@@ -102,6 +105,18 @@ impl Class {
 }
 
 impl ClassState {
+    /// Begins to count at zero again.
+    pub fn reset_counters(&mut self) {
+        self.counters_before.add(&std::mem::take(&mut self.counters));
+    }
+
+    /// The counters as if there had been no reset.
+    pub fn counters_ever(&self) -> ClassCounters {
+        let mut counters = self.counters_before.clone();
+        counters.add(&self.counters);
+        counters
+    }
+
     /// Its id.
     pub fn id(&self) -> ClassId {
         self.id
@@ -174,6 +189,49 @@ impl ClassState {
         memory.pages.page(page).assign(Some(self.id));
         memory.pages.push_partial(&mut self.partial, page);
         self.page_count += 1;
+    }
+
+    /// Takes over a page that it owned in an earlier life; `in_use` says which of its slots are.
+    pub fn readopt(&mut self, memory: &Memory, id: PageId, in_use: impl Fn(ChunkAddress) -> bool) {
+        let page = memory.pages.page(id);
+        page.assign(Some(self.id));
+        let mut used = 0;
+        // Backwards, so that the lowest slots are handed out first and those behind the last one in use
+        // count as fresh.
+        for slot in (0..self.chunks_per_page).rev() {
+            let address = memory.chunk_at(id, slot, self.chunk_size_bytes);
+            if in_use(address) {
+                used += 1;
+                page.set_fresh(page.fresh().max(slot + 1));
+                continue;
+            }
+            self.blank(memory, address);
+            if used > 0 {
+                self.list_free(memory, address);
+            }
+        }
+        page.set_used(used);
+        self.page_count += 1;
+        self.used_count += u64::from(used);
+        if used < self.chunks_per_page {
+            memory.pages.push_partial(&mut self.partial, id);
+        }
+    }
+
+    /// Marks the slots of a page that were never handed out as free, so that its bytes alone tell which
+    /// of them hold something.
+    pub fn blank_fresh(&mut self, memory: &Memory, id: PageId) {
+        for slot in memory.pages.page(id).fresh()..self.chunks_per_page {
+            let address = memory.chunk_at(id, slot, self.chunk_size_bytes);
+            self.blank(memory, address);
+        }
+    }
+
+    /// Lets a chunk that nobody uses read as free.
+    fn blank(&mut self, memory: &Memory, address: ChunkAddress) {
+        let mut chunk = OwnedChunk::claim(address, self);
+        memory.arena.set_state(&mut chunk, State::FREE);
+        chunk.surrender();
     }
 
     /// Takes a free chunk: the one freed last on the page touched last, else one never used.

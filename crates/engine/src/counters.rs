@@ -8,25 +8,36 @@ use crate::stats::{ClassStats, EngineStats};
 use slabwise_base::ClassId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter with one writer: no locked instruction, readers see a recent value.
+/// A counter with one writer: no locked instruction, readers see a recent value. A reset notes where it
+/// stands, so that none of its bumps is lost and whoever counts for ever is not misled.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Counter {
+    ever: AtomicU64,
+    at_reset: AtomicU64,
+}
 
 impl Counter {
     /// Adds one. Only the owning worker calls this.
     #[inline]
     pub fn bump(&self) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
+        self.ever.store(self.ever.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Sets it to zero; a bump at the same moment may be lost or kept.
+    /// Begins at zero again.
     pub fn reset(&self) {
-        self.0.store(0, Relaxed);
+        self.at_reset.store(self.ever.load(Relaxed), Relaxed);
     }
 
-    /// The present value.
+    /// The bumps since the last reset.
     pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
+        // Read in this order the first is never behind, but for a reader that missed the reset.
+        let at_reset = self.at_reset.load(Relaxed);
+        self.ever.load(Relaxed).saturating_sub(at_reset)
+    }
+
+    /// All bumps.
+    pub fn ever(&self) -> u64 {
+        self.ever.load(Relaxed)
     }
 }
 

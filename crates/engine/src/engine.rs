@@ -9,6 +9,8 @@ use crate::mem::{Arena, ChunkAddress, MappingError, ReadProof};
 use crate::memory::Memory;
 use crate::mover::Mover;
 use crate::page_table::Pool;
+use crate::restart::MemoryFile;
+use crate::tap::Tap;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::fmt;
@@ -47,7 +49,10 @@ pub struct Engine {
     temporary_ttl: AtomicU32,
     /// Whether every hit moves its item: [`EvictionKind::Lru`] in force.
     pub(crate) exact_order: AtomicBool,
-    cas: AtomicU64,
+    pub(crate) tap: Tap,
+    pub(crate) cas: AtomicU64,
+    /// What the arena lies in, if it is to outlive the process.
+    pub(crate) memory_file: Option<MemoryFile>,
 }
 
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
@@ -55,9 +60,9 @@ const NO_TEMPORARY_TTL: u32 = u32::MAX;
 /// Which items a flush has ended: those whose CAS value is at or below a bound.
 #[derive(Debug, Default)]
 pub(crate) struct Flush {
-    cas_bound: AtomicU64,
+    pub(crate) cas_bound: AtomicU64,
     /// The second at which a delayed flush takes effect; 0 for none.
-    due_second: AtomicU32,
+    pub(crate) due_second: AtomicU32,
 }
 
 /// Why an engine could not be made or changed.
@@ -92,6 +97,12 @@ impl std::error::Error for EngineError {}
 impl Engine {
     /// An empty cache.
     pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
+        let arena = reserve(&config)?;
+        Ok(Engine::in_arena(config, arena))
+    }
+
+    /// An empty cache in an arena that has room for it.
+    pub(crate) fn in_arena(config: EngineConfig, arena: Arena) -> Engine {
         let page_size_bytes = config.page_size_bytes;
         assert!(
             page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
@@ -102,14 +113,13 @@ impl Engine {
             chunk_size_bytes_max <= page_size_bytes,
             "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
         );
-        let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
-        let arena = reserve(&config, limit_pages)?;
         let memory = Memory::new(arena, page_size_bytes, config.size_model);
         let class = |id: ClassId| {
             let chunk_size_bytes = config.classes.chunk_size_bytes(id);
             Class::new(id, chunk_size_bytes, page_size_bytes, config.eviction, config.lru)
         };
-        Ok(Engine {
+        let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
+        Engine {
             hasher: KeyHasher::new(config.hash_seed),
             memory,
             pool: Mutex::new(Pool::new(limit_pages)),
@@ -122,9 +132,11 @@ impl Engine {
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
             exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
+            tap: Tap::default(),
             cas: AtomicU64::new(0),
+            memory_file: None,
             config,
-        })
+        }
     }
 
     /// What it was made with.
@@ -297,15 +309,21 @@ fn limit_in_pages(bytes: u64, page_size_bytes: usize) -> u32 {
     (bytes / page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
 }
 
-/// Reserves the arena: with room to raise the limit, or, where the system refuses, for the limit alone.
-fn reserve(config: &EngineConfig, limit_pages: u32) -> Result<Arena, EngineError> {
-    let page_size_bytes = config.page_size_bytes as u64;
-    let limit_bytes =
-        (u64::from(limit_pages) + u64::from(pages_beyond_limit(config))) * page_size_bytes;
+/// Bytes of whole pages that the limit allows, first pages beyond it included.
+pub(crate) fn arena_size_bytes(config: &EngineConfig) -> u64 {
+    let limit_pages = limit_in_pages(config.memory_limit_bytes, config.page_size_bytes);
+    let pages = u64::from(limit_pages) + u64::from(pages_beyond_limit(config));
+    let size_bytes = pages * config.page_size_bytes as u64;
     assert!(
-        limit_bytes <= ARENA_SIZE_BYTES_MAX,
-        "{limit_bytes} bytes are beyond what addresses reach"
+        size_bytes <= ARENA_SIZE_BYTES_MAX,
+        "{size_bytes} bytes are beyond what addresses reach"
     );
+    size_bytes
+}
+
+/// Reserves the arena: with room to raise the limit, or, where the system refuses, for the limit alone.
+fn reserve(config: &EngineConfig) -> Result<Arena, EngineError> {
+    let limit_bytes = arena_size_bytes(config);
     let roomy = (limit_bytes * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX);
     Arena::reserve(roomy.max(limit_bytes) as usize, config.huge_pages)
         .or_else(|_| Arena::reserve(limit_bytes as usize, config.huge_pages))

@@ -36,6 +36,7 @@ mod crawler;
 mod engine;
 mod handle;
 mod index;
+mod inspect;
 mod item;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -47,8 +48,10 @@ mod mover;
 mod page_table;
 mod queues;
 mod reservation;
+mod restart;
 mod stats;
 mod store;
+mod tap;
 
 pub use arithmetic::{ArithmeticOutcome, Delta};
 pub use class_table::{
@@ -59,8 +62,11 @@ pub use counters::ClassCounters;
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};
 pub use handle::Handle;
+pub use inspect::{Life, Seen};
 pub use item::{ItemView, Pinned};
-pub use mover::{MoverCounters, MoverStep, ReassignError};
+pub use mover::{Busy, MoverCounters, MoverStep, ReassignError};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
+pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use stats::{ClassStats, EngineStats, PageStats};
 pub use store::{StoreMode, StoreOutcome};
+pub use tap::{Eviction, EvictionObserver};

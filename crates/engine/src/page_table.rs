@@ -216,6 +216,12 @@ impl Pool {
         Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
     }
 
+    /// A pool whose first `frontier` pages were handed out, and these `returned` since.
+    pub fn resumed(limit: u32, frontier: u32, returned: Vec<PageId>) -> Pool {
+        let allocated = frontier - returned.len() as u32;
+        Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
+    }
+
     /// Pages that hold memory.
     pub fn allocated(&self) -> u32 {
         self.allocated

@@ -271,6 +271,12 @@ impl<'e> Reservation<'e> {
         self.head.as_ref().expect("owned until published").address()
     }
 
+    /// When the item ends.
+    pub(crate) fn expiry(&self) -> Expiry {
+        let head = self.head.as_ref().expect("owned until published");
+        self.engine.memory.expiry(head.address(), ReadProof::owned(head))
+    }
+
     /// The item's key.
     pub fn key(&mut self) -> &[u8] {
         let key_len = self.key_len;

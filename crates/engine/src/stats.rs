@@ -1,7 +1,7 @@
 //! Readings for people and policies: plain structs, summed when asked for.
 
 use crate::class::{CHAINED, ClassState};
-use crate::counters::{ClassCounters, HandleCounters};
+use crate::counters::{ClassCounters, Counter, HandleCounters};
 use crate::engine::Engine;
 use crate::mem::QueueKind;
 use crate::memory::Memory;
@@ -103,6 +103,12 @@ pub struct ClassStats {
     pub tail_age_ticks: [Option<u32>; 4],
     /// What happened to its items without a client asking.
     pub counters: ClassCounters,
+    /// The same, with what was before any reset.
+    pub counters_ever: ClassCounters,
+    /// Gets that hit, since the start.
+    pub hits_ever: u64,
+    /// Stores tried, since the start.
+    pub sets_ever: u64,
     /// Gets that hit, by the queue the item was in.
     pub hits_to: [u64; 4],
     /// Stores tried.
@@ -134,6 +140,7 @@ impl ClassStats {
         self.free_chunks += state.free_count();
         self.item_bytes += state.item_bytes();
         self.counters.add(&state.counters);
+        self.counters_ever.add(&state.counters_ever());
         for kind in QueueKind::ALL {
             self.items[kind.index()] += state.queue(kind).count();
             let age = &mut self.tail_age_ticks[kind.index()];
@@ -203,13 +210,19 @@ impl Engine {
         now: Now,
     ) {
         stats.add_state(&self.class(id).lock(), &self.memory, now);
-        registry.iter().for_each(|handle| stats.add_tallies(handle.class(id)));
+        for handle in registry {
+            let operations = handle.class(id);
+            stats.add_tallies(operations);
+            stats.hits_ever += operations.hits_to.iter().map(Counter::ever).sum::<u64>();
+            stats.sets_ever += operations.sets.ever();
+        }
     }
 
-    /// Sets every counter to zero; readings of what is there now stay.
+    /// Sets every counter to zero, but for those that say that they count for ever; readings of what is
+    /// there now stay.
     pub fn reset_stats(&self) {
         for class in self.queueing_classes() {
-            class.lock().counters = ClassCounters::default();
+            class.lock().reset_counters();
         }
         lock(&self.mover).counters = MoverCounters::default();
         lock(&self.registry).iter().for_each(|counters| counters.reset());

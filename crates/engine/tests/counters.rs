@@ -52,6 +52,37 @@ fn counters_agree_with_what_was_asked() {
 }
 
 #[test]
+fn a_reset_begins_at_zero_and_what_counts_for_ever_goes_on() {
+    let mut config = EngineConfig::new(1 << 20);
+    config.page_size_bytes = 16 << 10;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    let mut handle = engine.handle();
+    let mut work = || {
+        for item in 0..20_000_u32 {
+            let key = item.to_le_bytes();
+            handle.set(&key, &[1; 200], ItemMeta::default(), StoreMode::Set, now);
+            handle.get(&key, now, |_| ());
+        }
+        engine.stats(now)
+    };
+    let first = work();
+    assert!(first.total.counters.evicted > 0);
+    assert_eq!(first.total.counters_ever, first.total.counters);
+    engine.reset_stats();
+    let reset = engine.stats(now);
+    assert_eq!((reset.total.get_hits(), reset.total.sets, reset.items_total), (0, 0, 0));
+    assert_eq!(reset.total.counters.evicted, 0);
+    assert_eq!((reset.total.hits_ever, reset.total.sets_ever), (20_000, 20_000));
+    assert_eq!(reset.total.counters_ever, first.total.counters);
+    let second = work();
+    assert_eq!((second.total.get_hits(), second.total.sets), (20_000, 20_000));
+    assert_eq!((second.total.hits_ever, second.total.sets_ever), (40_000, 40_000));
+    let evicted = first.total.counters.evicted + second.total.counters.evicted;
+    assert_eq!(second.total.counters_ever.evicted, evicted);
+}
+
+#[test]
 fn eviction_is_counted_and_memory_keeps_its_limit() {
     let limit_bytes = 1 << 20;
     let engine = Engine::new(EngineConfig::new(limit_bytes)).expect("the arena can be reserved");

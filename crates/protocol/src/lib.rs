@@ -21,9 +21,11 @@ mod number;
 mod request;
 pub mod text;
 pub mod udp;
+mod watch;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{
     Admin, Automove, CrawlKind, Crawler, Debug, DetailMode, Direction, LruMode, LruRequest,
     Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
 };
+pub use watch::WatchKinds;

@@ -2,7 +2,7 @@
 //!
 //! It reads 64 bits with C's `strtol` family and then keeps the low 32. So a client flag of 2^32 is 0
 //! and a TTL of 2^31 is negative; clients in the field may lean on either, so the same is done here.
-//! Lengths are the exception: see `text::storage`.
+//! Lengths are the exception (see `text::storage`), and so is what only operators send.
 
 /// A number without a sign (a `+` is let through), up to 2^64 - 1.
 pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
@@ -20,6 +20,11 @@ pub(crate) fn signed(word: &[u8]) -> Option<i64> {
 /// The low 32 bits of a number without a sign.
 pub(crate) fn unsigned_low_32(word: &[u8]) -> Option<u32> {
     unsigned(word).map(|number| number as u32)
+}
+
+/// A number without a sign that 32 bits can hold.
+pub(crate) fn unsigned_32(word: &[u8]) -> Option<u32> {
+    digits(word)?.try_into().ok()
 }
 
 /// The low 32 bits of a number with an optional sign.
@@ -48,13 +53,15 @@ fn digits(word: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fraction, signed, signed_low_32, unsigned, unsigned_low_32};
+    use super::{fraction, signed, signed_low_32, unsigned, unsigned_32, unsigned_low_32};
 
     #[test]
     fn reads_what_memcached_reads() {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"+7"), Some(7));
+        assert_eq!(unsigned_32(b"4294967295"), Some(u32::MAX));
+        assert_eq!(unsigned_32(b"4294967296"), None);
         assert_eq!(unsigned(b"-1"), None);
         assert_eq!(unsigned(b""), None);
         assert_eq!(unsigned(b"+"), None);

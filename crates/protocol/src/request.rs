@@ -4,6 +4,8 @@
 //! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`StoreHeader`]'s value are
 //! read from the bytes after it.
 
+use crate::WatchKinds;
+
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
@@ -136,6 +138,8 @@ pub enum DetailMode {
     Off,
     /// Lists the counts.
     Dump,
+    /// A word that means none of these, or no word.
+    Unknown,
 }
 
 /// Orders to the server.
@@ -174,8 +178,9 @@ pub enum Admin<'a> {
     Crawler(Crawler<'a>),
     /// refresh_certs: reads the server's certificate and key again.
     RefreshCertificates,
-    /// watch.
-    Watch,
+    /// watch: turns the connection into a watcher of these kinds of events; `None` if a word names
+    /// no kind.
+    Watch(Option<WatchKinds>),
     /// What memcached's own tests ask of a debug build.
     Debug(Debug<'a>),
 }

@@ -6,7 +6,7 @@
 //! next wait, one that found nothing lengthens it, so that an idle server wakes a few times a second.
 
 use crate::settings;
-use crate::shared::{CrawlStep, Driver, Shared, Woken};
+use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use slabwise_base::Ticks;
 use slabwise_policy::{
     Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
@@ -78,8 +78,18 @@ fn tune(shared: &Shared<'_>) {
             wish = present;
             tuner.set_policy(wish.policy(shared));
         }
-        wait = match tuner.step(shared.engine, shared.clock.now()) {
-            TunerStep::Working => Duration::ZERO,
+        let step = tuner.step(shared.engine, shared.clock.now());
+        if let TunerStep::Asked { page_move, outcome } = &step {
+            shared.watch.write(&WatchEvent::PageMove {
+                victim: page_move.victim,
+                receiver: page_move.receiver,
+                is_begun: outcome.is_ok(),
+            });
+        }
+        // Room for a move is made by evictions.
+        shared.deliver_watched();
+        wait = match step {
+            TunerStep::Working | TunerStep::Asked { .. } => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
@@ -144,10 +154,20 @@ fn crawl(shared: &Shared<'_>) {
             Woken::ByRing => return,
             Woken::ByCall => finish_crawl(shared),
             Woken::ByTime => {
-                let before = crawl_counts(shared);
+                let (before, start) = (crawl_counts(shared), shared.clock.now());
                 begin_crawl(shared);
                 let outcome = finish_crawl(shared);
-                period = next_period(period, before, crawl_counts(shared));
+                let after = crawl_counts(shared);
+                period = next_period(period, before, after);
+                if shared.tunables.crawler_enabled.load(Relaxed) {
+                    shared.watch.write(&WatchEvent::Crawl {
+                        elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
+                        next_seconds: period.as_secs(),
+                        examined: after.checked - before.checked,
+                        reclaimed: after.reclaimed - before.reclaimed,
+                    });
+                    shared.deliver_watched();
+                }
                 outcome
             }
         };
@@ -157,14 +177,12 @@ fn crawl(shared: &Shared<'_>) {
     }
 }
 
-/// Begins a crawl over everything, unless crawls are off or one is under way.
+/// Begins a crawl over everything, unless crawls are off or one that expires is under way.
 fn begin_crawl(shared: &Shared<'_>) {
     let tunables = &shared.tunables;
-    if tunables.crawler_enabled.load(Relaxed)
-        && let Some(ticket) = shared.crawls.begin()
-    {
+    if tunables.crawler_enabled.load(Relaxed) {
         let classes = shared.engine.config().classes.ids().collect();
-        shared.crawls.expire(ticket, classes, tunables.crawler_tocrawl.load(Relaxed));
+        shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl.load(Relaxed));
     }
 }
 
@@ -188,15 +206,14 @@ struct CrawlCounts {
 }
 
 fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
-    let counters = shared.engine.stats(shared.clock.now()).total.counters;
+    let counters = shared.engine.stats(shared.clock.now()).total.counters_ever;
     CrawlCounts { checked: counters.crawler_items_checked, reclaimed: counters.crawler_reclaimed }
 }
 
 /// Sooner again where the last crawl was worth it, later where it was not.
 fn next_period(period: Duration, before: CrawlCounts, after: CrawlCounts) -> Duration {
-    // `stats reset` may have come between.
-    let checked = after.checked.saturating_sub(before.checked);
-    let reclaimed = after.reclaimed.saturating_sub(before.reclaimed);
+    let checked = after.checked - before.checked;
+    let reclaimed = after.reclaimed - before.reclaimed;
     let was_worth_it = reclaimed > 0 && reclaimed >= checked / ITEMS_PER_RECLAIM_MAX;
     let next = if was_worth_it { period / 2 } else { period * 2 };
     next.clamp(CRAWL_PERIOD_MIN, CRAWL_PERIOD_MAX)
@@ -234,7 +251,5 @@ mod tests {
         assert_eq!(next_period(CRAWL_PERIOD_MIN, start, useful), CRAWL_PERIOD_MIN);
         assert_eq!(next_period(CRAWL_PERIOD_MAX, start, useless), CRAWL_PERIOD_MAX);
         assert_eq!(next_period(CRAWL_PERIOD_MIN, start, start), CRAWL_PERIOD_MIN * 2);
-        // After `stats reset`.
-        assert_eq!(next_period(CRAWL_PERIOD_MIN, useful, counts(0, 0)), CRAWL_PERIOD_MIN * 2);
     }
 }

@@ -15,6 +15,8 @@ pub struct WorkerContext<'e> {
     pub shared: &'e Shared<'e>,
     /// This worker's part of it.
     pub traffic: &'e Traffic,
+    /// This worker's number.
+    pub index: usize,
     /// The descriptor of the connection being served, for what is logged; the event loop sets it.
     pub descriptor: RawFd,
     /// How many requests may still be served before other connections have a turn; the event loop

@@ -17,6 +17,7 @@ pub mod options;
 pub mod out;
 pub mod passwords;
 pub mod process;
+pub mod restart;
 pub mod session;
 pub mod settings;
 pub mod shared;
@@ -30,12 +31,12 @@ use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
-use slabwise_base::Clock;
-use slabwise_engine::Engine;
+use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tls::Tls;
 
 /// As in sysexits.h, and as memcached does.
@@ -104,9 +105,8 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    let clock = Clock::real();
     // Before the user changes: keys are often readable by root only.
-    let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, clock.now().seconds)).transpose()?;
+    let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
     process::prepare(settings)?;
     let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
     let signals = process::catch_signals()?;
@@ -115,18 +115,20 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
         Listen::Tcp(_) => None,
     };
+    let (engine, clock) = restart::open_engine(settings)?;
+    let clock = Arc::new(clock);
     process::go_to_background(settings)?;
     if settings.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
-    let engine = Engine::new(settings.engine.clone())?;
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
     let mut shared =
-        Shared::new(&engine, &clock, settings, &roster, Box::new(|| wakers.wake_all()));
-    shared.tls = tls;
+        Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
+    shared.tls = tls.map(|tls| tls.in_force_since(clock.now().seconds));
     shared.logins = passwords;
+    engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {
@@ -139,7 +141,13 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         // A thread that could not be started ends those that were.
         shared.stop();
         Ok(served?)
-    })
+    })?;
+    let save = settings.memory_file.is_some() && shared.is_stopping_gracefully();
+    drop(shared);
+    if save {
+        restart::close_engine(engine, &clock)?;
+    }
+    Ok(())
 }
 
 /// As in memcached, a server whose pid file cannot be written serves all the same.

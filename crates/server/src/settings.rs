@@ -43,6 +43,8 @@ pub struct Settings {
     pub dump_enabled: bool,
     /// Whether clients may move the clock and hold items, as memcached's own tests do.
     pub debug_commands: bool,
+    /// Not `-W`: whether `watch` is obeyed.
+    pub watch_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
@@ -59,6 +61,8 @@ pub struct Settings {
     pub reassign_enabled: bool,
     /// `-o page_policy`: which pages move.
     pub page_policy: PagePolicy,
+    /// `-e`: the file that items lie in, absolute.
+    pub memory_file: Option<PathBuf>,
     /// What the process does with itself.
     pub process: ProcessSettings,
     /// What the engine is made with.
@@ -227,7 +231,10 @@ impl Settings {
         lines.extend(self.stats_of_memory());
         lines.extend(stats_of_external_storage());
         lines.extend(tls::stats(self.tls.as_ref()));
-        lines.extend(stats_of_features_not_here(self.reported.napi_ids));
+        lines.push(("num_napi_ids", self.reported.napi_ids.to_string()));
+        let memory_file = self.memory_file.as_ref().map(|path| path.display().to_string());
+        lines.push(("memory_file", memory_file.unwrap_or_else(|| "(null)".to_owned())));
+        lines.push(("client_flags_size", "4".to_owned()));
         lines
     }
 
@@ -323,16 +330,6 @@ fn stats_of_external_storage() -> Vec<(&'static str, String)> {
         ("ext_max_frag", text("0.80")),
         ("slab_automove_freeratio", text("0.010")),
         ("ext_drop_unread", text("no")),
-    ]
-}
-
-/// The lines of features that are never on here, with memcached's defaults.
-fn stats_of_features_not_here(napi_ids: u32) -> Vec<(&'static str, String)> {
-    let text = |value: &str| value.to_owned();
-    vec![
-        ("num_napi_ids", napi_ids.to_string()),
-        ("memory_file", text("(null)")),
-        ("client_flags_size", text("4")),
     ]
 }
 

@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// The system's allocator, counting.
 struct Counting;
@@ -65,14 +66,15 @@ fn pipeline() -> (Vec<u8>, Vec<u8>) {
 fn the_steady_state_takes_nothing_from_the_heap() {
     let settings = Settings::default();
     let engine = Engine::new(settings.engine.clone()).expect("the arena can be reserved");
-    let (clock, roster) = (Clock::manual(), Roster::default());
-    let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|| ()));
+    let (clock, roster) = (Arc::new(Clock::manual()), Roster::default());
+    let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|_| ()));
     let handle = engine.handle();
     let mut worker = WorkerContext {
         handle,
         now: clock.now(),
         shared: &shared,
         traffic: &shared.traffic[0],
+        index: 0,
         descriptor: -1,
         requests_left: 0,
     };

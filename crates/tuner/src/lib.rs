@@ -39,6 +39,13 @@ pub struct Tuner {
 pub enum TunerStep {
     /// There is more to do: call again soon.
     Working,
+    /// The same; a planned move was asked for.
+    Asked {
+        /// The move.
+        page_move: PageMove,
+        /// Whether it began; if not, the cache has changed since it was planned.
+        outcome: Result<(), ReassignError>,
+    },
     /// Nothing to do for this many ticks, unless a move is asked for by hand.
     Idle {
         /// Ticks until the policy is due; `None` if it never is.
@@ -80,13 +87,13 @@ impl Tuner {
             }
         }
         if let Some(next) = self.pending.pop_front() {
-            match engine.reassign(Some(next.victim), next.receiver, now) {
-                Ok(()) => {}
-                Err(ReassignError::Running) => self.pending.push_front(next),
-                // The cache has changed since the plan was made: the move has lost its reason.
-                Err(_) => {}
+            let outcome = engine.reassign(Some(next.victim), next.receiver, now);
+            if outcome == Err(ReassignError::Running) {
+                self.pending.push_front(next);
+                return TunerStep::Working;
             }
-            return TunerStep::Working;
+            // Where it fails otherwise the move has lost its reason.
+            return TunerStep::Asked { page_move: next, outcome };
         }
         let Trigger::EveryTicks(period) = self.policy.trigger() else {
             return TunerStep::Idle { ticks: None };
@@ -118,12 +125,12 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         pages: stats.pages,
         used_chunks: stats.used_chunks,
         free_chunks: stats.free_chunks,
-        evicted: stats.counters.evicted,
+        evicted: stats.counters_ever.evicted,
         // An item that had to live in a larger class is a call for a page just as well.
-        out_of_memory: stats.counters.out_of_memory + stats.counters.homeless,
+        out_of_memory: stats.counters_ever.out_of_memory + stats.counters_ever.homeless,
         tail_age_ticks: oldest_tail(&stats),
-        hits: stats.get_hits(),
-        sets: stats.sets,
+        hits: stats.hits_ever,
+        sets: stats.sets_ever,
     });
     Snapshot {
         now: now.ticks,

@@ -52,16 +52,40 @@ impl Index {
         }
     }
 
+    /// Gives an empty index room as if it had grown to `buckets` in all.
+    pub fn presize(&self, buckets: u64) {
+        let share = (buckets / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
+        let mut size_bytes = 0;
+        self.for_each_stripe(|mut table| {
+            table.presize(share);
+            size_bytes += table.size_bytes() as u64;
+        });
+        self.tables_size_bytes.store(size_bytes, Relaxed);
+    }
+
+    /// Buckets of all stripes.
+    pub fn bucket_count(&self) -> u64 {
+        let mut count = 0;
+        self.for_each_stripe(|table| count += table.bucket_count() as u64);
+        count
+    }
+
+    /// The number of a hash's stripe; it rises with the hash.
+    #[inline]
+    pub fn stripe_of(&self, hash: u64) -> usize {
+        (hash >> self.shift) as usize
+    }
+
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
-        lock(&self.stripes[(hash >> self.shift) as usize].table)
+        lock(&self.stripes[self.stripe_of(hash)].table)
     }
 
     /// Asks for the line of a hash's stripe.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(&raw const self.stripes[(hash >> self.shift) as usize]);
+        prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
     /// Locks one stripe after another, never two at once.

@@ -132,6 +132,17 @@ impl Table {
         }
     }
 
+    /// Gives an empty table the buckets that it would have grown to; fewer than it begins with change
+    /// nothing.
+    pub fn presize(&mut self, bucket_count: u32) {
+        assert!(self.segments.is_empty(), "a table is given its size before its items");
+        if bucket_count > self.bucket_count {
+            self.bucket_count = bucket_count;
+            let segments = (bucket_count as usize).div_ceil(SEGMENT_BUCKETS);
+            self.segments = (0..segments).map(|_| new_segment()).collect();
+        }
+    }
+
     /// Entries in the table.
     pub fn item_count(&self) -> usize {
         self.item_count as usize

@@ -15,6 +15,9 @@
 //!     28    1 len, high
 //!     29      item: [client flags 4] [expiry 4] [chain 9] key value; body: value
 //! ```
+//!
+//! A memory file outlives the process with these bytes in it: another layout here, in the state word or
+//! of an item is another format of memory files (`restart/meta.rs`).
 
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
@@ -23,6 +26,7 @@ use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
 use slabwise_base::Ticks;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -68,6 +72,19 @@ impl Arena {
     /// Reserves room for `size_bytes`, without taking memory.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
         let mapping = Mapping::reserve(size_bytes)?;
+        if huge_pages {
+            let _ = mapping.advise_huge_pages();
+        }
+        Ok(Arena { mapping })
+    }
+
+    /// The first `size_bytes` of a file, which is at least that long, as the arena.
+    pub fn of_file(
+        file: BorrowedFd<'_>,
+        size_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Arena, MappingError> {
+        let mapping = Mapping::of_file(file, size_bytes)?;
         if huge_pages {
             let _ = mapping.advise_huge_pages();
         }
@@ -154,7 +171,7 @@ impl Arena {
     pub fn release(&self, page: &UnusedPage, page_size_bytes: usize) {
         let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: 1. in bounds. 2. an `UnusedPage` belongs to no class, so no chunk of it is in use.
+        // SAFETY: in bounds; an `UnusedPage` belongs to no class, so no chunk of it is in use.
         unsafe { self.mapping.release(offset, size_bytes) }
     }
 

@@ -12,6 +12,7 @@ use loom::cell::UnsafeCell;
 use slabwise_base::Ticks;
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -97,6 +98,15 @@ impl Arena {
     /// An arena of this size, empty.
     pub fn reserve(size_bytes: usize, _huge_pages: bool) -> Result<Arena, MappingError> {
         Ok(Arena { size_bytes, chunks: Mutex::default() })
+    }
+
+    /// No model restarts: its arena is never a file's.
+    pub fn of_file(
+        _file: BorrowedFd<'_>,
+        size_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Arena, MappingError> {
+        Arena::reserve(size_bytes, huge_pages)
     }
 
     /// Bytes reserved.

@@ -1,7 +1,9 @@
-//! Address space reserved from the system: memory is taken page by page, on first touch.
+//! Address space from the system: reserved, its memory taken page by page on first touch; or the bytes
+//! of a file, which outlive the process.
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 /// Why the arena could not be reserved.
@@ -24,11 +26,12 @@ impl fmt::Display for MappingError {
     }
 }
 
-/// A private anonymous mapping, zeroed until written.
+/// A mapping: private and zeroed until written, or of a file.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     size_bytes: usize,
+    of_file: bool,
 }
 
 // SAFETY: a mapping is plain memory owned by this value; nothing in it is tied to a thread.
@@ -45,7 +48,21 @@ impl Mapping {
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, protection, flags) };
         let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
         let base = NonNull::new(base.cast()).expect("the system never maps address 0");
-        Ok(Mapping { base, size_bytes })
+        Ok(Mapping { base, size_bytes, of_file: false })
+    }
+
+    /// Maps the first `size_bytes` of a file, so that what is written here is written there. The file is
+    /// at least that long, and stays so.
+    pub fn of_file(file: BorrowedFd<'_>, size_bytes: usize) -> Result<Mapping, MappingError> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED;
+        // SAFETY: no address is asked for, so no mapping that exists is touched. The bytes are ours alone:
+        // the file is locked by the caller (`restart/file.rs`), who reads and writes no byte of this range
+        // by other means while the mapping lives.
+        let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, protection, flags, file, 0) };
+        let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
+        let base = NonNull::new(base.cast()).expect("the system never maps address 0");
+        Ok(Mapping { base, size_bytes, of_file: true })
     }
 
     /// The first byte.
@@ -64,13 +81,17 @@ impl Mapping {
         unsafe { madvise(self.base.as_ptr().cast(), self.size_bytes, Advice::LinuxHugepage) }
     }
 
-    /// Gives the memory of a range back to the system. It reads as zeros afterwards.
+    /// Gives the memory of a range back to the system; it reads as zeros afterwards. A file keeps its
+    /// memory, and its bytes.
     ///
     /// # Safety
     ///
     /// The range lies within the mapping, and nobody holds a reference into it or expects its contents.
     pub unsafe fn release(&self, offset: usize, size_bytes: usize) {
         debug_assert!(offset + size_bytes <= self.size_bytes);
+        if self.of_file {
+            return;
+        }
         // SAFETY: the caller keeps the range within the mapping.
         let start = unsafe { self.base.as_ptr().add(offset) };
         // SAFETY: the caller promises that nobody needs the contents.

@@ -34,5 +34,5 @@ pub use address::{ADDRESS_BITS, ChunkAddress};
 pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
 pub use prefetch::prefetch;
-pub use proof::{ExpiryRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
+pub use proof::{AtRest, ExpiryRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
 pub use state::{Kind, QueueKind, State};

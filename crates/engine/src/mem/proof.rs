@@ -20,6 +20,7 @@ use super::address::ChunkAddress;
 use super::arena::Arena;
 use super::state::{Kind, QueueKind, State};
 use crate::class::ClassState;
+use crate::engine::Engine;
 use crate::index::{StripeGuard, Table};
 use crate::page_table::Pool;
 use slabwise_base::PageId;
@@ -61,6 +62,34 @@ pub struct ExpiryRight<'g> {
 #[derive(Debug)]
 pub struct UnusedPage {
     page: PageId,
+}
+
+/// A whole engine that nobody else has: no thread serves, so every chunk stands still.
+pub struct AtRest<'e> {
+    engine: &'e Engine,
+}
+
+impl<'e> AtRest<'e> {
+    /// The engine is the caller's alone for as long as this lives.
+    pub fn of(engine: &'e mut Engine) -> AtRest<'e> {
+        AtRest { engine }
+    }
+
+    /// That engine.
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// Nobody writes.
+    pub fn proof(&self) -> ReadProof<'e> {
+        ReadProof(PhantomData)
+    }
+
+    /// Takes the pins off a linked item: who held them is gone.
+    pub fn forget_pins(&self, address: ChunkAddress) {
+        let word = self.engine.memory.header(address).state();
+        word.store(word.load().unpinned());
+    }
 }
 
 impl<'g> ReadProof<'g> {

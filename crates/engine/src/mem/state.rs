@@ -119,6 +119,17 @@ impl State {
         State((self.0 & !(PINS_MASK | LINKED | QUEUED)) | 1)
     }
 
+    /// Whether these bits could have been written here: of bits that come from a file, to be asked before
+    /// anything else.
+    pub fn is_sound(self) -> bool {
+        (self.0 & KIND_MASK) >> KIND_SHIFT <= 2
+    }
+
+    /// The word once nobody holds the item beside the index.
+    pub fn unpinned(self) -> State {
+        State(self.0 & !PINS_MASK)
+    }
+
     /// What the chunk holds.
     pub fn kind(self) -> Kind {
         match (self.0 & KIND_MASK) >> KIND_SHIFT {

@@ -7,6 +7,7 @@
 use super::Job;
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, Pin, ReadProof};
+use slabwise_base::Now;
 
 /// The item that a body belongs to.
 enum Head {
@@ -108,7 +109,7 @@ impl Engine {
     }
 
     /// Drops the item that a chunk holds, or holds a part of.
-    pub(super) fn drop_holder(&self, job: &Job, chunk: ChunkAddress) -> Dropped {
+    pub(super) fn drop_holder(&self, job: &Job, chunk: ChunkAddress, now: Now) -> Dropped {
         let pin = match self.memory.header(chunk).state().load().kind() {
             Kind::Free => return Dropped::Nothing,
             Kind::Item => match self.pin_alone(chunk) {
@@ -121,22 +122,29 @@ impl Engine {
                 Head::NoBody => return Dropped::Nothing,
             },
         };
-        let detached = self.detach_alone(&pin);
-        let dropped = if detached.is_some() { Dropped::Item } else { Dropped::Held };
-        if let Some(detached) = detached {
-            self.remove_detached(&detached);
-            self.unpin(detached);
-        }
+        let dropped = self.drop_pinned(&pin, now);
         self.unpin(pin);
         dropped
     }
 
-    /// Takes a pinned item out of its queue, if nobody else pins it.
-    fn detach_alone(&self, pin: &Pin) -> Option<Pin> {
+    /// Drops an item that the mover pins, if nobody else does.
+    fn drop_pinned(&self, pin: &Pin, now: Now) -> Dropped {
         let head = pin.address();
-        let mut class = self.class(self.queue_class(head)).lock();
-        let state = self.memory.header(head).state().load();
-        (state.queued() && state.pins() == 1).then(|| class.detach(&self.memory, head))
+        let (detached, wanted) = {
+            let mut class = self.class(self.queue_class(head)).lock();
+            let state = self.memory.header(head).state().load();
+            if !state.queued() || state.pins() != 1 {
+                return Dropped::Held;
+            }
+            let wanted = self.wanted_eviction(&class, head, now);
+            (class.detach(&self.memory, head), wanted)
+        };
+        if let Some(expiry) = wanted {
+            self.show_eviction(&detached, expiry, now);
+        }
+        self.remove_detached(&detached);
+        self.unpin(detached);
+        Dropped::Item
     }
 
     fn carry_body_of_pinned(&self, job: &mut Job, pin: &Pin, old: ChunkAddress) -> Option<Kind> {

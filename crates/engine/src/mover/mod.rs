@@ -89,8 +89,21 @@ pub struct MoverCounters {
     pub bodies_rescued: u64,
     /// Items evicted to make room for those carried, or dropped for want of it.
     pub evicted: u64,
-    /// Chunks met pinned or being written.
+    /// Chunks met that could not be emptied then.
     pub busy: u64,
+    /// Of these, those for which there was no room outside the page.
+    pub busy_without_room: u64,
+    /// Why the last of them could not be emptied.
+    pub last_busy: Option<Busy>,
+}
+
+/// Why a chunk cannot be emptied now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// It is pinned or being written.
+    Held,
+    /// There is no room outside the page.
+    NoRoom,
 }
 
 /// The move under way, if any, and the counters.
@@ -175,8 +188,8 @@ impl Mover {
 enum Visit {
     /// It is not in use any more.
     Emptied,
-    /// Somebody holds it.
-    Held,
+    /// It cannot be emptied now.
+    Busy(Busy),
 }
 
 impl Engine {
@@ -220,8 +233,10 @@ impl Engine {
                 return self.end_of_pass(&mut mover, job, now);
             };
             let address = self.memory.chunk_at(job.page, slot, job.chunk_size_bytes);
-            if self.visit(&mut job, address, &mut mover.counters, now) == Visit::Held {
+            if let Visit::Busy(why) = self.visit(&mut job, address, &mut mover.counters, now) {
                 mover.counters.busy += 1;
+                mover.counters.busy_without_room += u64::from(why == Busy::NoRoom);
+                mover.counters.last_busy = Some(why);
                 job.held.push(slot);
             }
         }
@@ -294,7 +309,7 @@ impl Engine {
                     counters.evicted += 1;
                     job.progress_at = now.ticks;
                 }
-                Room::None => return Visit::Held,
+                Room::None => return Visit::Busy(Busy::NoRoom),
             }
             if !self.in_use(job, address) {
                 return Visit::Emptied;
@@ -309,7 +324,7 @@ impl Engine {
             Some(Kind::Body) => counters.bodies_rescued += 1,
             Some(Kind::Item) => counters.rescued += 1,
             Some(Kind::Free) => {}
-            None => return Visit::Held,
+            None => return Visit::Busy(Busy::Held),
         }
         job.progress_at = now.ticks;
         Visit::Emptied
@@ -324,12 +339,12 @@ impl Engine {
         now: Now,
     ) -> Visit {
         if !self.config.eviction_enabled {
-            return Visit::Held;
+            return Visit::Busy(Busy::NoRoom);
         }
-        match self.drop_holder(job, address) {
+        match self.drop_holder(job, address, now) {
             Dropped::Item => counters.evicted += 1,
             Dropped::Nothing => {}
-            Dropped::Held => return Visit::Held,
+            Dropped::Held => return Visit::Busy(Busy::Held),
         }
         job.progress_at = now.ticks;
         Visit::Emptied

@@ -24,6 +24,16 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// A queue whose items are linked already.
+    pub fn of_linked(
+        head: Option<ChunkAddress>,
+        tail: Option<ChunkAddress>,
+        count: u64,
+        bytes: u64,
+    ) -> Queue {
+        Queue { head, tail, count, bytes }
+    }
+
     /// The item that leaves next.
     pub fn tail(&self) -> Option<ChunkAddress> {
         self.tail

@@ -3,7 +3,8 @@
 use super::words::Words;
 use super::{Refusal, reply};
 use crate::{
-    Admin, Automove, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request, ShutdownMode, number,
+    Admin, Automove, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request, ShutdownMode,
+    WatchKinds, number,
 };
 
 type Read<'a> = Result<Request<'a>, Refusal>;
@@ -90,11 +91,11 @@ fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
     match words.at(1) {
         b"ratio" => Ok(Automove::Ratio(fraction()?)),
         b"freeratio" => Ok(Automove::FreeRatio(fraction()?)),
-        b"window" => match number::unsigned_low_32(words.at(2)).ok_or(bad_format())? {
+        b"window" => match number::unsigned_32(words.at(2)).ok_or(bad_format())? {
             seconds @ 3..=1800 => Ok(Automove::Window(seconds)),
             _ => Err(Refusal::new(reply::BAD_WINDOW)),
         },
-        level => match number::unsigned_low_32(level).ok_or(bad_format())? {
+        level => match number::unsigned_32(level).ok_or(bad_format())? {
             level @ 0..=2 => Ok(Automove::Level(level)),
             _ => Err(error()),
         },
@@ -157,7 +158,7 @@ pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::RefreshCertificates))
 }
 
-/// `[<events>]`.
-pub(super) fn watch<'a>(_: &Words<'a>) -> Read<'a> {
-    Ok(Request::Admin(Admin::Watch))
+/// `[<kind>...]`.
+pub(super) fn watch<'a>(words: &Words<'a>) -> Read<'a> {
+    Ok(Request::Admin(Admin::Watch(WatchKinds::of_words(words.all()))))
 }

@@ -50,6 +50,20 @@ pub fn stat_line_of(
     write!(out, "STAT {name} {value}\r\n").expect("a Vec takes every write");
 }
 
+/// Appends a key as a URI has it, so that spaces part the fields of a line.
+pub fn percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.push(b'%');
+            out.extend_from_slice(&digits);
+        }
+    }
+}
+
 /// Appends a number.
 pub fn number(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());

@@ -8,7 +8,8 @@
 //! Where memcached's releases differ, replies are those of 1.6.18 (what Debian and its clients run),
 //! with two exceptions from later releases, because a value must never be taken for commands: a
 //! length beyond 32 bits is refused, and the value of a refused storage command is skipped
-//! whenever its length is known.
+//! whenever its length is known. What operators send (`watch`, `shutdown`, `slabs automove`, `stats`) is
+//! answered as later releases answer it.
 //!
 //! Who may call it: anyone with bytes. It keeps no state; whether keys or a value come next is the
 //! caller's to remember.

@@ -1,5 +1,5 @@
 use super::{Parsed, parse, reply};
-use crate::{Admin, Automove, Direction, Request, Retrieval, StoreHeader, StoreVerb};
+use crate::{Admin, Automove, Direction, Request, Retrieval, StoreHeader, StoreVerb, WatchKinds};
 
 fn refused(input: &[u8]) -> (&'static [u8], usize) {
     match parse(input) {
@@ -98,6 +98,13 @@ fn numbers_are_checked_where_memcached_checks_them() {
     assert_eq!(refused(b"verbosity -1\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"slabs automove 3\r\n"), (reply::ERROR, 0));
     assert_eq!(refused(b"slabs automove window 2\r\n"), (reply::BAD_WINDOW, 0));
+    assert_eq!(refused(b"slabs automove window 4294967295\r\n"), (reply::BAD_WINDOW, 0));
+    assert_eq!(refused(b"slabs automove window 4294967306\r\n"), (reply::BAD_FORMAT, 0));
+    let many = [&b"watch"[..], &b" evictions".repeat(100), b"\r\n"].concat();
+    let watch = |kinds| (Request::Admin(Admin::Watch(kinds)), false);
+    assert_eq!(request(&many), watch(Some(WatchKinds::EVICTIONS)));
+    assert_eq!(request(b"watch foo\r\n"), watch(None));
+    assert_eq!(request(b"watch noreply\r\n"), watch(None));
     let ratio = Request::Admin(Admin::Automove(Automove::Ratio(0.5)));
     assert_eq!(request(b"slabs automove ratio 0.5\r\n"), (ratio, false));
 }

@@ -58,13 +58,17 @@ pub const UDP_REPLY_TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP, ask
 /// `-F`.
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
 /// Without `-A`.
-pub const SHUTDOWN_FORBIDDEN: &[u8] = b"ERROR: shutdown not enabled\r\n";
+pub const SHUTDOWN_FORBIDDEN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 /// Neither `shutdown` nor `shutdown graceful`.
 pub const SHUTDOWN_UNKNOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 /// refresh_certs without `-Z`.
 pub const TLS_DISABLED: &[u8] = b"Error TLS not enabled\r\n";
 /// `-W`.
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
+/// watch behind requests whose replies are not written yet.
+pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
+/// As many watchers as there may be.
+pub const WATCH_TOO_MANY: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";
 
 /// cache_memlimit below 8 MiB.
 pub const MEMORY_LIMIT_TOO_SMALL: &[u8] =
@@ -115,6 +119,8 @@ pub const MGDUMP_FORBIDDEN: &[u8] = b"ERROR key dump not allowed\r\n";
 /// The end of an mgdump.
 pub const MGDUMP_END: &[u8] = b"EN\r\n";
 
+/// `-X`.
+pub const DETAIL_FORBIDDEN: &[u8] = b"CLIENT_ERROR stats detail not allowed\r\n";
 /// stats detail with another word.
 pub const DETAIL_USAGE: &[u8] = b"CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 /// `-X`.

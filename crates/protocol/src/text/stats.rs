@@ -16,18 +16,18 @@ pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         b"sizes_disable" => StatsRequest::SizesDisable,
         b"conns" => StatsRequest::Conns,
         b"reset" => StatsRequest::Reset,
-        b"detail" => StatsRequest::Detail(detail(words.at(1))?),
+        b"detail" => StatsRequest::Detail(detail(words.at(1))),
         b"cachedump" => cachedump(words)?,
         other => StatsRequest::Unknown(other),
     }))
 }
 
-fn detail(mode: &[u8]) -> Result<DetailMode, Refusal> {
+fn detail(mode: &[u8]) -> DetailMode {
     match mode {
-        b"on" => Ok(DetailMode::On),
-        b"off" => Ok(DetailMode::Off),
-        b"dump" => Ok(DetailMode::Dump),
-        _ => Err(Refusal::new(reply::DETAIL_USAGE)),
+        b"on" => DetailMode::On,
+        b"off" => DetailMode::Off,
+        b"dump" => DetailMode::Dump,
+        _ => DetailMode::Unknown,
     }
 }
 

@@ -76,7 +76,7 @@ static COMMANDS: [Command; 30] = [
     row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
     row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
     row("refresh_certs", 0..=ANY, NEVER, Shape::Other(admin::refresh_certificates)),
-    row("watch", 0..=ANY, 1, Shape::Other(admin::watch)),
+    row("watch", 0..=ANY, NEVER, Shape::Other(admin::watch)),
     row("debugtime", 1..=1, NEVER, Shape::Other(admin::debug_time)),
     row("debugitem", 2..=2, NEVER, Shape::Other(admin::debug_item)),
     row(

@@ -3,6 +3,7 @@
 
 /// The words after a command's name.
 pub(super) struct Words<'a> {
+    line: &'a [u8],
     words: [&'a [u8]; Words::KEPT_MAX],
     len: usize,
     last: &'a [u8],
@@ -13,7 +14,7 @@ impl<'a> Words<'a> {
     const KEPT_MAX: usize = 8;
 
     pub(super) fn of(line: &'a [u8]) -> Words<'a> {
-        let mut words = Words { words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
+        let mut words = Words { line, words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
         let mut rest = line;
         loop {
             let (word, after) = split_first(rest);
@@ -36,6 +37,11 @@ impl<'a> Words<'a> {
     /// A word by its position; empty if there are fewer.
     pub(super) fn at(&self, index: usize) -> &'a [u8] {
         self.words[index]
+    }
+
+    /// Every word, also those that are not kept.
+    pub(super) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
     }
 
     pub(super) fn last(&self) -> Option<&'a [u8]> {

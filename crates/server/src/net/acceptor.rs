@@ -101,7 +101,7 @@ impl<'e> Acceptor<'e> {
                 SIGHUP => self.reload(),
                 SIGUSR1 => {
                     tracing::warn!("stopping gracefully");
-                    self.shared.stop();
+                    self.shared.stop_gracefully();
                 }
                 _ => {
                     tracing::info!("stopping on signal {signal}");

@@ -26,6 +26,7 @@ use crate::context::WorkerContext;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
 use crate::settings::Protocol;
+use crate::shared::CloseReason;
 use slabwise_base::Seconds;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -78,6 +79,8 @@ pub(super) enum Turn {
     AwaitReadable,
     /// Nothing until its socket is writable.
     AwaitWritable,
+    /// As `AwaitReadable`; it is a watcher, so lines may come as well.
+    AwaitLines,
     /// Another turn, once others had theirs.
     Again,
     /// It is over.
@@ -172,6 +175,16 @@ impl<'e> Connection<'e> {
         &self.client
     }
 
+    /// Why the connection ends, as far as it knows itself.
+    pub fn close_reason(&self) -> CloseReason {
+        match self.session.close_reason() {
+            Some(reason) => reason,
+            // The client has sent all that it ever will.
+            None if self.phase == Phase::Finish => CloseReason::Normal,
+            None => CloseReason::Error,
+        }
+    }
+
     /// Notes that the socket has input, or that the peer closed its side.
     pub fn note_readable(&mut self, peer_closed: bool) {
         self.readable = true;
@@ -215,6 +228,9 @@ impl<'e> Connection<'e> {
         if served.is_err() {
             return Turn::Close;
         }
+        if self.session.is_watching() {
+            self.session.take_lines(&mut out);
+        }
         if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
             if out.is_empty() {
                 lent.outs.put_back(out);
@@ -239,6 +255,7 @@ impl<'e> Connection<'e> {
             Phase::Finish => Turn::Close,
             Phase::Resume => Turn::Again,
             Phase::Serve if self.readable => Turn::Again,
+            Phase::Serve if self.session.is_watching() => Turn::AwaitLines,
             Phase::Serve => Turn::AwaitReadable,
         }
     }
@@ -349,7 +366,12 @@ impl<'e> Connection<'e> {
 
     /// Notes what the client is waited for.
     fn note_state(&self) {
-        let idle = self.session.is_idle();
-        self.client.set_state(if idle { ClientState::Reading } else { ClientState::Uploading });
+        self.client.set_state(if self.session.is_idle() {
+            ClientState::Reading
+        } else if self.session.is_watching() {
+            ClientState::Watching
+        } else {
+            ClientState::Uploading
+        });
     }
 }

@@ -1,4 +1,5 @@
-//! How connections come to a worker: a queue that the acceptor fills, and a waker.
+//! How connections come to a worker: a queue that the acceptor fills, and a waker, which also tells of
+//! lines for watchers.
 
 use super::roster::Client;
 use crate::settings::{ListenSecurity, Protocol};
@@ -33,7 +34,7 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Makes the worker look around: at its mail, and at whether the server stops.
+    /// Makes the worker look around: at its mail, at lines for its watchers, and at whether the server stops.
     pub(crate) fn wake(&self) {
         // A waker fails only when its event loop is gone, and then nobody sleeps there.
         let _ = self.waker.wake();

@@ -26,7 +26,7 @@ pub use roster::{Address, Client, ClientState, Roster};
 pub(crate) use worker::READ_BUFFER_BYTES;
 
 use crate::context::WorkerContext;
-use crate::shared::Shared;
+use crate::shared::{Shared, Wake};
 use acceptor::Acceptor;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
@@ -42,20 +42,23 @@ pub(crate) struct Loops {
     acceptor_poll: Poll,
 }
 
-/// Wakes every event loop.
+/// Wakes event loops.
 pub(crate) struct Wakers {
     mailboxes: Vec<Mailbox>,
     acceptor: Waker,
 }
 
 impl Wakers {
-    /// Makes every loop look at whether the server stops.
-    pub fn wake_all(&self) {
-        for mailbox in &self.mailboxes {
-            mailbox.wake();
+    /// Makes loops look around: at their mail, and at whether the server stops.
+    pub fn wake(&self, whom: Wake) {
+        match whom {
+            Wake::Worker(index) => self.mailboxes[index].wake(),
+            Wake::All => {
+                self.mailboxes.iter().for_each(Mailbox::wake);
+                // As for the mailboxes: without a loop nobody sleeps.
+                let _ = self.acceptor.wake();
+            }
         }
-        // As for the mailboxes: without a loop nobody sleeps.
-        let _ = self.acceptor.wake();
     }
 }
 
@@ -94,6 +97,7 @@ impl Loops {
                     now: shared.clock.now(),
                     shared,
                     traffic: &shared.traffic[index],
+                    index,
                     descriptor: -1,
                     requests_left: 0,
                 };

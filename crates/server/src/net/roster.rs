@@ -74,15 +74,18 @@ pub enum ClientState {
     Uploading,
     /// Replies wait for the client to read.
     Writing,
+    /// It is told what happens.
+    Watching,
 }
 
 impl ClientState {
-    const ALL: [ClientState; 5] = [
+    const ALL: [ClientState; 6] = [
         ClientState::Listening,
         ClientState::Reading,
         ClientState::Serving,
         ClientState::Uploading,
         ClientState::Writing,
+        ClientState::Watching,
     ];
 
     fn name(self) -> &'static str {
@@ -92,11 +95,17 @@ impl ClientState {
             ClientState::Serving => "conn_parse_cmd",
             ClientState::Uploading => "conn_nread",
             ClientState::Writing => "conn_mwrite",
+            ClientState::Watching => "conn_watch",
         }
     }
 }
 
 impl Client {
+    /// Where it is connected from.
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Notes that a request arrived.
     pub(super) fn note_active(&self, now: Seconds) {
         self.last_active_seconds.store(now.0, Ordering::Relaxed);

@@ -12,6 +12,7 @@
 //! - FAIR-TURNS: while several clients are ready each turn serves at most `-R` requests; a client that
 //!   is alone goes on to the end of its read buffer.
 //! - The clock is read once per wake-up.
+//! - A wake through the mailbox is for mail and for watchers: both are looked at.
 
 use super::connection::{Connection, Lent, OutPool, Turn};
 use super::mailbox::{Mailbox, NewConnection};
@@ -20,6 +21,7 @@ use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::context::WorkerContext;
 use crate::settings::ListenSecurity;
+use crate::shared::{CloseReason, WatchEvent};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -52,6 +54,8 @@ pub(super) struct Worker<'e> {
     /// What TLS receives into; empty without `-Z`.
     ciphertext: Vec<u8>,
     outs: OutPool<'e>,
+    /// The watchers among the connections.
+    watchers: Vec<usize>,
     idle_checked: Seconds,
 }
 
@@ -69,6 +73,7 @@ impl<'e> Worker<'e> {
             context,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             outs: OutPool::default(),
+            watchers: Vec::new(),
         }
     }
 
@@ -103,6 +108,7 @@ impl<'e> Worker<'e> {
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
                     self.take_new_connections();
+                    self.serve_watchers(is_alone);
                 } else {
                     self.on_event(event, is_alone);
                 }
@@ -118,6 +124,7 @@ impl<'e> Worker<'e> {
                 self.udp_turn(index)?;
             }
             self.close_idle();
+            self.context.shared.deliver_watched();
         }
         Ok(())
     }
@@ -160,16 +167,35 @@ impl<'e> Worker<'e> {
         let watched = match turn {
             Turn::AwaitReadable => self.watch_writable(key, false),
             Turn::AwaitWritable => self.watch_writable(key, true),
+            Turn::AwaitLines => {
+                if !self.watchers.contains(&key) {
+                    self.watchers.push(key);
+                }
+                self.watch_writable(key, false)
+            }
             Turn::Again => {
                 self.connections[key].queued = true;
                 self.queue.push_back(key);
                 // What the socket is watched for is settled when it has nothing left to do.
                 Ok(())
             }
-            Turn::Close => return self.close(key),
+            Turn::Close => {
+                let reason = self.connections[key].close_reason();
+                return self.close(key, reason);
+            }
         };
         if watched.is_err() {
-            self.close(key);
+            self.close(key, CloseReason::Error);
+        }
+    }
+
+    /// Gives every watcher a turn, as there may be lines for it.
+    fn serve_watchers(&mut self, is_alone: bool) {
+        for key in self.watchers.clone() {
+            // One that queues has its turn later in this round.
+            if !self.connections[key].queued {
+                self.turn(key, is_alone);
+            }
         }
     }
 
@@ -207,6 +233,10 @@ impl<'e> Worker<'e> {
         for new in self.mailbox.take() {
             let NewConnection { socket, client, security, protocol } = new;
             let descriptor = socket.as_raw_fd();
+            self.context
+                .shared
+                .watch
+                .write(&WatchEvent::Opened { address: client.address(), descriptor });
             let stream = self.stream(socket, security);
             let connection = Connection::new(stream, client, protocol, self.context.now.seconds);
             let key = self.connections.insert(connection);
@@ -214,7 +244,7 @@ impl<'e> Worker<'e> {
             let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
             if registry.register(&mut source, Token(key), Interest::READABLE).is_err() {
-                self.close(key);
+                self.close(key, CloseReason::Error);
             }
         }
     }
@@ -223,18 +253,25 @@ impl<'e> Worker<'e> {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
             ListenSecurity::Tls(asked) => {
-                let tls = self.context.shared.tls.as_ref();
+                let shared = self.context.shared;
+                let tls = shared.tls.as_ref();
                 let tls = tls.expect("a listener is secured only if the server has credentials");
-                let counters = Arc::clone(&tls.counters);
-                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters)))
+                let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&shared.watch));
+                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters, watch)))
             }
         }
     }
 
-    fn close(&mut self, key: usize) {
+    fn close(&mut self, key: usize, reason: CloseReason) {
         let mut connection = self.connections.remove(key);
         connection.part();
         let shared = self.context.shared;
+        self.watchers.retain(|&watcher| watcher != key);
+        shared.watch.write(&WatchEvent::Closed {
+            address: connection.client().address(),
+            reason,
+            descriptor: connection.socket().as_raw_fd(),
+        });
         tracing::debug!("<{} connection closed", connection.socket().as_raw_fd());
         shared.roster.remove(connection.client());
         // The socket must be free before the acceptor may count on its descriptor.
@@ -265,7 +302,7 @@ impl<'e> Worker<'e> {
             .collect();
         self.context.shared.counters.idle_kicks.fetch_add(keys.len() as u64, Ordering::Relaxed);
         for key in keys {
-            self.close(key);
+            self.close(key, CloseReason::IdleTimeout);
         }
     }
 }

@@ -258,20 +258,20 @@ pub(super) static WITHOUT_EFFECT: &[OptionRow] = &[
         "watcher_logbuf_size",
         number(0, COUNT_MAX, "kilobytes"),
         "256",
-        "no effect: `watch` is not built yet",
+        "most kilobytes of lines that wait for a watcher; what finds no room is skipped",
         |raw, value| {
             raw.watcher_log_kib = Some(value.number_u32());
-            no_effect(raw, "watcher_logbuf_size", "`watch` is not built yet")
+            Ok(())
         },
     ),
     row(
         "worker_logbuf_size",
         number(0, COUNT_MAX, "kilobytes"),
         "64",
-        "no effect: `watch` is not built yet",
+        "no effect: workers hand lines to the watchers' buffers at once",
         |raw, value| {
             raw.worker_log_kib = Some(value.number_u32());
-            no_effect(raw, "worker_logbuf_size", "`watch` is not built yet")
+            no_effect(raw, "worker_logbuf_size", "lines go to the watchers' buffers at once")
         },
     ),
     switch("inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),

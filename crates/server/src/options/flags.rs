@@ -292,7 +292,10 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    switch('W', "disable-watch", "refuse `watch`, which is not built yet", nothing),
+    switch('W', "disable-watch", "refuse `watch`", |raw, _| {
+        raw.watch_disabled = true;
+        Ok(())
+    }),
     row(
         'Y',
         "auth-file",
@@ -304,9 +307,17 @@ pub(super) static FLAGS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    row('e', "memory-file", Kind::Text("file"), "", "not built yet", |_, _| {
-        Err("restarts from a memory file are not built yet: leave -e out".into())
-    }),
+    row(
+        'e',
+        "memory-file",
+        Kind::Text("file"),
+        "",
+        "file for the items, on a ram disk: stopped by SIGUSR1, the next start has them again",
+        |raw, value| {
+            raw.memory_file = Some(value.text().to_owned());
+            Ok(())
+        },
+    ),
     switch('Z', "enable-ssl", "serve through TLS; see ssl_* in -o", |raw, _| {
         raw.tls.enabled = true;
         Ok(())

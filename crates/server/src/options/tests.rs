@@ -45,7 +45,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_FLAGS: [&str; 2] = ["enable-sasl", "memory-file"];
+const REFUSED_FLAGS: [&str; 1] = ["enable-sasl"];
 const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
 
 #[test]

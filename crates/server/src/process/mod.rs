@@ -1,8 +1,9 @@
 //! The process: its limits, its user, its background life, its pid file and what it prints.
 //!
-//! Order at the start: limits, user, passwords, signals, listening sockets, background, engine, memory
-//! lock, files that tell others of this process, and only then threads. Sockets come before the background, unlike
-//! in memcached, so that a port in use is told to whoever starts the server. Signals are caught before
+//! Order at the start: limits, user, passwords, signals, listening sockets, engine, background, memory
+//! lock, files that tell others of this process, and only then threads. Sockets and engine come before the
+//! background, unlike in memcached, so that a port in use or a memory file that is refused is told to
+//! whoever starts the server. Signals are caught before
 //! anyone can know this process, by a socket or by a file, so that whoever stops it stops it cleanly.
 
 mod logging;

@@ -60,15 +60,18 @@ pub(super) fn carry_out<'e>(
             reply.line(reply::OK);
         }
         Admin::RefreshCertificates => refresh_certificates(worker, reply),
-        Admin::Debug(_) => unreachable!("the session's own"),
-        Admin::Watch => reply.line(reply::WATCH_FORBIDDEN),
+        Admin::Debug(_) | Admin::Watch(_) => unreachable!("the session's own"),
         Admin::Crawler(request) => return crawler(worker, request, reply),
         Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {
             reply.line(reply::SHUTDOWN_FORBIDDEN);
         }
         Admin::Shutdown(ShutdownMode::Unknown) => reply.line(reply::SHUTDOWN_UNKNOWN),
-        Admin::Shutdown(ShutdownMode::Now | ShutdownMode::Graceful) => {
+        Admin::Shutdown(ShutdownMode::Now) => {
             shared.stop();
+            return Then::Close;
+        }
+        Admin::Shutdown(ShutdownMode::Graceful) => {
+            shared.stop_gracefully();
             return Then::Close;
         }
     }

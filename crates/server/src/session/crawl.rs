@@ -149,7 +149,7 @@ fn list(
 
 fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"key=");
-    percent_encoded(item.key, out);
+    compose::percent_encoded(out, item.key);
     out.extend_from_slice(b" exp=");
     match item.expiry.second() {
         Some(second) => compose::number(out, worker.unix_seconds(second)),
@@ -178,18 +178,4 @@ fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut 
     let expiry = item.expiry.second().map_or(0, |second| worker.unix_seconds(second));
     compose::number(out, expiry);
     out.extend_from_slice(b" s]\r\n");
-}
-
-/// A key as a URI has it, so that a line's fields are parted by spaces alone.
-fn percent_encoded(key: &[u8], out: &mut Vec<u8>) {
-    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in key {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            let digits = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
-            out.push(b'%');
-            out.extend_from_slice(&digits);
-        }
-    }
 }

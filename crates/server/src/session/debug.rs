@@ -31,7 +31,7 @@ pub(super) fn carry_out<'e>(
             reply::OK
         }
         Debug::TimeResume => {
-            clock.resume();
+            clock.unpause();
             reply::OK
         }
         Debug::TimeMove { seconds } => {

@@ -13,6 +13,7 @@ use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::passwords::Verdict;
+use crate::shared::CloseReason;
 use slabwise_protocol::text::login::{Login, parse};
 use slabwise_protocol::text::reply;
 use std::sync::atomic::Ordering;
@@ -33,7 +34,7 @@ impl<'e> Session<'e> {
         }
         let (answer, consumed) = match parse(input) {
             Login::Incomplete => return Step::Pause(0, Next::Read),
-            Login::Hangup => return self.close(input.len()),
+            Login::Hangup => return self.close(input.len(), CloseReason::Error),
             Login::Refused { reply, consumed } => (reply, consumed),
             Login::Credentials { user, password, consumed } => {
                 let counters = &worker.shared.counters;

@@ -10,7 +10,9 @@
 //!        |  refused line        data
 //!        |--------> Skip -----------> Command
 //!        |  dump                steps
-//!        '--------> Crawl ----------> Command
+//!        |--------> Crawl ----------> Command
+//!        |  watch
+//!        '--------> Watch
 //! ```
 //!
 //! A session does no input and no output. It is given bytes that arrived, says how many it is done
@@ -27,6 +29,7 @@
 mod admin;
 pub(crate) mod crawl;
 mod debug;
+pub(crate) mod events;
 mod login;
 mod lookahead;
 mod narration;
@@ -37,10 +40,12 @@ mod storage;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::settings::Protocol;
+use crate::shared::{CloseReason, Watcher};
 use crate::stats;
 use crawl::Crawl;
 use lookahead::Ahead;
@@ -109,8 +114,10 @@ enum Phase<'e> {
     SkipLine,
     /// Not looked at before the crawl is over.
     Crawl(Box<Crawl<'e>>),
+    /// Nothing; what happens in the server is told, in its place.
+    Watch(Watcher<'e>),
     /// Never looked at again.
-    Closed,
+    Closed(CloseReason),
 }
 
 /// What a step came to.
@@ -202,6 +209,14 @@ impl<'e> Session<'e> {
         matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
     }
 
+    /// Why the session wanted the connection closed, if it did.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        match self.phase {
+            Phase::Closed(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
     /// A step, told on stderr to whoever started the server with `-vv`.
     #[inline]
     fn narrated_step(
@@ -240,7 +255,7 @@ impl<'e> Session<'e> {
                 worker.shared.binary_client_warning.call_once(|| {
                     tracing::warn!("a client speaks the binary protocol, which is not served");
                 });
-                self.close(input.len())
+                self.close(input.len(), CloseReason::Error)
             }
             Phase::Begin => {
                 self.phase = Phase::Command;
@@ -253,7 +268,8 @@ impl<'e> Session<'e> {
             Phase::Keys(_) => self.key(worker, input, out),
             Phase::Value(_) => self.value(worker, input, out),
             Phase::Crawl(_) => self.crawl(worker, out),
-            Phase::Closed => Step::Pause(input.len(), Next::Close),
+            Phase::Watch(_) => Step::Pause(input.len(), Next::Read),
+            Phase::Closed(_) => Step::Pause(input.len(), Next::Close),
             Phase::Skip(0) => {
                 self.phase = Phase::Command;
                 Step::Took(0)
@@ -278,7 +294,7 @@ impl<'e> Session<'e> {
     fn command(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
         match parse(input) {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
-            Parsed::Hangup => self.close(input.len()),
+            Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { reply, consumed, skip_len } => {
                 worker.requests_left -= 1;
                 out.bytes().extend_from_slice(reply);
@@ -297,6 +313,7 @@ impl<'e> Session<'e> {
                         let count = self.store(worker, header, noreply, rest, out);
                         Step::Took(consumed + count)
                     }
+                    Request::Admin(Admin::Watch(kinds)) => self.watch(worker, kinds, consumed, out),
                     _ => self.execute(worker, request, noreply, consumed, out),
                 }
             }
@@ -325,7 +342,7 @@ impl<'e> Session<'e> {
                 reply.out.extend_from_slice(VERSION.as_bytes());
                 reply.out.extend_from_slice(b"\r\n");
             }
-            Request::Quit => return self.close(consumed),
+            Request::Quit => return self.close(consumed, CloseReason::Normal),
             Request::Stats(question) => {
                 if let Some(crawl) = stats::answer(worker, question, out.bytes()) {
                     self.phase = Phase::Crawl(Box::new(crawl));
@@ -337,14 +354,14 @@ impl<'e> Session<'e> {
             Request::Admin(order) => match admin::carry_out(worker, order, reply) {
                 admin::Then::Nothing => {}
                 admin::Then::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
-                admin::Then::Close => return self.close(consumed),
+                admin::Then::Close => return self.close(consumed, CloseReason::Shutdown),
             },
         }
         Step::Took(consumed)
     }
 
-    fn close(&mut self, consumed: usize) -> Step {
-        self.phase = Phase::Closed;
+    fn close(&mut self, consumed: usize, reason: CloseReason) -> Step {
+        self.phase = Phase::Closed(reason);
         Step::Pause(consumed, Next::Close)
     }
 }

@@ -1,7 +1,8 @@
 //! delete, touch, incr, decr.
 
-use super::Reply;
+use super::{Reply, events};
 use crate::context::WorkerContext;
+use crate::shared::DeleteCommand;
 use slabwise_engine::{ArithmeticOutcome, Delta};
 use slabwise_protocol::Direction;
 use slabwise_protocol::text::{compose, reply};
@@ -11,7 +12,11 @@ pub(super) fn delete(worker: &mut WorkerContext<'_>, key: &[u8], reply: &mut Rep
     if prefixes.is_enabled() {
         prefixes.record_delete(key);
     }
+    let seen = events::deleting(worker, key);
     let deleted = worker.handle.delete(key, worker.now);
+    if deleted {
+        events::deleted(worker, key, seen, DeleteCommand::Delete);
+    }
     reply.line(if deleted { reply::DELETED } else { reply::NOT_FOUND });
 }
 
@@ -22,6 +27,7 @@ pub(super) fn touch(
     reply: &mut Reply<'_>,
 ) {
     let expiry = worker.expiry(exptime);
+    events::looking_up(worker, key);
     reply.line(match worker.handle.touch(key, expiry, worker.now) {
         Ok(true) => reply::TOUCHED,
         Ok(false) => reply::NOT_FOUND,
@@ -40,6 +46,7 @@ pub(super) fn arithmetic(
         Direction::Increment => Delta::Increment(delta),
         Direction::Decrement => Delta::Decrement(delta),
     };
+    events::looking_up(worker, key);
     match worker.handle.arithmetic(key, delta, worker.now) {
         ArithmeticOutcome::Value { value, .. } if !reply.noreply => {
             compose::number_line(reply.out, value);

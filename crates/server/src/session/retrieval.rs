@@ -1,6 +1,6 @@
 //! get, gets, gat, gats: one key at a time.
 
-use super::{Next, Phase, Session, Step};
+use super::{Next, Phase, Session, Step, events};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_base::Expiry;
@@ -91,6 +91,7 @@ fn look_up<'e>(
     key: &[u8],
     out: &mut Out<'e>,
 ) -> Result<(), ReserveError> {
+    events::looking_up(worker, key);
     let with_cas = keys.with_cas;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let answer = |view: ItemView<'_, 'e>| answer(&view, with_cas, cas_enabled, out);

@@ -1,6 +1,6 @@
 //! set, add, replace, append, prepend, cas: the value after the line.
 
-use super::{Next, Phase, Reply, Session, Step};
+use super::{Next, Phase, Reply, Session, Step, events};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_engine::{ItemMeta, Reservation, ReserveError, StoreMode, StoreOutcome};
@@ -63,6 +63,7 @@ impl<'e> Session<'e> {
         if let Some(value) = whole_value(rest, value_len)
             && !is_too_large
             && !extends(verb)
+            && !events::stores_are_watched(worker)
         {
             let outcome = worker.handle.set(key, value, meta, mode, worker.now);
             match outcome {
@@ -118,13 +119,15 @@ impl<'e> Session<'e> {
         if upload.reservation.remaining() > 0 || rest.len() < VALUE_END.len() {
             return Step::Pause(count, Next::Read);
         }
-        let Phase::Value(upload) = std::mem::take(&mut self.phase) else {
+        let Phase::Value(mut upload) = std::mem::take(&mut self.phase) else {
             unreachable!("it was a value above");
         };
         let reply = &mut Reply::new(worker, out, upload.noreply);
         if rest.starts_with(VALUE_END) {
             let mode = mode(worker, upload.verb);
+            let announced = events::storing(worker, &mut upload.reservation);
             let outcome = worker.handle.store(upload.reservation, mode, worker.now);
+            events::stored(worker, announced, mode, outcome);
             answer(upload.verb, outcome, reply);
         } else {
             reply.line(reply::BAD_DATA);
@@ -148,7 +151,10 @@ impl<'e> Session<'e> {
         Reply::new(worker, out, upload.noreply).line(reply::NO_MEMORY_STORING);
         let key = upload.reservation.key().to_vec();
         worker.handle.give_up(upload.reservation);
+        let mode = mode(worker, upload.verb);
+        events::store_refused(worker, &key, mode, ReserveError::OutOfMemory);
         if upload.verb == StoreVerb::Set {
+            events::looking_up(worker, &key);
             worker.handle.discard(&key, worker.now);
         }
         Step::Took(count)
@@ -201,7 +207,9 @@ fn refuse(
         ReserveError::TooLarge => reply::TOO_LARGE,
         ReserveError::OutOfMemory => reply::NO_MEMORY_STORING,
     });
+    events::store_refused(worker, header.key, mode(worker, header.verb), error);
     if header.verb == StoreVerb::Set {
+        events::looking_up(worker, header.key);
         worker.handle.discard(header.key, worker.now);
     }
 }

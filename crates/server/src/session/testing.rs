@@ -9,11 +9,12 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
+use std::sync::Arc;
 
 /// A server's insides: a fresh cache, a clock that stands still, and options to change.
 pub(crate) struct Fixture {
     pub(crate) engine: Engine,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) settings: Settings,
     /// The text of a password file, where one is asked for.
     pub(crate) passwords: Option<&'static str>,
@@ -38,7 +39,7 @@ impl Fixture {
         change(&mut config);
         Fixture {
             engine: Engine::new(config).expect("8 MiB can be had"),
-            clock: Clock::manual(),
+            clock: Arc::new(Clock::manual()),
             settings: Settings::default(),
             passwords: None,
             roster: Roster::default(),
@@ -46,7 +47,7 @@ impl Fixture {
     }
 
     pub(crate) fn shared(&self) -> Shared<'_> {
-        let wake = Box::new(|| ());
+        let wake = Box::new(|_| ());
         let mut shared = Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake);
         shared.logins = self.passwords.map(|text| passwords(text.as_bytes()));
         shared
@@ -57,7 +58,7 @@ impl Fixture {
         let now = self.clock.now();
         let traffic = &shared.traffic[0];
         let requests_left = REQUESTS_PER_TURN;
-        WorkerContext { handle, now, shared, traffic, descriptor: -1, requests_left }
+        WorkerContext { handle, now, shared, traffic, index: 0, descriptor: -1, requests_left }
     }
 
     /// The replies to a script that arrives in these pieces.
@@ -119,6 +120,19 @@ impl<'e> Client<'e> {
                 return;
             }
         }
+    }
+
+    /// The lines that wait for a watcher, each without the time at its beginning.
+    pub(crate) fn watched_lines(&mut self) -> Vec<String> {
+        let mut out = Out::new();
+        self.session.take_lines(&mut out);
+        let text = String::from_utf8(out.drain()).expect("keys are encoded");
+        assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
+        let untimed = |line: &str| match line.strip_prefix("ts=") {
+            Some(timed) => timed.split_once(' ').expect("more than a time").1.to_owned(),
+            None => line.to_owned(),
+        };
+        text.lines().map(untimed).collect()
     }
 
     fn turns(&mut self) {

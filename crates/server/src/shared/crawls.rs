@@ -1,21 +1,31 @@
-//! Who crawls: at most one at a time, as in memcached.
+//! Who crawls: one at a time for those who ask, as in memcached.
 //!
 //! A dump writes to one connection, so its session steps it and holds a [`CrawlTicket`]; closing the
 //! connection gives the ticket back. A crawl that only expires items belongs to nobody: it lies
 //! here, and the crawler's thread carries it on with [`Crawls::step`].
+//!
+//! Laws: a crawl that is asked for runs alone; one that nobody asked for also runs beside a dump, so
+//! that a client that does not read its dump keeps no expired item in memory.
 
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now};
 use slabwise_engine::{self as engine, Crawler, Engine};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Who crawls.
 #[derive(Default)]
 pub struct Crawls {
-    running: AtomicBool,
+    /// Bits: [`TICKET_OUT`], [`EXPIRING`].
+    busy: AtomicU8,
     starts: AtomicU64,
+    /// Set by whoever set [`EXPIRING`], and taken before that is cleared.
     expiring: Mutex<Option<Expiring>>,
 }
+
+/// Somebody holds the ticket.
+const TICKET_OUT: u8 = 1;
+/// A crawl that expires items is under way.
+const EXPIRING: u8 = 2;
 
 /// The right to crawl; given back when dropped.
 pub struct CrawlTicket<'e> {
@@ -74,10 +84,7 @@ impl Expiring {
 impl Crawls {
     /// Takes the right to crawl; `None` while another crawl runs.
     pub fn begin(&self) -> Option<CrawlTicket<'_>> {
-        let was_running = self.running.swap(true, Ordering::AcqRel);
-        if was_running {
-            return None;
-        }
+        self.busy.compare_exchange(0, TICKET_OUT, Ordering::AcqRel, Ordering::Relaxed).ok()?;
         self.starts.fetch_add(1, Ordering::Relaxed);
         Some(CrawlTicket { crawls: self })
     }
@@ -85,9 +92,24 @@ impl Crawls {
     /// Leaves a crawl here that only expires items: of each of these classes at most `items_max`, or
     /// all for 0.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
-        *lock(&self.expiring) = Some(Expiring::new(classes, items_max));
-        // The right stays taken until the crawl's last step.
-        std::mem::forget(ticket);
+        // Nobody else can have set it: the ticket is only given while it is clear, and it may be set
+        // beside a ticket only by the crawl that nobody asked for, which then goes over everything.
+        if self.claim_expiring() {
+            *lock(&self.expiring) = Some(Expiring::new(classes, items_max));
+        }
+        drop(ticket);
+    }
+
+    /// The same without having been asked, unless such a crawl is under way.
+    pub fn expire_unasked(&self, classes: Vec<ClassId>, items_max: u32) {
+        if self.claim_expiring() {
+            self.starts.fetch_add(1, Ordering::Relaxed);
+            *lock(&self.expiring) = Some(Expiring::new(classes, items_max));
+        }
+    }
+
+    fn claim_expiring(&self) -> bool {
+        self.busy.fetch_or(EXPIRING, Ordering::AcqRel) & EXPIRING == 0
     }
 
     /// One bounded step of the crawl that expires items.
@@ -99,14 +121,14 @@ impl Crawls {
         let step = crawl.step(engine, budget_chunks, now);
         if step == CrawlStep::Done {
             *expiring = None;
-            self.running.store(false, Ordering::Release);
+            self.busy.fetch_and(!EXPIRING, Ordering::Release);
         }
         step
     }
 
     /// Whether a crawl runs.
     pub fn is_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed)
+        self.busy.load(Ordering::Relaxed) != 0
     }
 
     /// How many were started.
@@ -117,15 +139,16 @@ impl Crawls {
 
 impl Drop for CrawlTicket<'_> {
     fn drop(&mut self) {
-        self.crawls.running.store(false, Ordering::Release);
+        self.crawls.busy.fetch_and(!TICKET_OUT, Ordering::Release);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CrawlStep, Crawls};
-    use slabwise_base::Clock;
+    use slabwise_base::{Clock, Expiry, Seconds};
     use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode};
+    use std::time::Duration;
 
     fn checked(items_max: u32) -> u64 {
         let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
@@ -145,6 +168,31 @@ mod tests {
         }
         assert!(!crawls.is_running());
         engine.stats(now).total.counters.crawler_items_checked
+    }
+
+    #[test]
+    fn expired_items_go_beside_a_dump_that_nobody_reads() {
+        let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
+        let clock = Clock::manual();
+        let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)) };
+        engine.handle().set(b"k", b"value", ends, StoreMode::Set, clock.now());
+        clock.advance(Duration::from_secs(10));
+        let crawls = Crawls::default();
+        let classes = || engine.config().classes.ids().collect();
+        let dump = crawls.begin().expect("nobody crawls");
+        crawls.expire_unasked(classes(), 0);
+        // Neither a second one of its kind, nor one that is asked for.
+        crawls.expire_unasked(classes(), 0);
+        assert!(crawls.begin().is_none());
+        assert_eq!(crawls.starts(), 2);
+        assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
+        assert_eq!(engine.stats(clock.now()).items, 0);
+        assert!(crawls.is_running() && crawls.begin().is_none(), "the dump goes on");
+        crawls.expire_unasked(classes(), 0);
+        drop(dump);
+        assert!(crawls.begin().is_none(), "the other goes on");
+        assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
+        assert!(!crawls.is_running() && crawls.begin().is_some());
     }
 
     #[test]

@@ -3,10 +3,15 @@
 mod bell;
 mod crawls;
 mod tunables;
+mod watch;
 
 pub use bell::{Bell, Driver, Woken};
 pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use tunables::{Fraction, Tunables};
+pub use watch::{
+    CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchCounts, WatchEvent, WatchLog,
+    Watcher,
+};
 
 use crate::net::Roster;
 use crate::passwords::Passwords;
@@ -15,8 +20,8 @@ use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 /// Counters of connections and traffic.
 #[derive(Default, Debug)]
@@ -110,6 +115,8 @@ pub struct Shared<'e> {
     pub flushes: AtomicU64,
     /// Counters by key prefix.
     pub prefixes: PrefixStats,
+    /// Who is told what happens.
+    pub watch: Arc<WatchLog>,
     /// Who crawls.
     pub crawls: Crawls,
     /// The server's credentials; `None` without `-Z`.
@@ -120,20 +127,31 @@ pub struct Shared<'e> {
     pub binary_client_warning: Once,
     /// Set once, by [`Shared::stop`].
     stopping: AtomicBool,
+    /// Set by [`Shared::stop_gracefully`].
+    graceful: AtomicBool,
     /// `-Y`: who may log in; `None` where nobody needs to.
     pub logins: Option<Passwords>,
-    /// Wakes the event loops, which must notice the stop.
-    wake: Box<dyn Fn() + Send + Sync + 'e>,
+    /// Wakes event loops.
+    wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
+}
+
+/// Which event loops are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Every one, to notice that the server stops.
+    All,
+    /// A worker's, by its number, to look at its mail and its watchers.
+    Worker(usize),
 }
 
 impl<'e> Shared<'e> {
-    /// What all threads share; `wake` is called by [`Shared::stop`].
+    /// What all threads share; `wake` is called by [`Shared::stop`] and for watchers.
     pub fn new(
         engine: &'e Engine,
-        clock: &'e Clock,
+        clock: &'e Arc<Clock>,
         settings: &'e Settings,
         roster: &'e Roster,
-        wake: Box<dyn Fn() + Send + Sync + 'e>,
+        wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
     ) -> Shared<'e> {
         let counters = ConnectionCounters::default();
         counters.accepting_conns.store(true, Ordering::Relaxed);
@@ -147,12 +165,17 @@ impl<'e> Shared<'e> {
             bell: Bell::default(),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
+            watch: Arc::new(WatchLog::new(
+                Arc::clone(clock),
+                settings.reported.watcher_log_bytes as usize,
+            )),
             crawls: Crawls::default(),
             tls: None,
             roster,
             binary_client_warning: Once::new(),
             stopping: AtomicBool::new(false),
             logins: None,
+            graceful: AtomicBool::new(false),
             wake,
         }
     }
@@ -161,7 +184,21 @@ impl<'e> Shared<'e> {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.bell.ring();
-        (self.wake)();
+        (self.wake)(Wake::All);
+    }
+
+    /// Wakes who watches what this thread wrote. Every thread that may have written calls it before it
+    /// waits.
+    #[inline]
+    pub fn deliver_watched(&self) {
+        self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
+    }
+
+    /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
+    /// come here.
+    pub fn stop_gracefully(&self) {
+        self.graceful.store(true, Ordering::Release);
+        self.stop();
     }
 
     /// Bytes from clients.
@@ -180,10 +217,16 @@ impl<'e> Shared<'e> {
         if let Some(tls) = &self.tls {
             tls.counters.reset();
         }
+        self.watch.reset_counts();
         for Traffic { bytes_read, bytes_written } in &self.traffic {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the end that was asked for is a graceful one.
+    pub fn is_stopping_gracefully(&self) -> bool {
+        self.graceful.load(Ordering::Acquire)
     }
 
     /// Whether the server is ending.

@@ -4,11 +4,12 @@ use crate::context::WorkerContext;
 use crate::net::READ_BUFFER_BYTES;
 use crate::process::descriptors_of_our_own;
 use crate::session::VERSION;
+use crate::settings::Settings;
 use crate::tls::Tls;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
-use slabwise_engine::EngineStats;
+use slabwise_engine::{Busy, EngineStats};
 use slabwise_protocol::text::{compose, reply};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -137,11 +138,24 @@ fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'
         ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
         ("threads", settings.threads as u64),
         ("conn_yields", load(&counters.conn_yields)),
-        ("hash_power_level", engine.index_buckets.max(1).ilog2().into()),
+        ("hash_power_level", hash_power_level(settings, engine.index_buckets)),
         ("hash_bytes", engine.index_bytes),
         // The index grows in steps too small to be seen.
         ("hash_is_expanding", 0),
     ]);
+}
+
+/// The power of two of the table that memcached would have for as many items as the index has room for
+/// before it grows: it begins with `-o hashpower` and doubles at one and a half items a place.
+fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
+    const POWER_DEFAULT: u32 = 16;
+    const ITEMS_A_BUCKET: u64 = 8;
+    let least = match settings.reported.hash_power {
+        0 => POWER_DEFAULT,
+        power => power,
+    };
+    let places = index_buckets * ITEMS_A_BUCKET * 2 / 3;
+    u64::from(places.next_power_of_two().ilog2().max(least))
 }
 
 fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
@@ -149,10 +163,19 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
     table.rows(&[
         ("slab_reassign_rescues", mover.rescued),
         ("slab_reassign_chunk_rescues", mover.bodies_rescued),
-        ("slab_reassign_evictions_nomem", mover.evicted),
         ("slab_reassign_inline_reclaim", 0),
         ("slab_reassign_busy_items", mover.busy),
         ("slab_reassign_busy_deletes", 0),
+        ("slab_reassign_busy_nomem", mover.busy_without_room),
+    ]);
+    let last_busy = match mover.last_busy {
+        None => "none",
+        Some(Busy::Held) => "busy",
+        // In memcached's words: an item that stands in its queue, and has nowhere to go.
+        Some(Busy::NoRoom) => "from_lru",
+    };
+    table.row("slab_reassign_last_busy_status", last_busy);
+    table.rows(&[
         ("slab_reassign_running", engine.mover_running.into()),
         ("slabs_moved", mover.moved),
     ]);
@@ -160,6 +183,8 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_>) {
 
 fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     let crawls = &worker.shared.crawls;
+    let watch = &worker.shared.watch;
+    let watched = watch.counts();
     if worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
         table.row("lru_crawler_running", u8::from(crawls.is_running()));
         table.row("lru_crawler_starts", crawls.starts());
@@ -169,11 +194,12 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_>) {
     }
     table.rows(&[
         ("malloc_fails", 0),
+        // Workers have no buffer that could be full: lines go to the watchers' at once.
         ("log_worker_dropped", 0),
-        ("log_worker_written", 0),
-        ("log_watcher_skipped", 0),
-        ("log_watcher_sent", 0),
-        ("log_watchers", 0),
+        ("log_worker_written", watched.written),
+        ("log_watcher_skipped", watched.skipped),
+        ("log_watcher_sent", watched.sent),
+        ("log_watchers", watch.watcher_count() as u64),
     ]);
     if let Some(tls) = &worker.shared.tls {
         security(tls, worker.now.seconds, table);

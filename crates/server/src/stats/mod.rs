@@ -1,6 +1,6 @@
 //! What `stats` answers: one file per subject, each a table of names and values.
 //!
-//! Names, their order and their number are memcached's (1.6.18), because dashboards and exporters
+//! Names, their order and their number are memcached's (1.6.45), because dashboards and exporters
 //! read them by name and some by position. A name that has no meaning here stays, and reads 0.
 
 mod classes;
@@ -52,6 +52,9 @@ pub(crate) fn answer<'e>(
             shared.roster.for_each(worker.now, line);
             out.extend_from_slice(reply::END);
         }
+        StatsRequest::Detail(_) if !shared.settings.dump_enabled => {
+            out.extend_from_slice(reply::DETAIL_FORBIDDEN);
+        }
         StatsRequest::Detail(mode) => detail(worker, mode, out),
         StatsRequest::Reset => {
             reset(worker);
@@ -80,6 +83,7 @@ fn detail(worker: &WorkerContext<'_>, mode: DetailMode, out: &mut Vec<u8>) {
         DetailMode::On => prefixes.set_enabled(true),
         DetailMode::Off => prefixes.set_enabled(false),
         DetailMode::Dump => return prefixes.dump(out),
+        DetailMode::Unknown => return out.extend_from_slice(reply::DETAIL_USAGE),
     }
     out.extend_from_slice(reply::OK);
 }

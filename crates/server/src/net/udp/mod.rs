@@ -280,6 +280,7 @@ fn is_for_connections(input: &[u8]) -> bool {
     };
     matches!(
         order,
-        Admin::Watch | Admin::Crawler(Crawler::Crawl(CrawlKind::Metadump | CrawlKind::Mgdump, _))
+        Admin::Watch(_)
+            | Admin::Crawler(Crawler::Crawl(CrawlKind::Metadump | CrawlKind::Mgdump, _))
     )
 }

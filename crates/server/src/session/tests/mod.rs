@@ -5,3 +5,4 @@ mod flow;
 mod items;
 mod login;
 mod stats;
+mod watch;

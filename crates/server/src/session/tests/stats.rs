@@ -1,8 +1,8 @@
 //! Questions about the server.
 
-use crate::session::testing::{Fixture, check};
+use crate::session::testing::{Fixture, check, check_with};
 
-/// The names of memcached 1.6.18's `stats`, in its order.
+/// The names of memcached 1.6.45's `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
     max_connections curr_connections total_connections rejected_connections connection_structures \
     response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
@@ -12,8 +12,8 @@ const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user
     store_no_memory auth_cmds auth_errors bytes_read bytes_written limit_maxbytes accepting_conns \
     listen_disabled_num time_in_listen_disabled_us threads conn_yields hash_power_level hash_bytes \
     hash_is_expanding slab_reassign_rescues slab_reassign_chunk_rescues \
-    slab_reassign_evictions_nomem slab_reassign_inline_reclaim slab_reassign_busy_items \
-    slab_reassign_busy_deletes slab_reassign_running slabs_moved lru_crawler_running \
+    slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes \
+    slab_reassign_busy_nomem slab_reassign_last_busy_status slab_reassign_running slabs_moved lru_crawler_running \
     lru_crawler_starts lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written \
     log_watcher_skipped log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback \
     bytes curr_items total_items slab_global_page_pool expired_unfetched evicted_unfetched \
@@ -122,6 +122,17 @@ fn prefixes_are_counted_while_asked_for() {
          < RESET
          > stats detail dump
          < END",
+    );
+}
+
+#[test]
+fn prefixes_are_not_shown_where_dumps_are_forbidden() {
+    check_with(
+        |settings| settings.dump_enabled = false,
+        "> stats detail dump
+         < CLIENT_ERROR stats detail not allowed
+         > stats detail
+         < CLIENT_ERROR stats detail not allowed",
     );
 }
 

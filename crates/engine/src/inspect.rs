@@ -1,0 +1,67 @@
+//! A look at an item that leaves no trace: nothing is marked, counted or removed.
+
+use crate::engine::Death;
+use crate::handle::Handle;
+use crate::mem::ReadProof;
+use crate::reservation::Reservation;
+use slabwise_base::{ClassId, Expiry, Now};
+
+/// What can be seen of an item without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The class it is in.
+    pub class: ClassId,
+    /// Bytes of the value.
+    pub value_len: usize,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// Whether it would be found.
+    pub life: Life,
+}
+
+/// Whether an item would be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It would.
+    Live,
+    /// Its expiry has come.
+    Expired,
+    /// A flush ended it.
+    Flushed,
+}
+
+impl Handle<'_> {
+    /// What a look-up of this key would meet; `None`: nothing.
+    pub fn inspect(&self, key: &[u8], now: Now) -> Option<Seen> {
+        let engine = self.engine();
+        engine.settle_flush(now);
+        let hash = engine.hasher.hash(key);
+        let stripe = engine.index.lock(hash);
+        let proof = ReadProof::under_stripe(&stripe);
+        let (_, address) = stripe.find(hash, |address| engine.memory.key(address, proof) == key)?;
+        let life = match engine.death_of(address, now, proof) {
+            None => Life::Live,
+            Some(Death::Expired) => Life::Expired,
+            Some(Death::Flushed) => Life::Flushed,
+        };
+        Some(Seen {
+            class: engine.shown_class(address),
+            value_len: engine.memory.value_len(address, proof),
+            expiry: engine.memory.expiry(address, proof),
+            life,
+        })
+    }
+}
+
+impl Reservation<'_> {
+    /// What the item will be once it is stored.
+    pub fn inspect(&self) -> Seen {
+        let (engine, address) = (self.engine(), self.address());
+        Seen {
+            class: engine.shown_class(address),
+            value_len: self.value_len(),
+            expiry: self.expiry(),
+            life: Life::Live,
+        }
+    }
+}

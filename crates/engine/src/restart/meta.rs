@@ -1,0 +1,235 @@
+//! The .meta file: lines of `name=value` behind a first line that names the format, in one order, and a
+//! checksum of all before it at the end.
+//!
+//! Settings come first. A later start must have the same ones, or chunks would not be where they were.
+
+use super::ColdReason;
+use crate::class_table::SizeModel;
+use crate::config::EngineConfig;
+use crate::engine::arena_size_bytes;
+use crate::mem::ChunkAddress;
+use slabwise_base::{ClassId, KeyHasher};
+use std::fmt::{Display, Write};
+use std::str::{FromStr, Lines};
+use std::time::Duration;
+
+/// The number of this format. It changes with the lines here, with the layout of headers and items
+/// (`mem/arena.rs`, `mem/state.rs`, `memory.rs`), and with what a queue is.
+const FORMAT: &str = "1";
+const FIRST_LINE: &str = "slabwise memory file, format ";
+/// How memcached's file begins.
+const MEMCACHEDS: &[u8] = b"Tmain\n";
+const CHECKSUM: &str = "checksum=";
+/// Makes the checksum another function than the key hash of any run.
+const CHECKSUM_SEED: u64 = 0x736c_6162_7769_7365;
+const NONE: &str = "-";
+
+/// What a process leaves beside its arena.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Saved {
+    /// The number behind the arena.
+    pub seal: u64,
+    /// The date of the stop.
+    pub unix_time: Duration,
+    /// What the clock read then.
+    pub elapsed: Duration,
+    /// The last CAS value.
+    pub cas: u64,
+    pub flush_cas_bound: u64,
+    pub flush_due_second: u32,
+    pub index_buckets: u64,
+    /// The class of each page that was ever used.
+    pub owners: Vec<Option<ClassId>>,
+    /// The last item of each queue of each class, chained items last.
+    pub tails: Vec<[Option<ChunkAddress>; 4]>,
+}
+
+/// Why a .meta file is of no use.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It is none.
+    Malformed,
+    /// The cache must start empty.
+    Cold(ColdReason),
+}
+
+/// What must be the same at the next start.
+fn settings(config: &EngineConfig) -> [(&'static str, String); 7] {
+    let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
+    let size_model = match config.size_model {
+        SizeModel::Exact => "exact",
+        SizeModel::Memcached => "memcached",
+    };
+    let byte_order = if cfg!(target_endian = "little") { "little" } else { "big" };
+    [
+        ("memory_limit_bytes", config.memory_limit_bytes.to_string()),
+        ("page_size_bytes", config.page_size_bytes.to_string()),
+        ("arena_size_bytes", arena_size_bytes(config).to_string()),
+        ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
+        ("chunk_sizes", sizes.join(",")),
+        ("size_model", size_model.to_owned()),
+        ("byte_order", byte_order.to_owned()),
+    ]
+}
+
+/// The text of a .meta file.
+pub(super) fn compose(config: &EngineConfig, saved: &Saved) -> String {
+    let mut text = format!("{FIRST_LINE}{FORMAT}\n");
+    let mut line = |name: &str, value: &dyn Display| {
+        writeln!(text, "{name}={value}").expect("a string takes everything");
+    };
+    settings(config).iter().for_each(|(name, value)| line(name, value));
+    line("seal", &saved.seal);
+    line("unix_time_ns", &saved.unix_time.as_nanos());
+    line("clock_ns", &saved.elapsed.as_nanos());
+    line("cas", &saved.cas);
+    line("flush_cas_bound", &saved.flush_cas_bound);
+    line("flush_due_second", &saved.flush_due_second);
+    line("index_buckets", &saved.index_buckets);
+    line("page_owners", &compose_owners(&saved.owners));
+    for (index, tails) in saved.tails.iter().enumerate() {
+        let offset = |tail: &Option<ChunkAddress>| match tail {
+            Some(address) => address.offset().to_string(),
+            None => NONE.to_owned(),
+        };
+        line(&queue_tails(index), &tails.each_ref().map(offset).join(","));
+    }
+    let checksum = checksum(&text);
+    text + CHECKSUM + &checksum + "\n"
+}
+
+fn queue_tails(class: usize) -> String {
+    format!("queue_tails.{class}")
+}
+
+/// For tests that forge a file.
+#[cfg(all(test, not(loom)))]
+pub(super) fn checksum_for_test(text: &str) -> String {
+    checksum(text)
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
+}
+
+/// Runs of pages of one owner: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
+fn compose_owners(owners: &[Option<ClassId>]) -> String {
+    let runs = owners.chunk_by(|a, b| a == b).map(|run| match run[0] {
+        Some(class) => format!("{}*{}", class.0, run.len()),
+        None => format!("{NONE}*{}", run.len()),
+    });
+    runs.collect::<Vec<String>>().join(",")
+}
+
+/// What a .meta file says, to a start with this configuration.
+pub(super) fn parse(bytes: &[u8], config: &EngineConfig) -> Result<Saved, Refusal> {
+    if bytes.starts_with(MEMCACHEDS) {
+        return Err(Refusal::Cold(ColdReason::ByMemcached));
+    }
+    let Some(rest) = bytes.strip_prefix(FIRST_LINE.as_bytes()) else {
+        return Err(Refusal::Malformed);
+    };
+    let format = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    if format != FORMAT.as_bytes() {
+        let format = String::from_utf8_lossy(format).chars().take(40).collect();
+        return Err(Refusal::Cold(ColdReason::OtherFormat(format)));
+    }
+    parse_lines(bytes, config).map_err(Refusal::Cold)
+}
+
+fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {
+    let text = std::str::from_utf8(bytes).map_err(|_| torn("it is no text"))?;
+    let body = text.rfind(CHECKSUM).and_then(|at| {
+        let (body, line) = text.split_at(at);
+        (line == format!("{CHECKSUM}{}\n", checksum(body))).then_some(body)
+    });
+    let body = body.ok_or_else(|| torn("its checksum is wrong or missing"))?;
+    let mut fields = Fields { lines: body.lines() };
+    fields.lines.next();
+    for (name, present) in settings(config) {
+        let saved = fields.text(name)?;
+        if saved != present {
+            let (name, saved) = (name.to_owned(), saved.to_owned());
+            return Err(ColdReason::OtherSetting { name, saved, present });
+        }
+    }
+    let pages = (arena_size_bytes(config) / config.page_size_bytes as u64) as usize;
+    let classes = config.classes.count();
+    Ok(Saved {
+        seal: fields.number("seal")?,
+        unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
+        // Clock and counter go on from here: they must have somewhere to go.
+        elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
+        cas: fields.number("cas").map(lower_half)?,
+        flush_cas_bound: fields.number("flush_cas_bound")?,
+        flush_due_second: fields.number("flush_due_second")?,
+        index_buckets: fields.number("index_buckets")?,
+        owners: parse_owners(fields.text("page_owners")?, classes, pages)
+            .ok_or_else(|| torn("page_owners"))?,
+        // Chained items have queues of their own, behind those of the classes.
+        tails: (0..=classes)
+            .map(|class| {
+                let name = queue_tails(class);
+                parse_tails(fields.text(&name)?, arena_size_bytes(config))
+                    .ok_or_else(|| torn(&name))
+            })
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn lower_half(number: u64) -> u64 {
+    number.min(u64::MAX / 2)
+}
+
+fn torn(what: &str) -> ColdReason {
+    ColdReason::Torn(what.to_owned())
+}
+
+/// The lines that are still to be read.
+struct Fields<'t> {
+    lines: Lines<'t>,
+}
+
+impl<'t> Fields<'t> {
+    /// The value of the next line, which must be of this name.
+    fn text(&mut self, name: &str) -> Result<&'t str, ColdReason> {
+        let line = self.lines.next().and_then(|line| line.strip_prefix(name));
+        line.and_then(|line| line.strip_prefix('=')).ok_or_else(|| torn(name))
+    }
+
+    fn number<T: FromStr>(&mut self, name: &str) -> Result<T, ColdReason> {
+        self.text(name)?.parse().map_err(|_| torn(name))
+    }
+}
+
+/// `None`: a class that there is not, or more pages than there are.
+fn parse_owners(text: &str, classes: usize, pages_max: usize) -> Option<Vec<Option<ClassId>>> {
+    let mut owners = Vec::new();
+    for run in text.split(',').filter(|run| !run.is_empty()) {
+        let (owner, count) = run.split_once('*')?;
+        let count: usize = count.parse().ok()?;
+        let owner = match owner {
+            NONE => None,
+            class => Some(ClassId(class.parse().ok().filter(|&id| usize::from(id) < classes)?)),
+        };
+        if count > pages_max - owners.len() {
+            return None;
+        }
+        owners.resize(owners.len() + count, owner);
+    }
+    Some(owners)
+}
+
+fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {
+    let mut offsets = text.split(',');
+    let mut tails = [None; 4];
+    for tail in &mut tails {
+        let offset = offsets.next()?;
+        if offset != NONE {
+            let offset: u64 = offset.parse().ok()?;
+            let possible = offset < arena_size_bytes && offset.is_multiple_of(8);
+            *tail = possible.then(|| Some(ChunkAddress::from_offset(offset as usize)))?;
+        }
+    }
+    offsets.next().is_none().then_some(tails)
+}

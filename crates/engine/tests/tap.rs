@@ -1,0 +1,161 @@
+//! What observers are shown: every eviction once, as the item was, and nothing that nobody asked for.
+
+use slabwise_base::{Clock, Expiry, Random, Seconds, Ticks};
+use slabwise_engine::{
+    ClassTable, Engine, EngineConfig, Eviction, EvictionObserver, ItemMeta, Life, MoverStep, Seen,
+    StoreMode,
+};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+
+/// What was shown, kept.
+#[derive(Clone, Debug, PartialEq)]
+struct Shown {
+    key: Vec<u8>,
+    value_len: usize,
+    expiry: Expiry,
+    last_access: Ticks,
+    fetched: bool,
+}
+
+#[derive(Default)]
+struct Witness(Mutex<Vec<Shown>>);
+
+impl EvictionObserver for Witness {
+    fn evicted(&self, eviction: &Eviction<'_>) {
+        self.0.lock().expect("no panic").push(Shown {
+            key: eviction.key.to_vec(),
+            value_len: eviction.value_len,
+            expiry: eviction.expiry,
+            last_access: eviction.last_access,
+            fetched: eviction.fetched,
+        });
+    }
+}
+
+fn observed(pages: u64) -> (Engine, Arc<Witness>) {
+    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(&[128, 1024], PAGE_SIZE_BYTES).expect("a valid table");
+    config.index_within_limit = false;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let witness = Arc::new(Witness::default());
+    engine.set_eviction_observer(Arc::clone(&witness) as Arc<dyn EvictionObserver>);
+    (engine, witness)
+}
+
+#[test]
+fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
+    let (engine, witness) = observed(1);
+    let clock = Clock::manual();
+    let mut handle = engine.handle();
+    let expiry = Expiry::at(Seconds(1_000));
+    let meta = ItemMeta { client_flags: 7, expiry };
+    handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
+    assert!(handle.get(b"victim", clock.now(), |_| ()).is_some());
+    let fill = |from: u32, count: u32| {
+        let mut handle = engine.handle();
+        for number in from..from + count {
+            let key = format!("k{number:07}");
+            handle.set(key.as_bytes(), b"v", ItemMeta::default(), StoreMode::Set, clock.now());
+        }
+    };
+    fill(0, 200);
+    assert!(engine.stats(clock.now()).total.counters.evicted > 0, "memory is full");
+    assert_eq!(*witness.0.lock().expect("no panic"), [], "nobody wanted to see");
+
+    // Everything else is older than the victim now.
+    clock.advance(Duration::from_secs(2));
+    handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
+    let stored_at = clock.now().ticks;
+    clock.advance(Duration::from_secs(2));
+    engine.want_evictions(true);
+    let before = engine.stats(clock.now()).total.counters.evicted;
+    fill(1_000, 300);
+    let evicted = engine.stats(clock.now()).total.counters.evicted - before;
+    let shown = std::mem::take(&mut *witness.0.lock().expect("no panic"));
+    assert_eq!(shown.len() as u64, evicted, "each is shown once");
+    let victim = Shown {
+        key: b"victim".to_vec(),
+        value_len: 5,
+        expiry,
+        last_access: stored_at,
+        fetched: false,
+    };
+    assert!(shown.contains(&victim), "{shown:?}");
+
+    engine.want_evictions(false);
+    fill(2_000, 300);
+    assert_eq!(*witness.0.lock().expect("no panic"), []);
+}
+
+#[test]
+fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
+    let (engine, witness) = observed(2);
+    let clock = Clock::manual();
+    engine.want_evictions(true);
+    let mut handle = engine.handle();
+    let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(10)) };
+    for number in 0..300 {
+        let key = format!("e{number:07}");
+        handle.set(key.as_bytes(), b"v", ends, StoreMode::Set, clock.now());
+    }
+    let evicted_at_first = engine.stats(clock.now()).total.counters.evicted;
+    witness.0.lock().expect("no panic").clear();
+    clock.advance(Duration::from_secs(20));
+    for number in 0..200 {
+        let key = format!("k{number:07}");
+        handle.set(key.as_bytes(), b"v", ItemMeta::default(), StoreMode::Set, clock.now());
+    }
+    assert_eq!(*witness.0.lock().expect("no panic"), [], "ended items are reclaimed");
+    let small = engine.config().classes.ids().next();
+    let large = engine.config().classes.ids().nth(1);
+    engine.reassign(small, large, clock.now()).expect("a page can be moved");
+    while engine.mover_step(64, clock.now()) == MoverStep::Working {}
+    let evicted = engine.stats(clock.now()).total.counters.evicted - evicted_at_first;
+    assert!(evicted > 0, "half of a full class had to go");
+    assert_eq!(witness.0.lock().expect("no panic").len() as u64, evicted);
+}
+
+#[test]
+fn inspecting_leaves_no_trace_and_sees_what_a_look_up_would_meet() {
+    let (engine, _) = observed(64);
+    let clock = Clock::manual();
+    let seed = 7;
+    let mut random = Random::new(seed);
+    let mut handle = engine.handle();
+    for number in 0..200 {
+        let key = format!("k{number}");
+        let value = vec![b'v'; random.below(3_000) as usize];
+        let expiry = match random.below(3) {
+            0 => Expiry::NEVER,
+            1 => Expiry::at(Seconds(5)),
+            _ => Expiry::at(Seconds(500)),
+        };
+        let meta = ItemMeta { client_flags: random.below(2) as u32, expiry };
+        let mut reservation = handle
+            .reserve(key.as_bytes(), value.len(), meta, clock.now())
+            .expect("there is memory");
+        let promised = reservation.inspect();
+        assert_eq!(reservation.fill(&value), value.len());
+        handle.store(reservation, StoreMode::Set, clock.now());
+        let seen = handle.inspect(key.as_bytes(), clock.now()).expect("it was stored");
+        assert_eq!(seen, promised, "seed {seed}");
+        assert_eq!((seen.value_len, seen.expiry), (value.len(), expiry), "seed {seed}");
+    }
+    clock.advance(Duration::from_secs(10));
+    let before = engine.stats(clock.now());
+    for number in 0..200 {
+        let key = format!("k{number}");
+        let Seen { expiry, life, .. } =
+            handle.inspect(key.as_bytes(), clock.now()).expect("nothing is removed");
+        let ended = expiry == Expiry::at(Seconds(5));
+        assert_eq!(life, if ended { Life::Expired } else { Life::Live }, "seed {seed}");
+    }
+    engine.flush_all(None, clock.now());
+    assert_eq!(handle.inspect(b"k0", clock.now()).expect("it is there").life, Life::Flushed);
+    assert_eq!(handle.inspect(b"none", clock.now()), None);
+    assert_eq!(engine.stats(clock.now()), before, "nothing was counted or removed");
+}

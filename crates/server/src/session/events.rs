@@ -1,0 +1,164 @@
+//! Event sites: what commands tell watchers, each with one call where it happens.
+//!
+//! As in memcached a command that looks a key up first tells that, whatever it looks for: a set of a new
+//! key is an `item_get` that found nothing, then an `item_store`. What a line says of an item is seen by
+//! a look of its own, which leaves no trace and is only taken while somebody watches; between it and the
+//! command another client may change the item, so a line is a moment's truth.
+
+use crate::context::WorkerContext;
+use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
+use slabwise_base::Expiry;
+use slabwise_engine::{Life, Reservation, ReserveError, Seen, StoreMode, StoreOutcome};
+use slabwise_protocol::WatchKinds;
+
+/// Whether anybody wants to know of stores, or of the look-ups that are part of them.
+#[inline]
+pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
+    worker.shared.watch.wants(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
+}
+
+/// To be called before each operation that looks this key up.
+#[inline]
+pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: &[u8]) {
+    if worker.shared.watch.wants(WatchKinds::FETCHERS) {
+        tell_look_up(worker, key, worker.handle.inspect(key, worker.now));
+    }
+}
+
+#[cold]
+fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
+    let found = seen.filter(|seen| seen.life == Life::Live);
+    worker.shared.watch.write(&WatchEvent::Fetch {
+        key,
+        status: seen.map_or(FetchStatus::NotFound, |seen| seen.life.into()),
+        class: found.map(|found| found.class),
+        value_len: found.map_or(0, |found| found.value_len),
+        descriptor: worker.descriptor,
+    });
+}
+
+/// A store under way, as it is told afterwards.
+pub(crate) struct Announced {
+    key: Vec<u8>,
+    offered: Seen,
+}
+
+/// To be called before a filled reservation is stored; what it returns goes to [`stored`].
+#[inline]
+pub(crate) fn storing(
+    worker: &WorkerContext<'_>,
+    reservation: &mut Reservation<'_>,
+) -> Option<Box<Announced>> {
+    if !stores_are_watched(worker) {
+        return None;
+    }
+    looking_up(worker, reservation.key());
+    let offered = reservation.inspect();
+    Some(Box::new(Announced { key: reservation.key().to_vec(), offered }))
+}
+
+/// To be called after a store, with what came of it.
+#[inline]
+pub(crate) fn stored(
+    worker: &WorkerContext<'_>,
+    announced: Option<Box<Announced>>,
+    mode: StoreMode,
+    outcome: StoreOutcome,
+) {
+    if let Some(announced) = announced {
+        tell_store(worker, &announced, mode, outcome);
+    }
+}
+
+#[cold]
+fn tell_store(
+    worker: &WorkerContext<'_>,
+    announced: &Announced,
+    mode: StoreMode,
+    outcome: StoreOutcome,
+) {
+    let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
+    let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
+    // What was offered is not the item that it became a part of.
+    let joined = (extends && is_stored).then(|| worker.handle.inspect(&announced.key, worker.now));
+    let item = joined.flatten().unwrap_or(announced.offered);
+    worker.shared.watch.write(&WatchEvent::Store {
+        key: &announced.key,
+        status: status(outcome, extends),
+        command: command(mode),
+        expiry: item.expiry,
+        now: worker.now,
+        class: Some(item.class),
+        value_len: item.value_len,
+        descriptor: worker.descriptor,
+    });
+}
+
+/// To be called when there is no memory for a value, in place of [`stored`].
+#[inline]
+pub(crate) fn store_refused(
+    worker: &WorkerContext<'_>,
+    key: &[u8],
+    mode: StoreMode,
+    error: ReserveError,
+) {
+    if worker.shared.watch.wants(WatchKinds::MUTATIONS) {
+        worker.shared.watch.write(&WatchEvent::Store {
+            key,
+            status: status(error.into(), false),
+            command: command(mode),
+            expiry: Expiry::NEVER,
+            now: worker.now,
+            class: None,
+            value_len: 0,
+            descriptor: worker.descriptor,
+        });
+    }
+}
+
+/// To be called before a delete; what it returns goes to [`deleted`].
+#[inline]
+pub(crate) fn deleting(worker: &WorkerContext<'_>, key: &[u8]) -> Option<Seen> {
+    looking_up(worker, key);
+    if !worker.shared.watch.wants(WatchKinds::DELETIONS) {
+        return None;
+    }
+    worker.handle.inspect(key, worker.now)
+}
+
+/// To be called after a delete that found something.
+#[inline]
+pub(crate) fn deleted(
+    worker: &WorkerContext<'_>,
+    key: &[u8],
+    seen: Option<Seen>,
+    command: DeleteCommand,
+) {
+    if let Some(Seen { class, value_len, .. }) = seen {
+        worker.shared.watch.write(&WatchEvent::Deletion { key, command, class, value_len });
+    }
+}
+
+fn status(outcome: StoreOutcome, extends: bool) -> StoreStatus {
+    match outcome {
+        StoreOutcome::Stored { .. } => StoreStatus::Stored,
+        StoreOutcome::NotStored => StoreStatus::NotStored,
+        StoreOutcome::Exists => StoreStatus::Exists,
+        StoreOutcome::NotFound => StoreStatus::NotFound,
+        // The value had its place; what it would have grown into has none.
+        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends => StoreStatus::NotStored,
+        StoreOutcome::TooLarge => StoreStatus::TooLarge,
+        StoreOutcome::OutOfMemory => StoreStatus::NoMemory,
+    }
+}
+
+fn command(mode: StoreMode) -> &'static str {
+    match mode {
+        StoreMode::Set => "set",
+        StoreMode::Add => "add",
+        StoreMode::Replace => "replace",
+        StoreMode::Append => "append",
+        StoreMode::Prepend => "prepend",
+        StoreMode::Cas(_) => "cas",
+    }
+}

@@ -1,0 +1,441 @@
+//! Events, and the lines that tell them: memcached's words in memcached's order.
+
+use crate::net::Address;
+use slabwise_base::{ClassId, Expiry, Now, Ticks};
+use slabwise_engine::{Eviction, Life};
+use slabwise_protocol::WatchKinds;
+use slabwise_protocol::text::compose;
+use std::io::Write;
+use std::os::fd::RawFd;
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug)]
+pub enum WatchEvent<'a> {
+    /// A key was looked up.
+    Fetch {
+        /// The key.
+        key: &'a [u8],
+        /// What was met.
+        status: FetchStatus,
+        /// The class of the item found.
+        class: Option<ClassId>,
+        /// Bytes of the value found.
+        value_len: usize,
+        /// The client's connection.
+        descriptor: RawFd,
+    },
+    /// A store was tried.
+    Store {
+        /// The key.
+        key: &'a [u8],
+        /// What came of it.
+        status: StoreStatus,
+        /// The command, as memcached names it here.
+        command: &'static str,
+        /// When the item ends.
+        expiry: Expiry,
+        /// When that was tried.
+        now: Now,
+        /// The class of the item.
+        class: Option<ClassId>,
+        /// Bytes of the value.
+        value_len: usize,
+        /// The client's connection.
+        descriptor: RawFd,
+    },
+    /// A client deleted an item.
+    Deletion {
+        /// The key.
+        key: &'a [u8],
+        /// By what.
+        command: DeleteCommand,
+        /// The class it was in.
+        class: ClassId,
+        /// Bytes of the value.
+        value_len: usize,
+    },
+    /// An item left because its memory was needed.
+    Eviction(&'a Eviction<'a>),
+    /// A client connected.
+    Opened {
+        /// From where.
+        address: &'a Address,
+        /// Its connection.
+        descriptor: RawFd,
+    },
+    /// A connection broke off over TLS; its end is told, too.
+    TlsFailed {
+        /// Why: one line.
+        reason: &'a str,
+        /// The connection.
+        descriptor: RawFd,
+    },
+    /// A connection was closed.
+    Closed {
+        /// From where it came.
+        address: &'a Address,
+        /// Why.
+        reason: CloseReason,
+        /// The connection.
+        descriptor: RawFd,
+    },
+    /// The policy asked for a page move.
+    PageMove {
+        /// The class that gives.
+        victim: ClassId,
+        /// The class that takes; `None` for the pool.
+        receiver: Option<ClassId>,
+        /// Whether the move was begun.
+        is_begun: bool,
+    },
+    /// A crawl that nobody asked for is over.
+    Crawl {
+        /// Seconds it took.
+        elapsed_seconds: u32,
+        /// Seconds until the next.
+        next_seconds: u64,
+        /// Items it looked at.
+        examined: u64,
+        /// Items it removed.
+        reclaimed: u64,
+    },
+}
+
+/// What a look-up met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchStatus {
+    /// Nothing.
+    NotFound,
+    /// A live item.
+    Found,
+    /// An item that a flush has ended.
+    Flushed,
+    /// An item whose expiry has come.
+    Expired,
+}
+
+impl From<Life> for FetchStatus {
+    fn from(life: Life) -> FetchStatus {
+        match life {
+            Life::Live => FetchStatus::Found,
+            Life::Expired => FetchStatus::Expired,
+            Life::Flushed => FetchStatus::Flushed,
+        }
+    }
+}
+
+impl FetchStatus {
+    fn name(self) -> &'static str {
+        match self {
+            FetchStatus::NotFound => "not_found",
+            FetchStatus::Found => "found",
+            FetchStatus::Flushed => "flushed",
+            FetchStatus::Expired => "expired",
+        }
+    }
+}
+
+/// What came of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreStatus {
+    /// The command's condition did not hold.
+    NotStored,
+    /// Stored.
+    Stored,
+    /// Another CAS value.
+    Exists,
+    /// Nothing to compare a CAS value with.
+    NotFound,
+    /// Larger than any item may be.
+    TooLarge,
+    /// Nothing could be evicted for it.
+    NoMemory,
+}
+
+impl StoreStatus {
+    fn name(self) -> &'static str {
+        match self {
+            StoreStatus::NotStored => "not_stored",
+            StoreStatus::Stored => "stored",
+            StoreStatus::Exists => "exists",
+            StoreStatus::NotFound => "not_found",
+            StoreStatus::TooLarge => "too_large",
+            StoreStatus::NoMemory => "no_memory",
+        }
+    }
+}
+
+/// The commands that delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteCommand {
+    /// The classic one.
+    Delete,
+    /// The meta protocol's.
+    MetaDelete,
+}
+
+/// Why a connection was closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The socket failed, or what came was no request.
+    #[default]
+    Error,
+    /// The client left.
+    Normal,
+    /// It was silent for too long.
+    IdleTimeout,
+    /// It ended the server.
+    Shutdown,
+}
+
+impl CloseReason {
+    fn name(self) -> &'static str {
+        match self {
+            CloseReason::Error => "error",
+            CloseReason::Normal => "normal",
+            CloseReason::IdleTimeout => "idle_timeout",
+            CloseReason::Shutdown => "shutdown",
+        }
+    }
+}
+
+impl WatchEvent<'_> {
+    /// Its kind.
+    pub(super) fn kind(&self) -> WatchKinds {
+        match self {
+            WatchEvent::Fetch { .. } => WatchKinds::FETCHERS,
+            WatchEvent::Store { .. } => WatchKinds::MUTATIONS,
+            WatchEvent::Deletion { .. } => WatchKinds::DELETIONS,
+            WatchEvent::Eviction(_) => WatchKinds::EVICTIONS,
+            WatchEvent::Opened { .. }
+            | WatchEvent::TlsFailed { .. }
+            | WatchEvent::Closed { .. } => WatchKinds::CONNEVENTS,
+            WatchEvent::PageMove { .. } | WatchEvent::Crawl { .. } => WatchKinds::SYSEVENTS,
+        }
+    }
+
+    /// Appends the line, but for time and number in front.
+    pub(super) fn write(&self, line: &mut Vec<u8>) {
+        match *self {
+            WatchEvent::Fetch { key, status, class, value_len, descriptor } => {
+                start(line, "item_get", key);
+                let (status, class) = (status.name(), wire(class));
+                end(
+                    line,
+                    format_args!(
+                        " status={status} clsid={class} cfd={descriptor} size={value_len}"
+                    ),
+                );
+            }
+            WatchEvent::Store {
+                key,
+                status,
+                command,
+                expiry,
+                now,
+                class,
+                value_len,
+                descriptor,
+            } => {
+                start(line, "item_store", key);
+                let (status, class, ttl) = (status.name(), wire(class), ttl(expiry, now));
+                end(
+                    line,
+                    format_args!(
+                        " status={status} cmd={command} ttl={ttl} clsid={class} cfd={descriptor} \
+                         size={value_len}"
+                    ),
+                );
+            }
+            WatchEvent::Deletion { key, command, class, value_len } => {
+                start(line, "deleted", key);
+                let command = match command {
+                    DeleteCommand::Delete => "delete",
+                    DeleteCommand::MetaDelete => "md",
+                };
+                let class = class.wire();
+                end(line, format_args!(" cmd={command} clsid={class} size={value_len}"));
+            }
+            WatchEvent::Eviction(eviction) => write_eviction(line, eviction),
+            WatchEvent::Opened { address, descriptor } => {
+                write_peer(line, "conn_new", address);
+                end(line, format_args!(" cfd={descriptor}"));
+            }
+            WatchEvent::TlsFailed { reason, descriptor } => {
+                end(line, format_args!("type=conntlserr fd={descriptor} msg={reason}"));
+            }
+            WatchEvent::Closed { address, reason, descriptor } => {
+                write_peer(line, "conn_close", address);
+                end(line, format_args!(" reason={} cfd={descriptor}", reason.name()));
+            }
+            WatchEvent::PageMove { victim, receiver, is_begun } => {
+                let (src, dst) = (victim.wire(), wire(receiver));
+                let state = if is_begun { "ok" } else { "fail" };
+                end(line, format_args!("type=slab_move src={src} dst={dst} state={state}"));
+            }
+            WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => end(
+                line,
+                // One crawl over all classes and queues, which memcached numbers apart; what it expects
+                // of the next one is what this one found.
+                format_args!(
+                    "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
+                     since_run={elapsed_seconds} next_run={next_seconds} elapsed={elapsed_seconds} \
+                     examined={examined} reclaimed={reclaimed}",
+                    low = examined / 100
+                ),
+            ),
+        }
+    }
+}
+
+fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
+    line.extend_from_slice(b"type=");
+    line.extend_from_slice(name.as_bytes());
+    line.extend_from_slice(b" key=");
+    compose::percent_encoded(line, key);
+}
+
+fn end(line: &mut Vec<u8>, fields: std::fmt::Arguments<'_>) {
+    writeln!(line, "{fields}").expect("a Vec takes every write");
+}
+
+/// A class on the wire, where 0 is none.
+fn wire(class: Option<ClassId>) -> u32 {
+    class.map_or(0, ClassId::wire)
+}
+
+/// Seconds until the end, 0 for never; as in memcached, an end that is past wraps.
+fn ttl(expiry: Expiry, now: Now) -> u32 {
+    expiry.second().map_or(0, |second| second.0.wrapping_sub(now.seconds.0))
+}
+
+fn write_eviction(line: &mut Vec<u8>, eviction: &Eviction<'_>) {
+    start(line, "eviction", eviction.key);
+    let now = eviction.now;
+    let fetched = if eviction.fetched { "yes" } else { "no" };
+    let ttl = eviction
+        .expiry
+        .second()
+        .map_or(-1, |second| i64::from(second.0) - i64::from(now.seconds.0));
+    let age_seconds = eviction.last_access.age_at(now.ticks) / Ticks::PER_SECOND;
+    let class = eviction.class.wire();
+    let size = eviction.value_len;
+    end(
+        line,
+        format_args!(" fetch={fetched} ttl={ttl} la={age_seconds} clsid={class} size={size}"),
+    );
+}
+
+fn write_peer(line: &mut Vec<u8>, name: &str, address: &Address) {
+    match address {
+        Address::Internet(address) => {
+            let (ip, port) = (address.ip(), address.port());
+            write!(line, "type={name} rip={ip} rport={port} transport=tcp")
+        }
+        Address::Datagram(address) => {
+            let (ip, port) = (address.ip(), address.port());
+            write!(line, "type={name} rip={ip} rport={port} transport=udp")
+        }
+        Address::Unix(_) | Address::UnixClient => {
+            write!(line, "type={name} rip=unix rport=0 transport=local")
+        }
+    }
+    .expect("a Vec takes every write");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
+    use crate::net::Address;
+    use slabwise_base::{ClassId, Clock, Expiry, Seconds, Ticks};
+    use slabwise_engine::Eviction;
+    use slabwise_protocol::WatchKinds;
+
+    fn line(event: &WatchEvent<'_>) -> String {
+        let mut line = Vec::new();
+        event.write(&mut line);
+        String::from_utf8(line).expect("keys are encoded")
+    }
+
+    #[test]
+    fn lines_of_items_are_memcached_s() {
+        let class = Some(ClassId::from_wire(3).expect("a class"));
+        let now = Clock::manual().now();
+        let key = b"a b%\xff";
+        let fetch = WatchEvent::Fetch {
+            key,
+            status: FetchStatus::Found,
+            class,
+            value_len: 4,
+            descriptor: 30,
+        };
+        assert_eq!(
+            line(&fetch),
+            "type=item_get key=a%20b%25%FF status=found clsid=3 cfd=30 size=4\n"
+        );
+        let store = |expiry| WatchEvent::Store {
+            key: b"k",
+            status: StoreStatus::Stored,
+            command: "set",
+            expiry,
+            now,
+            class,
+            value_len: 4,
+            descriptor: 30,
+        };
+        let expected = "type=item_store key=k status=stored cmd=set ttl=0 clsid=3 cfd=30 size=4\n";
+        assert_eq!(line(&store(Expiry::NEVER)), expected);
+        let later = Expiry::at(Seconds(now.seconds.0 + 5));
+        assert_eq!(line(&store(later)), expected.replace("ttl=0", "ttl=5"));
+        assert_eq!(line(&store(Expiry::PAST)), expected.replace("ttl=0", "ttl=4294967295"));
+        let command = DeleteCommand::MetaDelete;
+        let class = ClassId::from_wire(3).expect("a class");
+        let deletion = WatchEvent::Deletion { key: b"k", command, class, value_len: 4 };
+        assert_eq!(line(&deletion), "type=deleted key=k cmd=md clsid=3 size=4\n");
+        let mut eviction = Eviction {
+            key: b"k",
+            value_len: 4,
+            expiry: Expiry::NEVER,
+            last_access: Ticks(0),
+            fetched: true,
+            class,
+            now: slabwise_base::Now { ticks: Ticks(130), ..now },
+        };
+        let expected = "type=eviction key=k fetch=yes ttl=-1 la=2 clsid=3 size=4\n";
+        assert_eq!(line(&WatchEvent::Eviction(&eviction)), expected);
+        (eviction.expiry, eviction.fetched) = (later, false);
+        let expected = "type=eviction key=k fetch=no ttl=5 la=2 clsid=3 size=4\n";
+        assert_eq!(line(&WatchEvent::Eviction(&eviction)), expected);
+    }
+
+    #[test]
+    fn lines_of_connections_name_the_peer() {
+        let internet = |text: &str| Address::Internet(text.parse().expect("an address"));
+        let (v4, v6) = (internet("127.0.0.1:4711"), internet("[::1]:4711"));
+        let opened = |address| line(&WatchEvent::Opened { address, descriptor: 30 });
+        assert_eq!(opened(&v4), "type=conn_new rip=127.0.0.1 rport=4711 transport=tcp cfd=30\n");
+        assert_eq!(opened(&v6), "type=conn_new rip=::1 rport=4711 transport=tcp cfd=30\n");
+        let reason = CloseReason::IdleTimeout;
+        let closed = WatchEvent::Closed { address: &Address::UnixClient, reason, descriptor: 30 };
+        assert_eq!(
+            line(&closed),
+            "type=conn_close rip=unix rport=0 transport=local reason=idle_timeout cfd=30\n"
+        );
+        assert_eq!(closed.kind(), WatchKinds::CONNEVENTS);
+    }
+
+    #[test]
+    fn lines_of_the_background() {
+        let victim = ClassId::from_wire(3).expect("a class");
+        let moved = WatchEvent::PageMove { victim, receiver: None, is_begun: true };
+        assert_eq!(line(&moved), "type=slab_move src=3 dst=0 state=ok\n");
+        let crawl =
+            WatchEvent::Crawl { elapsed_seconds: 1, next_seconds: 60, examined: 500, reclaimed: 7 };
+        assert_eq!(
+            line(&crawl),
+            "type=lru_crawler crawler=0 lru=all low_mark=5 next_reclaims=7 since_run=1 next_run=60 \
+             elapsed=1 examined=500 reclaimed=7\n"
+        );
+        assert_eq!(crawl.kind(), WatchKinds::SYSEVENTS);
+    }
+}

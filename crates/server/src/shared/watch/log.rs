@@ -1,0 +1,209 @@
+//! The log itself: who watches, and the way of a line to them.
+
+use super::buffer::{LineBuffer, Pushed};
+use super::event::WatchEvent;
+use crate::shared::Shared;
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::{Clock, Seconds};
+use slabwise_engine::{Engine, Eviction, EvictionObserver};
+use slabwise_protocol::WatchKinds;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+/// The most watchers at a time, as in memcached.
+const WATCHERS_MAX: usize = 20;
+
+/// Events on their way to watchers; see the module's laws.
+pub struct WatchLog {
+    clock: Arc<Clock>,
+    buffer_bytes_max: usize,
+    /// What any watcher asked for: bits of [`WatchKinds`].
+    kinds: AtomicU8,
+    /// Some worker is to be woken.
+    undelivered: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    readers: [Option<Reader>; WATCHERS_MAX],
+    /// The number of the last event.
+    event_number: u64,
+    counts: WatchCounts,
+    /// The line being written, kept for its memory.
+    line: Vec<u8>,
+}
+
+/// The log's side of a watcher.
+struct Reader {
+    kinds: WatchKinds,
+    /// The worker it lives on.
+    worker: usize,
+    buffer: LineBuffer,
+    /// Its worker does not know yet that there is something to take.
+    is_unaware: bool,
+}
+
+/// What the log counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// Events written.
+    pub written: u64,
+    /// Lines given to watchers.
+    pub sent: u64,
+    /// Lines dropped because a watcher's buffer was full.
+    pub skipped: u64,
+}
+
+impl WatchLog {
+    /// A log that nobody watches, with buffers of so many bytes.
+    pub fn new(clock: Arc<Clock>, buffer_bytes_max: usize) -> WatchLog {
+        WatchLog {
+            clock,
+            buffer_bytes_max,
+            kinds: AtomicU8::new(WatchKinds::NONE.bits()),
+            undelivered: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Whether any of these kinds is watched.
+    #[inline]
+    pub fn wants(&self, kinds: WatchKinds) -> bool {
+        WatchKinds::from_bits(self.kinds.load(Relaxed)).intersects(kinds)
+    }
+
+    /// Tells an event to those who asked for its kind.
+    pub fn write(&self, event: &WatchEvent<'_>) {
+        let kind = event.kind();
+        if !self.wants(kind) {
+            return;
+        }
+        let state = &mut *lock(&self.state);
+        state.event_number += 1;
+        state.counts.written += 1;
+        let nanos = self.clock.nanos();
+        let seconds =
+            self.clock.zero_unix_seconds() + u64::from(Seconds::START.0) + nanos / 1_000_000_000;
+        let micros = nanos % 1_000_000_000 / 1_000;
+        let line = &mut state.line;
+        line.clear();
+        write!(line, "ts={seconds}.{micros:06} gid={} ", state.event_number)
+            .expect("a Vec takes every write");
+        event.write(line);
+        let readers = state.readers.iter_mut().flatten();
+        for reader in readers.filter(|reader| reader.kinds.intersects(kind)) {
+            let was_empty = reader.buffer.is_empty();
+            match reader.buffer.push(&state.line) {
+                Pushed::Kept => state.counts.sent += 1,
+                Pushed::Skipped => state.counts.skipped += 1,
+            }
+            if was_empty {
+                reader.is_unaware = true;
+                self.undelivered.store(true, Relaxed);
+            }
+        }
+    }
+
+    /// Wakes, by its number, every worker with a watcher that has something to read and does not know.
+    /// Every thread that writes calls this before it waits.
+    #[inline]
+    pub fn deliver(&self, wake: impl FnMut(usize)) {
+        // What this thread wrote it sees; what others wrote they deliver.
+        if self.undelivered.load(Relaxed) {
+            self.deliver_all(wake);
+        }
+    }
+
+    #[cold]
+    fn deliver_all(&self, wake: impl FnMut(usize)) {
+        let mut workers = [None; WATCHERS_MAX];
+        {
+            let mut state = lock(&self.state);
+            self.undelivered.store(false, Relaxed);
+            for (worker, reader) in workers.iter_mut().zip(state.readers.iter_mut().flatten()) {
+                *worker = std::mem::take(&mut reader.is_unaware).then_some(reader.worker);
+            }
+        }
+        workers.into_iter().flatten().for_each(wake);
+    }
+
+    /// What the log counts, since the start or the last reset.
+    pub fn counts(&self) -> WatchCounts {
+        lock(&self.state).counts
+    }
+
+    /// Sets the counts to zero.
+    pub fn reset_counts(&self) {
+        lock(&self.state).counts = WatchCounts::default();
+    }
+
+    /// How many watch.
+    pub fn watcher_count(&self) -> usize {
+        lock(&self.state).readers.iter().flatten().count()
+    }
+
+    fn add(&self, kinds: WatchKinds, worker: usize, engine: &Engine) -> Option<usize> {
+        let mut state = lock(&self.state);
+        let slot = state.readers.iter().position(Option::is_none)?;
+        let buffer = LineBuffer::new(self.buffer_bytes_max);
+        state.readers[slot] = Some(Reader { kinds, worker, buffer, is_unaware: false });
+        self.settle_kinds(&state, engine);
+        Some(slot)
+    }
+
+    fn remove(&self, slot: usize, engine: &Engine) {
+        let mut state = lock(&self.state);
+        state.readers[slot] = None;
+        self.settle_kinds(&state, engine);
+    }
+
+    /// Sets what event sites ask. The state is locked, so that the last change has the last word.
+    fn settle_kinds(&self, state: &State, engine: &Engine) {
+        let all = state
+            .readers
+            .iter()
+            .flatten()
+            .fold(WatchKinds::NONE, |all, reader| all.union(reader.kinds));
+        self.kinds.store(all.bits(), Relaxed);
+        engine.want_evictions(all.intersects(WatchKinds::EVICTIONS));
+    }
+}
+
+impl EvictionObserver for WatchLog {
+    fn evicted(&self, eviction: &Eviction<'_>) {
+        self.write(&WatchEvent::Eviction(eviction));
+    }
+}
+
+/// One watcher's side of the log; dropping it ends the watch.
+pub struct Watcher<'e> {
+    shared: &'e Shared<'e>,
+    slot: usize,
+    /// Lines taken and not yet handed on; empty between two calls, and kept for its memory.
+    taken: Vec<u8>,
+}
+
+impl<'e> Watcher<'e> {
+    /// Watches from now on, on this worker; `None`: there are as many watchers as there may be.
+    pub fn new(shared: &'e Shared<'e>, worker: usize, kinds: WatchKinds) -> Option<Watcher<'e>> {
+        let slot = shared.watch.add(kinds, worker, shared.engine)?;
+        Some(Watcher { shared, slot, taken: Vec::new() })
+    }
+
+    /// Appends the lines that wait to `out`. To keep the law BOUNDED, only when all before is written.
+    pub fn take_lines(&mut self, out: &mut Vec<u8>) {
+        if let Some(reader) = &mut lock(&self.shared.watch.state).readers[self.slot] {
+            reader.buffer.take(&mut self.taken);
+        }
+        // Copied without the lock: who writes must not wait for it.
+        out.append(&mut self.taken);
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        self.shared.watch.remove(self.slot, self.shared.engine);
+    }
+}

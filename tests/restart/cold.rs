@@ -1,0 +1,108 @@
+//! When a start is cold, and when there is none.
+
+use std::fs;
+
+use crate::memory_file::{MemoryFile, stop_gracefully};
+use crate::support::{Server, ServerCommand, new_port_file, wait_until};
+use std::time::Duration;
+
+/// A file that holds one item, left as a graceful stop leaves it.
+fn file_of_one_item() -> MemoryFile {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    assert_eq!(server.connect().set("key", b"value"), "STORED");
+    stop_gracefully(server);
+    assert!(file.meta().exists());
+    file
+}
+
+/// The next server begins empty, says why, and saves as ever.
+fn assert_cold(file: &MemoryFile, flags: &[&str], why: &str) {
+    let server = file.start(flags);
+    let mut client = server.connect();
+    assert_eq!(client.get("key"), None);
+    let log = file.log();
+    assert!(log.contains("starting with an empty cache") && log.contains(why), "{log}");
+    assert_eq!(client.set("other", b"value"), "STORED");
+    stop_gracefully(server);
+    let server = file.start(flags);
+    assert!(server.connect().get("other").is_some());
+}
+
+/// The command ends with an error that says `why`.
+fn assert_refused(file: &MemoryFile, command: &ServerCommand, why: &str) {
+    let mut child = command.spawn(&new_port_file());
+    let mut status = None;
+    wait_until("the server ends", Duration::from_secs(10), || {
+        status = child.try_wait().expect("a child can be waited for");
+        status.is_some()
+    });
+    assert!(!status.expect("it has ended").success());
+    assert!(file.log().contains(why), "{}", file.log());
+}
+
+#[test]
+fn after_any_end_but_a_graceful_one() {
+    let ends: [fn(&Server); 4] = [
+        |server| server.signal("KILL"),
+        |server| server.terminate(),
+        |server| server.signal("INT"),
+        |server| server.connect().send(b"shutdown\r\n"),
+    ];
+    for end in ends {
+        let file = file_of_one_item();
+        let mut server = file.start(&["-m", "64", "-A"]);
+        assert!(server.connect().get("key").is_some());
+        end(&server);
+        server.wait_for_end();
+        assert!(!file.meta().exists());
+        assert_cold(&file, &["-m", "64"], "nothing was saved");
+    }
+}
+
+#[test]
+fn under_other_settings() {
+    for (flags, name) in [
+        (&["-m", "65"][..], "memory_limit_bytes 67108864"),
+        (&["-m", "64", "-f", "1.5"], "chunk_sizes"),
+        (&["-m", "64", "-o", "page_size=1m"], "page_size_bytes"),
+        (&["-m", "64", "-o", "preset=memcached"], "page_size_bytes"),
+    ] {
+        assert_cold(&file_of_one_item(), flags, name);
+    }
+}
+
+#[test]
+fn with_a_torn_meta_file() {
+    let file = file_of_one_item();
+    let meta = fs::read(file.meta()).expect("it was saved");
+    fs::write(file.meta(), &meta[..meta.len() / 2]).expect("it can be torn");
+    assert_cold(&file, &["-m", "64"], "its .meta file is torn");
+}
+
+#[test]
+fn an_empty_or_foreign_meta_file_refuses_the_start() {
+    for text in [&b""[..], b"my diary\n"] {
+        let file = file_of_one_item();
+        fs::write(file.meta(), text).expect("it can be written");
+        assert_refused(&file, &file.command(&["-m", "64"]), "is no file of ours");
+        // Whoever starts a daemon is told, too.
+        assert_refused(&file, &file.command(&["-m", "64", "-d"]), "is no file of ours");
+        assert!(file.meta().exists(), "it is somebody's");
+    }
+}
+
+#[test]
+fn a_file_in_use_refuses_the_start() {
+    let file = MemoryFile::new();
+    let server = file.start(&[]);
+    assert_refused(&file, &file.command(&[]), "another process uses this file");
+    assert_eq!(server.connect().set("key", b"value"), "STORED");
+}
+
+#[test]
+fn a_file_that_cannot_be_made_refuses_the_start() {
+    let file = MemoryFile::new();
+    let command = file.command(&["-e", "/proc/none/memory"]);
+    assert_refused(&file, &command, "cannot open /proc/none/memory");
+}

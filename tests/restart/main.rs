@@ -1,0 +1,9 @@
+//! Warm restart over a real socket: a server with `-e FILE`, stopped in one of the ways there are, and
+//! the next one on the same file.
+
+mod cold;
+mod memory_file;
+#[path = "../support/mod.rs"]
+mod support;
+mod under_load;
+mod warm;

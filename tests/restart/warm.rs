@@ -1,0 +1,195 @@
+//! What is there again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::memory_file::{MemoryFile, stop_gracefully};
+use crate::support::{Client, new_port_file, read_port, wait_until};
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The reply to `gets`: its lines and the value, as they are.
+fn gets(client: &mut Client, key: &str) -> Vec<String> {
+    client.send(format!("gets {key}\r\n").as_bytes());
+    lines_to_end(client)
+}
+
+fn lines_to_end(client: &mut Client) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let line = client.read_line();
+        if line == "END" {
+            return lines;
+        }
+        lines.push(line);
+    }
+}
+
+/// Every item as the crawler shows it: fields by name, by key.
+fn metadump(client: &mut Client) -> BTreeMap<String, BTreeMap<String, String>> {
+    client.send(b"lru_crawler metadump all\r\n");
+    let mut items = BTreeMap::new();
+    for line in lines_to_end(client) {
+        let fields = line.split(' ').filter_map(|field| field.split_once('='));
+        let mut fields: BTreeMap<String, String> =
+            fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let key = fields.remove("key").expect("an item has a key");
+        items.insert(key, fields);
+    }
+    items
+}
+
+fn cas_of(reply: &[String]) -> u64 {
+    reply[0].rsplit(' ').next().and_then(|cas| cas.parse().ok()).expect("a CAS value")
+}
+
+#[test]
+fn every_item_is_there_again() {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    let mut client = server.connect();
+    for number in 0..2_000 {
+        assert_eq!(client.set(&format!("key{number}"), &vec![b'v'; number]), "STORED");
+    }
+    let large: Vec<u8> = (0..900_000u32).map(|index| b'a' + (index % 23) as u8).collect();
+    assert_eq!(client.set("large", &large), "STORED");
+    client.send(b"set flagged 77 600 5\r\nvalue\r\n");
+    assert_eq!(client.read_line(), "STORED");
+    assert_eq!(client.set("number", b"41"), "STORED");
+    assert_eq!(client.ask("incr number 1"), "42");
+    assert_eq!(client.ask("touch key1 1000"), "TOUCHED");
+    assert_eq!(client.ask("delete key2"), "DELETED");
+    let keys = ["key0", "key1", "key2", "key1999", "flagged", "number"];
+    let before: Vec<_> = keys.iter().map(|key| gets(&mut client, key)).collect();
+    let dumped = metadump(&mut client);
+    stop_gracefully(server);
+
+    let server = file.start(&["-m", "64"]);
+    let mut client = server.connect();
+    let again = metadump(&mut client);
+    assert_eq!(dumped.len(), 2_002);
+    assert_eq!(again.len(), dumped.len());
+    for (key, fields) in &dumped {
+        for (name, value) in fields {
+            let other = &again[key][name];
+            // Dates are whole seconds of two clocks.
+            let close = name == "exp" || name == "la";
+            let apart = || value.parse::<i64>().ok()?.checked_sub(other.parse().ok()?);
+            let same = value == other || close && apart().is_some_and(|apart| apart.abs() <= 1);
+            assert!(same, "{key}: {name} was {value}, is {other}");
+        }
+    }
+    let after: Vec<_> = keys.iter().map(|key| gets(&mut client, key)).collect();
+    assert_eq!(after, before);
+    assert_eq!(client.get("large").as_deref(), Some(&large[..]));
+    assert_eq!(client.set("new", b"value"), "STORED");
+    let newest = dumped.values().map(|fields| fields["cas"].parse().expect("a number")).max();
+    let new = cas_of(&gets(&mut client, "new"));
+    assert!(new > newest.expect("there are items"), "CAS values go on");
+    assert!(!file.meta().exists(), "it is used up");
+    assert!(file.log().contains("2002 items are back"), "{}", file.log());
+}
+
+#[test]
+fn ttls_count_on_and_a_second_restart_is_as_good() {
+    let file = MemoryFile::new();
+    let server = file.start(&[]);
+    let mut client = server.connect();
+    client.send(b"set short 0 2 5\r\nvalue\r\nset long 0 600 5\r\nvalue\r\n");
+    assert_eq!((client.read_line(), client.read_line()), ("STORED".into(), "STORED".into()));
+    stop_gracefully(server);
+    let server = file.start(&[]);
+    let mut client = server.connect();
+    wait_until("the short one ends", DEADLINE, || client.get("short").is_none());
+    assert_eq!(client.get("long").as_deref(), Some(&b"value"[..]));
+    let uptime = client.stat("uptime");
+    assert!(uptime >= 1, "uptime goes on, as in memcached");
+    stop_gracefully(server);
+    let server = file.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.get("short"), None);
+    assert_eq!(client.get("long").as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn what_was_flushed_stays_so() {
+    let file = MemoryFile::new();
+    let server = file.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.set("before", b"value"), "STORED");
+    assert_eq!(client.ask("flush_all"), "OK");
+    assert_eq!(client.set("after", b"value"), "STORED");
+    stop_gracefully(server);
+    let server = file.start(&[]);
+    let mut client = server.connect();
+    assert_eq!(client.get("before"), None);
+    assert!(client.get("after").is_some());
+}
+
+#[test]
+fn the_shutdown_command_knows_a_graceful_way() {
+    let file = MemoryFile::new();
+    let mut server = file.start(&["-A"]);
+    let mut client = server.connect();
+    assert_eq!(client.set("key", b"value"), "STORED");
+    client.send(b"shutdown graceful\r\n");
+    assert_eq!(server.wait_for_end(), Some(0));
+    let server = file.start(&[]);
+    assert!(server.connect().get("key").is_some());
+}
+
+/// A process that is nobody's child, by its id; killed when the test fails.
+struct Daemon(String);
+
+impl Daemon {
+    fn signal(&self, option: &str) -> bool {
+        let mut kill = Command::new("kill");
+        kill.args([option, self.0.trim()]).stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // Else it has ended, and its id may be another's.
+        if std::thread::panicking() {
+            self.signal("-KILL");
+        }
+    }
+}
+
+#[test]
+fn a_daemon_restarts_as_well() {
+    let file = MemoryFile::new();
+    let pid_file = file.path().with_extension("pid");
+    for expected in [None, Some(b"value".to_vec())] {
+        let port_file = new_port_file();
+        let command = file.command(&["-d", "-P", pid_file.to_str().expect("a path of text")]);
+        let status = command.spawn(&port_file).wait().expect("the starter ends");
+        assert!(status.success(), "{}", file.log());
+        wait_until("the daemon tells its id", DEADLINE, || pid_file.exists());
+        let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("it is there"));
+        let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], read_port(&port_file))));
+        assert_eq!(client.get("key"), expected);
+        assert_eq!(client.set("key", b"value"), "STORED");
+        assert!(daemon.signal("-USR1"));
+        wait_until("the daemon has ended", DEADLINE, || !pid_file.exists());
+        assert!(file.meta().exists(), "it is saved before the pid file goes");
+    }
+}
+
+#[test]
+fn memory_is_as_large_as_the_file() {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    let mut client = server.connect();
+    client.send(b"stats settings\r\n");
+    let path = file.path();
+    let expected = format!("STAT memory_file {}", path.to_str().expect("a path of text"));
+    assert!(lines_to_end(&mut client).contains(&expected));
+    assert!(client.ask("cache_memlimit 65").starts_with("MEMLIMIT_ADJUST_FAILED"));
+    assert_eq!(client.ask("cache_memlimit 32"), "OK");
+    assert_eq!(client.ask("cache_memlimit 64"), "OK");
+}
