@@ -31,6 +31,7 @@ use passwords::Passwords;
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
+use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
@@ -106,7 +107,7 @@ fn class_lines(settings: &Settings) -> String {
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     // Before the user changes: keys are often readable by root only.
-    let tls = settings.tls.as_ref().map(Tls::load).transpose()?;
+    let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
     let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
     let signals = process::catch_signals()?;
@@ -126,7 +127,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let roster = Roster::default();
     let mut shared =
         Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
-    shared.tls = tls.map(|tls| tls.in_force_since(clock.now().seconds));
+    shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
     shared.logins = passwords;
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)

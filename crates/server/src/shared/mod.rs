@@ -214,10 +214,10 @@ impl<'e> Shared<'e> {
     /// Sets what counts events back to zero.
     pub fn reset_counters(&self) {
         self.counters.reset();
+        self.watch.reset_counts();
         if let Some(tls) = &self.tls {
             tls.counters.reset();
         }
-        self.watch.reset_counts();
         for Traffic { bytes_read, bytes_written } in &self.traffic {
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);

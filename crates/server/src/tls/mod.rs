@@ -83,18 +83,13 @@ struct Configurations {
 impl Tls {
     /// Reads the files that the settings name. Call before the process changes its user: keys are
     /// often readable by root only.
-    pub fn load(settings: &TlsSettings) -> Result<Tls, CredentialsError> {
+    pub fn load(settings: &TlsSettings, now: Seconds) -> Result<Tls, CredentialsError> {
         Ok(Tls {
             settings: settings.clone(),
             configurations: Mutex::new(Arc::new(Configurations::read(settings)?)),
-            refreshed_at: AtomicU32::new(Seconds::START.0),
+            refreshed_at: AtomicU32::new(now.0),
             counters: Arc::default(),
         })
-    }
-
-    /// The same, loaded at this time: the clock begins later than the process.
-    pub fn in_force_since(self, now: Seconds) -> Tls {
-        Tls { refreshed_at: AtomicU32::new(now.0), ..self }
     }
 
     /// Reads the files again; WHOLE-OR-OLD.
@@ -103,6 +98,11 @@ impl Tls {
         *self.lock() = fresh;
         self.refreshed_at.store(now.0, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Says when the credentials were read, where the clock was not running yet.
+    pub fn date(&self, now: Seconds) {
+        self.refreshed_at.store(now.0, Ordering::Relaxed);
     }
 
     /// When the credentials in force were read.

@@ -34,7 +34,7 @@ pub(crate) fn settings(files: &CertificateFiles) -> TlsSettings {
 }
 
 pub(crate) fn load(settings: &TlsSettings) -> Tls {
-    Tls::load(settings).expect("the files are good").in_force_since(Seconds(2))
+    Tls::load(settings, Seconds(2)).expect("the files are good")
 }
 
 pub(crate) fn client(config: &Arc<ClientConfig>) -> ClientConnection {
@@ -238,7 +238,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_name_and_a_remedy() {
         (ca("key.pem"), "CA certificate: ", "key.pem : it holds no certificate"),
         (ciphers, "ssl_ciphers", "choose from"),
     ] {
-        let error: CredentialsError = match Tls::load(&settings) {
+        let error: CredentialsError = match Tls::load(&settings, Seconds(2)) {
             Ok(_) => panic!("{why}: it was loaded"),
             Err(error) => error,
         };
