@@ -52,6 +52,19 @@ fn plain_text_is_answered_with_an_alert_and_the_end() {
 }
 
 #[test]
+fn watchers_are_told_who_breaks_off_and_why() {
+    let scene = Scene::start(&["-t", "1"]);
+    let mut watcher = scene.connect_plain();
+    assert_eq!(watcher.ask("watch connevents"), "OK");
+    connect(&scene).write_all(b"get a\r\n").expect("the server reads");
+    let mut line = String::new();
+    while !line.contains("type=conntlserr") {
+        line = watcher.read_line();
+    }
+    assert!(line.contains(" fd=") && line.contains(" msg="), "{line}");
+}
+
+#[test]
 fn tls_on_a_plain_port_is_no_request() {
     let scene = Scene::start(&["-t", "1"]);
     let hello = hello(&scene);

@@ -28,6 +28,7 @@
 
 use super::stream::{Receipt, receipt};
 use crate::out::{Flush, Out, Sink};
+use crate::shared::{WatchEvent, WatchLog};
 use crate::sys;
 use crate::tls::TlsCounters;
 use rustls::HandshakeKind;
@@ -43,6 +44,7 @@ pub(super) struct TlsStream {
     socket: OwnedFd,
     tls: ServerConnection,
     counters: Arc<TlsCounters>,
+    watch: Arc<WatchLog>,
     stage: Stage,
     /// The peer said that it closes.
     peer_ended: bool,
@@ -58,8 +60,13 @@ enum Stage {
 
 impl TlsStream {
     /// A connection before its first byte.
-    pub fn new(socket: OwnedFd, tls: ServerConnection, counters: Arc<TlsCounters>) -> TlsStream {
-        TlsStream { socket, tls, counters, stage: Stage::Handshake, peer_ended: false }
+    pub fn new(
+        socket: OwnedFd,
+        tls: ServerConnection,
+        counters: Arc<TlsCounters>,
+        watch: Arc<WatchLog>,
+    ) -> TlsStream {
+        TlsStream { socket, tls, counters, watch, stage: Stage::Handshake, peer_ended: false }
     }
 
     pub fn socket(&self) -> &OwnedFd {
@@ -168,7 +175,10 @@ impl TlsStream {
 
     /// The peer broke the protocol, or does not get in.
     fn break_off(&mut self, reason: &dyn Display) -> io::Error {
-        tracing::info!("<{} TLS: {reason}", self.socket.as_raw_fd());
+        let descriptor = self.socket.as_raw_fd();
+        let reason = reason.to_string().replace(['\r', '\n'], " ");
+        tracing::info!("<{descriptor} TLS: {reason}");
+        self.watch.write(&WatchEvent::TlsFailed { reason: &reason, descriptor });
         let counter = match self.stage {
             Stage::Handshake => &self.counters.handshake_errors,
             Stage::Open | Stage::Broken => &self.counters.protocol_errors,

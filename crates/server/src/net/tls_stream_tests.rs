@@ -3,13 +3,14 @@
 use super::stream::Receipt;
 use super::tls_stream::TlsStream;
 use crate::out::{Flush, Out};
+use crate::shared::WatchLog;
 use crate::tls::tests::certificates::{Authority, CertificateFiles};
 use crate::tls::tests::{client, load, settings};
 use crate::tls::{ClientCertificates, TlsCounters};
 use rustls::SupportedProtocolVersion;
 use rustls::client::ClientConnection;
 use rustls::version::{TLS12, TLS13};
-use slabwise_base::Random;
+use slabwise_base::{Clock, Random};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -38,10 +39,11 @@ impl Pair {
         far.set_nonblocking(true).expect("non-blocking");
         let accepted = tls.accept(ClientCertificates::Ignored);
         let counters = Arc::clone(&tls.counters);
+        let watch = Arc::new(WatchLog::new(Arc::new(Clock::manual()), 1 << 10));
         let mut client = client(&authority.client_config(None, &[version]));
         client.set_buffer_limit(None);
         Pair {
-            server: TlsStream::new(near.into(), accepted, Arc::clone(&counters)),
+            server: TlsStream::new(near.into(), accepted, Arc::clone(&counters), watch),
             counters,
             client,
             socket: far,

@@ -253,10 +253,11 @@ impl<'e> Worker<'e> {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
             ListenSecurity::Tls(asked) => {
-                let tls = self.context.shared.tls.as_ref();
+                let shared = self.context.shared;
+                let tls = shared.tls.as_ref();
                 let tls = tls.expect("a listener is secured only if the server has credentials");
-                let counters = Arc::clone(&tls.counters);
-                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters)))
+                let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&shared.watch));
+                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters, watch)))
             }
         }
     }

@@ -63,6 +63,13 @@ pub enum WatchEvent<'a> {
         /// Its connection.
         descriptor: RawFd,
     },
+    /// A connection broke off over TLS; its end is told, too.
+    TlsFailed {
+        /// Why: one line.
+        reason: &'a str,
+        /// The connection.
+        descriptor: RawFd,
+    },
     /// A connection was closed.
     Closed {
         /// From where it came.
@@ -200,7 +207,9 @@ impl WatchEvent<'_> {
             WatchEvent::Store { .. } => WatchKinds::MUTATIONS,
             WatchEvent::Deletion { .. } => WatchKinds::DELETIONS,
             WatchEvent::Eviction(_) => WatchKinds::EVICTIONS,
-            WatchEvent::Opened { .. } | WatchEvent::Closed { .. } => WatchKinds::CONNEVENTS,
+            WatchEvent::Opened { .. }
+            | WatchEvent::TlsFailed { .. }
+            | WatchEvent::Closed { .. } => WatchKinds::CONNEVENTS,
             WatchEvent::PageMove { .. } | WatchEvent::Crawl { .. } => WatchKinds::SYSEVENTS,
         }
     }
@@ -251,6 +260,9 @@ impl WatchEvent<'_> {
             WatchEvent::Opened { address, descriptor } => {
                 write_peer(line, "conn_new", address);
                 end(line, format_args!(" cfd={descriptor}"));
+            }
+            WatchEvent::TlsFailed { reason, descriptor } => {
+                end(line, format_args!("type=conntlserr fd={descriptor} msg={reason}"));
             }
             WatchEvent::Closed { address, reason, descriptor } => {
                 write_peer(line, "conn_close", address);
