@@ -156,6 +156,11 @@ impl<'e> Handle<'e> {
         let engine = self.engine();
         let Change { key, delta, conditions, now } = *change;
         let header = engine.memory.header(found.address);
+        let proof = ReadProof::under_stripe(&found.stripe);
+        // In memcached's order: what can be no number is told before a CAS value that differs.
+        if engine.memory.value_len(found.address, proof) == 0 || header.state().load().chained() {
+            return Some(ArithmeticOutcome::NotNumeric);
+        }
         if conditions.expected_cas.is_some_and(|expected| expected != header.cas()) {
             return Some(ArithmeticOutcome::Exists);
         }
@@ -164,7 +169,6 @@ impl<'e> Handle<'e> {
         };
         let value = delta.apply(number);
         let text = Text::padded(value, old_len);
-        let proof = ReadProof::under_stripe(&found.stripe);
         let expiry_before = engine.memory.expiry(found.address, proof);
         let expiry = conditions.touch.unwrap_or(expiry_before);
         let new_cas = conditions.new_cas;
@@ -264,7 +268,10 @@ impl Engine {
         };
         let start = self.memory.layout(found.address).value();
         self.memory.arena.overwrite_value(&right, start, text);
-        self.mark_hit(found, now);
+        // A change is no hit, as in memcached. But what changes is in use and worth keeping.
+        let word = self.memory.header(found.address).state();
+        word.mark_active();
+        self.date(found.address, word.load(), now);
         self.give_cas(found.address, new_cas, now);
         true
     }

@@ -8,7 +8,7 @@ use crate::engine::{Death, Engine};
 use crate::flush_mark::is_later;
 use crate::index::{Slot, StripeGuard};
 use crate::item::ItemView;
-use crate::mem::{ChunkAddress, OwnedChunk, ReadProof};
+use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
 use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
@@ -307,8 +307,15 @@ impl<'e> Engine {
     /// The same for an item whose stripe the caller holds.
     #[inline]
     pub(crate) fn mark_hit_at(&self, address: ChunkAddress, now: Now) -> bool {
+        let state = self.memory.header(address).state().mark_hit();
+        self.date(address, state, now);
+        state.fetched()
+    }
+
+    /// Notes that an item was accessed just now; `state` is a reading of its word.
+    #[inline]
+    pub(crate) fn date(&self, address: ChunkAddress, state: State, now: Now) {
         let header = self.memory.header(address);
-        let state = header.state().mark_hit();
         // The date of an item with a given CAS value never goes back: FlushMark's law.
         if !state.has_given_cas() || is_later(now.ticks, header.time()) {
             header.set_time(now.ticks);
@@ -317,7 +324,6 @@ impl<'e> Engine {
             let mut class = self.class(self.queue_class(address)).lock();
             queues::lru_hit(&mut class, &self.memory, address);
         }
-        state.fetched()
     }
 
     /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under

@@ -310,6 +310,13 @@ impl StateWord {
         State(word)
     }
 
+    /// Marks it as in use where it is queued, without a hit.
+    pub fn mark_active(&self) {
+        if !self.load().active() {
+            self.0.fetch_or(ACTIVE, Ordering::Relaxed);
+        }
+    }
+
     /// Marks it stale, for anyone to claim. Stripe locked, or owner.
     pub fn mark_stale(&self) {
         self.0.fetch_or(STALE, Ordering::Relaxed);

@@ -88,7 +88,9 @@ fn read_flags<'a>(
 fn finish<'a>(verb: Verb, key: &'a [u8], flags: Flags<'a>) -> Result<Request<'a>, &'static [u8]> {
     let Flags { options, echo, fault } = flags;
     let key = if options.has(b'b') {
-        Key::base64(key).ok_or(fault.unwrap_or(reply::BAD_KEY))?
+        // F has no words of its own for its fault.
+        let said = fault.filter(|&fault| fault != reply::BAD_FORMAT);
+        Key::base64(key).ok_or(said.unwrap_or(reply::BAD_KEY))?
     } else {
         Key::plain(key)
     };

@@ -15,7 +15,9 @@
 //!   commands;
 //! - keys in base64 hold the characters of base64 and no others;
 //! - `k` names the key in the form that the request had;
-//! - `me <key> b` decodes its key, as its documentation says.
+//! - `me <key> b` decodes its key, as its documentation says;
+//! - `ma` with T gives its lifetime to a number that grows, too; `t` of an item that has just been ended is 0;
+//! - a refused append, prepend or add leaves the item that is there.
 //!
 //! Who may call it: anyone with bytes. It keeps no state.
 
