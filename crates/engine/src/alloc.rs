@@ -11,6 +11,7 @@ use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::next_victim;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
 /// chunks of other classes only.
@@ -70,6 +71,10 @@ impl Engine {
     }
 
     fn allocate_in(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
+        if self.exact_order.load(Relaxed) {
+            // Without segments nobody else looks at tails, as in memcached without its maintainer.
+            self.reclaim_tail(class, now);
+        }
         for _ in 0..EVICTIONS_MAX {
             {
                 let mut state = self.class(class).lock();

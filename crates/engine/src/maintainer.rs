@@ -7,7 +7,7 @@ use crate::class::{Class, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, QueueKind, ReadProof};
 use crate::queues::{Demotion, balance};
-use slabwise_base::Now;
+use slabwise_base::{ClassId, Now};
 
 impl Engine {
     /// One bounded step: at most `budget` items a class. Returns how many were moved or removed.
@@ -32,6 +32,18 @@ impl Engine {
             done += 1;
         }
         done
+    }
+
+    /// Removes the item at a tail of the class if it has ended.
+    pub(crate) fn reclaim_tail(&self, class: ClassId, now: Now) {
+        let pin = {
+            let mut state = self.class(class).lock();
+            let Some(ended) = self.ended_tail(&state, now) else { return };
+            self.count_reclaim(&mut state, ended);
+            state.detach(&self.memory, ended)
+        };
+        self.remove_detached(&pin);
+        self.unpin(pin);
     }
 
     /// A tail whose item has ended and that nobody pins.

@@ -3,8 +3,9 @@
 //! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and
 //! moves at most one page:
 //!
-//! 1. A class with free chunks for more than two and a half pages, that neither evicted nor changed
-//!    its pages in the whole window, gives a page to the free pool, once memory is full.
+//! 1. A class with free chunks for more than two and a half pages, that neither evicted nor got a
+//!    page in the whole window, gives a page to the free pool, once memory is full. The next look
+//!    comes at once, so that what is free is free soon.
 //! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one
 //!    whose tail is youngest among those that keep evicting, if the younger age is below a ratio of
 //!    the older. *Keeps evicting* means in more than half of the window's seconds, or more than a
@@ -49,13 +50,15 @@ pub struct Automove {
     windows: Vec<VecDeque<Second>>,
     /// Decisions by age wait until the window has been filled once.
     steps: usize,
+    /// The last step sent a page to the pool.
+    gave_to_pool: bool,
 }
 
 /// One second of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     age_seconds: u64,
-    /// It evicted, was refused memory, or its pages changed.
+    /// It evicted, was refused memory, or got a page.
     dirty: bool,
     evicted: bool,
     evicted_share: f64,
@@ -72,12 +75,12 @@ impl Automove {
     /// A policy that has seen nothing yet.
     pub fn new(options: AutomoveOptions) -> Automove {
         assert!(options.window_len > 0, "a window of no seconds shows nothing");
-        Automove { options, before: Vec::new(), windows: Vec::new(), steps: 0 }
+        Automove { options, before: Vec::new(), windows: Vec::new(), steps: 0, gave_to_pool: false }
     }
 
-    /// Once a second.
+    /// Once a second; but at once after a page went to the pool, for there may be more of them.
     pub fn trigger(&self) -> Trigger {
-        Trigger::EveryTicks(Ticks::PER_SECOND)
+        Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })
     }
 
     /// One second's decision.
@@ -90,7 +93,9 @@ impl Automove {
             return Plan::default();
         }
         self.remember(snapshot);
-        let page_move = self.to_the_pool(snapshot).or_else(|| self.to_the_youngest(snapshot));
+        let to_pool = self.to_the_pool(snapshot);
+        self.gave_to_pool = to_pool.is_some();
+        let page_move = to_pool.or_else(|| self.to_the_youngest(snapshot));
         Plan { moves: page_move.into_iter().collect() }
     }
 
@@ -110,7 +115,7 @@ impl Automove {
                 age_seconds: u64::from(after.tail_age_ticks / Ticks::PER_SECOND),
                 dirty: evicted > 0
                     || after.out_of_memory != before.out_of_memory
-                    || after.pages != before.pages,
+                    || after.pages > before.pages,
                 evicted: evicted > 0,
                 evicted_share: evicted as f64 / evicted_all.max(1) as f64,
             });

@@ -1,7 +1,7 @@
 //! Scenarios of a few classes, told second by second.
 
 use super::{Automove, AutomoveOptions};
-use crate::{ClassSnapshot, Plan, Snapshot};
+use crate::{ClassSnapshot, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Ticks};
 
 const CHUNKS_PER_PAGE: usize = 100;
@@ -91,8 +91,11 @@ fn free_chunks_go_to_the_pool_when_nothing_has_happened_for_a_window() {
     let page_move = scene.second(0).moves[0];
     assert_eq!((page_move.victim, page_move.receiver), (ClassId(0), None));
 
+    assert_eq!(scene.policy.trigger(), Trigger::EveryTicks(0), "there may be more");
     scene.snapshot.classes[0].pages -= 1;
-    assert_eq!(scene.run(4, 0), [0, 0, 0, 1], "its pages changed: the window must pass");
+    assert_eq!(scene.run(1, 0), [1], "a page that left is no reason to wait");
+    scene.snapshot.classes[0].pages += 1;
+    assert_eq!(scene.run(4, 0), [0, 0, 0, 1], "it got a page: the window must pass");
 
     scene.snapshot.classes[0].free_chunks = 250;
     assert_eq!(scene.run(3, 0), [0; 3], "two and a half pages are kept");

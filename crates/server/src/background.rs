@@ -72,6 +72,7 @@ fn tune(shared: &Shared<'_>) {
     let mut tuner = Tuner::new(wish.policy(shared), shared.settings.engine.hash_seed);
     let mut wait = WAIT_MIN;
     let mut bytes_read = 0;
+    let mut has_worked = false;
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
@@ -89,13 +90,16 @@ fn tune(shared: &Shared<'_>) {
         // Room for a move is made by evictions.
         shared.deliver_watched();
         wait = match step {
-            TunerStep::Working | TunerStep::Asked { .. } => Duration::ZERO,
+            TunerStep::Working | TunerStep::Asked { .. } => {
+                has_worked = true;
+                Duration::ZERO
+            }
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
-                // Without traffic no policy learns anything. But never for ever: a store that needs a
-                // page may leave a move half done.
-                if bytes_seen == bytes_read {
+                // Without traffic, and with no move behind it, no policy learns anything. But never for
+                // ever: a store that needs a page may leave a move half done.
+                if bytes_seen == bytes_read && !std::mem::take(&mut has_worked) {
                     next_wait(wait.max(due), false)
                 } else {
                     due.min(WAIT_MAX)

@@ -2,12 +2,13 @@
 
 use super::{Job, Mover, MoverStep};
 use crate::class::CHAINED;
+use crate::config::MoverKind;
 use crate::engine::Engine;
 use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId};
 
-/// Pages compared to find the one that costs least to empty.
+/// Pages compared to find the one that costs least to empty. `Base` takes what comes.
 const PAGES_COMPARED_MAX: usize = 64;
 
 /// Attempts to take the page that was found: it may have changed hands meanwhile.
@@ -87,7 +88,11 @@ impl Engine {
             pages.page(id).owner() == Some(class) && pages.page(id).state() == PageState::Owned
         });
         let (mut best, mut last) = (None, None);
-        for id in owned.take(PAGES_COMPARED_MAX) {
+        let compared_max = match self.config.mover {
+            MoverKind::Warm => PAGES_COMPARED_MAX,
+            MoverKind::Base => 1,
+        };
+        for id in owned.take(compared_max) {
             let used = pages.page(id).used();
             if id.0 + 1 == cursor {
                 last = Some(id);

@@ -66,6 +66,10 @@ pub const TLS_DISABLED: &[u8] = b"Error TLS not enabled\r\n";
 /// `-W`.
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
 /// watch behind requests whose replies are not written yet.
+pub const METADUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before metadump\r\n";
+/// The same.
+pub const MGDUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before mgdump\r\n";
+/// The same.
 pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
 /// As many watchers as there may be.
 pub const WATCH_TOO_MANY: &[u8] = b"WATCHER_TOO_MANY log watcher limit reached\r\n";

@@ -158,7 +158,6 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-S", "-l", "proto[ascii]:127.0.0.1"], "proto[binary]"),
         (vec!["-S", "-l", "proto[negotiating]:127.0.0.1"], "proto[binary]"),
         (vec!["-m"], "needs a whole number"),
-        (vec!["-p", "0"], "-p -1"),
         (vec!["-o", "slab_automove=3"], "from 0 to 2"),
         (vec!["-o", "hash_algorithm=md5"], "jenkins, murmur3, xxh3"),
         (vec!["-o", "hot_lru_pct=50,warm_lru_pct=50"], "above 80"),
@@ -213,6 +212,9 @@ fn udp_is_served_where_tcp_is_on_its_own_port() {
     assert_eq!(two.listen, Listen::Tcp(vec![at("a", 6), at("b", 7)]));
     assert_eq!(settings(&["-U", "-1"]).udp, everywhere(0));
     assert_eq!(settings(&["-U", "5", "-p", "0"]).listen, Listen::Tcp(vec![]));
+    let (deaf, warnings) = serve(&["-p", "0"]);
+    assert_eq!(deaf.listen, Listen::Tcp(vec![]));
+    assert!(warnings[0].contains("-p -1"), "{warnings:?}");
     assert_eq!(settings(&["-U", "5", "-s", "socket"]).udp, []);
 }
 

@@ -122,13 +122,14 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match raw.port.unwrap_or(PORT_DEFAULT) {
-        0 if raw.udp_port != 0 => return Ok(Listen::Tcp(Vec::new())),
         0 => {
-            return Err(OptionsError(
-                "-p 0 turns TCP off, and there is no -s to listen on: say -p -1 for any free port, or \
-                 give -s FILE or -U PORT"
-                    .to_owned(),
-            ));
+            if raw.udp_port == 0 {
+                raw.warn(
+                    "-p 0 turns TCP off, and there is no -s to listen on, so nobody can connect: say \
+                     -p -1 for any free port, or give -s FILE or -U PORT",
+                );
+            }
+            return Ok(Listen::Tcp(Vec::new()));
         }
         // The kernel chooses.
         -1 => 0,

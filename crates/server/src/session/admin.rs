@@ -235,6 +235,13 @@ fn crawler<'e>(
             tunables.crawler_tocrawl.store(items, Ordering::Relaxed);
             reply::OK
         }
+        // As in memcached: its dumps take the connection over, and cannot wait for replies before them.
+        Crawler::Crawl(kind, _) if !reply.out.is_empty() && dump_allowed(worker, kind) => {
+            match kind {
+                CrawlKind::Metadump => reply::METADUMP_PIPELINED,
+                _ => reply::MGDUMP_PIPELINED,
+            }
+        }
         Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes) {
             Err(refusal) => refusal,
             Ok(None) => reply::OK,
@@ -247,6 +254,13 @@ fn crawler<'e>(
         },
     });
     Then::Nothing
+}
+
+/// Whether this crawl lists items, and may.
+fn dump_allowed(worker: &WorkerContext<'_>, kind: CrawlKind) -> bool {
+    let allowed = worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed)
+        && worker.shared.settings.dump_enabled;
+    allowed && kind != CrawlKind::Expire
 }
 
 /// Starts a crawl: one that lists, or `None` for one that only expires items.
