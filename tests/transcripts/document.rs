@@ -12,9 +12,13 @@ pub fn blocks(document: &str) -> Result<Vec<String>, String> {
         let number = index + 1;
         match (line.strip_prefix("```"), &mut open) {
             (Some(""), open @ Some(_)) => blocks.extend(open.take().map(|(_, block)| block)),
-            (Some(""), None) => return Err(format!("{number}: a fence that says not what it holds")),
+            (Some(""), None) => {
+                return Err(format!("{number}: a fence that says not what it holds"));
+            }
             (Some(word), None) => open = Some((number, start(word, number))),
-            (Some(_), Some((begun, _))) => return Err(format!("{begun}: a fence that is not closed")),
+            (Some(_), Some((begun, _))) => {
+                return Err(format!("{begun}: a fence that is not closed"));
+            }
             (None, Some((_, block))) if !block.is_empty() => {
                 block.push_str(line);
                 block.push('\n');
@@ -43,16 +47,22 @@ mod tests {
 
     #[test]
     fn blocks_keep_the_lines_of_the_document() {
-        let document = "# a\n```sh\n> x\n```\n```transcript\n> get a\n< END\n```\n```transcript\n> b\n```\n";
+        let document =
+            "# a\n```sh\n> x\n```\n```transcript\n> get a\n< END\n```\n```transcript\n> b\n```\n";
         let expected = ["\n\n\n\n\n> get a\n< END\n".to_owned(), "\n".repeat(9) + "> b\n"];
         assert_eq!(blocks(document).expect("two blocks"), expected);
     }
 
     #[test]
     fn a_document_without_dialogues_is_refused() {
-        for wrong in ["", "words\n```sh\nls\n```\n", "```\n> get a\n```\n", "```transcript\n> get a\n"] {
+        for wrong in
+            ["", "words\n```sh\nls\n```\n", "```\n> get a\n```\n", "```transcript\n> get a\n"]
+        {
             assert!(blocks(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(blocks("\n```transcript\n```sh\n").expect_err("not closed").split(':').next(), Some("2"));
+        assert_eq!(
+            blocks("\n```transcript\n```sh\n").expect_err("not closed").split(':').next(),
+            Some("2")
+        );
     }
 }
