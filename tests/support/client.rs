@@ -154,6 +154,15 @@ impl Client {
         Some(self.read_exact(count))
     }
 
+    /// The next bytes of the reply, so many or, where it ends or stops before, fewer.
+    pub fn read_at_most(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() - self.read < count && self.receive().is_ok_and(|more| more > 0) {
+        }
+        let bytes = self.received[self.read..].iter().copied().take(count).collect::<Vec<_>>();
+        self.read += bytes.len();
+        bytes
+    }
+
     /// All that still comes until the server closes.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         while self.receive()? > 0 {}

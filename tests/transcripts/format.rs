@@ -44,6 +44,8 @@ pub enum LineEnd {
 pub enum Expected {
     /// `< text`: exactly this line.
     Line(String),
+    /// `<< text`: exactly these bytes; nothing need end them.
+    Bytes(String),
     /// `<~ pattern`: a line that fits.
     Pattern(String),
     /// `<...`: any number of lines, up to the next one expected.
@@ -193,6 +195,8 @@ impl Expected {
             Ok(Expected::Closed)
         } else if let Some(names) = line.strip_prefix("<stats") {
             Ok(Expected::StatNames(names.split_whitespace().map(str::to_owned).collect()))
+        } else if let Some(bytes) = line.strip_prefix("<<") {
+            Ok(Expected::Bytes(text(bytes)))
         } else if let Some(pattern) = line.strip_prefix("<~") {
             Ok(Expected::Pattern(text(pattern)))
         } else if let Some(exact) = line.strip_prefix('<') {
@@ -206,6 +210,7 @@ impl Expected {
     pub fn describe(&self) -> String {
         match self {
             Expected::Line(text) => format!("< {text}"),
+            Expected::Bytes(text) => format!("<< {text}"),
             Expected::Pattern(pattern) => format!("<~ {pattern}"),
             Expected::AnyLines => "<...".to_owned(),
             Expected::StatNames(names) => format!("<stats {}", names.join(" ")),

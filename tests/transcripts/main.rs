@@ -1,12 +1,14 @@
-//! Plays every dialogue in `tests/transcripts/*.txt` against slabwise with one worker and with
-//! four, and against the machine's memcached. What a transcript says slabwise answers, memcached
-//! answers too, unless the transcript lists the difference and its reason where it occurs.
+//! Plays every dialogue in `tests/transcripts/*.txt` and in `docs/protocol.md` against slabwise with
+//! one worker and with four, and against the machine's memcached. What a transcript says slabwise
+//! answers, memcached answers too, unless the transcript lists the difference and its reason where it
+//! occurs.
 //!
-//! The format is described in `README.md` beside the dialogues; `format` reads it, `text` its
-//! escapes, `pattern` compares replies, `play` talks to a server.
+//! The format is described in `README.md` beside the dialogues; `format` reads it, `document` finds it
+//! in a document, `text` reads its escapes, `pattern` compares replies, `play` talks to a server.
 //!
 //! `TRANSCRIPT=name` plays only the files whose name contains `name`.
 
+mod document;
 mod format;
 mod pattern;
 mod play;
@@ -14,6 +16,7 @@ mod play;
 mod support;
 mod text;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use format::Transcript;
@@ -35,11 +38,10 @@ fn memcached() {
     play_all(&ServerCommand::memcached());
 }
 
-/// Every file is played whole, and byte by byte if it says so, each time on a fresh server.
+/// Every dialogue is played whole, and byte by byte if it says so, each time on a fresh server.
 fn play_all(command: &ServerCommand) {
     let mut failures = Vec::new();
-    for path in transcripts() {
-        let source = std::fs::read_to_string(&path).expect("a transcript is UTF-8 text");
+    for (path, source) in sources() {
         let transcript =
             Transcript::parse(&source).unwrap_or_else(|error| panic!("{}:{error}", path.display()));
         let paces: &[Pace] =
@@ -59,16 +61,26 @@ fn play_all(command: &ServerCommand) {
     );
 }
 
-fn transcripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let only = std::env::var("TRANSCRIPT").unwrap_or_default();
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
+/// Every dialogue, with the file that it stands in.
+fn sources() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a dialogue is UTF-8 text");
+    let mut sources: Vec<(PathBuf, String)> = std::fs::read_dir(root.join("tests/transcripts"))
         .expect("the folder of this file")
         .map(|entry| entry.expect("a readable entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .filter(|path| path.to_string_lossy().contains(&only))
+        .map(|path| (path.clone(), read(&path)))
         .collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "no transcript in {} is named {only:?}", folder.display());
-    paths
+    sources.sort();
+    let contract = root.join("docs/protocol.md");
+    match document::blocks(&read(&contract)) {
+        Ok(blocks) => sources.extend(blocks.into_iter().map(|block| (contract.clone(), block))),
+        Err(error) => panic!("{}:{error}", contract.display()),
+    }
+
+    let only = std::env::var("TRANSCRIPT").unwrap_or_default();
+    let is_meant = |name: &OsStr| name.to_string_lossy().contains(&only);
+    sources.retain(|(path, _)| path.file_name().is_some_and(is_meant));
+    assert!(!sources.is_empty(), "no transcript in {} is named {only:?}", root.display());
+    sources
 }

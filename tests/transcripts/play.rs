@@ -127,6 +127,7 @@ impl Player {
                         return Err(format!("expected {wanted}\n  got {}", excerpt(&line)));
                     }
                 },
+                Expected::Bytes(text) => self.read_bytes(text)?,
                 Expected::StatNames(names) => self.read_stat_names(names)?,
                 Expected::Closed => self.read_end()?,
             }
@@ -166,6 +167,15 @@ impl Player {
             return Ok(());
         }
         Err(format!("names missing: {missing}\n  names not expected: {surplus}"))
+    }
+
+    fn read_bytes(&mut self, text: &str) -> Result<(), String> {
+        let expected = decode(text, &self.memory)?;
+        let got = self.client.read_at_most(expected.len());
+        if got == expected {
+            return Ok(());
+        }
+        Err(format!("expected << {text}\n  got {}", excerpt(&got)))
     }
 
     fn read_line(&mut self) -> Result<Vec<u8>, String> {

@@ -26,7 +26,6 @@ const DATAGRAMS: &[&[u8]] = &[
     b"set d 0 0 x\r\nget d\r\n",
     b"bogus\r\nflush_all\r\nget b\r\n",
     b"verbosity 0\r\n",
-    b"shutdown\r\n",
     b"stats bogus\r\n",
     b"\r\n",
     b"get\r\n",
