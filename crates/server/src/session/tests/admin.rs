@@ -321,7 +321,7 @@ fn every_refresh_of_the_certificates_takes_a_turn() {
     let mut shared = fixture.shared();
     shared.tls = Some(load(&settings(&files)));
     let mut client = Client::new(fixture.worker(&shared));
-    client.send(&b"refresh_certs\r\n".repeat(3));
+    client.send(b"refresh_certs\r\n".repeat(3).as_slice());
     assert_eq!(client.received, b"OK\r\n".repeat(3));
     assert_eq!(client.yields, 2);
 }

@@ -153,7 +153,7 @@ fn stores_are_told_with_what_came_of_them() {
     );
     // What is too large is refused before its value has come; the old value of a set is looked for.
     check_lines(
-        &format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
+        format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
         "type=item_get key=a status=not_found clsid=0 cfd=30 size=0
          type=item_store key=a status=stored cmd=set ttl=0 clsid=C cfd=30 size=1
          type=item_store key=a status=too_large cmd=set ttl=0 clsid=0 cfd=30 size=0
