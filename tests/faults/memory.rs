@@ -12,7 +12,7 @@ const LARGE_LEN: usize = 400_000;
 const ITEMS: usize = 200;
 /// More copies of such a value than the sockets between two processes buffer.
 const COPIES: usize = 50;
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
 #[test]
@@ -24,19 +24,21 @@ fn every_item_is_being_read() {
         assert_eq!(client.set(&format!("key{index}"), &value), "STORED");
     }
     // Each reader stops in the middle of a value, which the server must keep until it is sent.
-    let readers: Vec<Client> = (0..ITEMS)
-        .filter(|index| client.get(&format!("key{index}")).is_some())
-        .map(|index| {
-            let mut reader = scene.server.connect();
-            reader.send(format!("get key{index}\r\n").repeat(COPIES).as_bytes());
-            reader
-        })
-        .collect();
+    let read_and_stop = |key: &str| {
+        let mut reader = scene.server.connect();
+        reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
+        reader
+    };
+    let kept = (0..ITEMS).map(|index| format!("key{index}"));
+    let kept: Vec<String> = kept.filter(|key| client.get(key).is_some()).collect();
+    let mut readers: Vec<Client> = kept.iter().map(|key| read_and_stop(key)).collect();
     assert!(readers.len() > 10, "only {} items were kept", readers.len());
-    let mut attempts = 0;
+    // What is stored before a reader has been served takes its item's place, and gets a reader, too.
     wait_until("a store is refused", DEADLINE, || {
-        attempts += 1;
-        refused(&client.set(&format!("new{attempts}"), &value))
+        let key = format!("new{}", readers.len());
+        let reply = client.set(&key, &value);
+        readers.push(read_and_stop(&key));
+        refused(&reply)
     });
     scene.serves_others();
     drop(readers);

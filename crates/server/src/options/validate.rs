@@ -21,6 +21,9 @@ const THREADS_USUAL_MAX: u32 = 64;
 /// The settings that follow, and what to tell the user.
 pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsError> {
     let engine = engine_config(&raw)?;
+    if raw.sasl_enabled {
+        check_sasl(&raw)?;
+    }
     if raw.auth_file.is_some() {
         check_auth(&mut raw)?;
     }
@@ -122,6 +125,12 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match raw.port.unwrap_or(PORT_DEFAULT) {
+        0 if raw.tls.enabled => {
+            return Err(OptionsError(
+                "-Z secures TCP, and -p 0 turns it off: give -p another port, or leave -Z out"
+                    .to_owned(),
+            ));
+        }
         0 => {
             if raw.udp_port == 0 {
                 raw.warn(
@@ -142,7 +151,7 @@ fn listen(raw: &mut Raw) -> Result<Listen, OptionsError> {
         check_protocols(&mut addresses)?;
     }
     if raw.sasl_enabled {
-        check_sasl(raw, &addresses)?;
+        check_sasl_protocols(&addresses)?;
     }
     Ok(Listen::Tcp(addresses))
 }
@@ -198,14 +207,26 @@ fn check_protocols(addresses: &mut [ListenAddress]) -> Result<(), OptionsError> 
     Ok(())
 }
 
-/// With `-S` no way in may be open that knows no SASL.
-fn check_sasl(raw: &Raw, addresses: &[ListenAddress]) -> Result<(), OptionsError> {
+/// With `-S` no way in may be open that knows no SASL, wherever the server listens.
+fn check_sasl(raw: &Raw) -> Result<(), OptionsError> {
+    if raw.auth_file.is_some() {
+        return Err(OptionsError(
+            "-S cannot go with -Y, as one asks for the binary protocol and the other for text: leave \
+             one of them out"
+                .to_owned(),
+        ));
+    }
     if raw.udp_port != 0 {
         let port = raw.udp_port;
         return Err(OptionsError(format!(
             "-U {port} cannot go with -S: nobody can authenticate by UDP; say -U 0"
         )));
     }
+    Ok(())
+}
+
+/// The same for the protocols that `-l` names.
+fn check_sasl_protocols(addresses: &[ListenAddress]) -> Result<(), OptionsError> {
     match addresses.iter().find(|address| address.protocol != Protocol::Binary) {
         Some(address) => Err(OptionsError(format!(
             "-l {address}: only proto[binary] can go with -S, as text knows no SASL"

@@ -120,12 +120,11 @@ fn admits(text: &[u8], user: &[u8], password: &[u8]) -> bool {
 /// Whether a line is `entry`, or begins with it and a colon.
 fn is_entry(line: &[u8], entry: &[u8]) -> Choice {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let mut beginning = vec![0; entry.len()];
-    let len = line.len().min(entry.len());
-    beginning[..len].copy_from_slice(&line[..len]);
+    let padded = line.iter().chain(std::iter::repeat(&0));
+    let begins = entry.iter().zip(padded).fold(Choice::from(1), |same, (a, b)| same & a.ct_eq(b));
     let next = line.get(entry.len()).copied().unwrap_or(b':');
     let is_long_enough = Choice::from(u8::from(line.len() >= entry.len()));
-    beginning.ct_eq(entry) & next.ct_eq(&b':') & is_long_enough
+    begins & next.ct_eq(&b':') & is_long_enough
 }
 
 #[cfg(test)]

@@ -101,10 +101,13 @@ pub(super) fn end_all_items(worker: &WorkerContext<'_>, at: Option<Seconds>) {
     shared.tunables.oldest_live.store(last, Ordering::Relaxed);
 }
 
-fn refresh_certificates(worker: &WorkerContext<'_>, reply: &mut Reply<'_>) {
+/// Files are read and keys are checked, which takes milliseconds: the turn ends with it, so that others have
+/// theirs however many of these a client sends.
+fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     let Some(tls) = &worker.shared.tls else {
         return reply.line(reply::TLS_DISABLED);
     };
+    worker.requests_left = 0;
     match tls.refresh(worker.now.seconds) {
         Ok(()) => reply.line(reply::OK),
         Err(error) => reply.line(format!("{error}\r\n").as_bytes()),

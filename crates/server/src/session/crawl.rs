@@ -41,6 +41,11 @@ pub(crate) enum Listing {
         /// Bytes still to write.
         len_left: usize,
     },
+    /// `PREFIX <prefix> get ...` for each prefix that is counted, whatever items there are.
+    Prefixes {
+        /// The one listed last.
+        after: Option<Box<[u8]>>,
+    },
     /// Nothing until the end: then how many items there are of each size.
     Sizes {
         /// Counts by size in bytes.
@@ -79,7 +84,7 @@ impl<'e> Crawl<'e> {
 
     fn finish(self, out: &mut Vec<u8>) {
         match self.listing {
-            Listing::Metadump | Listing::Cachedump { .. } => {}
+            Listing::Metadump | Listing::Cachedump { .. } | Listing::Prefixes { .. } => {}
             Listing::Mgdump => {
                 out.extend_from_slice(reply::MGDUMP_END);
                 return;
@@ -108,6 +113,12 @@ impl<'e> Session<'e> {
         }
         let listing = &mut crawl.listing;
         let bytes = out.bytes();
+        if let Listing::Prefixes { after } = listing {
+            *after = worker.shared.prefixes.list(after.as_deref(), STEP_CHUNKS, bytes);
+            if after.is_some() {
+                return Step::Pause(0, Next::Yield);
+            }
+        }
         let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, bytes);
         let engine = worker.shared.engine;
         let step = crawl.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
@@ -145,6 +156,7 @@ fn list(
                 *items_left = items_left.saturating_sub(1);
             }
         }
+        Listing::Prefixes { .. } => unreachable!("it visits no item"),
         Listing::Sizes { histogram, .. } => {
             let size_bytes = item.size_bytes.next_multiple_of(SIZE_STEP_BYTES);
             *histogram.entry(size_bytes).or_default() += 1;

@@ -8,7 +8,9 @@
 use crate::context::WorkerContext;
 use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
 use slabwise_base::Expiry;
-use slabwise_engine::{Life, Reservation, ReserveError, Seen, StoreMode, StoreOutcome};
+use slabwise_engine::{
+    Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,
+};
 use slabwise_protocol::WatchKinds;
 
 /// Whether anybody wants to know of stores, or of the look-ups that are part of them.
@@ -62,11 +64,11 @@ pub(crate) fn storing(
 pub(crate) fn stored(
     worker: &WorkerContext<'_>,
     announced: Option<Box<Announced>>,
-    mode: StoreMode,
+    conditions: &StoreConditions,
     outcome: StoreOutcome,
 ) {
     if let Some(announced) = announced {
-        tell_store(worker, &announced, mode, outcome);
+        tell_store(worker, &announced, conditions, outcome);
     }
 }
 
@@ -74,9 +76,10 @@ pub(crate) fn stored(
 fn tell_store(
     worker: &WorkerContext<'_>,
     announced: &Announced,
-    mode: StoreMode,
+    conditions: &StoreConditions,
     outcome: StoreOutcome,
 ) {
+    let mode = conditions.mode;
     let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
     // What was offered is not the item that it became a part of.
@@ -85,7 +88,8 @@ fn tell_store(
     worker.shared.watch.write(&WatchEvent::Store {
         key: &announced.key,
         status: status(outcome, extends),
-        command: command(mode),
+        // A packet's set or replace that names the item it replaces.
+        command: if conditions.expected_cas.is_some() && !extends { "cas" } else { command(mode) },
         expiry: item.expiry,
         now: worker.now,
         class: Some(item.class),
@@ -116,11 +120,51 @@ pub(crate) fn store_refused(
     }
 }
 
-/// To be called before a delete; what it returns goes to [`deleted`].
+/// To be called after a command made a number where there was none: it is told as an add.
+#[inline]
+pub(crate) fn made(worker: &WorkerContext<'_>, key: &[u8]) {
+    if stores_are_watched(worker) {
+        tell_look_up(worker, key, None);
+        tell_stored(worker, key, "add");
+    }
+}
+
+/// To be called after a delete that left an empty item, instead of [`deleted`]: it is told as a set, too.
+#[inline]
+pub(crate) fn emptied(
+    worker: &WorkerContext<'_>,
+    key: &[u8],
+    seen: Option<Seen>,
+    command: DeleteCommand,
+) {
+    if seen.is_some() {
+        tell_look_up(worker, key, seen);
+        tell_stored(worker, key, "set");
+        deleted(worker, key, worker.handle.inspect(key, worker.now), command);
+    }
+}
+
+/// Tells that the item which is there now was stored.
+#[cold]
+fn tell_stored(worker: &WorkerContext<'_>, key: &[u8], command: &'static str) {
+    let Some(item) = worker.handle.inspect(key, worker.now) else { return };
+    worker.shared.watch.write(&WatchEvent::Store {
+        key,
+        status: StoreStatus::Stored,
+        command,
+        expiry: item.expiry,
+        now: worker.now,
+        class: Some(item.class),
+        value_len: item.value_len,
+        descriptor: worker.descriptor,
+    });
+}
+
+/// To be called before a delete; what it returns goes to [`deleted`] or [`emptied`].
 #[inline]
 pub(crate) fn deleting(worker: &WorkerContext<'_>, key: &[u8]) -> Option<Seen> {
     looking_up(worker, key);
-    if !worker.shared.watch.wants(WatchKinds::DELETIONS) {
+    if !stores_are_watched(worker) && !worker.shared.watch.wants(WatchKinds::DELETIONS) {
         return None;
     }
     worker.handle.inspect(key, worker.now)

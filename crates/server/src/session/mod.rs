@@ -284,7 +284,12 @@ impl<'e> Session<'e> {
             }
             Phase::Login => self.login(worker, input, out),
             Phase::Begin => {
-                self.dialect = Dialect::of(input[0], self.protocol);
+                // Where SASL is asked for nothing else is spoken, whatever the listener says.
+                let protocol = match worker.shared.settings.sasl_enabled {
+                    true => Protocol::Binary,
+                    false => self.protocol,
+                };
+                self.dialect = Dialect::of(input[0], protocol);
                 self.phase = Phase::Command;
                 self.step(worker, input, out)
             }

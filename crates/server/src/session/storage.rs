@@ -177,7 +177,7 @@ impl<'e> Upload<'e> {
         let mode = self.conditions.mode;
         let announced = events::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
-        events::stored(worker, announced, mode, outcome);
+        events::stored(worker, announced, &self.conditions, outcome);
         let outcome = match outcome {
             // The value fitted, what it would have grown into does not: the item stays as it was.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(mode) => {

@@ -58,7 +58,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Detail(_) if !shared.settings.dump_enabled => {
             rows.refuse(reply::DETAIL_FORBIDDEN);
         }
-        StatsRequest::Detail(mode) => detail(worker, mode, rows),
+        StatsRequest::Detail(mode) => return detail(worker, mode, rows),
         StatsRequest::Reset => {
             reset(worker);
             rows.done(reply::RESET);
@@ -76,15 +76,35 @@ pub(crate) fn answer<'e>(
     None
 }
 
-fn detail(worker: &WorkerContext<'_>, mode: DetailMode, rows: &mut Rows<'_>) {
+/// What one packet lists at most. A client that does not read must not hold more.
+const PACKET_PREFIXES_MAX: usize = 4096;
+
+fn detail<'e>(
+    worker: &WorkerContext<'e>,
+    mode: DetailMode,
+    rows: &mut Rows<'_>,
+) -> Option<Crawl<'e>> {
     let prefixes = &worker.shared.prefixes;
-    match mode {
-        DetailMode::On => prefixes.set_enabled(true),
-        DetailMode::Off => prefixes.set_enabled(false),
-        DetailMode::Dump => return rows.list("detailed", |out| prefixes.dump(out)),
-        DetailMode::Unknown => return rows.refuse(reply::DETAIL_USAGE),
+    match (mode, rows.form()) {
+        (DetailMode::On, _) => prefixes.set_enabled(true),
+        (DetailMode::Off, _) => prefixes.set_enabled(false),
+        (DetailMode::Dump, StatsForm::Text) => {
+            return Some(Crawl::new(Vec::new(), Listing::Prefixes { after: None }, None));
+        }
+        (DetailMode::Dump, StatsForm::Binary { .. }) => {
+            rows.list("detailed", |out| {
+                prefixes.list(None, PACKET_PREFIXES_MAX, out);
+                out.extend_from_slice(reply::END);
+            });
+            return None;
+        }
+        (DetailMode::Unknown, _) => {
+            rows.refuse(reply::DETAIL_USAGE);
+            return None;
+        }
     }
     rows.done(reply::OK);
+    None
 }
 
 fn reset(worker: &WorkerContext<'_>) {

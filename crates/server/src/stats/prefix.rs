@@ -4,9 +4,9 @@
 //! their number is bounded: beyond it new ones are not counted.
 
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_protocol::text::reply;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The most prefixes that are counted, as in memcached.
@@ -67,15 +67,27 @@ impl PrefixStats {
         lock(&self.counts).clear();
     }
 
-    /// Lists every prefix with its counts.
-    pub fn dump(&self, out: &mut Vec<u8>) {
-        for (prefix, Counts { gets, hits, sets, deletes }) in &*lock(&self.counts) {
+    /// Lists prefixes with their counts, in order, from the one after `after` on, and no more than so many;
+    /// returns the last if there may be more.
+    pub fn list(
+        &self,
+        after: Option<&[u8]>,
+        count_max: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Box<[u8]>> {
+        let counts = lock(&self.counts);
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = counts.range::<[u8], _>((from, Bound::Unbounded));
+        let mut last = None;
+        for _ in 0..count_max {
+            let (prefix, Counts { gets, hits, sets, deletes }) = rest.next()?;
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
             write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
                 .expect("a Vec takes every write");
+            last = Some(prefix);
         }
-        out.extend_from_slice(reply::END);
+        last.cloned()
     }
 
     fn record(&self, key: &[u8], count: impl FnOnce(&mut Counts)) {
@@ -98,7 +110,11 @@ mod tests {
 
     fn dump(stats: &PrefixStats) -> String {
         let mut out = Vec::new();
-        stats.dump(&mut out);
+        let mut last = stats.list(None, 1, &mut out);
+        while let Some(after) = last {
+            last = stats.list(Some(&after), 1, &mut out);
+        }
+        out.extend_from_slice(b"END\r\n");
         String::from_utf8(out).expect("the test's keys are text")
     }
 

@@ -151,7 +151,11 @@ pub(super) fn arithmetic(
         ..ArithmeticConditions::default()
     };
     events::looking_up(worker, key);
-    match worker.handle.arithmetic_if(key, change.delta, &conditions, worker.now) {
+    let outcome = worker.handle.arithmetic_if(key, change.delta, &conditions, worker.now);
+    if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
+        events::made(worker, key);
+    }
+    match outcome {
         ArithmeticOutcome::Value { .. } if head.quiet => {}
         ArithmeticOutcome::Value { value, cas, .. } => {
             compose::number(out, head, value, shown_cas(worker, cas));

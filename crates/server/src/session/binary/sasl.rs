@@ -18,10 +18,11 @@ pub(super) fn list_mechanisms(worker: &WorkerContext<'_>, head: &Head, out: &mut
 }
 
 impl Session<'_> {
-    /// A step of the exchange.
+    /// A step of the exchange. The turn ends with it: passwords are looked for in a whole file, and nobody
+    /// else shall wait for a client that guesses.
     pub(super) fn authenticate(
         &mut self,
-        worker: &WorkerContext<'_>,
+        worker: &mut WorkerContext<'_>,
         head: &Head,
         request: Request<'_>,
         out: &mut Vec<u8>,
@@ -30,6 +31,7 @@ impl Session<'_> {
             compose::error(out, head, Status::UnknownCommand);
             return;
         }
+        worker.requests_left = 0;
         let Dialect::Binary(exchange) = &mut self.dialect else {
             unreachable!("packets come in the binary dialect only");
         };
@@ -61,11 +63,12 @@ impl Session<'_> {
             compose::error(out, head, Status::UnknownCommand);
             return;
         }
+        let Dialect::Binary(exchange) = &mut self.dialect else {
+            unreachable!("packets come in the binary dialect only");
+        };
+        exchange.end();
+        // As in memcached, where a mechanism that has no such name is no attempt.
         if fault == Fault::ResponseTooLong {
-            let Dialect::Binary(exchange) = &mut self.dialect else {
-                unreachable!("packets come in the binary dialect only");
-            };
-            exchange.end();
             count(worker, Answer::Refused);
         }
         compose::error(out, head, fault.status());

@@ -28,7 +28,11 @@ pub(super) fn arithmetic(
         initial: initial_expiry.map(|expiry| Initial { value: options.initial, expiry }),
     };
     events::looking_up(worker, asked.key);
-    match worker.handle.arithmetic_if(asked.key, delta, &conditions, worker.now) {
+    let outcome = worker.handle.arithmetic_if(asked.key, delta, &conditions, worker.now);
+    if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
+        events::made(worker, asked.key);
+    }
+    match outcome {
         ArithmeticOutcome::Value { .. } if asked.has(b'q') => {}
         ArithmeticOutcome::Value { value, cas, is_new, expiry_before } => {
             let lifetime = Lifetime {

@@ -2,6 +2,7 @@
 
 use super::{Asked, ttl_seconds};
 use crate::context::WorkerContext;
+use crate::session::events;
 use slabwise_base::Ticks;
 use slabwise_protocol::meta::{compose, reply};
 
@@ -9,6 +10,7 @@ pub(super) fn debug(worker: &mut WorkerContext<'_>, asked: Asked<'_>, out: &mut 
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
     worker.traffic.count_meta_debug();
+    events::looking_up(worker, asked.key);
     let line = worker.handle.peek(asked.key, now, |view| compose::DebugLine {
         ttl_seconds: ttl_seconds(view.expiry(), now),
         idle_seconds: view.last_access().age_at(now.ticks) / Ticks::PER_SECOND,

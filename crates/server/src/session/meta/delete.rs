@@ -13,8 +13,11 @@ pub(super) fn delete(worker: &mut WorkerContext<'_>, asked: Asked<'_>, out: &mut
     let expected = asked.expected_cas(worker);
     let seen = events::deleting(worker, asked.key);
     let outcome = worker.handle.delete_if(asked.key, expected, leave, worker.now);
-    if outcome == DeleteOutcome::Done && leave == Leave::Nothing {
-        events::deleted(worker, asked.key, seen, DeleteCommand::MetaDelete);
+    match leave {
+        _ if outcome != DeleteOutcome::Done => {}
+        Leave::Nothing => events::deleted(worker, asked.key, seen, DeleteCommand::MetaDelete),
+        Leave::Empty { .. } => events::emptied(worker, asked.key, seen, DeleteCommand::MetaDelete),
+        Leave::Stale { .. } => {}
     }
     let code = match outcome {
         DeleteOutcome::Done if asked.has(b'q') => return,

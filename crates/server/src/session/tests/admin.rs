@@ -2,6 +2,8 @@
 
 use crate::session::testing::{Client, Fixture, check, check_with};
 use crate::shared::{CrawlStep, Driver, Woken};
+use crate::tls::tests::certificates::{Authority, CertificateFiles};
+use crate::tls::tests::{load, settings};
 use std::time::Duration;
 
 #[test]
@@ -323,4 +325,17 @@ fn debug_commands_are_unknown_unless_asked_for() {
          > get a
          < END",
     );
+}
+
+#[test]
+fn every_refresh_of_the_certificates_takes_a_turn() {
+    let ours = Authority::new("ours");
+    let files = CertificateFiles::new(&ours.server(), &ours);
+    let fixture = Fixture::new();
+    let mut shared = fixture.shared();
+    shared.tls = Some(load(&settings(&files)));
+    let mut client = Client::new(fixture.worker(&shared));
+    client.send(b"refresh_certs\r\n".repeat(3).as_slice());
+    assert_eq!(client.received, b"OK\r\n".repeat(3));
+    assert_eq!(client.yields, 2);
 }

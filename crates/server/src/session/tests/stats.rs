@@ -1,5 +1,7 @@
 //! Questions about the server.
 
+use crate::out::{Out, PENDING_BYTES_MAX};
+use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
 
 /// The names of memcached 1.6.45's `stats`, in its order.
@@ -147,4 +149,30 @@ fn sizes_are_counted_by_a_crawl() {
     );
     let reply = ask(&fixture, &script);
     assert!(reply.ends_with("STAT 160 2\r\nEND\r\n"), "{reply}");
+}
+
+#[test]
+fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
+    const PREFIXES: usize = 20_000;
+    let fixture = Fixture::new();
+    let shared = fixture.shared();
+    shared.prefixes.set_enabled(true);
+    for number in 0..PREFIXES {
+        shared.prefixes.record_set(format!("{number:05}{}:key", "p".repeat(200)).as_bytes());
+    }
+    let mut worker = fixture.worker(&shared);
+    let (mut session, mut out) = (Session::new(), Out::new());
+    let mut input = &b"stats detail dump\r\n"[..];
+    let mut received = Vec::new();
+    while !received.ends_with(b"END\r\n") {
+        let progress = session.consume(&mut worker, input, &mut out);
+        input = &input[progress.consumed..];
+        assert!(out.pending_bytes() < 2 * PENDING_BYTES_MAX, "{} bytes wait", out.pending_bytes());
+        received.extend(out.drain());
+    }
+    let text = String::from_utf8(received).expect("keys here are text");
+    for (number, line) in text.lines().take(PREFIXES).enumerate() {
+        assert!(line.starts_with(&format!("PREFIX {number:05}p")), "{line}");
+    }
+    assert_eq!(text.lines().count(), PREFIXES + 1);
 }

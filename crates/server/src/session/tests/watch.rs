@@ -26,13 +26,14 @@ fn unnumbered(lines: Vec<String>) -> Vec<String> {
 }
 
 /// Sends a script with three kinds watched, and compares what is told; `C` stands for a class.
-fn check_lines(script: &str, expected: &str) {
+pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
+    let script = script.as_ref();
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut watcher = watcher(&fixture, &shared, "fetchers mutations deletions");
     let mut client = Client::new(fixture.worker(&shared));
     client.worker.descriptor = 30;
-    client.send(script.as_bytes());
+    client.send(script);
     let told = unnumbered(watcher.watched_lines()).into_iter().map(|line| {
         let fields = line.split(' ').map(|field| match field.strip_prefix("clsid=") {
             Some("0") | None => field,
@@ -42,7 +43,25 @@ fn check_lines(script: &str, expected: &str) {
     });
     let expected: Vec<_> =
         expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    assert_eq!(told.collect::<Vec<_>>(), expected, "{script}");
+    assert_eq!(told.collect::<Vec<_>>(), expected, "{}", script.escape_ascii());
+}
+
+#[test]
+fn what_a_command_makes_beside_its_business_is_told_as_a_store() {
+    check_lines(
+        "ma n N0 J25\r\nma n N0\r\nme n\r\nmd n x\r\nmd nothing x\r\nmd n x C9999\r\n",
+        "type=item_get key=n status=not_found clsid=0 cfd=30 size=0
+         type=item_get key=n status=not_found clsid=0 cfd=30 size=0
+         type=item_store key=n status=stored cmd=add ttl=0 clsid=C cfd=30 size=2
+         type=item_get key=n status=found clsid=C cfd=30 size=2
+         type=item_get key=n status=found clsid=C cfd=30 size=2
+         type=item_get key=n status=found clsid=C cfd=30 size=2
+         type=item_get key=n status=found clsid=C cfd=30 size=2
+         type=item_store key=n status=stored cmd=set ttl=0 clsid=C cfd=30 size=0
+         type=deleted key=n cmd=md clsid=C size=0
+         type=item_get key=nothing status=not_found clsid=0 cfd=30 size=0
+         type=item_get key=n status=found clsid=C cfd=30 size=0",
+    );
 }
 
 #[test]
@@ -134,7 +153,7 @@ fn stores_are_told_with_what_came_of_them() {
     );
     // What is too large is refused before its value has come; the old value of a set is looked for.
     check_lines(
-        &format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
+        format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
         "type=item_get key=a status=not_found clsid=0 cfd=30 size=0
          type=item_store key=a status=stored cmd=set ttl=0 clsid=C cfd=30 size=1
          type=item_store key=a status=too_large cmd=set ttl=0 clsid=0 cfd=30 size=0

@@ -5,3 +5,4 @@ mod flow;
 mod items;
 mod packet;
 mod sasl;
+mod watch;

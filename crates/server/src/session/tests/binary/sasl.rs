@@ -3,6 +3,7 @@
 use super::super::super::testing::Fixture;
 use super::packet::{Packet, Talk, packet, store};
 use crate::sasl::testing::TemporaryFile;
+use crate::settings::Protocol;
 use slabwise_protocol::binary::opcode::{
     FLUSH, GET, NOOP, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
 };
@@ -141,6 +142,10 @@ fn a_failed_attempt_ends_what_was_before_it() {
     }
     let mut talk = Talk::new(&fixture, &shared);
     assert_eq!(talk.ask(&login()).status, 0);
+    assert_eq!(talk.ask(&auth(&"X".repeat(40), b"")).status, 0x04);
+    is_shut_out(&mut talk);
+    let mut talk = Talk::new(&fixture, &shared);
+    assert_eq!(talk.ask(&login()).status, 0);
     file.write("user:other\n");
     assert_eq!(talk.ask(&login()).status, AUTH_ERROR);
     is_shut_out(&mut talk);
@@ -158,10 +163,22 @@ fn without_a_password_file_nobody_gets_in() {
 
 #[test]
 fn there_is_no_way_around_by_text() {
-    let (mut fixture, _file) = server();
-    fixture.settings.protocol = crate::settings::Protocol::Binary;
+    for protocol in [Protocol::Binary, Protocol::Auto, Protocol::Ascii] {
+        let (mut fixture, _file) = server();
+        fixture.settings.protocol = protocol;
+        let shared = fixture.shared();
+        let mut talk = Talk::new(&fixture, &shared);
+        talk.0.send(b"set k 0 0 1\r\nx\r\n");
+        assert!(talk.is_closed() && talk.0.received.is_empty(), "{}", protocol.name());
+    }
+}
+
+#[test]
+fn every_attempt_takes_a_turn() {
+    let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
-    talk.0.send(b"set k 0 0 1\r\nx\r\n");
-    assert!(talk.is_closed() && talk.0.received.is_empty());
+    let guess = || auth("PLAIN", b"\0user\0guess");
+    assert_eq!(talk.send(&[guess(), guess(), guess(), login()]).len(), 4);
+    assert_eq!(talk.0.yields, 3);
 }
