@@ -110,7 +110,7 @@ impl Engine {
             }
         } else {
             match self.evict(class, class, now) {
-                Evicted::Nothing if self.class(class).lock().used_count() > 0 => {
+                Evicted::Nothing if self.class(class).lock().unqueued_count() > 0 => {
                     self.evict(CHAINED, class, now)
                 }
                 outcome => outcome,
