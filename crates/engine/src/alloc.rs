@@ -208,6 +208,7 @@ impl Engine {
 
     /// Frees the bodies of an item whose LAST-HOLDER the caller is, if it has any: before the head, so that
     /// a body's owner is always an item.
+    #[inline(always)]
     fn free_bodies(&self, head: &OwnedChunk) {
         let mut body = self.memory.first_body(head.address(), ReadProof::owned(head));
         while let Some(address) = body {
@@ -229,6 +230,7 @@ impl Engine {
     }
 
     /// Frees what an ended item left.
+    #[inline(always)]
     pub(crate) fn free_remains(&self, Remains(head): Remains) {
         if let Some(head) = head {
             self.free_bodies(&head);

@@ -281,6 +281,7 @@ impl ClassState {
         }
     }
 
+    #[inline(always)]
     fn list_free(&self, memory: &Memory, address: ChunkAddress) {
         let page = memory.page_entry(address);
         memory.header(address).set_free_next(page.free_head());

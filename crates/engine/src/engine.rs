@@ -295,7 +295,7 @@ impl Engine {
 
     /// Whether a flush has ended an item. Who holds its class and not its stripe may meet it while it is
     /// given another CAS value: what is read counts only if it was of one kind from before to after.
-    #[inline]
+    #[inline(always)]
     fn is_flushed(&self, address: ChunkAddress, now: Now) -> bool {
         let header = self.memory.header(address);
         loop {
@@ -312,7 +312,7 @@ impl Engine {
     }
 
     /// Why an item is gone though it is still linked, if it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn death_of(
         &self,
         address: ChunkAddress,
