@@ -23,22 +23,23 @@ fn every_item_is_being_read() {
     for index in 0..ITEMS {
         assert_eq!(client.set(&format!("key{index}"), &value), "STORED");
     }
-    // Each reader stops in the middle of a value, which the server must keep until it is sent.
-    let read_and_stop = |key: &str| {
-        let mut reader = scene.server.connect();
-        reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
-        reader
-    };
-    let kept = (0..ITEMS).map(|index| format!("key{index}"));
-    let kept: Vec<String> = kept.filter(|key| client.get(key).is_some()).collect();
-    let mut readers: Vec<Client> = kept.iter().map(|key| read_and_stop(key)).collect();
+    let mut readers: Vec<Client> = (0..ITEMS)
+        .map(|index| format!("key{index}"))
+        .filter(|key| client.get(key).is_some())
+        .map(|key| stuck_reader(&scene, &key))
+        .collect();
     assert!(readers.len() > 10, "only {} items were kept", readers.len());
-    // What is stored before a reader has been served takes its item's place, and gets a reader, too.
+    let mut attempts = 0;
+    // Between two copies nobody holds an item, so one may be evicted while its reader still gets on. What
+    // takes its place gets a reader of its own: in the end every item has one that is stuck.
     wait_until("a store is refused", DEADLINE, || {
-        let key = format!("new{}", readers.len());
-        let reply = client.set(&key, &value);
-        readers.push(read_and_stop(&key));
-        refused(&reply)
+        attempts += 1;
+        let key = format!("new{attempts}");
+        let is_refused = refused(&client.set(&key, &value));
+        if !is_refused {
+            readers.push(stuck_reader(&scene, &key));
+        }
+        is_refused
     });
     scene.serves_others();
     drop(readers);
@@ -91,6 +92,15 @@ fn evictions_are_off() {
     assert_eq!(client.ask(&format!("delete {}", stored[0])), "DELETED");
     assert_eq!(client.set("again", &value), "STORED");
     scene.recovers();
+}
+
+/// Asks for more copies of a value than anybody buffers and reads no further than the first: it stops in
+/// the middle of a value, which the server must keep until it is sent.
+fn stuck_reader(scene: &Scene, key: &str) -> Client {
+    let mut reader = scene.server.connect();
+    reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
+    let _ = reader.read_line();
+    reader
 }
 
 fn refused(reply: &str) -> bool {

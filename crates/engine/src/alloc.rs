@@ -115,7 +115,7 @@ impl Engine {
             }
         } else {
             match self.evict(class, class, now) {
-                Evicted::Nothing if self.class(class).lock().used_count() > 0 => {
+                Evicted::Nothing if self.class(class).lock().unqueued_count() > 0 => {
                     self.evict(CHAINED, class, now)
                 }
                 outcome => outcome,
@@ -213,6 +213,7 @@ impl Engine {
 
     /// Frees the bodies of an item whose LAST-HOLDER the caller is, if it has any: before the head, so that
     /// a body's owner is always an item.
+    #[inline(always)]
     fn free_bodies(&self, head: &OwnedChunk) {
         let mut body = self.memory.first_body(head.address(), ReadProof::owned(head));
         while let Some(address) = body {
@@ -234,6 +235,7 @@ impl Engine {
     }
 
     /// Frees what an ended item left.
+    #[inline(always)]
     pub(crate) fn free_remains(&self, Remains(head): Remains) {
         if let Some(head) = head {
             self.free_bodies(&head);

@@ -142,6 +142,12 @@ impl ClassState {
         self.used_count
     }
 
+    /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and what is in
+    /// somebody's hand.
+    pub fn unqueued_count(&self) -> u64 {
+        self.used_count - self.queues.iter().map(Queue::count).sum::<u64>()
+    }
+
     /// Chunks not in use, those on draining pages included.
     pub fn free_count(&self) -> u64 {
         u64::from(self.page_count) * u64::from(self.chunks_per_page) - self.used_count
@@ -275,6 +281,7 @@ impl ClassState {
         }
     }
 
+    #[inline(always)]
     fn list_free(&self, memory: &Memory, address: ChunkAddress) {
         let page = memory.page_entry(address);
         memory.header(address).set_free_next(page.free_head());

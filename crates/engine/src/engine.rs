@@ -255,10 +255,17 @@ impl Engine {
     /// that a client chose.
     pub(crate) fn give_cas(&self, address: ChunkAddress, given: Option<u64>, now: Now) {
         let header = self.memory.header(address);
-        header.state().set_given_cas(given.is_some());
-        header.set_cas(given.unwrap_or_else(|| self.next_cas()));
-        if given.is_some() {
-            header.set_time(self.flush.mark.later(header.time(), now));
+        // In an order in which no step lets a living item look flushed; see `is_flushed`.
+        match given {
+            Some(cas) => {
+                header.set_time(self.flush.mark.later(header.time(), now));
+                header.state().set_given_cas(true);
+                header.set_cas(cas);
+            }
+            None => {
+                header.set_cas(self.next_cas());
+                header.state().set_given_cas(false);
+            }
         }
     }
 
@@ -286,21 +293,33 @@ impl Engine {
         ttl_max != NO_TEMPORARY_TTL && ttl.is_some_and(|ttl| ttl <= ttl_max)
     }
 
+    /// Whether a flush has ended an item. Who holds its class and not its stripe may meet it while it is
+    /// given another CAS value: what is read counts only if it was of one kind from before to after.
+    #[inline(always)]
+    fn is_flushed(&self, address: ChunkAddress, now: Now) -> bool {
+        let header = self.memory.header(address);
+        loop {
+            let given = header.state().load().has_given_cas();
+            let flushed = if given {
+                self.flush.mark.ends(header.time(), now)
+            } else {
+                header.cas() <= self.flush.cas_bound.load(Relaxed)
+            };
+            if !flushed || header.state().load().has_given_cas() == given {
+                return flushed;
+            }
+        }
+    }
+
     /// Why an item is gone though it is still linked, if it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn death_of(
         &self,
         address: ChunkAddress,
         now: Now,
         proof: ReadProof<'_>,
     ) -> Option<Death> {
-        let header = self.memory.header(address);
-        let flushed = if header.state().load().has_given_cas() {
-            self.flush.mark.ends(header.time(), now)
-        } else {
-            header.cas() <= self.flush.cas_bound.load(Relaxed)
-        };
-        if flushed {
+        if self.is_flushed(address, now) {
             return Some(Death::Flushed);
         }
         let expired = self.memory.expiry(address, proof).is_past(now.seconds);

@@ -84,7 +84,7 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
         let hash = self.engine.hasher.hash(key);
-        match self.engine.lookup(key, hash, now, &self.counters) {
+        match self.engine.lookup_inline(key, hash, now, &self.counters) {
             Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 let state = self.engine.memory.header(found.address).state().load();
@@ -237,8 +237,19 @@ impl<'e> Handle<'e> {
 
 impl<'e> Engine {
     /// Finds a key's item; one that has ended is removed on the way.
-    #[inline]
     pub(crate) fn lookup(
+        &'e self,
+        key: &[u8],
+        hash: u64,
+        now: Now,
+        counters: &HandleCounters,
+    ) -> Lookup<'e> {
+        self.lookup_inline(key, hash, now, counters)
+    }
+
+    /// The same for the hottest caller: nothing is passed through memory.
+    #[inline(always)]
+    fn lookup_inline(
         &'e self,
         key: &[u8],
         hash: u64,
@@ -299,13 +310,13 @@ impl<'e> Engine {
     }
 
     /// Marks a hit. Returns whether the item had been hit before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_hit(&self, found: &Found<'_>, now: Now) -> bool {
         self.mark_hit_at(found.address, now)
     }
 
     /// The same for an item whose stripe the caller holds.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_hit_at(&self, address: ChunkAddress, now: Now) -> bool {
         let state = self.memory.header(address).state().mark_hit();
         self.date(address, state, now);
@@ -313,7 +324,7 @@ impl<'e> Engine {
     }
 
     /// Notes that an item was accessed just now; `state` is a reading of its word.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn date(&self, address: ChunkAddress, state: State, now: Now) {
         let header = self.memory.header(address);
         // The date of an item with a given CAS value never goes back: FlushMark's law.
@@ -321,9 +332,15 @@ impl<'e> Engine {
             header.set_time(now.ticks);
         }
         if self.exact_order.load(Relaxed) {
-            let mut class = self.class(self.queue_class(address)).lock();
-            queues::lru_hit(&mut class, &self.memory, address);
+            self.make_newest(address);
         }
+    }
+
+    /// Moves an item that was accessed to the head of its queue.
+    #[cold]
+    fn make_newest(&self, address: ChunkAddress) {
+        let mut class = self.class(self.queue_class(address)).lock();
+        queues::lru_hit(&mut class, &self.memory, address);
     }
 
     /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under

@@ -93,10 +93,13 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
     }
 
     /// Appends the value to `out`.
-    #[inline]
+    #[inline(always)]
     pub fn copy_value(&self, out: &mut Vec<u8>) {
-        for part in self.value() {
-            out.extend_from_slice(part);
+        let memory = &self.engine.memory;
+        if memory.header(self.address).state().load().chained() {
+            self.value().for_each(|part| out.extend_from_slice(part));
+        } else {
+            out.extend_from_slice(memory.value_part(self.address, self.proof));
         }
     }
 

@@ -3,7 +3,8 @@
 //! Run by `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
 
 use crate::{
-    ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta, MoverStep, StoreMode,
+    ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta,
+    MoverStep, StoreConditions, StoreMode,
 };
 use loom::sync::Arc;
 use loom::thread;
@@ -125,4 +126,39 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
         assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "nothing is lost in a move");
         engine.check();
     });
+}
+
+/// After a flush, a number is given a CAS value of another kind while the maintainer looks for what the
+/// flush ended.
+fn a_flush_is_over_when_the_cas_changes(before: Option<u64>, after: Option<u64>) {
+    explore(move || {
+        let engine = engine(1, EvictionKind::Segmented);
+        engine.handle().set(b"k", b"0", META, StoreMode::Set, now());
+        engine.flush_all(None, now());
+        let conditions = StoreConditions { new_cas: before, ..StoreMode::Set.into() };
+        engine.handle().set_if(b"k", b"1", META, &conditions, now());
+        let maintainer = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.maintain_step(1, now()))
+        };
+        let conditions = ArithmeticConditions { new_cas: after, ..ArithmeticConditions::default() };
+        engine.handle().arithmetic_if(b"k", Delta::Increment(1), &conditions, now());
+        maintainer.join().expect("the maintainer ends");
+        assert_eq!(
+            read(&engine, b"k").as_deref(),
+            Some(&b"2"[..]),
+            "it was stored after the flush"
+        );
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_living_item_never_looks_flushed_while_a_client_gives_its_cas() {
+    a_flush_is_over_when_the_cas_changes(None, Some(1));
+}
+
+#[test]
+fn loom_a_living_item_never_looks_flushed_while_the_engine_gives_its_cas() {
+    a_flush_is_over_when_the_cas_changes(Some(1), None);
 }

@@ -90,11 +90,13 @@ impl Memory {
     }
 
     /// The page that a chunk lies in.
+    #[inline]
     pub fn page_of(&self, address: ChunkAddress) -> PageId {
         PageId((address.offset() >> self.page_shift) as u32)
     }
 
     /// The entry of that page.
+    #[inline(always)]
     pub fn page_entry(&self, address: ChunkAddress) -> &Page {
         self.pages.page(self.page_of(address))
     }

@@ -114,6 +114,17 @@ impl<'e> Handle<'e> {
     /// The same, under more conditions.
     pub fn store_if(
         &mut self,
+        reservation: Reservation<'e>,
+        conditions: &StoreConditions,
+        now: Now,
+    ) -> StoreOutcome {
+        self.store_reserved(reservation, conditions, now)
+    }
+
+    /// The same for [`Handle::set_if`]: a reservation is large, and so stays where it is.
+    #[inline(always)]
+    fn store_reserved(
+        &mut self,
         mut reservation: Reservation<'e>,
         conditions: &StoreConditions,
         now: Now,
@@ -160,6 +171,7 @@ impl<'e> Handle<'e> {
     }
 
     /// Whether a store that finds nothing goes on.
+    #[inline(always)]
     fn judge_missing(&self, conditions: &StoreConditions) -> Result<(), StoreOutcome> {
         match conditions.mode {
             StoreMode::Cas(_) => {}
@@ -172,6 +184,7 @@ impl<'e> Handle<'e> {
         Err(StoreOutcome::NotFound)
     }
 
+    #[inline(always)]
     fn judge_found(&self, found: &Found<'_>, conditions: &StoreConditions) -> Verdict {
         let engine = self.engine();
         let expected = match (conditions.mode, conditions.expected_cas) {
@@ -231,7 +244,7 @@ impl<'e> Handle<'e> {
                     self.counters().store_no_memory.bump();
                     return StoreOutcome::OutOfMemory;
                 }
-                self.store_if(reservation, conditions, now)
+                self.store_reserved(reservation, conditions, now)
             }
             Err(error) => error.into(),
         }
@@ -247,6 +260,7 @@ impl<'e> Handle<'e> {
 
 impl<'e> Engine {
     /// Gives a filled reservation its CAS value and time; the caller publishes it.
+    #[inline(always)]
     fn finish(
         &self,
         reservation: Reservation<'_>,

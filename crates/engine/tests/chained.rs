@@ -1,9 +1,10 @@
 //! Chained items are queued apart from the classes whose chunks they take: who leaves for whom, and where
 //! the stats show them.
 
-use slabwise_base::{Clock, Expiry, Now, Seconds};
+use slabwise_base::{ClassId, Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
-    ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome,
+    ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, MoverKind, Pinned, StoreMode,
+    StoreOutcome,
 };
 use std::time::Duration;
 
@@ -13,11 +14,16 @@ const LARGEST_CHUNK_BYTES: usize = 1024;
 const HEADER_SIZE_BYTES: usize = 29;
 
 fn engine(pages: u64) -> Engine {
+    engine_with(pages, MoverKind::Warm)
+}
+
+fn engine_with(pages: u64, mover: MoverKind) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
     config.classes = ClassTable::explicit(&[128, 512, LARGEST_CHUNK_BYTES], PAGE_SIZE_BYTES)
         .expect("a valid table");
     config.index_within_limit = false;
+    config.mover = mover;
     Engine::new(config).expect("the arena can be reserved")
 }
 
@@ -84,6 +90,60 @@ fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
     for number in 0..1_000 {
         store(&engine, &format!("small{number}"), 40, clock.now());
     }
+    engine.check();
+}
+
+/// A cache full of chained items beside one page of a class whose items are all pinned, and how many
+/// chained items there are.
+fn full_beside_pinned(pinned: usize, mover: MoverKind) -> (Engine, usize) {
+    let (engine, now) = (engine_with(6, mover), Clock::manual().now());
+    for number in 0..pinned {
+        store(&engine, &format!("held{number}"), 400, now);
+    }
+    let mut number = 0;
+    while engine.stats(now).total.counters.evicted == 0 {
+        store(&engine, &format!("chained{number}"), 3 * LARGEST_CHUNK_BYTES, now);
+        number += 1;
+    }
+    (engine, number - 1)
+}
+
+fn pin_all(engine: &Engine, pinned: usize, now: Now) -> Vec<Pinned<'_>> {
+    let pin = |number| {
+        let key = format!("held{number}");
+        engine.handle().get(key.as_bytes(), now, |view| view.pin()).flatten().expect("it is there")
+    };
+    (0..pinned).map(pin).collect()
+}
+
+#[test]
+fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
+    for mover in [MoverKind::Warm, MoverKind::Base] {
+        let (engine, chained) = full_beside_pinned(3, mover);
+        let now = Clock::manual().now();
+        let pins = pin_all(&engine, 3, now);
+        engine.reassign(Some(ClassId(1)), None, now).expect("it has a page");
+        for _ in 0..10 {
+            engine.mover_step(64, now);
+        }
+        let left = engine.stats(now).items as usize - pins.len();
+        assert_eq!(left, chained, "{mover:?}: nothing could be gained by it");
+        drop(pins);
+        engine.check();
+    }
+}
+
+#[test]
+fn a_class_whose_items_are_all_held_takes_a_page_and_not_all_chained_items() {
+    let per_page = PAGE_SIZE_BYTES / 512;
+    let (engine, chained) = full_beside_pinned(per_page, MoverKind::Warm);
+    let now = Clock::manual().now();
+    let pins = pin_all(&engine, per_page, now);
+    store(&engine, "one more", 400, now);
+    let left = engine.stats(now).items as usize - pins.len() - 1;
+    let a_page_of_bodies = PAGE_SIZE_BYTES / LARGEST_CHUNK_BYTES / 3;
+    assert!(left + a_page_of_bodies + 2 >= chained, "of {chained} only {left} are left");
+    drop(pins);
     engine.check();
 }
 

@@ -161,7 +161,7 @@ impl Table {
     }
 
     /// The entry of `hash` for which `is_match` holds.
-    #[inline]
+    #[inline(always)]
     pub fn find(
         &self,
         hash: u64,

@@ -28,7 +28,10 @@ use slabwise_base::Ticks;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 /// Bytes of a chunk before its contents.
 pub const HEADER_SIZE_BYTES: usize = 29;
@@ -235,15 +238,16 @@ impl<'a> Header<'a> {
         unsafe { self.field::<AtomicU16>(LEN_LOW) }
     }
 
-    /// The CAS value. Stripe.
+    /// The CAS value. Stripe; without it, a hint. Acquire: who sees one that a client chose sees that noted
+    /// in the state word.
     #[inline]
     pub fn cas(self) -> u64 {
-        self.cas_cell().load(Relaxed)
+        self.cas_cell().load(Acquire)
     }
 
     /// Sets the CAS value. Owner, or stripe.
     pub fn set_cas(self, cas: u64) {
-        self.cas_cell().store(cas, Relaxed);
+        self.cas_cell().store(cas, Release);
     }
 
     /// The time of the last access. A hint under any lock or none.

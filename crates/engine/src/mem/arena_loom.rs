@@ -2,19 +2,24 @@
 //!
 //! loom sees every access to a state word as an atomic step, and every access to links, lengths and
 //! bytes as a plain one: touching them without the lock or proof that the laws ask for is reported as
-//! a race. CAS values, times and free links are hints or covered by the same locks; they stay ordinary.
+//! a race. CAS values are read without the stripe, too, so they are steps as well; times and free links are
+//! hints or covered by the same locks and stay ordinary.
 
 use super::address::ChunkAddress;
 use super::mapping::MappingError;
 use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::{State, StateWord};
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Release},
+};
 use slabwise_base::Ticks;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Bytes of a chunk before its contents.
 pub const HEADER_SIZE_BYTES: usize = 29;
@@ -189,12 +194,12 @@ impl<'a> Header<'a> {
 
     /// The CAS value.
     pub fn cas(self) -> u64 {
-        self.chunk.cas.load(Relaxed)
+        self.chunk.cas.load(Acquire)
     }
 
     /// Sets the CAS value.
     pub fn set_cas(self, cas: u64) {
-        self.chunk.cas.store(cas, Relaxed);
+        self.chunk.cas.store(cas, Release);
     }
 
     /// The time of the last access.

@@ -328,10 +328,11 @@ impl StateWord {
         self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// Notes whether a client chose its CAS value. Stripe locked, or owner.
+    /// Notes whether a client chose its CAS value. Stripe locked, or owner. Release: who sees it sees the
+    /// time or the CAS value that was set before it.
     pub fn set_given_cas(&self, given: bool) {
         if self.load().has_given_cas() != given {
-            self.0.fetch_xor(GIVEN_CAS, Ordering::Relaxed);
+            self.0.fetch_xor(GIVEN_CAS, Ordering::Release);
         }
     }
 

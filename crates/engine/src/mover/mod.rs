@@ -291,8 +291,9 @@ impl Engine {
         counters: &mut MoverCounters,
         now: Now,
     ) -> Visit {
-        if !self.in_use(job, address) {
-            return Visit::Emptied;
+        // An item that is held is met again later: nothing is evicted for what cannot be carried now.
+        if let Some(visit) = self.visit_without_room(job, address) {
+            return visit;
         }
         // Room first: an eviction may well take the very item this was for.
         while job.spare.is_none() {
@@ -311,8 +312,8 @@ impl Engine {
                 }
                 Room::None => return Visit::Busy(Busy::NoRoom),
             }
-            if !self.in_use(job, address) {
-                return Visit::Emptied;
+            if let Some(visit) = self.visit_without_room(job, address) {
+                return visit;
             }
         }
         let moved = match self.memory.header(address).state().load().kind() {
@@ -350,9 +351,18 @@ impl Engine {
         Visit::Emptied
     }
 
-    fn in_use(&self, job: &Job, address: ChunkAddress) -> bool {
+    /// Tells of a chunk that is free, or held by somebody. `None`: there is something to carry.
+    fn visit_without_room(&self, job: &Job, address: ChunkAddress) -> Option<Visit> {
+        // While a body is in use its head is too, and it is freed under this lock.
         let _class = self.class(job.victim).lock();
-        self.memory.header(address).state().load().kind() != Kind::Free
+        let header = self.memory.header(address);
+        let state = header.state().load();
+        let holder = match state.kind() {
+            Kind::Free => return Some(Visit::Emptied),
+            Kind::Item => state,
+            Kind::Body => self.memory.header(header.prev()?).state().load(),
+        };
+        (holder.pins() > 0).then_some(Visit::Busy(Busy::Held))
     }
 
     /// A free chunk of the class outside the draining page, or one eviction towards it. Nothing is

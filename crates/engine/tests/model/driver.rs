@@ -30,6 +30,34 @@ pub struct Driver<'e> {
     log: VecDeque<String>,
 }
 
+/// What goes on from one engine to the next: chance, time, and what is known.
+pub struct Course {
+    random: Random,
+    clock: Clock,
+    oracle: Oracle,
+}
+
+impl Course {
+    pub fn new(scenario: &Scenario, random: Random) -> Course {
+        Course { random, clock: Clock::manual(), oracle: Oracle::new(scenario.rules) }
+    }
+
+    /// What the clock reads, as the time since its start.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.clock.nanos())
+    }
+
+    pub fn pass(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.oracle.settle(self.clock.now());
+    }
+
+    /// Items that must be there.
+    pub fn known_count(&self) -> u64 {
+        self.oracle.keys_certain().len() as u64
+    }
+}
+
 impl Drop for Driver<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -41,14 +69,15 @@ impl Drop for Driver<'_> {
 }
 
 impl<'e> Driver<'e> {
-    pub fn new(engine: &'e Engine, scenario: &'e Scenario, random: Random) -> Driver<'e> {
+    pub fn new(engine: &'e Engine, scenario: &'e Scenario, course: Course) -> Driver<'e> {
+        let Course { random, clock, oracle } = course;
         Driver {
             engine,
             handles: [engine.handle(), engine.handle()],
             scenario,
             random,
-            clock: Clock::manual(),
-            oracle: Oracle::new(scenario.rules),
+            clock,
+            oracle,
             pins: Vec::new(),
             reservations: Vec::new(),
             crawler: None,
@@ -65,6 +94,17 @@ impl<'e> Driver<'e> {
         self.steps += 1;
         if self.steps.is_multiple_of(self.scenario.check_every) {
             self.check(now);
+        }
+    }
+
+    /// Lets go of everything, so that the engine can be closed.
+    pub fn stop(mut self) -> Course {
+        self.check(self.clock.now());
+        let oracle = Oracle::new(self.scenario.rules);
+        Course {
+            random: Random::new(self.random.next_u64()),
+            clock: std::mem::replace(&mut self.clock, Clock::manual()),
+            oracle: std::mem::replace(&mut self.oracle, oracle),
         }
     }
 

@@ -13,9 +13,10 @@ mod driver;
 mod held;
 mod judge;
 mod oracle;
+mod restart;
 mod scenario;
 
-use driver::Driver;
+use driver::{Course, Driver};
 use oracle::{Marks, Oracle, Rules, Seen};
 use scenario::{Memory, Scenario};
 use slabwise_base::random::mix;
@@ -39,7 +40,7 @@ fn run(memory: Memory, seed: u64) {
     let mut random = Random::new(mix(seed) ^ memory as u64);
     let scenario = Scenario::random(memory, &mut random);
     let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
-    let mut driver = Driver::new(&engine, &scenario, random);
+    let mut driver = Driver::new(&engine, &scenario, Course::new(&scenario, random));
     for _ in 0..OPERATIONS_PER_SEED {
         driver.step();
     }
@@ -84,7 +85,7 @@ fn canary_a_wrong_model_is_noticed() {
     let mut random = Random::new(1);
     let scenario = Scenario::random(Memory::Ample, &mut random);
     let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
-    let mut driver = Driver::new(&engine, &scenario, random);
+    let mut driver = Driver::new(&engine, &scenario, Course::new(&scenario, random));
     for _ in 0..OPERATIONS_PER_SEED / 2 {
         driver.step();
     }

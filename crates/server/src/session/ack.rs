@@ -55,7 +55,7 @@ impl Ack {
     }
 
     /// Tells what came of a store of `value_len` bytes under `key`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer<'e>(
         &self,
         worker: &mut WorkerContext<'e>,

@@ -326,6 +326,7 @@ impl<'e> Session<'e> {
     }
 
     /// A command line.
+    #[inline(always)]
     fn command(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
         if slabwise_protocol::meta::begins(input) {
             return self.meta(worker, input, out);
