@@ -78,8 +78,13 @@ fn more_readers_of_a_value_than_it_can_have() {
     wait_until("the value is passed over", DEADLINE, || client.get("large").is_none());
     scene.serves_others();
     drop(readers);
-    wait_until("the value can be had", DEADLINE, || client.get("large").is_some());
-    assert_eq!(client.get("large"), Some(pinned_value(b'v')));
+    // The pins that the first of them give back may go to those who are still there.
+    let mut found = None;
+    wait_until("the value can be had", DEADLINE, || {
+        found = client.get("large");
+        found.is_some()
+    });
+    assert_eq!(found, Some(pinned_value(b'v')));
     scene.recovers();
 }
 
