@@ -1,5 +1,12 @@
 //! Requests as bytes.
 
+pub use slabwise_protocol::binary::opcode::{
+    ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, FLUSH, FLUSHQ, GAT, GATK,
+    GATKQ, GATQ, GET, GETK, GETKQ, GETQ, INCREMENT, INCREMENTQ, NOOP, PREPEND, PREPENDQ, QUIT,
+    QUITQ, REPLACE, REPLACEQ, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, SETQ, STAT, TOUCH,
+    VERSION,
+};
+
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -22,42 +29,8 @@ pub enum Cas {
     OfStep(usize, u64),
 }
 
-pub const GET: u8 = 0x00;
-pub const SET: u8 = 0x01;
-pub const ADD: u8 = 0x02;
-pub const REPLACE: u8 = 0x03;
-pub const DELETE: u8 = 0x04;
-pub const INCREMENT: u8 = 0x05;
-pub const DECREMENT: u8 = 0x06;
-pub const QUIT: u8 = 0x07;
-pub const FLUSH: u8 = 0x08;
-pub const GETQ: u8 = 0x09;
-pub const NOOP: u8 = 0x0a;
-pub const VERSION: u8 = 0x0b;
-pub const GETK: u8 = 0x0c;
-pub const GETKQ: u8 = 0x0d;
-pub const APPEND: u8 = 0x0e;
-pub const PREPEND: u8 = 0x0f;
-pub const STAT: u8 = 0x10;
-pub const SETQ: u8 = 0x11;
-pub const ADDQ: u8 = 0x12;
-pub const REPLACEQ: u8 = 0x13;
-pub const DELETEQ: u8 = 0x14;
-pub const INCREMENTQ: u8 = 0x15;
-pub const DECREMENTQ: u8 = 0x16;
-pub const QUITQ: u8 = 0x17;
-pub const FLUSHQ: u8 = 0x18;
-pub const APPENDQ: u8 = 0x19;
-pub const PREPENDQ: u8 = 0x1a;
+/// Known to the clients' libraries only: to both servers it is no command.
 pub const VERBOSITY: u8 = 0x1b;
-pub const TOUCH: u8 = 0x1c;
-pub const GAT: u8 = 0x1d;
-pub const GATQ: u8 = 0x1e;
-pub const SASL_LIST_MECHS: u8 = 0x20;
-pub const SASL_AUTH: u8 = 0x21;
-pub const SASL_STEP: u8 = 0x22;
-pub const GATK: u8 = 0x23;
-pub const GATKQ: u8 = 0x24;
 
 /// A number that is not to be made where there is none.
 pub const DO_NOT_CREATE: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 //! The binary protocol: bytes that are no packets, or not whole ones.
 
-use crate::bytes::{Random, send_and_hang_up};
+use crate::bytes::{Random, send_and_hang_up, send_every_beginning};
 use crate::scene::Scene;
 
 const CONNECTIONS: usize = 200;
@@ -66,20 +66,7 @@ fn half_a_packet() {
     let scene = Scene::start(64, &[]);
     let mut whole = head(0x01, 8, 3, 8 + 3 + 10);
     whole.extend(b"\0\0\0\0\0\0\0\0key0123456789");
-    for length in 0..whole.len() {
-        scene.server.connect().send(&whole[..length]);
-    }
-    // The same, held open while others work.
-    let held: Vec<_> = (0..whole.len())
-        .map(|length| {
-            let mut client = scene.server.connect();
-            client.send(&whole[..length]);
-            client
-        })
-        .collect();
-    scene.serves_others();
-    drop(held);
-    scene.recovers();
+    send_every_beginning(&scene, &whole);
 }
 
 #[test]

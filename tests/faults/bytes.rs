@@ -100,17 +100,21 @@ fn half_a_command() {
     let scene = Scene::start(64, &[]);
     let whole =
         b"set key 5 0 10\r\n0123456789\r\nget key\r\ncas key 0 0 1 1\r\nx\r\nincr key 1\r\n";
+    send_every_beginning(&scene, whole);
+}
+
+/// Sends each beginning of a request and no more, first by clients that leave at once.
+pub fn send_every_beginning(scene: &Scene, whole: &[u8]) {
+    let begin = |length| {
+        let mut client = scene.server.connect();
+        client.send(&whole[..length]);
+        client
+    };
     for length in 0..whole.len() {
-        scene.server.connect().send(&whole[..length]);
+        drop(begin(length));
     }
     // The same, held open while others work.
-    let held: Vec<_> = (0..whole.len())
-        .map(|length| {
-            let mut client = scene.server.connect();
-            client.send(&whole[..length]);
-            client
-        })
-        .collect();
+    let held: Vec<_> = (0..whole.len()).map(begin).collect();
     scene.serves_others();
     drop(held);
     scene.recovers();

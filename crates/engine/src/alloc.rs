@@ -73,7 +73,7 @@ impl Engine {
     fn allocate_in(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
         if self.exact_order.load(Relaxed) {
             // Without segments nobody else looks at tails, as in memcached without its maintainer.
-            self.reclaim_tail(class, now);
+            drop(self.reclaim_tail(self.class(class).lock(), now));
         }
         for _ in 0..EVICTIONS_MAX {
             {

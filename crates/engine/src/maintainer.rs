@@ -7,7 +7,8 @@ use crate::class::{Class, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, QueueKind, ReadProof};
 use crate::queues::{Demotion, balance};
-use slabwise_base::{ClassId, Now};
+use slabwise_base::Now;
+use slabwise_base::sync::MutexGuard;
 
 impl Engine {
     /// One bounded step: at most `budget` items a class. Returns how many were moved or removed.
@@ -19,14 +20,10 @@ impl Engine {
     fn maintain_class(&self, class: &Class, budget: usize, now: Now) -> usize {
         let mut done = 0;
         while done < budget {
-            let mut state = class.lock();
-            if let Some(ended) = self.ended_tail(&state, now) {
-                self.count_reclaim(&mut state, ended);
-                let pin = state.detach(&self.memory, ended);
-                drop(state);
-                self.remove_detached(&pin);
-                self.unpin(pin);
-            } else if balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled {
+            let nothing_ended = self.reclaim_tail(class.lock(), now);
+            if let Some(mut state) = nothing_ended
+                && balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled
+            {
                 break;
             }
             done += 1;
@@ -34,16 +31,19 @@ impl Engine {
         done
     }
 
-    /// Removes the item at a tail of the class if it has ended.
-    pub(crate) fn reclaim_tail(&self, class: ClassId, now: Now) {
-        let pin = {
-            let mut state = self.class(class).lock();
-            let Some(ended) = self.ended_tail(&state, now) else { return };
-            self.count_reclaim(&mut state, ended);
-            state.detach(&self.memory, ended)
-        };
+    /// Removes an item at a tail of the class that has ended. The class stays locked only if there is none.
+    pub(crate) fn reclaim_tail<'c>(
+        &self,
+        mut state: MutexGuard<'c, ClassState>,
+        now: Now,
+    ) -> Option<MutexGuard<'c, ClassState>> {
+        let Some(ended) = self.ended_tail(&state, now) else { return Some(state) };
+        self.count_reclaim(&mut state, ended);
+        let pin = state.detach(&self.memory, ended);
+        drop(state);
         self.remove_detached(&pin);
         self.unpin(pin);
+        None
     }
 
     /// A tail whose item has ended and that nobody pins.

@@ -238,14 +238,7 @@ fn crawler<'e>(
             tunables.crawler_tocrawl.store(items, Ordering::Relaxed);
             reply::OK
         }
-        // As in memcached: its dumps take the connection over, and cannot wait for replies before them.
-        Crawler::Crawl(kind, _) if !reply.out.is_empty() && dump_allowed(worker, kind) => {
-            match kind {
-                CrawlKind::Metadump => reply::METADUMP_PIPELINED,
-                _ => reply::MGDUMP_PIPELINED,
-            }
-        }
-        Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes) {
+        Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes, reply) {
             Err(refusal) => refusal,
             Ok(None) => reply::OK,
             Ok(Some(crawl)) => {
@@ -259,18 +252,12 @@ fn crawler<'e>(
     Then::Nothing
 }
 
-/// Whether this crawl lists items, and may.
-fn dump_allowed(worker: &WorkerContext<'_>, kind: CrawlKind) -> bool {
-    let allowed = worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed)
-        && worker.shared.settings.dump_enabled;
-    allowed && kind != CrawlKind::Expire
-}
-
 /// Starts a crawl: one that lists, or `None` for one that only expires items.
 fn crawl<'e>(
     worker: &WorkerContext<'e>,
     kind: CrawlKind,
     classes: &[u8],
+    waiting: &Reply<'_>,
 ) -> Result<Option<Crawl<'e>>, &'static [u8]> {
     let shared = worker.shared;
     if !shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
@@ -280,6 +267,9 @@ fn crawl<'e>(
     let listing = match kind {
         CrawlKind::Metadump if !dump_enabled => return Err(reply::METADUMP_FORBIDDEN),
         CrawlKind::Mgdump if !dump_enabled => return Err(reply::MGDUMP_FORBIDDEN),
+        // As in memcached: its dumps take the connection over, and cannot wait for replies before them.
+        CrawlKind::Metadump if !waiting.out.is_empty() => return Err(reply::METADUMP_PIPELINED),
+        CrawlKind::Mgdump if !waiting.out.is_empty() => return Err(reply::MGDUMP_PIPELINED),
         CrawlKind::Metadump => Some(Listing::Metadump),
         CrawlKind::Mgdump => Some(Listing::Mgdump),
         CrawlKind::Expire if classes == b"hash" => return Err(reply::CRAWLER_BAD_HASH),
