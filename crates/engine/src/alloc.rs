@@ -164,7 +164,7 @@ impl Engine {
         self.memory.page_entry(address).owner() == Some(class)
     }
 
-    fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
+    pub(crate) fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
         let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
         let death = self.death_of(victim, now, proof);

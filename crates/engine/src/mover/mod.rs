@@ -12,18 +12,19 @@
 //!
 //! So a class loses what its eviction order would have given up, not whatever lay on that page: evicting
 //! until as many chunks are free outside as the page has items left, wherever the coldest items lie.
-//! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped.
+//! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped, and
+//! one that is pinned is carried there all the same, so that whoever comes next pins the copy.
 //!
 //! Laws: a draining page hands out nothing from its lists (`class.rs`); the mover holds no lock between
 //! steps; it never waits for a pin: chunks that are held are met again, and when nothing has moved for
-//! [`PATIENCE_TICKS`] the page is given back.
+//! as long as its patience lasts the page is given back.
 
 use crate::alloc::Evicted;
 use crate::class::ClassState;
 use crate::class_table::CHUNK_SIZE_BYTES_MIN;
 use crate::config::MoverKind;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, State};
 use crate::page_table::PageState;
 use carry::Dropped;
 use slabwise_base::sync::lock;
@@ -36,6 +37,9 @@ mod choose;
 /// How long chunks may stay pinned before the move is given up, and how long a lowered limit waits after
 /// that before it asks for another page.
 const PATIENCE_TICKS: u32 = 2 * Ticks::PER_SECOND;
+
+/// The same under [`MoverKind::Base`]. memcached's mover waits for ever.
+const PATIENCE_TICKS_BASE: u32 = 60 * Ticks::PER_SECOND;
 
 /// Why a page cannot be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +95,8 @@ pub struct MoverCounters {
     pub evicted: u64,
     /// Chunks met that could not be emptied then.
     pub busy: u64,
-    /// Of these, those for which there was no room outside the page.
+    /// Of these, those for which there was no room outside the page; under [`MoverKind::Base`] their items
+    /// were dropped.
     pub busy_without_room: u64,
     /// Why the last of them could not be emptied.
     pub last_busy: Option<Busy>,
@@ -100,8 +105,11 @@ pub struct MoverCounters {
 /// Why a chunk cannot be emptied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Busy {
-    /// It is pinned or being written.
+    /// Its item is pinned.
     Held,
+    /// It holds no item that could be found: one that has ended, or was carried away, and is still pinned;
+    /// or one that is being written.
+    Unlinked,
     /// There is no room outside the page.
     NoRoom,
 }
@@ -251,7 +259,7 @@ impl Engine {
             mover.counters.moved += 1;
             return MoverStep::Done;
         }
-        if job.progress_at.age_at(now.ticks) >= PATIENCE_TICKS {
+        if job.progress_at.age_at(now.ticks) >= self.patience_ticks() {
             self.give_up(job);
             mover.counters.aborted += 1;
             mover.gave_up_at = Some(now.ticks);
@@ -260,6 +268,13 @@ impl Engine {
         job.todo = std::mem::take(&mut job.held);
         mover.job = Some(job);
         MoverStep::Waiting
+    }
+
+    fn patience_ticks(&self) -> u32 {
+        match self.config.mover {
+            MoverKind::Warm => PATIENCE_TICKS,
+            MoverKind::Base => PATIENCE_TICKS_BASE,
+        }
     }
 
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
@@ -291,7 +306,7 @@ impl Engine {
         counters: &mut MoverCounters,
         now: Now,
     ) -> Visit {
-        // An item that is held is met again later: nothing is evicted for what cannot be carried now.
+        // An item that is held is met again later: nothing is evicted for what cannot be emptied now.
         if let Some(visit) = self.visit_without_room(job, address) {
             return visit;
         }
@@ -328,10 +343,13 @@ impl Engine {
             None => return Visit::Busy(Busy::Held),
         }
         job.progress_at = now.ticks;
-        Visit::Emptied
+        match self.memory.header(address).state().load().kind() {
+            Kind::Free => Visit::Emptied,
+            _ => Visit::Busy(Busy::Unlinked),
+        }
     }
 
-    /// Drops the item that the chunk belongs to; where eviction is off nothing is lost.
+    /// Drops the item that the chunk belongs to, and comes again to see the chunk free; where eviction is off nothing is lost.
     fn drop_item_of(
         &self,
         job: &mut Job,
@@ -342,13 +360,22 @@ impl Engine {
         if !self.config.eviction_enabled {
             return Visit::Busy(Busy::NoRoom);
         }
-        match self.drop_holder(job, address, now) {
-            Dropped::Item => counters.evicted += 1,
-            Dropped::Nothing => {}
+        let visit = match self.drop_holder(job, address, now) {
+            Dropped::Item => {
+                counters.evicted += 1;
+                Visit::Busy(Busy::NoRoom)
+            }
+            Dropped::Nothing => Visit::Emptied,
             Dropped::Held => return Visit::Busy(Busy::Held),
-        }
+        };
         job.progress_at = now.ticks;
-        Visit::Emptied
+        visit
+    }
+
+    /// Whether an item in this state is carried although somebody pins it: those who do keep the old chunk.
+    /// The bodies of a chained one cannot be in two chains.
+    fn carries_pinned(&self, state: State) -> bool {
+        self.config.mover == MoverKind::Base && state.queued() && !state.chained()
     }
 
     /// Tells of a chunk that is free, or held by somebody. `None`: there is something to carry.
@@ -362,7 +389,13 @@ impl Engine {
             Kind::Item => state,
             Kind::Body => self.memory.header(header.prev()?).state().load(),
         };
-        (holder.pins() > 0).then_some(Visit::Busy(Busy::Held))
+        if holder.pins() == 0 || self.carries_pinned(state) {
+            None
+        } else if holder.linked() {
+            Some(Visit::Busy(Busy::Held))
+        } else {
+            Some(Visit::Busy(Busy::Unlinked))
+        }
     }
 
     /// A free chunk of the class outside the draining page, or one eviction towards it. Nothing is
