@@ -8,7 +8,7 @@
 use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
-use crate::queues::next_victim;
+use crate::queues::{VictimSearch, VictimStep};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -130,14 +130,17 @@ impl Engine {
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
-        let (victim, wanted) = {
+        let mut search = VictimSearch::default();
+        let (victim, wanted) = loop {
             let mut state = self.class(from).lock();
-            let Some(victim) = next_victim(&mut state, &self.memory) else {
-                return Evicted::Nothing;
+            let victim = match search.step(&mut state, &self.memory) {
+                VictimStep::Found(victim) => victim,
+                VictimStep::Further => continue,
+                VictimStep::Nothing => return Evicted::Nothing,
             };
             self.count_eviction(&mut state, victim, now);
             let wanted = self.wanted_eviction(&state, victim, now);
-            (state.detach(&self.memory, victim), wanted)
+            break (state.detach(&self.memory, victim), wanted);
         };
         if let Some(expiry) = wanted {
             self.show_eviction(&victim, expiry, now);

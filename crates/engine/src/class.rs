@@ -378,8 +378,8 @@ impl ClassState {
         self.queue_mut(queue).push_head(memory, address, size_bytes);
         word.requeue(queue);
         match queue {
-            QueueKind::Cold => self.counters.moves_to_cold += 1,
             _ if from == queue => self.counters.moves_within_lru += 1,
+            QueueKind::Cold => self.counters.moves_to_cold += 1,
             _ => self.counters.moves_to_warm += 1,
         }
     }
