@@ -209,6 +209,16 @@ impl Engine {
         receiver: Option<ClassId>,
         now: Now,
     ) -> Result<(), ReassignError> {
+        self.begin_move(&mut lock(&self.mover), victim, receiver, now)
+    }
+
+    fn begin_move(
+        &self,
+        mover: &mut Mover,
+        victim: Option<ClassId>,
+        receiver: Option<ClassId>,
+        now: Now,
+    ) -> Result<(), ReassignError> {
         let known = |id: ClassId| id.index() < self.classes.len();
         if !victim.into_iter().chain(receiver).all(known) {
             return Err(ReassignError::BadClass);
@@ -216,7 +226,6 @@ impl Engine {
         if victim.is_some() && victim == receiver {
             return Err(ReassignError::SameClass);
         }
-        let mut mover = lock(&self.mover);
         if mover.is_running() {
             return Err(ReassignError::Running);
         }
@@ -232,13 +241,16 @@ impl Engine {
     /// Visits up to `budget_chunks` chunks of the page that is moving. Also shrinks the cache to a
     /// lowered memory limit, a page at a time.
     pub fn mover_step(&self, budget_chunks: usize, now: Now) -> MoverStep {
-        let mut mover = lock(&self.mover);
+        self.step(&mut lock(&self.mover), budget_chunks, now)
+    }
+
+    fn step(&self, mover: &mut Mover, budget_chunks: usize, now: Now) -> MoverStep {
         let Some(mut job) = mover.job.take() else {
-            return self.shrink(&mut mover, now);
+            return self.shrink(mover, now);
         };
         for _ in 0..budget_chunks.max(1) {
             let Some(slot) = job.next_slot() else {
-                return self.end_of_pass(&mut mover, job, now);
+                return self.end_of_pass(mover, job, now);
             };
             let address = self.memory.chunk_at(job.page, slot, job.chunk_size_bytes);
             if let Visit::Busy(why) = self.visit(&mut job, address, &mut mover.counters, now) {
@@ -280,16 +292,18 @@ impl Engine {
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
     /// first. False: there is no page that could move.
     pub(crate) fn seize_page(&self, receiver: ClassId, now: Now) -> bool {
-        let asked = self.reassign(None, Some(receiver), now);
+        // Locked throughout: the move that is given up is the one that was begun.
+        let mut mover = lock(&self.mover);
+        let asked = self.begin_move(&mut mover, None, Some(receiver), now);
         if !matches!(asked, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        match self.mover_step(2 * slots, now) {
+        match self.step(&mut mover, 2 * slots, now) {
             MoverStep::Done => true,
             // A chunk of this page is held, perhaps by who waits for this very page: try another.
             MoverStep::Waiting if asked.is_ok() => {
-                if let Some(job) = lock(&self.mover).job.take() {
+                if let Some(job) = mover.job.take() {
                     self.give_up(job);
                 }
                 true
