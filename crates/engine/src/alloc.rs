@@ -8,7 +8,7 @@
 use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
-use crate::queues::{VictimSearch, VictimStep};
+use crate::queues::{VictimSearch, VictimStep, coldest};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,7 +107,7 @@ impl Engine {
 
     /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
     /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
-    pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
+    fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.config.classes.largest() && self.chained_are_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
@@ -121,6 +121,21 @@ impl Engine {
                 outcome => outcome,
             }
         }
+    }
+
+    /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
+    /// that may have no chunk of this class.
+    pub(crate) fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
+        if class == self.config.classes.largest() || self.coldest_chained_has_head_in(class) {
+            self.evict_for(class, now)
+        } else {
+            self.evict(class, class, now)
+        }
+    }
+
+    fn coldest_chained_has_head_in(&self, class: ClassId) -> bool {
+        let chained = self.class(CHAINED).lock();
+        coldest(&chained).is_some_and(|head| self.memory.class_of(head) == class)
     }
 
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {

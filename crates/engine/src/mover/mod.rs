@@ -11,7 +11,8 @@
 //! ```
 //!
 //! So a class loses what its eviction order would have given up, not whatever lay on that page: evicting
-//! until as many chunks are free outside as the page has items left, wherever the coldest items lie.
+//! until as many chunks are free outside as the page has items left, wherever the coldest items lie. Where
+//! no eviction gives room, as in a class of bodies only, the item that finds none is dropped.
 //! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped, and
 //! one that is pinned is carried there all the same, so that whoever comes next pins the copy.
 //!
@@ -95,8 +96,8 @@ pub struct MoverCounters {
     pub evicted: u64,
     /// Chunks met that could not be emptied then.
     pub busy: u64,
-    /// Of these, those for which there was no room outside the page; under [`MoverKind::Base`] their items
-    /// were dropped.
+    /// Of these, those for which there was no room outside the page: where eviction is on, their items were
+    /// dropped.
     pub busy_without_room: u64,
     /// Why the last of them could not be emptied.
     pub last_busy: Option<Busy>,
@@ -339,7 +340,7 @@ impl Engine {
                     counters.evicted += 1;
                     job.progress_at = now.ticks;
                 }
-                Room::None => return Visit::Busy(Busy::NoRoom),
+                Room::None => return self.drop_item_of(job, address, counters, now),
             }
             if let Some(visit) = self.visit_without_room(job, address) {
                 return visit;
@@ -421,7 +422,7 @@ impl Engine {
         if !self.config.eviction_enabled {
             return Room::None;
         }
-        match self.evict_for(class, now) {
+        match self.evict_for_carried(class, now) {
             Evicted::Chunk(chunk)
                 if self.memory.page_entry(chunk.address()).state() != PageState::Owned =>
             {
