@@ -138,9 +138,9 @@ struct Job {
     /// Slots that were ever handed out; those above hold stale bytes of the page's last owner.
     slot_end: u32,
     /// Slots to meet again in this pass. An emptied slot is never used again, so after the first pass
-    /// those that were held are all that is left.
+    /// those that were busy are all that is left.
     todo: Vec<u32>,
-    /// Slots that were held when they were met in this pass.
+    /// Slots that were busy when they were met in this pass.
     held: Vec<u32>,
     /// Room outside the page that no item has taken yet.
     spare: Option<OwnedChunk>,
@@ -364,7 +364,8 @@ impl Engine {
         }
     }
 
-    /// Drops the item that the chunk belongs to, and comes again to see the chunk free; where eviction is off nothing is lost.
+    /// Drops the item that the chunk belongs to, and comes again to see the chunk free. Where eviction is off
+    /// nothing is lost.
     fn drop_item_of(
         &self,
         job: &mut Job,
