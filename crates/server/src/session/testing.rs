@@ -18,7 +18,7 @@ pub(crate) struct Fixture {
     pub(crate) settings: Settings,
     /// The text of a password file, where one is asked for.
     pub(crate) passwords: Option<&'static str>,
-    roster: Roster,
+    pub(crate) roster: Roster,
 }
 
 /// What a session is given in one turn.
