@@ -8,7 +8,7 @@
 use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
-use crate::queues::next_victim;
+use crate::queues::{VictimSearch, VictimStep, coldest};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -107,7 +107,7 @@ impl Engine {
 
     /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
     /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
-    pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
+    fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.config.classes.largest() && self.chained_are_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
@@ -123,6 +123,21 @@ impl Engine {
         }
     }
 
+    /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
+    /// that may have no chunk of this class.
+    pub(crate) fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
+        if class == self.config.classes.largest() || self.coldest_chained_has_head_in(class) {
+            self.evict_for(class, now)
+        } else {
+            self.evict(class, class, now)
+        }
+    }
+
+    fn coldest_chained_has_head_in(&self, class: ClassId) -> bool {
+        let chained = self.class(CHAINED).lock();
+        coldest(&chained).is_some_and(|head| self.memory.class_of(head) == class)
+    }
+
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
         let coldness = |id| self.class(id).lock().coldness(&self.memory, now.ticks);
         coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
@@ -130,14 +145,17 @@ impl Engine {
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
-        let (victim, wanted) = {
+        let mut search = VictimSearch::default();
+        let (victim, wanted) = loop {
             let mut state = self.class(from).lock();
-            let Some(victim) = next_victim(&mut state, &self.memory) else {
-                return Evicted::Nothing;
+            let victim = match search.step(&mut state, &self.memory) {
+                VictimStep::Found(victim) => victim,
+                VictimStep::Further => continue,
+                VictimStep::Nothing => return Evicted::Nothing,
             };
             self.count_eviction(&mut state, victim, now);
             let wanted = self.wanted_eviction(&state, victim, now);
-            (state.detach(&self.memory, victim), wanted)
+            break (state.detach(&self.memory, victim), wanted);
         };
         if let Some(expiry) = wanted {
             self.show_eviction(&victim, expiry, now);
@@ -164,7 +182,7 @@ impl Engine {
         self.memory.page_entry(address).owner() == Some(class)
     }
 
-    fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
+    pub(crate) fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
         let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
         let death = self.death_of(victim, now, proof);

@@ -48,7 +48,8 @@ pub enum EvictionKind {
 pub enum MoverKind {
     /// Carries every item to another page; what is coldest in the class is evicted to make room.
     Warm,
-    /// Carries items into chunks that are free already and drops the others, hot or not: memcached's way.
+    /// Empties the page that its class has had longest: carries items into chunks that are free already and
+    /// drops the others, hot or not. memcached's way.
     Base,
 }
 

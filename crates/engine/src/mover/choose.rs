@@ -8,7 +8,7 @@ use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId};
 
-/// Pages compared to find the one that costs least to empty. `Base` takes what comes.
+/// Pages compared to find the one that costs least to empty.
 const PAGES_COMPARED_MAX: usize = 64;
 
 /// Attempts to take the page that was found: it may have changed hands meanwhile.
@@ -52,7 +52,7 @@ impl Engine {
         ranked.max().map(|(_, id)| id)
     }
 
-    /// Takes the emptiest page of the victim out of service.
+    /// Takes a page of the victim out of service.
     pub(super) fn begin(
         &self,
         victim: ClassId,
@@ -61,7 +61,7 @@ impl Engine {
         cursor: &mut u32,
     ) -> Option<Job> {
         for _ in 0..BEGIN_TRIES {
-            let page = self.emptiest_page(victim, *cursor)?;
+            let page = self.page_to_empty(victim, *cursor)?;
             *cursor = page.0 + 1;
             let mut state = self.class(victim).lock();
             // A first page granted beyond the limit stays, or the class would be granted another.
@@ -78,28 +78,22 @@ impl Engine {
         None
     }
 
-    /// The page with the fewest chunks in use, of those compared. No lock is held over the scan: what
-    /// it reads are hints.
-    fn emptiest_page(&self, class: ClassId, cursor: u32) -> Option<PageId> {
+    /// The page that gives least away: of those compared, the one with the fewest chunks in use; under
+    /// `Base` the one that the class has had longest. The one behind the cursor only if there is no other.
+    /// No lock is held over the scan: what it reads are hints.
+    fn page_to_empty(&self, class: ClassId, cursor: u32) -> Option<PageId> {
         let frontier = lock(&self.pool).frontier();
         let pages = &self.memory.pages;
         let first = cursor.min(frontier);
         let owned = (first..frontier).chain(0..first).map(PageId).filter(|&id| {
             pages.page(id).owner() == Some(class) && pages.page(id).state() == PageState::Owned
         });
-        let (mut best, mut last) = (None, None);
-        let compared_max = match self.config.mover {
-            MoverKind::Warm => PAGES_COMPARED_MAX,
-            MoverKind::Base => 1,
-        };
-        for id in owned.take(compared_max) {
-            let used = pages.page(id).used();
-            if id.0 + 1 == cursor {
-                last = Some(id);
-            } else if best.is_none_or(|(least, _)| used < least) {
-                best = Some((used, id));
-            }
+        let is_last = |id: PageId| id.0 + 1 == cursor;
+        match self.config.mover {
+            MoverKind::Warm => owned
+                .take(PAGES_COMPARED_MAX)
+                .min_by_key(|&id| (is_last(id), pages.page(id).used())),
+            MoverKind::Base => owned.min_by_key(|&id| (is_last(id), pages.page(id).taken_as())),
         }
-        best.map(|(_, id)| id).or(last)
     }
 }

@@ -11,19 +11,21 @@
 //! ```
 //!
 //! So a class loses what its eviction order would have given up, not whatever lay on that page: evicting
-//! until as many chunks are free outside as the page has items left, wherever the coldest items lie.
-//! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped.
+//! until as many chunks are free outside as the page has items left, wherever the coldest items lie. Where
+//! no eviction gives room, as in a class of bodies only, the item that finds none is dropped.
+//! Under [`MoverKind::Base`] nothing is evicted for room: an item that finds no free chunk is dropped, and
+//! one that is pinned is carried there all the same, so that whoever comes next pins the copy.
 //!
 //! Laws: a draining page hands out nothing from its lists (`class.rs`); the mover holds no lock between
 //! steps; it never waits for a pin: chunks that are held are met again, and when nothing has moved for
-//! [`PATIENCE_TICKS`] the page is given back.
+//! as long as its patience lasts the page is given back.
 
 use crate::alloc::Evicted;
 use crate::class::ClassState;
 use crate::class_table::CHUNK_SIZE_BYTES_MIN;
 use crate::config::MoverKind;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, State};
 use crate::page_table::PageState;
 use carry::Dropped;
 use slabwise_base::sync::lock;
@@ -36,6 +38,9 @@ mod choose;
 /// How long chunks may stay pinned before the move is given up, and how long a lowered limit waits after
 /// that before it asks for another page.
 const PATIENCE_TICKS: u32 = 2 * Ticks::PER_SECOND;
+
+/// The same under [`MoverKind::Base`]. memcached's mover waits for ever.
+const PATIENCE_TICKS_BASE: u32 = 60 * Ticks::PER_SECOND;
 
 /// Why a page cannot be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +96,8 @@ pub struct MoverCounters {
     pub evicted: u64,
     /// Chunks met that could not be emptied then.
     pub busy: u64,
-    /// Of these, those for which there was no room outside the page.
+    /// Of these, those for which there was no room outside the page: where eviction is on, their items were
+    /// dropped.
     pub busy_without_room: u64,
     /// Why the last of them could not be emptied.
     pub last_busy: Option<Busy>,
@@ -100,8 +106,11 @@ pub struct MoverCounters {
 /// Why a chunk cannot be emptied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Busy {
-    /// It is pinned or being written.
+    /// Its item is pinned.
     Held,
+    /// It holds no item that could be found: one that has ended, or was carried away, and is still pinned;
+    /// or one that is being written.
+    Unlinked,
     /// There is no room outside the page.
     NoRoom,
 }
@@ -129,9 +138,9 @@ struct Job {
     /// Slots that were ever handed out; those above hold stale bytes of the page's last owner.
     slot_end: u32,
     /// Slots to meet again in this pass. An emptied slot is never used again, so after the first pass
-    /// those that were held are all that is left.
+    /// those that were busy are all that is left.
     todo: Vec<u32>,
-    /// Slots that were held when they were met in this pass.
+    /// Slots that were busy when they were met in this pass.
     held: Vec<u32>,
     /// Room outside the page that no item has taken yet.
     spare: Option<OwnedChunk>,
@@ -201,6 +210,16 @@ impl Engine {
         receiver: Option<ClassId>,
         now: Now,
     ) -> Result<(), ReassignError> {
+        self.begin_move(&mut lock(&self.mover), victim, receiver, now)
+    }
+
+    fn begin_move(
+        &self,
+        mover: &mut Mover,
+        victim: Option<ClassId>,
+        receiver: Option<ClassId>,
+        now: Now,
+    ) -> Result<(), ReassignError> {
         let known = |id: ClassId| id.index() < self.classes.len();
         if !victim.into_iter().chain(receiver).all(known) {
             return Err(ReassignError::BadClass);
@@ -208,7 +227,6 @@ impl Engine {
         if victim.is_some() && victim == receiver {
             return Err(ReassignError::SameClass);
         }
-        let mut mover = lock(&self.mover);
         if mover.is_running() {
             return Err(ReassignError::Running);
         }
@@ -224,13 +242,16 @@ impl Engine {
     /// Visits up to `budget_chunks` chunks of the page that is moving. Also shrinks the cache to a
     /// lowered memory limit, a page at a time.
     pub fn mover_step(&self, budget_chunks: usize, now: Now) -> MoverStep {
-        let mut mover = lock(&self.mover);
+        self.step(&mut lock(&self.mover), budget_chunks, now)
+    }
+
+    fn step(&self, mover: &mut Mover, budget_chunks: usize, now: Now) -> MoverStep {
         let Some(mut job) = mover.job.take() else {
-            return self.shrink(&mut mover, now);
+            return self.shrink(mover, now);
         };
         for _ in 0..budget_chunks.max(1) {
             let Some(slot) = job.next_slot() else {
-                return self.end_of_pass(&mut mover, job, now);
+                return self.end_of_pass(mover, job, now);
             };
             let address = self.memory.chunk_at(job.page, slot, job.chunk_size_bytes);
             if let Visit::Busy(why) = self.visit(&mut job, address, &mut mover.counters, now) {
@@ -251,7 +272,7 @@ impl Engine {
             mover.counters.moved += 1;
             return MoverStep::Done;
         }
-        if job.progress_at.age_at(now.ticks) >= PATIENCE_TICKS {
+        if job.progress_at.age_at(now.ticks) >= self.patience_ticks() {
             self.give_up(job);
             mover.counters.aborted += 1;
             mover.gave_up_at = Some(now.ticks);
@@ -262,19 +283,28 @@ impl Engine {
         MoverStep::Waiting
     }
 
+    fn patience_ticks(&self) -> u32 {
+        match self.config.mover {
+            MoverKind::Warm => PATIENCE_TICKS,
+            MoverKind::Base => PATIENCE_TICKS_BASE,
+        }
+    }
+
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
     /// first. False: there is no page that could move.
     pub(crate) fn seize_page(&self, receiver: ClassId, now: Now) -> bool {
-        let asked = self.reassign(None, Some(receiver), now);
+        // Locked throughout: the move that is given up is the one that was begun.
+        let mut mover = lock(&self.mover);
+        let asked = self.begin_move(&mut mover, None, Some(receiver), now);
         if !matches!(asked, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        match self.mover_step(2 * slots, now) {
+        match self.step(&mut mover, 2 * slots, now) {
             MoverStep::Done => true,
             // A chunk of this page is held, perhaps by who waits for this very page: try another.
             MoverStep::Waiting if asked.is_ok() => {
-                if let Some(job) = lock(&self.mover).job.take() {
+                if let Some(job) = mover.job.take() {
                     self.give_up(job);
                 }
                 true
@@ -291,7 +321,7 @@ impl Engine {
         counters: &mut MoverCounters,
         now: Now,
     ) -> Visit {
-        // An item that is held is met again later: nothing is evicted for what cannot be carried now.
+        // An item that is held is met again later: nothing is evicted for what cannot be emptied now.
         if let Some(visit) = self.visit_without_room(job, address) {
             return visit;
         }
@@ -310,7 +340,7 @@ impl Engine {
                     counters.evicted += 1;
                     job.progress_at = now.ticks;
                 }
-                Room::None => return Visit::Busy(Busy::NoRoom),
+                Room::None => return self.drop_item_of(job, address, counters, now),
             }
             if let Some(visit) = self.visit_without_room(job, address) {
                 return visit;
@@ -328,10 +358,14 @@ impl Engine {
             None => return Visit::Busy(Busy::Held),
         }
         job.progress_at = now.ticks;
-        Visit::Emptied
+        match self.memory.header(address).state().load().kind() {
+            Kind::Free => Visit::Emptied,
+            _ => Visit::Busy(Busy::Unlinked),
+        }
     }
 
-    /// Drops the item that the chunk belongs to; where eviction is off nothing is lost.
+    /// Drops the item that the chunk belongs to, and comes again to see the chunk free. Where eviction is off
+    /// nothing is lost.
     fn drop_item_of(
         &self,
         job: &mut Job,
@@ -342,13 +376,22 @@ impl Engine {
         if !self.config.eviction_enabled {
             return Visit::Busy(Busy::NoRoom);
         }
-        match self.drop_holder(job, address, now) {
-            Dropped::Item => counters.evicted += 1,
-            Dropped::Nothing => {}
+        let visit = match self.drop_holder(job, address, now) {
+            Dropped::Item => {
+                counters.evicted += 1;
+                Visit::Busy(Busy::NoRoom)
+            }
+            Dropped::Nothing => Visit::Emptied,
             Dropped::Held => return Visit::Busy(Busy::Held),
-        }
+        };
         job.progress_at = now.ticks;
-        Visit::Emptied
+        visit
+    }
+
+    /// Whether an item in this state is carried although somebody pins it: those who do keep the old chunk.
+    /// The bodies of a chained one cannot be in two chains.
+    fn carries_pinned(&self, state: State) -> bool {
+        self.config.mover == MoverKind::Base && state.queued() && !state.chained()
     }
 
     /// Tells of a chunk that is free, or held by somebody. `None`: there is something to carry.
@@ -362,7 +405,13 @@ impl Engine {
             Kind::Item => state,
             Kind::Body => self.memory.header(header.prev()?).state().load(),
         };
-        (holder.pins() > 0).then_some(Visit::Busy(Busy::Held))
+        if holder.pins() == 0 || self.carries_pinned(state) {
+            None
+        } else if holder.linked() {
+            Some(Visit::Busy(Busy::Held))
+        } else {
+            Some(Visit::Busy(Busy::Unlinked))
+        }
     }
 
     /// A free chunk of the class outside the draining page, or one eviction towards it. Nothing is
@@ -374,7 +423,7 @@ impl Engine {
         if !self.config.eviction_enabled {
             return Room::None;
         }
-        match self.evict_for(class, now) {
+        match self.evict_for_carried(class, now) {
             Evicted::Chunk(chunk)
                 if self.memory.page_entry(chunk.address()).state() != PageState::Owned =>
             {
