@@ -73,10 +73,10 @@ fn the_first_byte_of_all_tells_the_dialect() {
     let version = version_reply(&server);
     let mut client = server.connect();
     client.ask(VERSION, &version);
-    client.send(b"\x80\r\n");
+    client.send(b"\x80ab\r\n");
     client.expect("ERROR\r\n");
     client.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
-    client.send(b"\x80\r\n");
+    client.send(b"\x80ab\r\n");
     client.expect("ERROR\r\n");
 }
 

@@ -105,7 +105,7 @@ fn prefixes_are_counted_while_asked_for() {
          > set a:b 0 0 1
          > xyz
          < CLIENT_ERROR bad data chunk
-         < ERROR
+         < CLIENT_ERROR bad command line format
          > get a:b a:c none
          < VALUE a:b 0 1
          < x
