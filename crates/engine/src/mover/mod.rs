@@ -228,6 +228,11 @@ impl Engine {
         }
     }
 
+    /// The chunks of the page that is moving; `None`: none is.
+    pub fn chunks_of_moving_page(&self) -> Option<usize> {
+        lock(&self.mover).job.as_ref().map(|job| job.chunks_per_page(&self.memory))
+    }
+
     /// What the mover has counted.
     pub fn mover_counters(&self) -> MoverCounters {
         lock(&self.mover).counters
