@@ -30,6 +30,8 @@ mod counters;
 mod job;
 mod published;
 mod stock;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod warm;
 
 pub use counters::{Busy, MOVE_RECORDS_MAX, MoveLog, MoveOutcome, MoveRecord, MoverCounters};
