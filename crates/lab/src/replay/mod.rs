@@ -14,6 +14,8 @@ mod report;
 mod values;
 mod wire;
 
+pub(crate) use wire::{KEY_SIZE_BYTES, key_bytes};
+
 #[cfg(test)]
 mod tests;
 
