@@ -9,7 +9,6 @@ use crate::virtual_time::{
 };
 use crate::workload::{Request, Workload};
 use indicatif::ProgressBar;
-use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use std::time::Duration;
 
@@ -90,7 +89,7 @@ impl Run<'_> {
     }
 
     /// The same run, its mover charged by what visits cost on an engine that is filled like this one's.
-    pub fn measured(mut self, clock: &Clock) -> Result<Self, ExperimentError> {
+    pub fn measured(mut self) -> Result<Self, ExperimentError> {
         let engine = self.engine()?;
         let mut workload = self.workload.open(self.scale, self.seed)?;
         let first_phase = scaled(self.workload.first_phase_requests, self.scale);
@@ -106,7 +105,7 @@ impl Run<'_> {
             requests += batch.len() as u64;
         }
         let now = self.rate.now_at(requests);
-        self.cost = VisitCost::measure(&engine, FIRST_CLASS, SECOND_CLASS, clock, now)?;
+        self.cost = VisitCost::measure(&engine, FIRST_CLASS, SECOND_CLASS, now)?;
         Ok(self)
     }
 

@@ -1,5 +1,7 @@
 //! Why an experiment stops.
 
+use super::server::ServerError;
+use crate::replay::ReplayError;
 use crate::virtual_time::NoVisitCost;
 use crate::workload::WorkloadError;
 use slabwise_engine::EngineError;
@@ -28,6 +30,12 @@ pub enum ExperimentError {
     /// Virtual time cannot run.
     #[error(transparent)]
     NoVisitCost(#[from] NoVisitCost),
+    /// A server could not be run.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// A replay broke off.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The result could not be written.
     #[error("cannot write {path}: {source}; give another --out")]
     Write {

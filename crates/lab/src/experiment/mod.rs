@@ -11,8 +11,11 @@
 
 mod course;
 mod error;
+mod live;
+mod mover_speed;
 mod outcome;
 mod progress;
+mod server;
 mod spec;
 mod split;
 mod steady;
@@ -117,15 +120,27 @@ fn run(args: &RunArgs) -> Result<(), ExperimentError> {
 }
 
 fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
-    let scale = args.scale.unwrap_or(1.0);
+    let default = match (&spec.setup, args.live) {
+        (Setup::TwoPhase(setup), true) => setup.live.scale,
+        _ => 1.0,
+    };
+    let scale = args.scale.unwrap_or(default);
     if !(scale > 0.0 && scale <= SCALE_MAX) {
         let text = format!("--scale {scale}: give more than 0 and at most {SCALE_MAX}");
         return Err(ExperimentError::Option(text));
     }
-    let (clock, progress) = (Clock::real(), Progress::default());
+    let progress = Progress::default();
     match &spec.setup {
-        Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &clock, &progress),
-        Setup::MoverSpeed(_) => Err(ExperimentError::Option("not yet".to_owned())),
+        Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
+        Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
+        Setup::MoverSpeed(_) if args.live => {
+            let text =
+                "mover-speed looks inside the mover, which no server shows: leave --live out";
+            Err(ExperimentError::Option(text.to_owned()))
+        }
+        Setup::MoverSpeed(setup) => {
+            mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
+        }
     }
 }
 

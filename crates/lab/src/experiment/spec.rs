@@ -85,6 +85,8 @@ pub struct TwoPhaseSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoverSpeedSetup {
+    /// The movers that are compared.
+    pub movers: Vec<MoverName>,
     /// What `base` sleeps after a busy chunk, in microseconds, one run each.
     pub sleeps_us: Vec<u64>,
     /// Pages that are moved in each run.
@@ -153,6 +155,8 @@ pub struct LiveSetup {
     pub settled_percent: f64,
     /// Connections of a client.
     pub connections: usize,
+    /// Requests in a round, per connection.
+    pub batch: usize,
     /// What is compared.
     pub servers: Vec<ServerSetup>,
 }

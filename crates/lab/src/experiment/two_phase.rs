@@ -16,7 +16,6 @@ use super::split::{Split, exact_curves};
 use super::steady::{Steady, steady};
 use crate::virtual_time::{MoverName, Rate, VisitCost};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use slabwise_base::Clock;
 use slabwise_profile::Mrc;
 use std::time::Duration;
 
@@ -64,11 +63,10 @@ pub fn run(
     setup: &TwoPhaseSetup,
     scale: f64,
     seed: u64,
-    clock: &Clock,
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(spec, seed, scale, false);
-    let runs = measured_runs(setup, scale, seed, clock, progress)?;
+    let runs = measured_runs(setup, scale, seed, progress)?;
     let decision = decide(setup, scale, seed, progress)?;
     let decide_split = |pages: &[u64]| decision.split(pages.iter().sum());
     let courses: Result<Vec<_>, ExperimentError> = runs
@@ -105,7 +103,6 @@ fn measured_runs<'s>(
     setup: &'s TwoPhaseSetup,
     scale: f64,
     seed: u64,
-    clock: &Clock,
     progress: &Progress,
 ) -> Result<Vec<(MoverName, Option<Run<'s>>)>, ExperimentError> {
     let spinner = progress.spinner("measuring what a visit to a chunk costs");
@@ -126,7 +123,7 @@ fn measured_runs<'s>(
             windows: setup.windows,
             at_target: AtTarget::GoOn,
         };
-        let run = if mover == MoverName::None { run } else { run.measured(clock)? };
+        let run = if mover == MoverName::None { run } else { run.measured()? };
         Ok((mover, Some(run)))
     });
     let runs = runs.collect();

@@ -8,7 +8,7 @@
 //!
 //! Laws:
 //! - Requests take no time of their own; they come at their rate, as at a server with cores to spare.
-//! - A visit to a chunk costs the nanoseconds that such visits took on this machine, on an engine set up
+//! - A visit to a chunk costs the nanoseconds of processor that such visits took on this machine, on an engine set up
 //!   and filled alike, under the same mover ([`VisitCost::measure`]); none is refused.
 //! - A sleep costs its whole length.
 //! - One thread: a chunk is visited before a request or after it, never during one. So no chunk is ever
@@ -17,11 +17,14 @@
 mod cache;
 mod mechanism;
 mod mover;
+mod processor;
+mod sleep_cost;
 mod visit_cost;
 
 pub use cache::{Access, Cache};
 pub use mechanism::{MoveCounts, MoverName};
 pub use mover::{Arrival, Mover, MoverTime};
+pub use sleep_cost::SleepCost;
 pub use visit_cost::{NoVisitCost, VisitCost};
 
 use slabwise_base::Now;

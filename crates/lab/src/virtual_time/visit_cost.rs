@@ -1,7 +1,8 @@
 //! What a visit to a chunk costs: measured, never assumed.
 
 use super::mechanism::{Stepped, step};
-use slabwise_base::{ClassId, Clock, Now};
+use super::processor::thread_cpu_nanos;
+use slabwise_base::{ClassId, Now};
 use slabwise_engine::Engine;
 
 /// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
@@ -40,17 +41,17 @@ impl VisitCost {
     }
 
     /// Moves pages of `victim` to `receiver` as fast as the machine can, sleeps left out, and takes the
-    /// median page. The engine is filled as it will be in the experiment, and not used for it.
+    /// median page's processor time. The engine is filled as it will be in the experiment, and not used for
+    /// it.
     pub fn measure(
         engine: &Engine,
         victim: ClassId,
         receiver: ClassId,
-        clock: &Clock,
         now: Now,
     ) -> Result<VisitCost, NoVisitCost> {
         let mut costs = Vec::with_capacity(PAGES);
         while costs.len() < PAGES && engine.reassign(Some(victim), Some(receiver), now).is_ok() {
-            let (start, mut visits) = (clock.nanos(), 0);
+            let (start, mut visits) = (thread_cpu_nanos(), 0);
             loop {
                 let (stepped, visited) = step(engine, CHUNKS_A_STEP, now);
                 visits += visited;
@@ -59,7 +60,7 @@ impl VisitCost {
                     Stepped::Idle | Stepped::Arrived | Stepped::GivenUp => break,
                 }
             }
-            costs.push((clock.nanos() - start) as f64 / visits.max(1) as f64);
+            costs.push((thread_cpu_nanos() - start) / visits.max(1) as f64);
         }
         costs.sort_by(f64::total_cmp);
         VisitCost::new(costs.get(costs.len() / 2).copied().unwrap_or(0.0))
