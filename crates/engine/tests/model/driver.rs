@@ -408,7 +408,7 @@ impl<'e> Driver<'e> {
             _ => None,
         };
         let (victim, receiver) = (draw(), draw());
-        let outcome = self.engine.reassign(victim, receiver, now);
+        let outcome = self.engine.reassign(victim, receiver, "test", now);
         self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
         let bad = |class: Option<ClassId>| class.is_some_and(|class| u64::from(class.0) == count);
         let expected = match outcome {

@@ -283,7 +283,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                     above => Some(ClassId(above as u8 - 1)),
                 };
                 // Whether there is a page to move is for the engine to say.
-                let _outcome = engine.reassign(class(), class(), now);
+                let _outcome = engine.reassign(class(), class(), "test", now);
             }
             4..10 => {
                 engine.mover_step(16, now);

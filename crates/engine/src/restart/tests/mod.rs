@@ -152,7 +152,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let class = |random: &mut Random| {
                     Some(ClassId(random.below(engine.config.classes.count() as u64) as u8))
                 };
-                let _ = engine.reassign(class(random), class(random), now);
+                let _ = engine.reassign(class(random), class(random), "test", now);
             }
             _ => {
                 engine.mover_step(random.below(40) as usize, now);
