@@ -22,7 +22,7 @@ pub struct Run<'s> {
     /// The mover.
     pub mover: MoverName,
     /// What it sleeps after a busy chunk.
-    pub mover_sleep: Duration,
+    pub mover_rest: Duration,
     /// What it is charged for a visit.
     pub cost: VisitCost,
     /// When requests come.
@@ -82,9 +82,8 @@ impl Run<'_> {
     /// An engine of this run.
     pub fn engine(&self) -> Result<Engine, ExperimentError> {
         let mut config = self.cache.engine_config(self.scale, self.seed);
-        if let Some(kind) = self.mover.kind() {
-            config.mover = kind;
-        }
+        config.mover = self.mover.kind();
+        config.mover_rest = self.mover_rest;
         Ok(Engine::new(config)?)
     }
 
@@ -104,8 +103,8 @@ impl Run<'_> {
             }
             requests += batch.len() as u64;
         }
-        let now = self.rate.now_at(requests);
-        self.cost = VisitCost::measure(&engine, FIRST_CLASS, SECOND_CLASS, now)?;
+        let at = self.rate.moment_at(requests);
+        self.cost = VisitCost::measure(&engine, FIRST_CLASS, SECOND_CLASS, at)?;
         Ok(self)
     }
 
@@ -158,7 +157,7 @@ impl Run<'_> {
                 break;
             }
         }
-        course.counts = MoveCounts::of(&engine, self.rate.now_at(course.requests));
+        course.counts = MoveCounts::of(&engine);
         course.time = second_phase.map_or_else(MoverTime::default, |(mover, _)| mover.time());
         progress.finish_and_clear();
         Ok(course)

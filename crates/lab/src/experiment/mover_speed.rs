@@ -82,7 +82,7 @@ fn variants<'s>(
             workload: &setup.workload,
             cache: &setup.cache,
             mover,
-            mover_sleep: Duration::from_micros(setup.time.sleep_us),
+            mover_rest: Duration::from_micros(setup.time.sleep_us),
             cost: VisitCost::new(1.0)?,
             rate: Rate::new(setup.time.requests_per_second),
             scale,
@@ -102,7 +102,7 @@ fn variants<'s>(
                 _ => mover.to_string(),
             };
             let length = Duration::from_micros(sleep_us);
-            let run = Run { mover_sleep: length, ..run.clone() };
+            let run = Run { mover_rest: length, ..run.clone() };
             variants.push(Variant { name, run, sleep: SleepCost::measure(length, clock) });
         }
     }

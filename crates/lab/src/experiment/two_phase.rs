@@ -71,21 +71,14 @@ pub fn run(
     let decide_split = |pages: &[u64]| decision.split(pages.iter().sum());
     let courses: Result<Vec<_>, ExperimentError> = runs
         .par_iter()
-        .map(|(mover, run)| {
-            let bar = progress.bar(&mover.to_string());
-            let course = run.as_ref().map(|run| run.go(decide_split, &bar));
-            Ok((*mover, run.as_ref().map(|run| run.cost), course.transpose()?))
-        })
+        .map(|run| run.go(decide_split, &progress.bar(&run.mover.to_string())))
         .collect();
     let courses = courses?;
     describe(&mut outcome, setup, scale, seed, &decision);
-    for (mover, cost, course) in &courses {
-        match course {
-            Some(course) => add_course(&mut outcome, setup, *mover, *cost, course),
-            None => add_nothing(&mut outcome, *mover),
-        }
+    for (run, course) in runs.iter().zip(&courses) {
+        add_course(&mut outcome, setup, run, course);
     }
-    let pages = courses.iter().find_map(|(_, _, course)| course.as_ref()?.pages.last());
+    let pages = courses.iter().find_map(|course| course.pages.last());
     if let Some(pages) = pages {
         let split = decision.split(pages.iter().sum());
         let shown = format!("{} and {} pages", split.pages[0], split.pages[1]);
@@ -98,23 +91,20 @@ pub fn run(
 }
 
 /// One run a mover, each charged by what was measured for it; one after the other, so that they do not
-/// disturb each other. `None`: the engine has no such mover.
+/// disturb each other.
 fn measured_runs<'s>(
     setup: &'s TwoPhaseSetup,
     scale: f64,
     seed: u64,
     progress: &Progress,
-) -> Result<Vec<(MoverName, Option<Run<'s>>)>, ExperimentError> {
+) -> Result<Vec<Run<'s>>, ExperimentError> {
     let spinner = progress.spinner("measuring what a visit to a chunk costs");
     let runs = setup.movers.iter().map(|&mover| {
-        if mover.kind().is_none() {
-            return Ok((mover, None));
-        }
         let run = Run {
             workload: &setup.workload,
             cache: &setup.cache,
             mover,
-            mover_sleep: Duration::from_micros(setup.time.sleep_us),
+            mover_rest: Duration::from_micros(setup.time.sleep_us),
             // The control moves nothing: whatever it is charged, it is never charged.
             cost: VisitCost::new(1.0)?,
             rate: Rate::new(setup.time.requests_per_second),
@@ -123,8 +113,7 @@ fn measured_runs<'s>(
             windows: setup.windows,
             at_target: AtTarget::GoOn,
         };
-        let run = if mover == MoverName::None { run } else { run.measured()? };
-        Ok((mover, Some(run)))
+        if mover == MoverName::None { Ok(run) } else { run.measured() }
     });
     let runs = runs.collect();
     spinner.finish_and_clear();
@@ -190,20 +179,14 @@ fn describe(
     outcome.choose("curves", text);
 }
 
-fn add_course(
-    outcome: &mut Outcome,
-    setup: &TwoPhaseSetup,
-    mover: MoverName,
-    cost: Option<VisitCost>,
-    course: &Course,
-) {
-    let name = mover.to_string();
+fn add_course(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, course: &Course) {
+    let name = run.mover.to_string();
     outcome.add(MEAN, &name, Ok(course.miss_ratio() * 100.0));
     let steady = steady(course, setup.steady_tolerance_points / 100.0);
     outcome.add(STEADY, &name, Ok(steady.final_ratio * 100.0));
     add_steady(outcome, &name, course, &steady);
     add_series(outcome, &name, course);
-    if mover == MoverName::None {
+    if run.mover == MoverName::None {
         return;
     }
     let never = "not reached in this run".to_owned();
@@ -225,9 +208,7 @@ fn add_course(
             outcome.note("one thread: no request is under way while a chunk is visited");
         }
     }
-    if let Some(cost) = cost {
-        outcome.add(VISIT, &name, Ok(cost.nanos()));
-    }
+    outcome.add(VISIT, &name, Ok(run.cost.nanos()));
     let end = course.requests - course.changed_at;
     let moving = if course.at_target.is_some() {
         course.moving_nanos
@@ -274,12 +255,5 @@ fn add_series(outcome: &mut Outcome, name: &str, course: &Course) {
     for class in 0..course.pages.first().map_or(0, Vec::len) {
         let pages = course.pages.iter().map(|pages| pages[class] as f64).collect();
         add(format!("pages of class {}", class + 1), "pages", pages);
-    }
-}
-
-fn add_nothing(outcome: &mut Outcome, mover: MoverName) {
-    for measure in [MEAN, STEADY, STEADY_AT, AT_TARGET, GETS_MEAN] {
-        let why = format!("this version's engine has no mover '{mover}'");
-        outcome.add(measure, &mover.to_string(), Err(why));
     }
 }

@@ -1,7 +1,7 @@
 //! The engine's page movers, as experiments name and count them.
 
 use serde::{Deserialize, Serialize};
-use slabwise_base::Now;
+use slabwise_base::Moment;
 use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
 
@@ -11,21 +11,24 @@ use std::fmt;
 pub enum MoverName {
     /// Pages never move.
     None,
-    /// memcached's.
+    /// memcached 1.5.12's, as published.
     Base,
     /// The published improvement.
     Fast,
+    /// memcached's of today.
+    Stock,
     /// slabwise's own.
     Warm,
 }
 
 impl MoverName {
     /// The engine's kind. The control runs on any, and is never asked to move.
-    pub fn kind(self) -> Option<MoverKind> {
+    pub fn kind(self) -> MoverKind {
         match self {
-            MoverName::None | MoverName::Warm => Some(MoverKind::Warm),
-            MoverName::Base => Some(MoverKind::Base),
-            MoverName::Fast => None,
+            MoverName::None | MoverName::Warm => MoverKind::Warm,
+            MoverName::Base => MoverKind::Base,
+            MoverName::Fast => MoverKind::Fast,
+            MoverName::Stock => MoverKind::Stock,
         }
     }
 }
@@ -36,6 +39,7 @@ impl fmt::Display for MoverName {
             MoverName::None => "none",
             MoverName::Base => "base",
             MoverName::Fast => "fast",
+            MoverName::Stock => "stock",
             MoverName::Warm => "warm",
         })
     }
@@ -66,14 +70,14 @@ pub struct MoveCounts {
 
 impl MoveCounts {
     /// The counts of this engine.
-    pub fn of(engine: &Engine, now: Now) -> MoveCounts {
-        let counters = engine.stats(now).mover;
+    pub fn of(engine: &Engine) -> MoveCounts {
+        let counters = engine.mover_counters();
         MoveCounts {
-            visits: 0,
-            case_1: 0,
-            case_2: counters.busy,
-            case_3: 0,
-            reallocated: 0,
+            visits: counters.visits,
+            case_1: counters.locked,
+            case_2: counters.pinned,
+            case_3: counters.unlinked,
+            reallocated: counters.reallocated,
             rescued: counters.rescued,
             dropped: counters.evicted,
             pages: counters.moved,
@@ -101,13 +105,14 @@ pub enum Stepped {
 }
 
 /// One step of at most `budget_chunks` visits; what it came to, and how many visits it took.
-pub fn step(engine: &Engine, budget_chunks: usize, now: Now) -> (Stepped, u64) {
-    let stepped = match engine.mover_step(budget_chunks, now) {
+pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (Stepped, u64) {
+    let before = engine.mover_counters().visits;
+    let stepped = match engine.mover_step(budget_chunks, at) {
         MoverStep::Idle => Stepped::Idle,
         MoverStep::Working => Stepped::Working,
-        MoverStep::Waiting => Stepped::Rest { nanos: 1e9 / 64.0 },
+        MoverStep::Rest(rest) => Stepped::Rest { nanos: rest.as_nanos() as f64 },
         MoverStep::Done => Stepped::Arrived,
         MoverStep::GivenUp => Stepped::GivenUp,
     };
-    (stepped, budget_chunks as u64)
+    (stepped, engine.mover_counters().visits - before)
 }

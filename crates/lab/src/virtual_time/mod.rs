@@ -27,7 +27,7 @@ pub use mover::{Arrival, Mover, MoverTime};
 pub use sleep_cost::SleepCost;
 pub use visit_cost::{NoVisitCost, VisitCost};
 
-use slabwise_base::Now;
+use slabwise_base::{Moment, Now};
 
 /// When requests come.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,11 @@ impl Rate {
     /// When the request with this number, from 0, comes: nanoseconds since the start.
     pub fn nanos_at(self, request: u64) -> f64 {
         self.nanos_a_request * request as f64
+    }
+
+    /// The same for the mover.
+    pub fn moment_at(self, request: u64) -> Moment {
+        Moment::from_nanos(self.nanos_at(request) as u64)
     }
 
     /// The engine's time then.

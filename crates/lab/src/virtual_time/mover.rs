@@ -2,12 +2,14 @@
 
 use super::mechanism::{MoverName, Stepped, step};
 use super::visit_cost::VisitCost;
-use slabwise_base::{ClassId, Now};
+use slabwise_base::{ClassId, Moment, Now};
 use slabwise_engine::Engine;
 
 /// The most chunks of one step, as in the server.
 const CHUNKS_A_STEP_MAX: f64 = 256.0;
 
+/// Why pages move here, in the engine's record.
+const REASON: &str = "lab: split by exact curves";
 /// How long a move that the engine refused waits.
 const RETRY_NANOS: f64 = 1e6;
 
@@ -116,7 +118,7 @@ impl<'e> Mover<'e> {
         }
         let Some((victim, receiver)) = next(self.engine) else { return Begun::NothingToDo };
         let now = Now::from_nanos(self.free_at_nanos as u64);
-        let asked = self.engine.reassign(Some(victim), Some(receiver), now);
+        let asked = self.engine.reassign(Some(victim), Some(receiver), REASON, now);
         self.began = asked.is_ok().then_some(request);
         if asked.is_ok() { Begun::Yes } else { Begun::Refused }
     }
@@ -126,8 +128,8 @@ impl<'e> Mover<'e> {
         let cost = self.cost.nanos();
         let room = (nanos - self.free_at_nanos) / cost;
         let budget = room.clamp(1.0, CHUNKS_A_STEP_MAX) as usize;
-        let now = Now::from_nanos(self.free_at_nanos as u64);
-        let (stepped, visits) = step(self.engine, budget, now);
+        let at = Moment::from_nanos(self.free_at_nanos as u64);
+        let (stepped, visits) = step(self.engine, budget, at);
         // A step that met no chunk costs something, too.
         let work_nanos = visits.max(1) as f64 * cost;
         self.time.visits += visits;

@@ -2,7 +2,7 @@
 
 use super::mechanism::{Stepped, step};
 use super::processor::thread_cpu_nanos;
-use slabwise_base::{ClassId, Now};
+use slabwise_base::{ClassId, Moment};
 use slabwise_engine::Engine;
 
 /// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
@@ -47,13 +47,16 @@ impl VisitCost {
         engine: &Engine,
         victim: ClassId,
         receiver: ClassId,
-        now: Now,
+        at: Moment,
     ) -> Result<VisitCost, NoVisitCost> {
+        let begins = |engine: &Engine| {
+            engine.reassign(Some(victim), Some(receiver), "lab: calibration", at.now).is_ok()
+        };
         let mut costs = Vec::with_capacity(PAGES);
-        while costs.len() < PAGES && engine.reassign(Some(victim), Some(receiver), now).is_ok() {
+        while costs.len() < PAGES && begins(engine) {
             let (start, mut visits) = (thread_cpu_nanos(), 0);
             loop {
-                let (stepped, visited) = step(engine, CHUNKS_A_STEP, now);
+                let (stepped, visited) = step(engine, CHUNKS_A_STEP, at);
                 visits += visited;
                 match stepped {
                     Stepped::Working | Stepped::Rest { .. } => {}
