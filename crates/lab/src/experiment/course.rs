@@ -5,7 +5,7 @@ use super::error::ExperimentError;
 use super::spec::{CacheSetup, FIRST_CLASS, SECOND_CLASS, WorkloadSetup, scaled};
 use super::split::{Split, pages_by_class};
 use crate::virtual_time::{
-    Access, Arrival, Cache, MoveCounts, Mover, MoverName, MoverTime, Rate, VisitCost,
+    Access, Arrival, Cache, MoveCounts, Mover, MoverName, MoverTime, Rate, SleepLength, VisitCost,
 };
 use crate::workload::{Request, Workload};
 use indicatif::ProgressBar;
@@ -23,9 +23,11 @@ pub struct Run<'s> {
     pub mover: MoverName,
     /// What it sleeps after a busy chunk.
     pub mover_rest: Duration,
+    /// How long such a sleep is.
+    pub sleep: SleepLength,
     /// What it is charged for a visit.
     pub cost: VisitCost,
-    /// When requests come.
+    /// When gets and sets come.
     pub rate: Rate,
     /// The size of the run.
     pub scale: f64,
@@ -51,6 +53,8 @@ pub enum AtTarget {
 pub struct Course {
     /// Requests made.
     pub requests: u64,
+    /// Gets and sets made for them.
+    pub operations: u64,
     /// The request at which the second phase began.
     pub changed_at: u64,
     /// Requests a window.
@@ -67,7 +71,7 @@ pub struct Course {
     pub counts: MoveCounts,
     /// Where its time went.
     pub time: MoverTime,
-    /// Nanoseconds of virtual time from the change of phase to the end of the last move.
+    /// Nanoseconds of virtual time from the change of phase to the end of the last move, or of the run.
     pub moving_nanos: f64,
 }
 
@@ -135,17 +139,20 @@ impl Run<'_> {
             };
             refill(&mut batch, &mut workload, window_left.min(phase_left))?;
             cache.prefetch(&batch);
-            let now = self.rate.now_at(course.requests);
+            let now = self.rate.now_at(course.operations);
             if second_phase.is_none() && course.requests >= course.changed_at {
-                let start_nanos = self.rate.nanos_at(course.requests);
-                let mover = Mover::new(&engine, self.mover, self.cost, start_nanos);
-                second_phase = Some((mover, target(&pages_by_class(&engine, now))));
+                let start_nanos = self.rate.nanos_at(course.operations);
+                let mover = Mover::new(&engine, self.mover, self.cost, self.sleep, start_nanos);
+                let split = target(&pages_by_class(&engine, now));
+                second_phase = Some(SecondPhase { mover, split, start_nanos });
             }
             for request in &batch {
-                if let Some((mover, split)) = &mut second_phase {
-                    course.move_pages(mover, self.rate, split);
+                if let Some(second_phase) = &mut second_phase {
+                    course.move_pages(second_phase, self.rate);
                 }
-                misses += u64::from(cache.request(request, now) == Access::Miss);
+                let access = cache.request(request, now);
+                misses += u64::from(access == Access::Miss);
+                course.operations += access.operations();
                 course.requests += 1;
             }
             if course.requests.is_multiple_of(course.window_requests) || course.requests == total {
@@ -158,7 +165,7 @@ impl Run<'_> {
             }
         }
         course.counts = MoveCounts::of(&engine);
-        course.time = second_phase.map_or_else(MoverTime::default, |(mover, _)| mover.time());
+        course.time = second_phase.map_or_else(MoverTime::default, |phase| phase.mover.time());
         progress.finish_and_clear();
         Ok(course)
     }
@@ -167,12 +174,13 @@ impl Run<'_> {
 impl Course {
     /// Lets the mover work until the next request comes.
     #[inline]
-    fn move_pages(&mut self, mover: &mut Mover<'_>, rate: Rate, split: &Split) {
+    fn move_pages(&mut self, phase: &mut SecondPhase<'_>, rate: Rate) {
         if self.at_target.is_some() {
             return;
         }
-        let (request, nanos) = (self.requests, rate.nanos_at(self.requests));
-        let now = rate.now_at(request);
+        let (request, nanos) = (self.requests, rate.nanos_at(self.operations));
+        let SecondPhase { mover, split, start_nanos } = phase;
+        let now = rate.now_at(self.operations);
         let (arrivals, at_target) = (&mut self.arrivals, &mut self.at_target);
         let next = |engine: &Engine| {
             let next = split.next_move(engine, now);
@@ -182,10 +190,15 @@ impl Course {
             next
         };
         mover.work_until(nanos, request, next, |arrival| arrivals.push(arrival));
-        if self.at_target.is_some() {
-            self.moving_nanos = nanos - rate.nanos_at(self.changed_at);
-        }
+        self.moving_nanos = nanos - *start_nanos;
     }
+}
+
+/// What begins with the change of phase.
+struct SecondPhase<'e> {
+    mover: Mover<'e>,
+    split: Split,
+    start_nanos: f64,
 }
 
 /// The next requests of the stream, at most `limit`.

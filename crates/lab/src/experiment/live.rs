@@ -55,7 +55,7 @@ pub fn run(
     let changed_at = scaled(setup.workload.first_phase_requests, scale);
     let memory_mib = scaled(setup.cache.memory_mib, scale);
     outcome.choose("requests", format!("{}, paced", number(requests as f64)));
-    outcome.choose("requests a second", number(setup.time.requests_per_second));
+    outcome.choose("requests a second", number(setup.live.requests_per_second));
     outcome.choose("memory", format!("-m {memory_mib}"));
     let near = format!("within {} % of the memory of its last state", setup.live.settled_percent);
     outcome.choose("in place", near);
@@ -98,7 +98,7 @@ fn observe(
     let pace = Pace {
         connections: setup.live.connections,
         batch: setup.live.batch,
-        rate: Some(setup.time.requests_per_second),
+        rate: Some(setup.live.requests_per_second),
         window: Some(requests.div_ceil(setup.windows)),
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);

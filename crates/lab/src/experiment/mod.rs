@@ -21,6 +21,9 @@ mod split;
 mod steady;
 mod two_phase;
 
+#[cfg(test)]
+mod tests;
+
 use clap::{Parser, Subcommand};
 use error::ExperimentError;
 use outcome::Outcome;

@@ -1,9 +1,9 @@
 //! `mover-speed`: how many pages the mover moves in a second of its own processor time, by how long it
 //! sleeps after a busy chunk.
 //!
-//! The set-up is that of `two-phase`; the first pages after the change of phase are moved. What visits and
-//! sleeps cost the processor is measured; the time that sleeps take, and what requests do to the page
-//! meanwhile, is virtual.
+//! The set-up is that of `two-phase`; the first pages after the change of phase are moved. What visits cost
+//! the processor, what sleeps cost it and how long they really are is measured; what requests do to the page
+//! meanwhile is played on virtual time.
 
 use super::course::{AtTarget, Course, Run};
 use super::error::ExperimentError;
@@ -11,7 +11,7 @@ use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
 use super::spec::{MoverSpeedSetup, Spec};
 use super::split::Split;
-use crate::virtual_time::{MoverName, Rate, SleepCost, VisitCost};
+use crate::virtual_time::{MoverName, Rate, SleepCost, SleepLength, VisitCost};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::Clock;
 use std::time::Duration;
@@ -60,7 +60,10 @@ pub fn run(
     outcome.choose("pages moved in each run", setup.pages);
     outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
     outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-    outcome.choose("requests a second", number(setup.time.requests_per_second));
+    outcome.choose(
+        "rate",
+        format!("{} gets and sets a second", number(setup.time.operations_per_second)),
+    );
     for (variant, course) in variants.iter().zip(courses?) {
         add(&mut outcome, variant, &course);
     }
@@ -83,11 +86,12 @@ fn variants<'s>(
             cache: &setup.cache,
             mover,
             mover_rest: Duration::from_micros(setup.time.sleep_us),
+            sleep: SleepLength::AsAsked,
             cost: VisitCost::new(1.0)?,
-            rate: Rate::new(setup.time.requests_per_second),
+            rate: Rate::new(setup.time.operations_per_second),
             scale,
             seed,
-            windows: 1,
+            windows: 200,
             at_target: AtTarget::Stop,
         };
         let run = run.measured()?;
@@ -102,8 +106,10 @@ fn variants<'s>(
                 _ => mover.to_string(),
             };
             let length = Duration::from_micros(sleep_us);
-            let run = Run { mover_rest: length, ..run.clone() };
-            variants.push(Variant { name, run, sleep: SleepCost::measure(length, clock) });
+            let cost = SleepCost::measure(length, clock);
+            let sleep = SleepLength::Measured { nanos: cost.wall_nanos };
+            let run = Run { mover_rest: length, sleep, ..run.clone() };
+            variants.push(Variant { name, run, sleep: cost });
         }
     }
     spinner.finish_and_clear();
@@ -122,10 +128,11 @@ fn add(outcome: &mut Outcome, variant: &Variant<'_>, course: &Course) {
     let cpu_nanos = time.work_nanos + time.sleeps as f64 * variant.sleep.cpu_nanos;
     let gets = course.arrivals.iter().map(|arrival| arrival.requests()).sum::<u64>() as f64;
     outcome.add(SPEED, name, Ok(pages / (cpu_nanos / 1e9)));
-    outcome.add(CPU, name, Ok(cpu_nanos / (cpu_nanos + time.sleep_nanos) * 100.0));
+    // Falling asleep and waking are part of a sleep's length.
+    outcome.add(CPU, name, Ok(cpu_nanos / (time.work_nanos + time.sleep_nanos) * 100.0));
     if time.sleeps > 0 {
         let wakes = variant.sleep.wall_nanos / 1e3;
-        outcome.note(format!("sleeps at their nominal length; here one wakes after {wakes:.0} us"));
+        outcome.note(format!("timers fire late: here such a sleep takes {wakes:.0} us"));
     }
     for (measure, count) in [
         (VISITS, time.visits as f64),

@@ -137,8 +137,8 @@ pub enum EvictionName {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSetup {
-    /// Requests a second.
-    pub requests_per_second: f64,
+    /// Gets and sets a second.
+    pub operations_per_second: f64,
     /// What `base` and `fast` sleep after a busy chunk.
     pub sleep_us: u64,
 }
@@ -153,6 +153,8 @@ pub struct LiveSetup {
     pub poll_requests: u64,
     /// The allocation is in place when it stays so near to its last state, in percent of the memory.
     pub settled_percent: f64,
+    /// Requests a second; a miss's set is part of its request.
+    pub requests_per_second: f64,
     /// Connections of a client.
     pub connections: usize,
     /// Requests in a round, per connection.

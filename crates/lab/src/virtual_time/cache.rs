@@ -18,6 +18,16 @@ pub enum Access {
     Other,
 }
 
+impl Access {
+    /// Operations that it took.
+    pub fn operations(self) -> u64 {
+        match self {
+            Access::Hit | Access::Other => 1,
+            Access::Miss => 2,
+        }
+    }
+}
+
 /// The client.
 pub struct Cache<'e> {
     handle: Handle<'e>,

@@ -25,11 +25,24 @@ pub struct Mover<'e> {
     engine: &'e Engine,
     name: MoverName,
     cost: VisitCost,
+    sleep: SleepLength,
     /// When it is done with what it began, or wakes.
     free_at_nanos: f64,
     /// The request before which the move under way began.
     began: Option<u64>,
     time: MoverTime,
+}
+
+/// How long a sleep is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SleepLength {
+    /// As the mover asked.
+    AsAsked,
+    /// As such a sleep took: timers fire late.
+    Measured {
+        /// Nanoseconds.
+        nanos: f64,
+    },
 }
 
 /// Where a mover's time went.
@@ -69,10 +82,11 @@ impl<'e> Mover<'e> {
         engine: &'e Engine,
         name: MoverName,
         cost: VisitCost,
+        sleep: SleepLength,
         start_nanos: f64,
     ) -> Mover<'e> {
         let time = MoverTime::default();
-        Mover { engine, name, cost, free_at_nanos: start_nanos, began: None, time }
+        Mover { engine, name, cost, sleep, free_at_nanos: start_nanos, began: None, time }
     }
 
     /// Where its time went.
@@ -137,7 +151,11 @@ impl<'e> Mover<'e> {
         self.free_at_nanos += work_nanos;
         let arrived = match stepped {
             Stepped::Working => return None,
-            Stepped::Rest { nanos } => {
+            Stepped::Rest { nanos: asked } => {
+                let nanos = match self.sleep {
+                    SleepLength::AsAsked => asked,
+                    SleepLength::Measured { nanos } => nanos,
+                };
                 self.time.sleeps += 1;
                 self.time.sleep_nanos += nanos;
                 self.free_at_nanos += nanos;

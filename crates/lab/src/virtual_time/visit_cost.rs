@@ -73,6 +73,15 @@ impl VisitCost {
 #[cfg(test)]
 mod tests {
     use super::VisitCost;
+    use slabwise_base::{ClassId, Moment};
+    use slabwise_engine::{Engine, EngineConfig};
+
+    #[test]
+    fn where_no_page_can_be_moved_there_is_no_cost() {
+        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
+        let measured = VisitCost::measure(&engine, ClassId(0), ClassId(1), Moment::default());
+        assert!(measured.is_err(), "{measured:?}");
+    }
 
     #[test]
     fn a_visit_without_a_cost_is_refused() {
