@@ -105,7 +105,7 @@ fn list() -> String {
 
 fn run(args: &RunArgs) -> Result<(), ExperimentError> {
     let specs = match args.name.as_str() {
-        "all" => Spec::all(),
+        "all" => Spec::all().into_iter().filter(|spec| !args.live || spec.has_live()).collect(),
         name => vec![Spec::named(name)?],
     };
     for spec in &specs {

@@ -195,6 +195,11 @@ impl Spec {
         found.ok_or_else(|| ExperimentError::UnknownName { name: name.to_owned(), known: known() })
     }
 
+    /// Whether it can be run against real servers.
+    pub fn has_live(&self) -> bool {
+        matches!(self.setup, Setup::TwoPhase(_))
+    }
+
     fn parse(name: &str, text: &str) -> Spec {
         let spec: Spec =
             toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
