@@ -137,9 +137,9 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
         Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
         Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
         Setup::MoverSpeed(_) if args.live => {
-            let text =
-                "mover-speed looks inside the mover, which no server shows: leave --live out";
-            Err(ExperimentError::Option(text.to_owned()))
+            let name = &spec.name;
+            let text = format!("{name} looks inside the mover, as no server shows it: no --live");
+            Err(ExperimentError::Option(text))
         }
         Setup::MoverSpeed(setup) => {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)

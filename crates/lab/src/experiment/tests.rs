@@ -129,6 +129,26 @@ fn pages_and_time_are_accounted_for() {
 }
 
 #[test]
+fn two_phase_live_against_memcached_where_there_is_one() {
+    let (spec, mut setup) = two_phase_spec();
+    setup.live.servers.retain(|server| server.name == "memcached");
+    // memcached takes no less than 2 MB.
+    setup.cache.memory_mib = 4_000;
+    let outcome = live::run(&spec, &setup, SCALE / 4.0, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(is_explained(&outcome));
+    let text = outcome.text();
+    if text.contains("memcached cannot be started: No such file") {
+        println!("not run: there is no memcached");
+        return;
+    }
+    let misses = found(&outcome, "live_mean_miss_ratio", "memcached");
+    assert!((1.0..60.0).contains(&misses), "{text}");
+    assert!(found(&outcome, "live_rate", "memcached") > 1_000.0, "{text}");
+    assert!(found(&outcome, "live_allocation_in_place", "memcached") > 0.0, "{text}");
+}
+
+#[test]
 fn servers_that_do_not_start_have_rows_that_say_why() {
     let (spec, mut setup) = two_phase_spec();
     let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();

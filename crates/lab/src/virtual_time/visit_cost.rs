@@ -19,8 +19,8 @@ pub struct VisitCost {
 /// Why there is no cost of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "a visit to a chunk cannot cost {nanos} ns: virtual time would stand still while the mover works; \
-     the measurement at the start must come to more than 0"
+    "a visit to a chunk cannot cost {nanos} ns, or virtual time would stand still while the mover works; if \
+     there was no page to move and measure, give a larger --scale"
 )]
 pub struct NoVisitCost {
     nanos: f64,
