@@ -63,6 +63,8 @@ pub struct Course {
     pub misses: Vec<u64>,
     /// Pages by class at the end of each window.
     pub pages: Vec<Vec<u64>>,
+    /// Where the pages should be from the change of phase on.
+    pub split: Option<Split>,
     /// The moves, in order.
     pub arrivals: Vec<Arrival>,
     /// When the pages were where they should be.
@@ -144,6 +146,7 @@ impl Run<'_> {
                 let start_nanos = self.rate.nanos_at(course.operations);
                 let mover = Mover::new(&engine, self.mover, self.cost, self.sleep, start_nanos);
                 let split = target(&pages_by_class(&engine, now));
+                course.split = Some(split.clone());
                 second_phase = Some(SecondPhase { mover, split, start_nanos });
             }
             for request in &batch {

@@ -78,12 +78,10 @@ pub fn run(
     for (run, course) in runs.iter().zip(&courses) {
         add_course(&mut outcome, setup, run, course);
     }
-    let pages = courses.iter().find_map(|course| course.pages.last());
-    if let Some(pages) = pages {
-        let split = decision.split(pages.iter().sum());
+    if let Some(split) = courses.iter().find_map(|course| course.split.as_ref()) {
         let shown = format!("{} and {} pages", split.pages[0], split.pages[1]);
         outcome.choose("target split", shown);
-        let predicted = decision.miss_ratio(&split) * 100.0;
+        let predicted = decision.miss_ratio(split) * 100.0;
         outcome.add(PREDICTED, "exact curves", Ok(predicted));
     }
     outcome.complete();
