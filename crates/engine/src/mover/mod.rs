@@ -30,6 +30,8 @@ mod counters;
 mod job;
 mod published;
 mod stock;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod warm;
 
 pub use counters::{Busy, MOVE_RECORDS_MAX, MoveLog, MoveOutcome, MoveRecord, MoverCounters};
@@ -226,6 +228,11 @@ impl Engine {
             }
             _ => false,
         }
+    }
+
+    /// The chunks of the page that is moving; `None`: none is.
+    pub fn chunks_of_moving_page(&self) -> Option<usize> {
+        lock(&self.mover).job.as_ref().map(|job| job.chunks_per_page(&self.memory))
     }
 
     /// What the mover has counted.
