@@ -23,17 +23,26 @@ const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> 
 
 const MEAN: Measure = measure("live_mean_miss_ratio", "mean miss ratio", "%");
 const STEADY: Measure = measure("live_final_miss_ratio", "miss ratio of the last tenth", "%");
-const IN_PLACE: Measure = Measure {
+const REACHED: Measure = Measure {
     name: "live_allocation_in_place",
     text: "requests after the change until the allocation is in place",
     unit: "requests",
     scaling: Scaling::WithRun,
 };
-const IN_PLACE_SHARE: Measure =
+const REACHED_SHARE: Measure =
     measure("live_allocation_in_place_percent", "the same, of the requests after the change", "%");
+const STAYS: Measure = Measure {
+    name: "live_allocation_stays",
+    text: "the same, until it stays in place",
+    unit: "requests",
+    scaling: Scaling::WithRun,
+};
 const MOVED: Measure = measure("live_memory_moved", "memory that changed its class", "%");
 const P99: Measure = measure("live_p99", "p99 of a request", "us");
 const RATE: Measure = measure("live_rate", "requests a second", "requests/s");
+
+/// The last tenth of a run is its final state.
+const FINAL_SHARE: usize = 10;
 
 /// What one server did.
 struct Observed {
@@ -57,7 +66,10 @@ pub fn run(
     outcome.choose("requests", format!("{}, paced", number(requests as f64)));
     outcome.choose("requests a second", number(setup.live.requests_per_second));
     outcome.choose("memory", format!("-m {memory_mib}"));
-    let near = format!("within {} % of the memory of its last state", setup.live.settled_percent);
+    let near = format!(
+        "within {} % of the memory of the mean of the last tenth",
+        setup.live.settled_percent
+    );
     outcome.choose("in place", near);
     let observed: Vec<_> = std::thread::scope(|scope| {
         let run = |server| observe(server, setup, memory_mib, scale, seed, progress);
@@ -72,7 +84,7 @@ pub fn run(
         match observed {
             Ok(observed) => add(&mut outcome, setup, &server.name, &observed, changed_at, requests),
             Err(ExperimentError::Server(error)) => {
-                for measure in [MEAN, IN_PLACE, P99] {
+                for measure in [MEAN, REACHED, P99] {
                     outcome.add(measure, &server.name, Err(error.to_string()));
                 }
             }
@@ -134,24 +146,30 @@ fn add(
     let report = &observed.report;
     outcome.add(MEAN, name, Ok(report.miss_ratio * 100.0));
     let windows = report.windows.as_deref().unwrap_or_default();
-    let last = &windows[windows.len() - windows.len().div_ceil(10)..];
+    let last = &windows[windows.len() - windows.len().div_ceil(FINAL_SHARE)..];
     let (misses, gets) =
         last.iter().fold((0, 0), |sum, window| (sum.0 + window.misses, sum.1 + window.gets));
     outcome.add(STEADY, name, Ok(misses as f64 / gets.max(1) as f64 * 100.0));
     let near = setup.live.settled_percent / 100.0;
     match in_place(&observed.allocations, changed_at, near) {
-        Some(place) => {
-            outcome.add(MOVED, name, Ok(place.moved * 100.0));
-            let after = place.at.saturating_sub(changed_at) as f64;
-            outcome.add(IN_PLACE, name, Ok(after));
-            let share = after / (requests - changed_at) as f64;
-            outcome.add(IN_PLACE_SHARE, name, Ok(share * 100.0));
-        }
-        None => outcome.add(IN_PLACE, name, Err("the run was too short to see it".to_owned())),
+        Some(place) => add_place(outcome, name, &place, changed_at, requests),
+        None => outcome.add(REACHED, name, Err("the run was too short to see it".to_owned())),
     }
     outcome.add(P99, name, Ok(report.p99_us));
     outcome.add(RATE, name, Ok(report.requests as f64 / report.seconds));
     add_series(outcome, name, observed);
+}
+
+fn add_place(outcome: &mut Outcome, name: &str, place: &Place, changed_at: u64, requests: u64) {
+    outcome.add(MOVED, name, Ok(place.moved * 100.0));
+    let phase = (requests - changed_at) as f64;
+    let after = |at: Option<u64>| at.map(|at| at.saturating_sub(changed_at) as f64);
+    let why = || "never in this run".to_owned();
+    let (reached, stays) = (after(place.reached), after(place.stays));
+    outcome.add(REACHED, name, reached.ok_or_else(why));
+    let share = reached.map(|requests| requests / phase * 100.0);
+    outcome.add(REACHED_SHARE, name, share.ok_or_else(why));
+    outcome.add(STAYS, name, stays.ok_or_else(why));
 }
 
 fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
@@ -184,20 +202,31 @@ fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
 /// When an allocation came to its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
-    /// The first look since which it has stayed near its last state.
-    at: u64,
-    /// The share of the memory that changed its class from the change of phase on.
+    /// The first look after the change that was near the final split; `None`: none was.
+    reached: Option<u64>,
+    /// The first look since which all were; `None`: not even the last one.
+    stays: Option<u64>,
+    /// The share of the memory that is in another class than at the change.
     moved: f64,
 }
 
-fn in_place(allocations: &[(u64, Allocation)], changed_at: u64, near: f64) -> Option<Place> {
-    let (before, after): (Vec<_>, Vec<_>) =
-        allocations.iter().partition(|(at, _)| *at <= changed_at);
-    let (_, last) = after.last()?;
-    let is_far = |(_, allocation): &&(u64, Allocation)| difference(allocation, last) > near;
-    let first_near = after.iter().rposition(is_far).map_or(0, |far| far + 1);
-    let moved = before.last().map_or(0.0, |(_, first)| difference(first, last));
-    Some(Place { at: after[first_near].0, moved })
+/// Compares every look with the final split: the mean of the last tenth of the looks after the change,
+/// because a policy that has found its split still tries what a page more or less would do.
+fn in_place(looks: &[(u64, Allocation)], changed_at: u64, near: f64) -> Option<Place> {
+    let (before, after): (Vec<_>, Vec<_>) = looks.iter().partition(|(at, _)| *at <= changed_at);
+    let (_, at_change) = before.last()?;
+    let last = &after[after.len() - after.len().div_ceil(FINAL_SHARE)..];
+    let mut split = Allocation::new();
+    for (class, bytes) in last.iter().flat_map(|(_, allocation)| allocation) {
+        *split.entry(*class).or_default() += bytes / last.len() as u64;
+    }
+    let is_near = |look: &&(u64, Allocation)| difference(&look.1, &split) <= near;
+    let first_near = after.iter().rposition(|look| !is_near(look)).map_or(0, |far| far + 1);
+    Some(Place {
+        reached: after.iter().find(|look| is_near(look)).map(|(at, _)| *at),
+        stays: after.get(first_near).map(|(at, _)| *at),
+        moved: difference(at_change, &split),
+    })
 }
 
 /// The share of `second`'s memory that is in another class than in `first`.
@@ -214,19 +243,30 @@ mod tests {
     use super::{Allocation, Place, in_place};
 
     #[test]
-    fn an_allocation_is_in_place_since_it_last_was_far_from_its_end() {
+    fn an_allocation_is_in_place_when_it_comes_near_its_final_split() {
         let state = |first, second| Allocation::from([(240, first), (304, second)]);
         let looks = [
             (10, state(100, 0)),
             (20, state(100, 0)),
             (30, state(60, 40)),
-            // It was near once, and went away again.
+            // It is near, and goes away again.
             (40, state(34, 66)),
             (50, state(60, 40)),
             (60, state(36, 64)),
             (70, state(33, 67)),
         ];
-        assert_eq!(in_place(&looks, 20, 0.05), Some(Place { at: 60, moved: 0.67 }));
-        assert_eq!(in_place(&looks[..2], 20, 0.05), None);
+        let place = Place { reached: Some(40), stays: Some(60), moved: 0.67 };
+        assert_eq!(in_place(&looks, 20, 0.05), Some(place));
+        assert_eq!(in_place(&looks, 5, 0.05), None, "nothing was seen before the change");
+    }
+
+    #[test]
+    fn the_final_split_is_a_mean() {
+        let state = |first: u64| Allocation::from([(240, first), (304, 100 - first)]);
+        // Twenty looks, the last two on either side of 40.
+        let mut looks: Vec<_> = (0..18).map(|at| (at, state(100))).collect();
+        looks.extend([(18, state(44)), (19, state(36))]);
+        let place = in_place(&looks, 0, 0.05);
+        assert_eq!(place, Some(Place { reached: Some(18), stays: Some(18), moved: 0.6 }));
     }
 }
