@@ -1,7 +1,7 @@
 //! Which class gives a page, and which of its pages; and shrinking to a lowered memory limit.
 
 use super::{Job, Mover, MoverStep};
-use crate::class::CHAINED;
+use crate::class::{CHAINED, Standing};
 use crate::config::MoverKind;
 use crate::engine::Engine;
 use crate::page_table::PageState;
@@ -37,16 +37,20 @@ impl Engine {
     /// one with a page's worth of free chunks before all others. Without eviction, only such a one.
     pub(super) fn oldest_class(&self, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
         // Most of what chained items take is in the largest chunks, so their age counts there.
-        let largest = self.config.classes.largest();
+        let largest = self.largest;
         let chained_age = self.class(CHAINED).lock().oldest_tail_age(&self.memory, now.ticks);
-        let candidates = self.config.classes.ids().filter(|&id| Some(id) != receiver);
-        let ranked = candidates.filter_map(|id| {
-            let state = self.class(id).lock();
+        let ranked = self.classes.iter().filter_map(|class| {
+            let state = class.lock();
+            let id = state.id();
             let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
             let own_age = state.oldest_tail_age(&self.memory, now.ticks);
             let age = own_age.max(chained_age.filter(|_| id == largest));
-            let rank = (has_spare, age.unwrap_or(0), state.page_count());
-            let can_give = state.page_count() > 0 && (has_spare || self.config.eviction_enabled);
+            // A retired class gives all its pages in the end.
+            let retired = state.standing() == Standing::Retired;
+            let rank = (has_spare, retired, age.unwrap_or(0), state.page_count());
+            let can_give = Some(id) != receiver
+                && state.page_count() > 0
+                && (has_spare || self.config.eviction_enabled);
             can_give.then_some((rank, id))
         });
         ranked.max().map(|(_, id)| id)
@@ -65,7 +69,9 @@ impl Engine {
             *cursor = page.0 + 1;
             let mut state = self.class(victim).lock();
             // A first page granted beyond the limit stays, or the class would be granted another.
-            if self.config.first_page_beyond_limit && state.page_count() < 2 {
+            let keeps_one =
+                self.config.first_page_beyond_limit && state.standing() == Standing::Present;
+            if keeps_one && state.page_count() < 2 {
                 return None;
             }
             let entry = self.memory.pages.page(page);

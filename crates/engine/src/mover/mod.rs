@@ -19,7 +19,7 @@
 //! [`PATIENCE_TICKS`] the page is given back.
 
 use crate::alloc::Evicted;
-use crate::class::ClassState;
+use crate::class::{ClassState, Standing};
 use crate::class_table::CHUNK_SIZE_BYTES_MIN;
 use crate::config::MoverKind;
 use crate::engine::Engine;
@@ -201,8 +201,14 @@ impl Engine {
         receiver: Option<ClassId>,
         now: Now,
     ) -> Result<(), ReassignError> {
-        let known = |id: ClassId| id.index() < self.classes.len();
-        if !victim.into_iter().chain(receiver).all(known) {
+        let standing = |id: ClassId| match self.classes.get(id.index()) {
+            Some(class) => class.lock().standing(),
+            None => Standing::Vacant,
+        };
+        // A retired class gives, and gets nothing.
+        let victim_is_bad = victim.is_some_and(|id| standing(id) == Standing::Vacant);
+        let receiver_is_bad = receiver.is_some_and(|id| standing(id) != Standing::Present);
+        if victim_is_bad || receiver_is_bad {
             return Err(ReassignError::BadClass);
         }
         if victim.is_some() && victim == receiver {
@@ -391,10 +397,14 @@ impl Engine {
     fn complete(&self, job: Job) {
         self.return_spare(job.spare);
         self.class(job.victim).lock().finish_drain(&self.memory, job.page);
-        match job.receiver {
-            Some(receiver) => self.class(receiver).lock().adopt(&self.memory, job.page),
-            None => lock(&self.pool).put(job.page),
+        if let Some(receiver) = job.receiver {
+            let mut state = self.class(receiver).lock();
+            // It may have been retired meanwhile.
+            if state.standing() == Standing::Present {
+                return state.adopt(&self.memory, job.page);
+            }
         }
+        lock(&self.pool).put(job.page);
     }
 
     /// Puts the page back into service.

@@ -3,8 +3,8 @@
 use super::words::Words;
 use super::{Refusal, reply};
 use crate::{
-    Admin, Automove, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request, ShutdownMode,
-    WatchKinds, number,
+    Admin, Automove, ChunkSizes, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request,
+    ShutdownMode, WatchKinds, number,
 };
 
 type Read<'a> = Result<Request<'a>, Refusal>;
@@ -73,13 +73,18 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
-/// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`.
+/// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...]`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
     match (words.at(0), words.len()) {
         (b"reassign", 3) => {
             let class = |index| number::signed_low_32(words.at(index)).ok_or(bad_format());
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
+        }
+        (b"classes", 1) => Ok(Request::Admin(Admin::Classes(None))),
+        (b"classes", 2) => {
+            let sizes = ChunkSizes::of_word(words.at(1)).ok_or(bad_format())?;
+            Ok(Request::Admin(Admin::Classes(Some(sizes))))
         }
         (b"automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
         _ => Err(error()),

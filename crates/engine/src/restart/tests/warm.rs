@@ -77,10 +77,12 @@ fn order_and_numbers_are_as_before() {
         let clock = Clock::manual();
         live(&engine, &clock, &mut random);
         let (before, cas) = (orders(&engine), engine.next_cas());
+        let (table, classes) = (engine.class_table(), engine.class_ids());
         let stats = engine.stats(clock.now());
         engine.close(stop(&clock)).expect("it closes");
         let (engine, _) = file.open_warm(&config);
         assert_eq!(orders(&engine), before);
+        assert_eq!((engine.class_table(), engine.class_ids()), (table, classes));
         assert_eq!(engine.next_cas(), cas + 1);
         let after = engine.stats(clock.now());
         assert_eq!((after.items, after.bytes), (stats.items, stats.bytes));
