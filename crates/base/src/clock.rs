@@ -91,6 +91,30 @@ impl Now {
     }
 }
 
+/// A reading for who measures how long work takes, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// For the engine.
+    pub now: Now,
+    /// Nanoseconds since the start, for durations.
+    pub nanos: u64,
+}
+
+impl Moment {
+    /// The reading `nanos` nanoseconds after the start.
+    pub fn from_nanos(nanos: u64) -> Moment {
+        Moment { now: Now::from_nanos(nanos), nanos }
+    }
+}
+
+impl From<Now> for Moment {
+    /// As fine as a tick.
+    fn from(now: Now) -> Moment {
+        let nanos = u64::from(now.ticks.0) * 1_000_000_000 / u64::from(Ticks::PER_SECOND);
+        Moment { now, nanos }
+    }
+}
+
 /// Where time comes from: the machine, or a test's or simulation's hand.
 #[derive(Debug)]
 pub enum Clock {
@@ -164,6 +188,11 @@ impl Clock {
     /// The present reading.
     pub fn now(&self) -> Now {
         Now::from_nanos(self.nanos())
+    }
+
+    /// The present reading, with nanoseconds.
+    pub fn moment(&self) -> Moment {
+        Moment::from_nanos(self.nanos())
     }
 
     /// The Unix time at which [`Seconds`] would read 0.

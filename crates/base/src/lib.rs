@@ -10,7 +10,7 @@ pub mod ids;
 pub mod random;
 pub mod sync;
 
-pub use clock::{Clock, Expiry, Now, Seconds, Ticks};
+pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use hash::KeyHasher;
 pub use ids::{ClassId, PageId};
 pub use random::Random;

@@ -11,7 +11,7 @@ use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::next_victim;
 use crate::size_map::Choice;
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Now};
+use slabwise_base::{ClassId, Expiry, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
@@ -29,6 +29,15 @@ pub(crate) enum Evicted {
     Freed,
     /// There is nothing that could leave.
     Nothing,
+}
+
+/// An item on its way out: out of its queue, pinned, not yet out of the index.
+#[must_use = "a victim that is not removed stays in the index for ever"]
+pub(crate) struct Victim {
+    pub pin: Pin,
+    /// Its expiry, if somebody wants to see it leave.
+    wanted: Option<Expiry>,
+    now: Now,
 }
 
 /// The chunks of an item that has ended, if nobody pins it: its head, and what that leads to.
@@ -186,30 +195,42 @@ impl Engine {
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
-        let (victim, wanted) = {
-            let mut state = self.class(from).lock();
-            let Some(victim) = next_victim(&mut state, &self.memory) else {
-                return Evicted::Nothing;
-            };
-            self.count_eviction(&mut state, victim, now);
-            let wanted = self.wanted_eviction(&state, victim, now);
-            (state.detach(&self.memory, victim), wanted)
-        };
-        if let Some(expiry) = wanted {
-            self.show_eviction(&victim, expiry, now);
-        }
-        self.remove_detached(&victim);
-        match self.unpin_to_owned(victim) {
-            Some(mut chunk) if self.serves(chunk.address(), class) => {
-                self.memory.arena.set_state(&mut chunk, State::IN_HAND);
-                Evicted::Chunk(chunk)
-            }
-            Some(chunk) => {
-                self.give_free(chunk);
-                Evicted::Freed
-            }
+        let victim = self.detach_victim(&mut self.class(from).lock(), now);
+        let Some(victim) = victim else { return Evicted::Nothing };
+        match self.finish_eviction(victim, class) {
+            Some(chunk) => Evicted::Chunk(chunk),
             None => Evicted::Freed,
         }
+    }
+
+    /// Takes the item that a class gives up next out of its queue.
+    fn detach_victim(&self, state: &mut ClassState, now: Now) -> Option<Victim> {
+        let address = next_victim(state, &self.memory)?;
+        self.count_eviction(state, address, now);
+        let wanted = self.wanted_eviction(state, address, now);
+        Some(Victim { pin: state.detach(&self.memory, address), wanted, now })
+    }
+
+    /// Takes up to `count` items that a class gives up next out of its queues, in one hold of its lock.
+    pub(crate) fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<Victim> {
+        let mut state = self.class(class).lock();
+        let next = || self.detach_victim(&mut state, now);
+        std::iter::from_fn(next).take(count).collect()
+    }
+
+    /// Removes a detached victim. `Some`: its chunk, if nobody else holds it and it serves `class`.
+    pub(crate) fn finish_eviction(&self, victim: Victim, class: ClassId) -> Option<OwnedChunk> {
+        if let Some(expiry) = victim.wanted {
+            self.show_eviction(&victim.pin, expiry, victim.now);
+        }
+        self.remove_detached(&victim.pin);
+        let mut chunk = self.unpin_to_owned(victim.pin)?;
+        if !self.serves(chunk.address(), class) {
+            self.give_free(chunk);
+            return None;
+        }
+        self.memory.arena.set_state(&mut chunk, State::IN_HAND);
+        Some(chunk)
     }
 
     /// Whether a chunk lies in a page of `class`. The page may be draining: whoever evicts is given the
@@ -253,7 +274,7 @@ impl Engine {
 
     /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
     /// the first chunk.
-    fn unpin_to_owned(&self, pin: Pin) -> Option<OwnedChunk> {
+    pub(crate) fn unpin_to_owned(&self, pin: Pin) -> Option<OwnedChunk> {
         let chunk = self.memory.arena.unpin(pin)?;
         self.free_bodies(&chunk);
         Some(chunk)

@@ -2,6 +2,7 @@
 
 use crate::class_table::{ClassTable, SizeModel};
 use slabwise_base::Seconds;
+use std::time::Duration;
 
 /// Everything that an [`Engine`](crate::Engine) is made with.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct EngineConfig {
     pub lru: LruConfig,
     /// What becomes of the items on a page that is moved.
     pub mover: MoverKind,
+    /// How long `base` and `fast` rest after a chunk that was busy; memcached's default is 1000 us.
+    pub mover_rest: Duration,
     /// Asks the system for huge pages (`-L`).
     pub huge_pages: bool,
     /// The key hash's seed.
@@ -43,13 +46,19 @@ pub enum EvictionKind {
     Lru,
 }
 
-/// What the page mover does with the items that it meets.
+/// How the page mover empties a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoverKind {
     /// Carries every item to another page; what is coldest in the class is evicted to make room.
     Warm,
-    /// Carries items into chunks that are free already and drops the others, hot or not: memcached's way.
+    /// As published for memcached 1.5.12: an item that finds no free chunk is unlinked, and its chunk met
+    /// again after a rest (MEMSYS 2019, algorithm 1).
     Base,
+    /// As published: such a chunk is taken out of use at once (MEMSYS 2019, algorithm 2).
+    Fast,
+    /// As memcached does it today: carries items into chunks that are free already and drops the others,
+    /// hot or not.
+    Stock,
 }
 
 /// The limits of the segmented LRU, with memcached's defaults.
@@ -107,6 +116,7 @@ impl EngineConfig {
             eviction: EvictionKind::Segmented,
             lru: LruConfig::default(),
             mover: MoverKind::Warm,
+            mover_rest: Duration::from_micros(1_000),
             huge_pages: false,
             hash_seed: 0,
         }

@@ -121,6 +121,12 @@ impl HandleCounters {
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
+    /// Gets, hits and misses.
+    pub fn gets_ever(&self) -> u64 {
+        let hits = |class: &ClassOperations| class.hits_to.iter().map(Counter::ever).sum::<u64>();
+        self.classes.iter().map(hits).sum::<u64>() + self.get_misses.ever()
+    }
+
     /// The counters of one class.
     #[inline]
     pub fn class(&self, class: ClassId) -> &ClassOperations {

@@ -73,7 +73,9 @@ pub use handle::Handle;
 pub use inspect::{Life, Seen};
 pub use invalidate::{DeleteOutcome, Leave};
 pub use item::{ItemView, Pinned};
-pub use mover::{Busy, MoverCounters, MoverStep, ReassignError};
+pub use mover::{
+    Busy, MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, MoverCounters, MoverStep, ReassignError,
+};
 pub use reservation::{ItemMeta, Reservation, ReserveError};
 pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use stats::{ClassStats, EngineStats, PageStats};

@@ -113,7 +113,7 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
         let mover = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                engine.reassign(Some(small), None, now()).expect("one page to move");
+                engine.reassign(Some(small), None, "test", now()).expect("one page to move");
                 for _ in 0..4 {
                     if engine.mover_step(8, now()) == MoverStep::Done {
                         break;

@@ -203,6 +203,11 @@ impl Engine {
         stats
     }
 
+    /// Gets of all handles since the start.
+    pub(crate) fn gets_ever(&self) -> u64 {
+        lock(&self.registry).iter().map(|handle| handle.gets_ever()).sum()
+    }
+
     /// Where the pages are; cheap.
     pub fn page_stats(&self) -> PageStats {
         let pool = lock(&self.pool);

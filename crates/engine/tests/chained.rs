@@ -118,11 +118,11 @@ fn pin_all(engine: &Engine, pinned: usize, now: Now) -> Vec<Pinned<'_>> {
 
 #[test]
 fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
-    for mover in [MoverKind::Warm, MoverKind::Base] {
+    for mover in [MoverKind::Warm, MoverKind::Stock] {
         let (engine, chained) = full_beside_pinned(3, mover);
         let now = Clock::manual().now();
         let pins = pin_all(&engine, 3, now);
-        engine.reassign(Some(ClassId(1)), None, now).expect("it has a page");
+        engine.reassign(Some(ClassId(1)), None, "test", now).expect("it has a page");
         for _ in 0..10 {
             engine.mover_step(64, now);
         }

@@ -70,7 +70,7 @@ fn stores_do_not_fail_while_a_page_drains() {
     for number in 0..8 * 128 {
         store(&engine, number, b"value", now);
     }
-    engine.reassign(None, None, now).expect("a page can be spared");
+    engine.reassign(None, None, "test", now).expect("a page can be spared");
     for number in 0..2_000 {
         let outcome = store(&engine, 10_000 + number, b"value", now);
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "store {number}: {outcome:?}");
@@ -119,7 +119,7 @@ fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
     let clock = Clock::manual();
     let mut handle = engine.handle();
     let pin = handle.get(&key(3), clock.now(), |view| view.pin()).flatten().expect("it is there");
-    engine.reassign(None, None, clock.now()).expect("a page to move");
+    engine.reassign(None, None, "test", clock.now()).expect("a page to move");
     let mut steps = Vec::new();
     for _ in 0..100 {
         steps.push(engine.mover_step(64, clock.now()));
@@ -128,7 +128,8 @@ fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
         }
         clock.advance(Duration::from_millis(100));
     }
-    assert!(steps.contains(&MoverStep::Waiting), "a held chunk is waited for: {steps:?}");
+    let rests = steps.iter().any(|step| matches!(step, MoverStep::Rest(_)));
+    assert!(rests, "a held chunk is waited for: {steps:?}");
     assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "but not for ever");
     drop(pin);
     assert!(matches!(store(&engine, 9_000, b"value", clock.now()), StoreOutcome::Stored { .. }));
@@ -147,7 +148,7 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
         // On both pages.
         assert!(engine.handle().delete(&key(2 * number), now));
     }
-    engine.reassign(None, None, now).expect("a page to move");
+    engine.reassign(None, None, "test", now).expect("a page to move");
     while engine.mover_step(64, now) != MoverStep::Done {}
     engine.check();
     engine.stats(now).items
@@ -156,7 +157,7 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
 #[test]
 fn a_moved_page_costs_what_no_longer_fits_whichever_way_it_is_emptied() {
     let page = (PAGE_SIZE_BYTES / 128) as u64;
-    for mover in [MoverKind::Warm, MoverKind::Base] {
+    for mover in [MoverKind::Warm, MoverKind::Stock, MoverKind::Base, MoverKind::Fast] {
         assert_eq!(items_after_a_move(mover, 0), page, "{mover:?}");
         assert_eq!(items_after_a_move(mover, page as u32), page, "{mover:?}");
     }
@@ -177,14 +178,14 @@ fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
                 assert!(handle.get(&key(number), clock.now(), |_| ()).is_some());
             }
         }
-        engine.reassign(None, None, clock.now()).expect("a page to move");
+        engine.reassign(None, None, "test", clock.now()).expect("a page to move");
         while engine.mover_step(64, clock.now()) != MoverStep::Done {}
         (0..page / 8)
             .filter(|&number| handle.peek(&key(number), clock.now(), |_| ()).is_some())
             .count()
     };
     assert_eq!(hot(MoverKind::Warm), PAGE_SIZE_BYTES / 128 / 8);
-    assert_eq!(hot(MoverKind::Base), 0);
+    assert_eq!(hot(MoverKind::Stock), 0);
 }
 
 #[test]

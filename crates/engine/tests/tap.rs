@@ -112,7 +112,7 @@ fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
     assert_eq!(*witness.0.lock().expect("no panic"), [], "ended items are reclaimed");
     let small = engine.config().classes.ids().next();
     let large = engine.config().classes.ids().nth(1);
-    engine.reassign(small, large, clock.now()).expect("a page can be moved");
+    engine.reassign(small, large, "test", clock.now()).expect("a page can be moved");
     while engine.mover_step(64, clock.now()) == MoverStep::Working {}
     let evicted = engine.stats(clock.now()).total.counters.evicted - evicted_at_first;
     assert!(evicted > 0, "half of a full class had to go");

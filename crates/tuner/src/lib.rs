@@ -19,6 +19,7 @@ use slabwise_base::{Now, Random, Ticks};
 use slabwise_engine::{ClassStats, Engine, MoverStep, ReassignError};
 use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Chunks that the mover visits in one step: a fraction of a millisecond's work.
 pub const CHUNKS_A_STEP: usize = 256;
@@ -46,6 +47,8 @@ pub enum TunerStep {
         /// Whether it began; if not, the cache has changed since it was planned.
         outcome: Result<(), ReassignError>,
     },
+    /// There is more to do, after so long.
+    Rest(Duration),
     /// Nothing to do for this many ticks, unless a move is asked for by hand.
     Idle {
         /// Ticks until the policy is due; `None` if it never is.
@@ -81,13 +84,13 @@ impl Tuner {
     pub fn step(&mut self, engine: &Engine, now: Now) -> TunerStep {
         match engine.mover_step(CHUNKS_A_STEP, now) {
             MoverStep::Idle => {}
-            MoverStep::Waiting => return TunerStep::Idle { ticks: Some(1) },
+            MoverStep::Rest(rest) => return TunerStep::Rest(rest),
             MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
                 return TunerStep::Working;
             }
         }
         if let Some(next) = self.pending.pop_front() {
-            let outcome = engine.reassign(Some(next.victim), next.receiver, now);
+            let outcome = engine.reassign(Some(next.victim), next.receiver, next.reason, now);
             if outcome == Err(ReassignError::Running) {
                 self.pending.push_front(next);
                 return TunerStep::Working;

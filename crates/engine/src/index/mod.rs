@@ -8,7 +8,7 @@ mod table;
 pub use table::{Slot, Table};
 
 use crate::mem::{ChunkAddress, ReadProof, prefetch};
-use slabwise_base::sync::{Mutex, MutexGuard, lock};
+use slabwise_base::sync::{Mutex, MutexGuard, lock, try_lock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One stripe for each so many bytes of item memory: then a stripe holds some hundreds of items, so that
@@ -80,6 +80,11 @@ impl Index {
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
         lock(&self.stripes[self.stripe_of(hash)].table)
+    }
+
+    /// Locks the stripe of a hash if nobody else has.
+    pub fn try_lock(&self, hash: u64) -> Option<StripeGuard<'_>> {
+        try_lock(&self.stripes[self.stripe_of(hash)].table)
     }
 
     /// Asks for the line of a hash's stripe.

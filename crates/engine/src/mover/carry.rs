@@ -6,7 +6,7 @@
 
 use super::Job;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, Pin, ReadProof};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
 use slabwise_base::Now;
 
 /// The item that a body belongs to.
@@ -27,16 +27,20 @@ pub(super) enum Dropped {
 }
 
 impl Engine {
-    /// Carries an item to the spare chunk. `None`: somebody holds it. `Some`: what was carried.
-    pub(super) fn move_item(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
+    /// Carries an item to a spare chunk. `None`: somebody holds it. `Some`: what was carried.
+    pub(super) fn move_item(
+        &self,
+        spares: &mut Vec<OwnedChunk>,
+        old: ChunkAddress,
+    ) -> Option<Kind> {
         let pin = self.pin_alone(old)?;
-        let carried = self.carry_pinned_item(job, &pin);
+        let carried = self.carry_pinned_item(spares, &pin);
         self.unpin(pin);
         carried
     }
 
     /// Pins a queued item that nobody else holds; `None`: there is none here, or it is held.
-    fn pin_alone(&self, item: ChunkAddress) -> Option<Pin> {
+    pub(super) fn pin_alone(&self, item: ChunkAddress) -> Option<Pin> {
         // Under the class's lock a queued item cannot be freed, so the pin finds it alive.
         let queue_class = self.queue_class(item);
         let _class = self.class(queue_class).lock();
@@ -48,20 +52,39 @@ impl Engine {
         self.memory.arena.try_pin(item)
     }
 
-    fn carry_pinned_item(&self, job: &mut Job, pin: &Pin) -> Option<Kind> {
+    /// Carries an item that the mover pins to a spare chunk; `None`: somebody else holds it, or it has ended.
+    pub(super) fn carry_pinned_item(
+        &self,
+        spares: &mut Vec<OwnedChunk>,
+        pin: &Pin,
+    ) -> Option<Kind> {
         let (memory, old) = (&self.memory, pin.address());
         let hash = self.hash_of(old, ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
         let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
-        let mut class = self.class(self.queue_class(old)).lock();
+        let queue_class = self.queue_class(old);
+        let mut class = self.class(queue_class).lock();
         let state = memory.header(old).state().load();
         if !state.queued() {
             return None;
         }
         let right = memory.arena.value_right(old, 1, &stripe)?;
-        let mut chunk = job.spare.take().expect("room was made before");
+        let mut chunk = self.pop_fitting(spares, old)?;
         let new = chunk.address();
         let proof = ReadProof::under_stripe(&stripe);
+        if !state.chained() && memory.class_of(new) != queue_class {
+            let left = class.detach(memory, old);
+            drop(class);
+            memory.copy_contents(old, &mut chunk, proof);
+            memory.arena.set_state(&mut chunk, state.moved());
+            let heir = self.class(memory.class_of(new));
+            heir.lock().enqueue_carried(memory, chunk, state.queue());
+            stripe.replace(slot, new);
+            let owned = memory.arena.unlink(old);
+            debug_assert!(owned.is_none(), "the mover's pins are still there");
+            self.unpin(left);
+            return Some(Kind::Item);
+        }
         memory.copy_contents(old, &mut chunk, proof);
         memory.arena.set_state(&mut chunk, state.moved());
         let mut body = memory.first_body(old, proof);
@@ -81,6 +104,13 @@ impl Engine {
         Some(Kind::Item)
     }
 
+    /// The last spare. `None`: what is to be carried does not fit it, and is not what room was made for.
+    fn pop_fitting(&self, spares: &mut Vec<OwnedChunk>, old: ChunkAddress) -> Option<OwnedChunk> {
+        let spare = spares.last().expect("room was made before");
+        let fits = self.memory.size_in_use_bytes(old) <= self.chunk_size_of(spare);
+        fits.then(|| spares.pop()).flatten()
+    }
+
     /// Carries a body of a chained item to the spare chunk.
     pub(super) fn move_body(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
         let pin = match self.pin_head_of(job, old) {
@@ -96,7 +126,7 @@ impl Engine {
     /// Pins the item that a body belongs to, if nobody else holds it.
     fn pin_head_of(&self, job: &Job, body: ChunkAddress) -> Head {
         // While the body is in use its head is too: a head is freed after its bodies.
-        let _class = self.class(job.victim).lock();
+        let _class = self.class(job.order.victim).lock();
         if self.memory.header(body).state().load().kind() != Kind::Body {
             return Head::NoBody;
         }
@@ -105,6 +135,14 @@ impl Engine {
             return Head::Held;
         }
         self.memory.arena.try_pin(head).map_or(Head::Held, Head::Pinned)
+    }
+
+    /// The same where it does not matter why there is no pin.
+    pub(super) fn pin_head_alone(&self, job: &Job, body: ChunkAddress) -> Option<Pin> {
+        match self.pin_head_of(job, body) {
+            Head::Pinned(pin) => Some(pin),
+            Head::Held | Head::NoBody => None,
+        }
     }
 
     /// Drops the item that a chunk holds, or holds a part of.
@@ -127,7 +165,7 @@ impl Engine {
     }
 
     /// Drops an item that the mover pins, if nobody else does.
-    fn drop_pinned(&self, pin: &Pin, now: Now) -> Dropped {
+    pub(super) fn drop_pinned(&self, pin: &Pin, now: Now) -> Dropped {
         let head = pin.address();
         let (detached, wanted) = {
             let mut class = self.class(self.queue_class(head)).lock();
@@ -160,7 +198,7 @@ impl Engine {
         } else {
             Some(chain.find(|&body| memory.header(body).next() == Some(old))?)
         };
-        let mut chunk = job.spare.take().expect("room was made before");
+        let mut chunk = self.pop_fitting(&mut job.spares, old)?;
         memory.copy_contents(old, &mut chunk, proof);
         let header = memory.header(chunk.address());
         header.set_prev(Some(head));

@@ -1,6 +1,6 @@
-//! Which class gives a page, and which of its pages; and shrinking to a lowered memory limit.
+//! Which class gives a page, and which of its pages; and what moves without being asked for.
 
-use super::{Job, Mover, MoverStep};
+use super::{Job, Mover, MoverStep, Order, Start};
 use crate::class::{CHAINED, Standing};
 use crate::config::MoverKind;
 use crate::engine::Engine;
@@ -8,27 +8,37 @@ use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId};
 
-/// Pages compared to find the one that costs least to empty. `Base` takes what comes.
+/// Pages compared to find the one that costs least to empty. The others take what comes.
 const PAGES_COMPARED_MAX: usize = 64;
 
 /// Attempts to take the page that was found: it may have changed hands meanwhile.
 const BEGIN_TRIES: usize = 3;
 
 impl Engine {
-    /// While more memory is held than the limit allows: releases a free page, or starts to free one.
-    pub(super) fn shrink(&self, mover: &mut Mover, now: Now) -> MoverStep {
+    /// While more memory is held than the limit allows: releases a free page, or starts to free one. Before
+    /// that, pages of retired classes are freed.
+    pub(super) fn begin_unasked(&self, mover: &mut Mover, now: Now) -> MoverStep {
         let released = lock(&self.pool).take_for_release();
         if let Some(page) = released {
             self.memory.arena.release(&page, self.memory.page_size_bytes());
             lock(&self.pool).put_released(page);
             return MoverStep::Working;
         }
+        if mover.rests(now) {
+            return MoverStep::Idle;
+        }
+        mover.job = self.begin_retired(mover, now);
+        if mover.is_running() {
+            return MoverStep::Working;
+        }
         let over = lock(&self.pool).headroom() < 0 && !self.config.first_page_beyond_limit;
-        if !over || mover.rests(now) {
+        if !over {
             return MoverStep::Idle;
         }
         if let Some(victim) = self.oldest_class(None, now) {
-            mover.job = self.begin(victim, None, now, &mut mover.page_cursor);
+            let reason = "more memory is held than the limit allows";
+            let order = Order { victim, receiver: None, reason, kind: self.config.mover };
+            mover.job = self.begin(order, mover, now);
         }
         if mover.is_running() { MoverStep::Working } else { MoverStep::Idle }
     }
@@ -57,16 +67,15 @@ impl Engine {
     }
 
     /// Takes the emptiest page of the victim out of service.
-    pub(super) fn begin(
-        &self,
-        victim: ClassId,
-        receiver: Option<ClassId>,
-        now: Now,
-        cursor: &mut u32,
-    ) -> Option<Job> {
+    pub(super) fn begin(&self, mut order: Order, mover: &mut Mover, now: Now) -> Option<Job> {
+        let victim = order.victim;
+        if self.is_retired(victim) {
+            order.kind = MoverKind::Warm;
+        }
         for _ in 0..BEGIN_TRIES {
-            let page = self.emptiest_page(victim, *cursor)?;
-            *cursor = page.0 + 1;
+            let page = self.emptiest_page(order, mover.page_cursor)?;
+            mover.page_cursor = page.0 + 1;
+            let gets = self.gets_ever();
             let mut state = self.class(victim).lock();
             // A first page granted beyond the limit stays, or the class would be granted another.
             let keeps_one =
@@ -76,9 +85,13 @@ impl Engine {
             }
             let entry = self.memory.pages.page(page);
             if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
-                state.begin_drain(&self.memory, page);
-                let slot_end = entry.fresh();
-                return Some(Job::new(page, victim, receiver, &state, slot_end, now));
+                match order.kind {
+                    MoverKind::Warm | MoverKind::Stock => state.begin_drain(&self.memory, page),
+                    MoverKind::Base | MoverKind::Fast => state.list_in_order(&self.memory, page),
+                }
+                let counters = mover.counters;
+                let start = Start { nanos: None, gets, chunks: entry.used(), counters };
+                return Some(Job::new(order, page, &state, entry.fresh(), start, now));
             }
         }
         None
@@ -86,17 +99,18 @@ impl Engine {
 
     /// The page with the fewest chunks in use, of those compared. No lock is held over the scan: what
     /// it reads are hints.
-    fn emptiest_page(&self, class: ClassId, cursor: u32) -> Option<PageId> {
+    fn emptiest_page(&self, order: Order, cursor: u32) -> Option<PageId> {
         let frontier = lock(&self.pool).frontier();
         let pages = &self.memory.pages;
         let first = cursor.min(frontier);
         let owned = (first..frontier).chain(0..first).map(PageId).filter(|&id| {
-            pages.page(id).owner() == Some(class) && pages.page(id).state() == PageState::Owned
+            pages.page(id).owner() == Some(order.victim)
+                && pages.page(id).state() == PageState::Owned
         });
         let (mut best, mut last) = (None, None);
-        let compared_max = match self.config.mover {
+        let compared_max = match order.kind {
             MoverKind::Warm => PAGES_COMPARED_MAX,
-            MoverKind::Base => 1,
+            MoverKind::Base | MoverKind::Fast | MoverKind::Stock => 1,
         };
         for id in owned.take(compared_max) {
             let used = pages.page(id).used();

@@ -410,7 +410,7 @@ impl<'e> Driver<'e> {
             _ => None,
         };
         let (victim, receiver) = (draw(), draw());
-        let outcome = self.engine.reassign(victim, receiver, now);
+        let outcome = self.engine.reassign(victim, receiver, "test", now);
         self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
         let table = self.engine.class_table();
         // A retired class gives pages, and gets none.

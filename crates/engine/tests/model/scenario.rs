@@ -7,6 +7,7 @@ use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig,
     MoverKind, SizeModel,
 };
+use std::time::Duration;
 
 /// How much memory there is, and so what the engine may forget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,7 @@ impl Scenario {
             eviction: eviction(random),
             lru: lru(random),
             mover: mover(memory, random),
+            mover_rest: Duration::from_millis(1),
             huge_pages: false,
             hash_seed: random.next_u64(),
         };
@@ -111,10 +113,14 @@ pub fn eviction(random: &mut Random) -> EvictionKind {
     if random.below(2) == 0 { EvictionKind::Segmented } else { EvictionKind::Lru }
 }
 
-/// How a page is emptied; `Base` drops items, however much memory there is.
+/// How a page is emptied; all but `Warm` drop items, however much memory there is.
 fn mover(memory: Memory, random: &mut Random) -> MoverKind {
-    let base = memory != Memory::Ample && random.below(3) == 0;
-    if base { MoverKind::Base } else { MoverKind::Warm }
+    match random.below(6) {
+        0 if memory != Memory::Ample => MoverKind::Base,
+        1 if memory != Memory::Ample => MoverKind::Fast,
+        2 if memory != Memory::Ample => MoverKind::Stock,
+        _ => MoverKind::Warm,
+    }
 }
 
 /// How the LRU's limits are drawn, the extreme ones included.

@@ -287,7 +287,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                     above => Some(known[above as usize - 1]),
                 };
                 // Whether there is a page to move is for the engine to say.
-                let _outcome = engine.reassign(class(), class(), now);
+                let _outcome = engine.reassign(class(), class(), "test", now);
             }
             4..10 => {
                 engine.mover_step(16, now);

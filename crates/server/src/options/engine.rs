@@ -51,8 +51,8 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
 
 fn mover(raw: &Raw) -> MoverKind {
     match raw.page_mover {
-        Some("base") => MoverKind::Base,
-        None if raw.memcached_preset => MoverKind::Base,
+        Some("base") => MoverKind::Stock,
+        None if raw.memcached_preset => MoverKind::Stock,
         _ => MoverKind::Warm,
     }
 }

@@ -170,7 +170,7 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static 
             None => return reply::REASSIGN_BAD_CLASS,
         },
     };
-    match engine.reassign(victim, receiver, worker.now) {
+    match engine.reassign(victim, receiver, "asked for by a command", worker.now) {
         Ok(()) => {
             worker.shared.bell.call(Driver::Tuner);
             reply::OK

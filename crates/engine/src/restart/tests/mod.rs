@@ -153,7 +153,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let ids = engine.class_ids();
                 let class =
                     |random: &mut Random| Some(ids[random.below(ids.len() as u64) as usize]);
-                let _ = engine.reassign(class(random), class(random), now);
+                let _ = engine.reassign(class(random), class(random), "test", now);
             }
             _ => {
                 engine.mover_step(random.below(40) as usize, now);

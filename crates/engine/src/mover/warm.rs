@@ -1,0 +1,241 @@
+//! `page_mover=warm`: what a class loses to a move is what its eviction order would have given up, wherever
+//! that lies; what is left on the page is carried elsewhere.
+//!
+//! ```text
+//!   a batch of chunks of the page
+//!     look   what can be carried now is counted; free chunks of the class outside the page are taken
+//!     room   for each that is missing the class evicts its coldest, many in one hold of its lock
+//!     look   again: the coldest may have lain in the batch
+//!     carry  each item is copied into a chunk of that room, and takes its old place in its queue
+//! ```
+//!
+//! EXACT-LOSS: let the page hold `u` chunks in use and the class have `f` free ones outside. Every eviction
+//! makes `u - f` smaller by one, whether its victim lies on the page or not; one is made only for a chunk
+//! that can be carried and has no room, so that `u > f`. So exactly `u - f` items are evicted, in the order
+//! of the class's eviction kind, as if it had been told to give up so many at that moment.
+//!
+//! Batches are for speed: nearly all of a move's time goes into waiting for memory, and the lines of a batch
+//! are asked for together before they are needed.
+
+use super::Job;
+use super::counters::{Busy, MoverCounters};
+use crate::alloc::Evicted;
+use crate::class::ClassState;
+use crate::engine::Engine;
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
+use crate::page_table::PageState;
+use slabwise_base::{ClassId, Now};
+
+/// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
+const BATCH_CHUNKS_MAX: usize = 32;
+
+/// What a chunk of the page is, as the mover meets it.
+pub(super) enum Met {
+    /// Nobody uses it.
+    Free,
+    /// Its item can be carried now.
+    Carriable,
+    /// Somebody holds it.
+    Held,
+}
+
+impl Engine {
+    /// Visits up to `budget_chunks` chunks; returns whether the pass has come to its end.
+    pub(super) fn warm_pass(
+        &self,
+        job: &mut Job,
+        counters: &mut MoverCounters,
+        budget_chunks: usize,
+        now: Now,
+    ) -> bool {
+        let mut left = budget_chunks.max(1);
+        while left > 0 {
+            let next = std::iter::from_fn(|| job.next_chunk(&self.memory));
+            let batch: Vec<ChunkAddress> = next.take(left.min(BATCH_CHUNKS_MAX)).collect();
+            if batch.is_empty() {
+                return true;
+            }
+            left -= batch.len();
+            counters.visits += batch.len() as u64;
+            if self.is_retired(job.order.victim) {
+                self.empty_retired_batch(job, counters, batch, now);
+            } else {
+                self.empty_batch(job, counters, batch, now);
+            }
+        }
+        false
+    }
+
+    fn empty_batch(
+        &self,
+        job: &mut Job,
+        counters: &mut MoverCounters,
+        mut batch: Vec<ChunkAddress>,
+        now: Now,
+    ) {
+        loop {
+            let missing = self.look(job, counters, &mut batch);
+            if missing == 0 {
+                break;
+            }
+            let evicted = self.make_room(job, missing, now);
+            counters.evicted += evicted as u64;
+            if evicted == 0 {
+                for address in batch.drain(batch.len() - missing..) {
+                    counters.note_busy(Busy::NoRoom);
+                    job.held.push(address);
+                }
+                break;
+            }
+            job.progress(now);
+        }
+        self.carry_batch(job, counters, &batch, now);
+    }
+
+    /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it; returns
+    /// how many are missing. Nothing is evicted while the pool has a page.
+    fn look(
+        &self,
+        job: &mut Job,
+        counters: &mut MoverCounters,
+        batch: &mut Vec<ChunkAddress>,
+    ) -> usize {
+        let mut class = self.class(job.order.victim).lock();
+        batch.retain(|&address| match self.meet(address, &class) {
+            Met::Free => false,
+            Met::Carriable => true,
+            Met::Held => {
+                counters.note_busy(Busy::Held);
+                job.held.push(address);
+                false
+            }
+        });
+        while job.spares.len() < batch.len() {
+            let Some(chunk) = self.take_free(&mut class) else { break };
+            job.spares.push(chunk);
+        }
+        batch.len().saturating_sub(job.spares.len())
+    }
+
+    /// What a chunk of a locked class is.
+    pub(super) fn meet(&self, address: ChunkAddress, _class: &ClassState) -> Met {
+        let header = self.memory.header(address);
+        let state = header.state().load();
+        let holder = match state.kind() {
+            Kind::Free => return Met::Free,
+            Kind::Item => state,
+            // While a body is in use its head is too, and it is freed under this lock.
+            Kind::Body => match header.prev() {
+                Some(head) => self.memory.header(head).state().load(),
+                None => return Met::Held,
+            },
+        };
+        if holder.pins() > 0 { Met::Held } else { Met::Carriable }
+    }
+
+    /// Evicts up to `wanted` items for room outside the page; returns how many.
+    fn make_room(&self, job: &mut Job, wanted: usize, now: Now) -> usize {
+        if !self.config.eviction_enabled {
+            return 0;
+        }
+        let class = job.order.victim;
+        // Where whole items and bodies of chained ones lie side by side, each eviction compares them.
+        if class != self.largest {
+            let victims = self.detach_victims(class, wanted, now);
+            let evicted = victims.len();
+            self.prefetch_entries(victims.iter().map(|victim| &victim.pin));
+            for victim in victims {
+                if let Some(chunk) = self.finish_eviction(victim, class) {
+                    self.keep_as_room(job, chunk);
+                }
+            }
+            if evicted > 0 {
+                return evicted;
+            }
+        }
+        match self.evict_for(class, now) {
+            Evicted::Chunk(chunk) => {
+                self.keep_as_room(job, chunk);
+                1
+            }
+            Evicted::Freed => 1,
+            Evicted::Nothing => 0,
+        }
+    }
+
+    /// Keeps a victim's chunk for what is to be carried, unless it lies on the draining page itself.
+    pub(super) fn keep_as_room(&self, job: &mut Job, chunk: OwnedChunk) {
+        if self.memory.page_entry(chunk.address()).state() == PageState::Owned {
+            job.spares.push(chunk);
+        } else {
+            self.give_free(chunk);
+        }
+    }
+
+    /// Asks for the index lines of pinned items.
+    fn prefetch_entries<'p>(&self, pins: impl Iterator<Item = &'p Pin>) {
+        let hash = |pin: &Pin| self.hash_of(pin.address(), ReadProof::under_pin(pin));
+        let hashes: Vec<u64> = pins.map(hash).collect();
+        hashes.iter().for_each(|&hash| self.index.prefetch(hash));
+        hashes.iter().for_each(|&hash| self.index.lock(hash).prefetch(hash));
+    }
+
+    /// Carries what is in the batch to the spares, of which there are enough.
+    fn carry_batch(
+        &self,
+        job: &mut Job,
+        counters: &mut MoverCounters,
+        batch: &[ChunkAddress],
+        now: Now,
+    ) {
+        let (pins, others) = self.pin_plain_items(job.order.victim, batch);
+        for pin in &pins {
+            self.memory.prefetch_neighbours(pin.address());
+        }
+        self.prefetch_entries(pins.iter());
+        let mut emptied = Vec::with_capacity(pins.len());
+        for pin in pins {
+            let address = pin.address();
+            match self.carry_pinned_item(&mut job.spares, &pin) {
+                Some(_) => counters.rescued += 1,
+                None => job.held.push(address),
+            }
+            emptied.extend(self.unpin_to_owned(pin));
+        }
+        if !emptied.is_empty() {
+            job.progress(now);
+            let mut class = self.class(job.order.victim).lock();
+            emptied.into_iter().for_each(|chunk| class.give_free(&self.memory, chunk));
+        }
+        // Heads and bodies of chained items, and what has changed since it was looked at.
+        for address in others {
+            match self.carry_one(job, counters, address) {
+                Ok(()) => job.progress(now),
+                Err(why) => {
+                    counters.note_busy(why);
+                    job.held.push(address);
+                }
+            }
+        }
+    }
+
+    /// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
+    fn pin_plain_items(
+        &self,
+        class: ClassId,
+        batch: &[ChunkAddress],
+    ) -> (Vec<Pin>, Vec<ChunkAddress>) {
+        let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
+        // Under this lock a queued item cannot be freed, so the pin finds it alive.
+        let _class = self.class(class).lock();
+        for &address in batch {
+            let state = self.memory.header(address).state().load();
+            let plain = state.queued() && !state.chained() && state.pins() == 0;
+            match plain.then(|| self.memory.arena.try_pin(address)).flatten() {
+                Some(pin) => pins.push(pin),
+                None => others.push(address),
+            }
+        }
+        (pins, others)
+    }
+}
