@@ -4,4 +4,4 @@
 #[path = "../../crates/protocol/tests/property/mod.rs"]
 mod property;
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| property::check(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| property::text::check(input));

@@ -6,6 +6,7 @@
 //! drawn from `BINARY_SEED`, which a failure prints.
 
 mod dialogues;
+mod narration;
 mod packet;
 mod peer;
 mod random;

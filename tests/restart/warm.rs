@@ -29,7 +29,7 @@ fn lines_to_end(client: &mut Client) -> Vec<String> {
 
 /// Every item as the crawler shows it: fields by name, by key.
 fn metadump(client: &mut Client) -> BTreeMap<String, BTreeMap<String, String>> {
-    client.send(b"lru_crawler metadump all\r\n");
+    assert_eq!(client.ask("lru_crawler metadump all"), "OK");
     let mut items = BTreeMap::new();
     for line in lines_to_end(client) {
         let fields = line.split(' ').filter_map(|field| field.split_once('='));

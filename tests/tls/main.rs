@@ -11,5 +11,7 @@ mod misbehaviour;
 mod refresh;
 mod round_trips;
 mod scene;
+#[path = "../support/stream_client.rs"]
+mod stream_client;
 #[path = "../support/mod.rs"]
 mod support;

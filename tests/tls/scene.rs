@@ -1,6 +1,7 @@
 //! A server with a certificate, and clients that speak TLS with it.
 
 use crate::certificates::{Authority, CertificateFiles, Identity, SERVER_NAME};
+use crate::stream_client;
 use crate::support::{Client, Server, ServerCommand};
 use rustls::client::ClientConnection;
 use rustls::pki_types::ServerName;
@@ -108,9 +109,7 @@ impl Write for Cutter {
 }
 
 /// A connection through TLS.
-pub struct SecureClient {
-    stream: StreamOwned<ClientConnection, Cutter>,
-}
+pub type SecureClient = stream_client::Client<StreamOwned<ClientConnection, Cutter>>;
 
 impl SecureClient {
     /// Connects, and asks one question: by TLS 1.3 a server says only then that it lets nobody in.
@@ -143,36 +142,6 @@ impl SecureClient {
     /// Sends bytes around TLS.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.stream.sock.write_all(bytes).expect("the server reads");
-    }
-
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("the server reads");
-        self.stream.flush().expect("the server reads");
-    }
-
-    /// Reads as much as is expected, and compares.
-    pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
-        let expected = expected.as_ref();
-        let mut got = vec![0; expected.len()];
-        self.stream.read_exact(&mut got).expect("the server answers");
-        assert!(got == expected, "{} bytes differ from what is expected", got.len());
-    }
-
-    /// One request and its reply.
-    pub fn ask(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
-        self.send(request);
-        self.expect(reply);
-    }
-
-    /// Reads one line, its end included.
-    pub fn read_line(&mut self) -> String {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        while !line.ends_with(b"\r\n") {
-            self.stream.read_exact(&mut byte).expect("the server answers");
-            line.push(byte[0]);
-        }
-        String::from_utf8(line).expect("text")
     }
 
     /// Says that it ends, and reads to the server's end; an error if that is not said.

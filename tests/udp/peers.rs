@@ -27,8 +27,8 @@ const DATAGRAMS: &[&[u8]] = &[
     b"bogus\r\nflush_all\r\nget b\r\n",
     b"verbosity 0\r\n",
     b"stats bogus\r\n",
-    b"\r\n",
-    b"get\r\n",
+    b"ab\r\n",
+    b"GET a\r\n",
 ];
 
 /// Every byte that answers a datagram: all up to the answer of the one after it.

@@ -8,7 +8,7 @@
 use crate::class::{CHAINED, ClassState, Standing};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
-use crate::queues::next_victim;
+use crate::queues::{VictimSearch, VictimStep, coldest};
 use crate::size_map::Choice;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now};
@@ -38,6 +38,14 @@ pub(crate) struct Victim {
     /// Its expiry, if somebody wants to see it leave.
     wanted: Option<Expiry>,
     now: Now,
+}
+
+/// What one step of a search for a victim came to.
+enum Detached {
+    Victim(Victim),
+    /// None yet: let go of the class for a moment, and go on.
+    Further,
+    Nothing,
 }
 
 /// The chunks of an item that has ended, if nobody pins it: its head, and what that leads to.
@@ -172,7 +180,7 @@ impl Engine {
 
     /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
     /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
-    pub(crate) fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
+    fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.largest && self.chained_are_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
@@ -188,6 +196,21 @@ impl Engine {
         }
     }
 
+    /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
+    /// that may have no chunk of this class.
+    pub(crate) fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
+        if class == self.largest || self.coldest_chained_has_head_in(class) {
+            self.evict_for(class, now)
+        } else {
+            self.evict(class, class, now)
+        }
+    }
+
+    fn coldest_chained_has_head_in(&self, class: ClassId) -> bool {
+        let chained = self.class(CHAINED).lock();
+        coldest(&chained).is_some_and(|head| self.memory.class_of(head) == class)
+    }
+
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
         let coldness = |id| self.class(id).lock().coldness(&self.memory, now.ticks);
         coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
@@ -195,27 +218,53 @@ impl Engine {
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
-        let victim = self.detach_victim(&mut self.class(from).lock(), now);
-        let Some(victim) = victim else { return Evicted::Nothing };
+        let mut search = VictimSearch::default();
+        let victim = loop {
+            match self.detach_victim(&mut search, &mut self.class(from).lock(), now) {
+                Detached::Victim(victim) => break victim,
+                Detached::Further => {}
+                Detached::Nothing => return Evicted::Nothing,
+            }
+        };
         match self.finish_eviction(victim, class) {
             Some(chunk) => Evicted::Chunk(chunk),
             None => Evicted::Freed,
         }
     }
 
-    /// Takes the item that a class gives up next out of its queue.
-    fn detach_victim(&self, state: &mut ClassState, now: Now) -> Option<Victim> {
-        let address = next_victim(state, &self.memory)?;
+    /// Takes the item that a class gives up next out of its queue, or looks a little further for one.
+    fn detach_victim(
+        &self,
+        search: &mut VictimSearch,
+        state: &mut ClassState,
+        now: Now,
+    ) -> Detached {
+        let address = match search.step(state, &self.memory) {
+            VictimStep::Found(address) => address,
+            VictimStep::Further => return Detached::Further,
+            VictimStep::Nothing => return Detached::Nothing,
+        };
         self.count_eviction(state, address, now);
         let wanted = self.wanted_eviction(state, address, now);
-        Some(Victim { pin: state.detach(&self.memory, address), wanted, now })
+        Detached::Victim(Victim { pin: state.detach(&self.memory, address), wanted, now })
     }
 
-    /// Takes up to `count` items that a class gives up next out of its queues, in one hold of its lock.
+    /// Takes up to `count` items that a class gives up next out of its queues, many in one hold of its lock.
     pub(crate) fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<Victim> {
-        let mut state = self.class(class).lock();
-        let next = || self.detach_victim(&mut state, now);
-        std::iter::from_fn(next).take(count).collect()
+        let mut victims = Vec::with_capacity(count);
+        let mut search = VictimSearch::default();
+        while victims.len() < count {
+            let mut state = self.class(class).lock();
+            while victims.len() < count {
+                match self.detach_victim(&mut search, &mut state, now) {
+                    Detached::Victim(victim) => victims.push(victim),
+                    Detached::Further => break,
+                    Detached::Nothing => return victims,
+                }
+                search = VictimSearch::default();
+            }
+        }
+        victims
     }
 
     /// Removes a detached victim. `Some`: its chunk, if nobody else holds it and it serves `class`.
@@ -241,7 +290,7 @@ impl Engine {
         self.memory.page_entry(address).owner() == Some(class)
     }
 
-    fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
+    pub(crate) fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
         let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
         let death = self.death_of(victim, now, proof);

@@ -14,7 +14,7 @@ use crate::config::{EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
-use crate::page_table::PageState;
+use crate::page_table::{Page, PageState};
 use crate::queues::{Demotion, Queue, balance, coldest};
 use crate::size_map::Choice;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
@@ -64,6 +64,8 @@ pub struct ClassState {
     chunks_per_page: u32,
     /// Owned and draining pages.
     page_count: u32,
+    /// Pages that it ever took.
+    pages_taken: u64,
     /// Chunks in use, those on draining pages included.
     used_count: u64,
     partial: Option<PageId>,
@@ -92,6 +94,7 @@ impl Class {
             chunk_size_bytes: 0,
             chunks_per_page: 0,
             page_count: 0,
+            pages_taken: 0,
             used_count: 0,
             partial: None,
             queues: Default::default(),
@@ -236,15 +239,21 @@ impl ClassState {
     /// Takes an empty page from the pool's hands. The class is one of the present table.
     pub fn adopt(&mut self, memory: &Memory, page: PageId) {
         assert_eq!(self.standing, Standing::Present, "only a class of the table gets a page");
-        memory.pages.page(page).assign(Some(self.id));
+        self.count_in(memory.pages.page(page));
         memory.pages.push_partial(&mut self.partial, page);
+    }
+
+    fn count_in(&mut self, page: &Page) {
+        page.assign(Some(self.id));
+        page.set_taken_as(self.pages_taken);
+        self.pages_taken += 1;
         self.page_count += 1;
     }
 
     /// Takes over a page that it owned in an earlier life; `in_use` says which of its slots are.
     pub fn readopt(&mut self, memory: &Memory, id: PageId, in_use: impl Fn(ChunkAddress) -> bool) {
         let page = memory.pages.page(id);
-        page.assign(Some(self.id));
+        self.count_in(page);
         let mut used = 0;
         // Backwards, so that the lowest slots are handed out first and those behind the last one in use
         // count as fresh.
@@ -261,7 +270,6 @@ impl ClassState {
             }
         }
         page.set_used(used);
-        self.page_count += 1;
         self.used_count += u64::from(used);
         if used < self.chunks_per_page {
             memory.pages.push_partial(&mut self.partial, id);
@@ -497,8 +505,8 @@ impl ClassState {
         self.queue_mut(queue).push_head(memory, address, size_bytes);
         word.requeue(queue);
         match queue {
-            QueueKind::Cold => self.counters.moves_to_cold += 1,
             _ if from == queue => self.counters.moves_within_lru += 1,
+            QueueKind::Cold => self.counters.moves_to_cold += 1,
             _ => self.counters.moves_to_warm += 1,
         }
     }

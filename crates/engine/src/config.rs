@@ -56,8 +56,8 @@ pub enum MoverKind {
     Base,
     /// As published: such a chunk is taken out of use at once (MEMSYS 2019, algorithm 2).
     Fast,
-    /// As memcached does it today: carries items into chunks that are free already and drops the others,
-    /// hot or not.
+    /// As memcached 1.6 does it: empties the page that its class has had longest, carries items into chunks
+    /// that are free already and drops the others, hot or not.
     Stock,
 }
 

@@ -4,22 +4,34 @@
 
 use crate::{
     ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta,
-    MoverStep, StoreConditions, StoreMode,
+    MoverKind, MoverStep, StoreConditions, StoreMode, StoreOutcome,
 };
 use loom::sync::Arc;
 use loom::thread;
-use slabwise_base::{Clock, Now};
+use slabwise_base::{ClassId, Clock, Now};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER };
 
 /// A tiny engine: two classes of one to four chunks a page, `pages` pages.
 fn engine(pages: u64, eviction: EvictionKind) -> Arc<Engine> {
+    engine_of(pages, &[512, 1024], eviction)
+}
+
+fn engine_of(pages: u64, chunk_sizes: &[usize], eviction: EvictionKind) -> Arc<Engine> {
+    engine_with(EngineConfig { eviction, ..config(pages, chunk_sizes) })
+}
+
+fn config(pages: u64, chunk_sizes: &[usize]) -> EngineConfig {
     let page_size_bytes = 4096;
     let mut config = EngineConfig::new(pages * page_size_bytes);
     config.page_size_bytes = page_size_bytes as usize;
-    config.classes = ClassTable::explicit(&[512, 1024], 4096).expect("a valid table");
-    config.eviction = eviction;
+    config.classes = ClassTable::explicit(chunk_sizes, 4096).expect("a valid table");
+    config
+}
+
+fn engine_with(config: EngineConfig) -> Arc<Engine> {
     Arc::new(Engine::new(config).expect("the model's arena has no limit"))
 }
 
@@ -124,6 +136,73 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
         engine.handle().arithmetic(b"n", Delta::Increment(1), now());
         mover.join().expect("the mover ends");
         assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "nothing is lost in a move");
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
+    explore(|| {
+        let engine = engine_with(EngineConfig { mover: MoverKind::Stock, ..config(2, &[512]) });
+        // Eight fill a page, and one is on the other; one is left on the first.
+        for key in 0..9 {
+            engine.handle().set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+        }
+        for key in 1..8 {
+            assert!(engine.handle().delete(&[b'a' + key], now()), "all were stored");
+        }
+        let mut handle = engine.handle();
+        let held = handle.get(b"a", now(), |view| view.pin()).flatten().expect("it is there");
+        let mover = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                engine.reassign(Some(ClassId(0)), None, "test", now()).expect("a page to move");
+                engine.mover_step(8, now());
+            })
+        };
+        assert!(held.value().flatten().all(|&byte| byte == 0), "held bytes stand still");
+        drop(held);
+        let value = handle.get(b"a", now(), |view| view.value().flatten().count());
+        assert_eq!(value, Some(400), "it is found wherever it is");
+        mover.join().expect("the mover ends");
+        while engine.mover_step(8, now()) != MoverStep::Idle {}
+        let stats = engine.stats(now());
+        assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 2, 2));
+        drop(handle);
+        engine.check();
+    });
+}
+
+/// A store without memory tries in vain to seize a page whose item is held, while another thread gives
+/// that move up and begins one of its own.
+#[test]
+fn loom_a_store_that_seizes_a_page_gives_up_no_move_but_its_own() {
+    explore(|| {
+        let engine = engine_of(2, &[256, 512, 1024], EvictionKind::Segmented);
+        let clock = Clock::manual();
+        let (free, before) = (ClassId(0), clock.now());
+        for (key, len) in [(b"f", 100), (b"h", 300)] {
+            let outcome = engine.handle().set(key, &vec![7; len], META, StoreMode::Set, before);
+            assert!(matches!(outcome, StoreOutcome::Stored { .. }), "each class has a page");
+        }
+        clock.advance(Duration::from_secs(3));
+        let now = clock.now();
+        let mut handle = engine.handle();
+        let held = handle.get(b"h", before, |view| view.pin()).flatten().expect("it is there");
+        let storer = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                engine.handle().set(b"l", &[7; 700], META, StoreMode::Set, before);
+            })
+        };
+        engine.mover_step(8, now);
+        let begun = engine.reassign(Some(free), None, "test", now).is_ok();
+        engine.mover_step(8, now);
+        storer.join().expect("the storer ends");
+        let mover = engine.stats(now).mover;
+        assert_eq!(mover.moved, u64::from(begun), "what was begun was carried out: {mover:?}");
+        drop(held);
+        drop(handle);
         engine.check();
     });
 }

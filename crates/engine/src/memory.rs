@@ -243,7 +243,7 @@ impl Memory {
     }
 
     /// Makes a chunk the copy of another: header words but for state and links, and all contents.
-    /// `proof`: the stripe of the item, which nobody else pins.
+    /// `proof`: the stripe of the item.
     pub fn copy_contents(&self, from: ChunkAddress, to: &mut OwnedChunk, proof: ReadProof<'_>) {
         let (old, new) = (self.header(from), self.header(to.address()));
         new.set_cas(old.cas());

@@ -18,7 +18,7 @@
 use crate::mem::UnusedPage;
 use slabwise_base::{ClassId, PageId};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const NO_CLASS: u8 = u8::MAX;
 const _: () = assert!(ClassId::NUMBERS < NO_CLASS as usize);
@@ -42,6 +42,7 @@ pub struct Page {
     used: AtomicU32,
     free_head: AtomicU32,
     fresh: AtomicU32,
+    taken_as: AtomicU64,
     prev: AtomicU32,
     next: AtomicU32,
 }
@@ -54,6 +55,7 @@ impl Page {
             used: AtomicU32::new(0),
             free_head: AtomicU32::new(0),
             fresh: AtomicU32::new(0),
+            taken_as: AtomicU64::new(0),
             prev: AtomicU32::new(0),
             next: AtomicU32::new(0),
         }
@@ -121,6 +123,16 @@ impl Page {
     /// Sets [`Page::fresh`].
     pub fn set_fresh(&self, slot: u32) {
         self.fresh.store(slot, Relaxed);
+    }
+
+    /// How many pages its class had taken before it: the least has been there longest.
+    pub fn taken_as(&self) -> u64 {
+        self.taken_as.load(Relaxed)
+    }
+
+    /// Sets [`Page::taken_as`].
+    pub fn set_taken_as(&self, number: u64) {
+        self.taken_as.store(number, Relaxed);
     }
 
     fn link(cell: &AtomicU32) -> Option<PageId> {

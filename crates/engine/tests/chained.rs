@@ -3,8 +3,8 @@
 
 use slabwise_base::{ClassId, Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
-    ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, MoverKind, Pinned, StoreMode,
-    StoreOutcome,
+    ClassTable, CrawlStep, Crawler, Engine, EngineConfig, ItemMeta, MoverKind, MoverStep, Pinned,
+    StoreMode, StoreOutcome,
 };
 use std::time::Duration;
 
@@ -89,6 +89,50 @@ fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
     // A whole item for the class of the heads: it can have a chunk only at a chained item's cost.
     for number in 0..1_000 {
         store(&engine, &format!("small{number}"), 40, clock.now());
+    }
+    engine.check();
+}
+
+#[test]
+fn a_body_without_room_costs_its_own_item_and_no_colder_ones() {
+    for mover in [MoverKind::Warm, MoverKind::Stock] {
+        let (engine, clock) = (engine_with(6, mover), Clock::manual());
+        let body_len = LARGEST_CHUNK_BYTES - HEADER_SIZE_BYTES;
+        for number in 0..20 {
+            store(&engine, &format!("colder{number}"), 3 * body_len, clock.now());
+            clock.advance(Duration::from_secs(1));
+        }
+        // Its last body is alone in its class.
+        store(&engine, "alone", 2 * body_len + 300, clock.now());
+        assert_eq!((engine.page_stats().held, engine.stats(clock.now()).items), (6, 21));
+        engine.reassign(Some(ClassId(1)), None, "test", clock.now()).expect("it has a page");
+        while engine.mover_step(64, clock.now()) != MoverStep::Done {}
+        assert!(!holds(&engine, "alone", clock.now()));
+        assert_eq!(
+            engine.stats(clock.now()).items,
+            20,
+            "{mover:?}: the others were in nobody's way"
+        );
+        engine.check();
+    }
+}
+
+#[test]
+fn a_page_of_heads_costs_the_coldest_chained_items() {
+    let (engine, clock) = (engine(11), Clock::manual());
+    let heads_a_page = PAGE_SIZE_BYTES / 128;
+    let stored = heads_a_page + 16;
+    for number in 0..stored {
+        // A head and one body each; the last 16 heads are on a page of their own.
+        store(&engine, &format!("chained{number:03}"), LARGEST_CHUNK_BYTES - 34, clock.now());
+        clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(engine.stats(clock.now()).items as usize, stored);
+    engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("it has two pages");
+    while engine.mover_step(64, clock.now()) != MoverStep::Done {}
+    for number in 0..stored {
+        let kept = number >= 16;
+        assert_eq!(holds(&engine, &format!("chained{number:03}"), clock.now()), kept, "{number}");
     }
     engine.check();
 }

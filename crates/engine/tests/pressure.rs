@@ -61,6 +61,29 @@ fn an_operation_never_evicts_its_own_subject() {
 }
 
 #[test]
+fn a_store_finds_what_can_leave_behind_any_number_of_pinned_items() {
+    let chunks = (PAGE_SIZE_BYTES / 128) as u32;
+    for deep in [1, 63, 64, 65, 100, chunks - 1] {
+        let (engine, now) = full(b"value");
+        let pin = |number| {
+            let pinned = engine.handle().peek(&key(number), now, |view| view.pin()).flatten();
+            pinned.expect("it is there")
+        };
+        let mut pins: Vec<_> = (0..deep).map(pin).collect();
+        let outcome = store(&engine, 9_000, b"value", now);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "behind {deep}: {outcome:?}");
+        let gone = engine.handle().peek(&key(deep), now, |_| ()).is_none();
+        assert!(gone, "item {deep} was the coldest that could leave");
+        engine.check();
+
+        // With every item pinned the search ends, and the store is refused.
+        pins.extend((deep + 1..chunks).chain([9_000]).map(pin));
+        assert_eq!(store(&engine, 9_001, b"value", now), StoreOutcome::OutOfMemory);
+        engine.check();
+    }
+}
+
+#[test]
 fn stores_do_not_fail_while_a_page_drains() {
     let mut config = config(8, &[128]);
     config.size_model = SizeModel::Memcached;

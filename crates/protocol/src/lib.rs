@@ -10,7 +10,7 @@
 //! binary one is [`binary`]. [`client`] is the other end of the wire, for the tools that
 //! talk to servers.
 //!
-//! Laws, checked by `tests/text_property.rs` and the fuzz target:
+//! Laws, checked by `tests/parser_property.rs` and the fuzz target:
 //! - no input makes a parser panic, and none consumes more than it was given;
 //! - cutting the input into pieces anywhere gives the same requests;
 //! - nothing on the way of a get or a set allocates.

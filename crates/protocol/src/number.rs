@@ -1,8 +1,9 @@
 //! Numbers as memcached reads them.
 //!
-//! It reads 64 bits with C's `strtol` family and then keeps the low 32. So a client flag of 2^32 is 0
-//! and a TTL of 2^31 is negative; clients in the field may lean on either, so the same is done here.
-//! Lengths are the exception (see `text::storage`), and so is what only operators send.
+//! Most are read exactly: a number that 32 or 64 bits cannot hold is none. The client flags and the TTL of
+//! a classic storage command are read as C's `strtol` family reads them, in 64 bits, and the low 32 are
+//! kept: client flags of 2^32 are 0 and a TTL of 2^31 is negative. Clients in the field may lean on either,
+//! so the same is done here.
 
 /// A number without a sign (a `+` is let through), up to 2^64 - 1.
 pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
@@ -22,28 +23,23 @@ pub(crate) fn unsigned_low_32(word: &[u8]) -> Option<u32> {
     unsigned(word).map(|number| number as u32)
 }
 
-/// A number without a sign that 32 bits can hold.
-pub(crate) fn unsigned_32(word: &[u8]) -> Option<u32> {
-    digits(word)?.try_into().ok()
-}
-
 /// The low 32 bits of a number with an optional sign.
 pub(crate) fn signed_low_32(word: &[u8]) -> Option<i32> {
     signed(word).map(|number| number as i32)
 }
 
-/// A number as the meta protocol reads it: no sign, no more than 22 digits, and nothing cut off.
-pub(crate) fn meta_u64(word: &[u8]) -> Option<u64> {
+/// A number without any sign, of at most 22 digits, up to 2^64 - 1.
+pub(crate) fn exact_u64(word: &[u8]) -> Option<u64> {
     if word.len() > 22 { None } else { digits(word) }
 }
 
 /// The same in 32 bits, of at most 11 digits.
-pub(crate) fn meta_u32(word: &[u8]) -> Option<u32> {
+pub(crate) fn exact_u32(word: &[u8]) -> Option<u32> {
     if word.len() > 11 { None } else { digits(word)?.try_into().ok() }
 }
 
 /// The same with an optional minus, which counts among the 11; alone it is 0.
-pub(crate) fn meta_i32(word: &[u8]) -> Option<i32> {
+pub(crate) fn exact_i32(word: &[u8]) -> Option<i32> {
     if word.len() > 11 {
         return None;
     }
@@ -54,8 +50,11 @@ pub(crate) fn meta_i32(word: &[u8]) -> Option<i32> {
     }
 }
 
-/// A finite decimal fraction.
+/// A finite decimal fraction of at most 31 characters.
 pub(crate) fn fraction(word: &[u8]) -> Option<f64> {
+    if word.len() > 31 {
+        return None;
+    }
     let number: f64 = str::from_utf8(word).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
 }
@@ -76,8 +75,7 @@ fn digits(word: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{
-        fraction, meta_i32, meta_u32, meta_u64, signed, signed_low_32, unsigned, unsigned_32,
-        unsigned_low_32,
+        exact_i32, exact_u32, exact_u64, fraction, signed, signed_low_32, unsigned, unsigned_low_32,
     };
 
     #[test]
@@ -85,8 +83,6 @@ mod tests {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"+7"), Some(7));
-        assert_eq!(unsigned_32(b"4294967295"), Some(u32::MAX));
-        assert_eq!(unsigned_32(b"4294967296"), None);
         assert_eq!(unsigned(b"-1"), None);
         assert_eq!(unsigned(b""), None);
         assert_eq!(unsigned(b"+"), None);
@@ -103,18 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn meta_numbers_are_never_cut() {
-        assert_eq!(meta_u64(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(meta_u64(b"0018446744073709551615"), Some(u64::MAX));
-        assert_eq!(meta_u64(b"00018446744073709551615"), None);
-        assert_eq!(meta_u32(b"4294967295"), Some(u32::MAX));
-        assert_eq!(meta_u32(b"4294967296"), None);
-        assert_eq!(meta_i32(b"-2147483648"), Some(i32::MIN));
-        assert_eq!(meta_i32(b"2147483648"), None);
-        assert_eq!(meta_i32(b"-"), Some(0));
+    fn exact_numbers_are_never_cut() {
+        assert_eq!(exact_u64(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(exact_u64(b"0018446744073709551615"), Some(u64::MAX));
+        assert_eq!(exact_u64(b"00018446744073709551615"), None);
+        assert_eq!(exact_u32(b"4294967295"), Some(u32::MAX));
+        assert_eq!(exact_u32(b"4294967296"), None);
+        assert_eq!(exact_i32(b"-2147483648"), Some(i32::MIN));
+        assert_eq!(exact_i32(b"2147483648"), None);
+        assert_eq!(exact_i32(b"-"), Some(0));
         for word in [&b""[..], b"+1", b"1x", b"--1"] {
-            assert_eq!(meta_i32(word), None);
-            assert_eq!(meta_u64(word), None);
+            assert_eq!(exact_i32(word), None);
+            assert_eq!(exact_u64(word), None);
         }
     }
 
@@ -124,5 +120,7 @@ mod tests {
         assert_eq!(fraction(b"nan"), None);
         assert_eq!(fraction(b"inf"), None);
         assert_eq!(fraction(b"x"), None);
+        assert_eq!(fraction(&[b'1'; 31]), Some(1111111111111111111111111111111.0));
+        assert_eq!(fraction(&[b'1'; 32]), None);
     }
 }

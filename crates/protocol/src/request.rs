@@ -197,7 +197,7 @@ impl<'a> ChunkSizes<'a> {
     /// The sizes that a word gives; `None` where a part of it is no number.
     pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
         let sizes = ChunkSizes { text };
-        sizes.parts().all(|part| number::unsigned_32(part).is_some()).then_some(sizes)
+        sizes.parts().all(|part| number::exact_u32(part).is_some()).then_some(sizes)
     }
 
     fn parts(self) -> impl Iterator<Item = &'a [u8]> {
@@ -206,7 +206,7 @@ impl<'a> ChunkSizes<'a> {
 
     /// Each size, in the order in which they were given.
     pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
-        self.parts().filter_map(number::unsigned_32)
+        self.parts().filter_map(number::exact_u32)
     }
 }
 

@@ -94,6 +94,10 @@ fn tune(shared: &Shared<'_>) {
                 has_worked = true;
                 Duration::ZERO
             }
+            TunerStep::Rest(rest) => {
+                has_worked = true;
+                rest
+            }
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());

@@ -28,7 +28,7 @@ pub mod tls;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;
-use passwords::Passwords;
+use passwords::{Kind, PasswordFile};
 use process::PidFile;
 use settings::{Listen, Settings};
 use shared::Shared;
@@ -110,7 +110,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     // Before the user changes: keys are often readable by root only.
     let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
-    let passwords = settings.auth_file.as_deref().map(Passwords::load).transpose()?;
+    let auth_file = settings.auth_file.clone();
+    let logins = auth_file.map(|path| PasswordFile::new(path, Kind::Login));
+    logins.as_ref().map(PasswordFile::reload).transpose()?;
     let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
     let _socket_file = match &settings.listen {
@@ -129,9 +131,10 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let mut shared =
         Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
     shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
-    shared.logins = passwords;
+    shared.logins = logins;
     if let Some(passwords) = &shared.passwords {
-        passwords.load();
+        // So that the log says at the start if nobody can authenticate.
+        passwords.refresh();
     }
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)

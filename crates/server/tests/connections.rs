@@ -73,10 +73,10 @@ fn the_first_byte_of_all_tells_the_dialect() {
     let version = version_reply(&server);
     let mut client = server.connect();
     client.ask(VERSION, &version);
-    client.send(b"\x80\r\n");
+    client.send(b"\x80ab\r\n");
     client.expect("ERROR\r\n");
     client.ask("set k 0 0 1\r\nx\r\n", "STORED\r\n");
-    client.send(b"\x80\r\n");
+    client.send(b"\x80ab\r\n");
     client.expect("ERROR\r\n");
 }
 
@@ -112,7 +112,7 @@ fn large_values_come_and_go_whole() {
     }
     client.expect("STORED\r\n");
     for _ in 0..5 {
-        client.ask("get large\r\n", &hit("large", &value));
+        client.ask("get large\r\n", hit("large", &value));
     }
     let mut both = set("large", &value);
     both += "get large\r\n";
@@ -127,7 +127,7 @@ fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
     let value = "v".repeat(10_000);
     let count = 20_000;
     let mut slow = server.connect();
-    slow.ask(&set("key", &value), "STORED\r\n");
+    slow.ask(set("key", &value), "STORED\r\n");
     let before = server.resident_bytes();
     let mut sender = slow.split();
     let writer =
@@ -199,8 +199,8 @@ fn unix_sockets_serve_with_the_mode_asked_for() {
     assert!(metadata.file_type().is_socket());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o660);
     let mut client = Client::unix(&path);
-    client.ask(&set("key", "value"), "STORED\r\n");
-    client.ask("get key\r\n", &hit("key", "value"));
+    client.ask(set("key", "value"), "STORED\r\n");
+    client.ask("get key\r\n", hit("key", "value"));
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
     assert!(!path.exists(), "the socket is removed");
@@ -211,7 +211,7 @@ fn several_addresses_and_ipv6_are_listened_on() {
     let server = Server::start(&["-l", "[::1],127.0.0.1"]);
     let address: SocketAddr = format!("[::1]:{}", server.port()).parse().expect("an address");
     let mut client = Client::tcp(address);
-    client.ask(&set("key", "value"), "STORED\r\n");
+    client.ask(set("key", "value"), "STORED\r\n");
     let conns = {
         client.send("stats conns\r\n");
         client.read_until_end()

@@ -23,7 +23,7 @@ struct Watcher {
 impl Watcher {
     fn new(server: &Server, kinds: &str) -> Watcher {
         let mut client = server.connect();
-        client.ask(&format!("watch {kinds}\r\n"), "OK\r\n");
+        client.ask(format!("watch {kinds}\r\n"), "OK\r\n");
         let lines = BufReader::new(client.split());
         Watcher { client, lines }
     }
@@ -58,7 +58,7 @@ fn a_watcher_is_told_at_once_on_whatever_worker_it_lives() {
     let mut watchers: Vec<_> = (0..8).map(|_| Watcher::new(&server, "fetchers")).collect();
     for round in 0..20 {
         let mut client = server.connect();
-        client.ask(&format!("get key{round}\r\n"), "END\r\n");
+        client.ask(format!("get key{round}\r\n"), "END\r\n");
         for watcher in &mut watchers {
             let (event, number) = watcher.read_event();
             assert!(event.starts_with(&format!("type=item_get key=key{round} ")), "{event}");
@@ -133,7 +133,7 @@ fn a_watcher_that_does_not_read_costs_its_buffers_and_nobody_waits_for_it() {
     };
     let mut rounds = 0;
     while skipped(&server) == 0 || rounds < 100 {
-        client.ask(&request, &"END\r\n".repeat(500));
+        client.ask(&request, "END\r\n".repeat(500));
         rounds += 1;
         assert!(rounds < 10_000, "the kernel's buffers have an end");
     }

@@ -1,12 +1,13 @@
 //! Carrying one chunk's contents to another page.
 //!
-//! The item is pinned under its class's lock, then its stripe is locked; with one pin, the mover's, and
-//! the stripe held, nobody reads its bytes or its chain, so they are copied and every link to the old
-//! chunk is turned to the new one. An item that is dropped is detached as an eviction does it.
+//! The item is pinned under its class's lock, then its stripe is locked; while that is held nobody writes
+//! its bytes, so they are copied, and every link to the old chunk is turned to the new one. With one pin,
+//! the mover's, nobody reads its chain either, which can be changed. An item that is dropped is detached as
+//! an eviction does it.
 
 use super::Job;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, State};
 use slabwise_base::Now;
 
 /// The item that a body belongs to.
@@ -28,36 +29,34 @@ pub(super) enum Dropped {
 
 impl Engine {
     /// Carries an item to a spare chunk. `None`: somebody holds it. `Some`: what was carried.
-    pub(super) fn move_item(
-        &self,
-        spares: &mut Vec<OwnedChunk>,
-        old: ChunkAddress,
-    ) -> Option<Kind> {
-        let pin = self.pin_alone(old)?;
-        let carried = self.carry_pinned_item(spares, &pin);
+    pub(super) fn move_item(&self, job: &mut Job, old: ChunkAddress) -> Option<Kind> {
+        let pin = self.pin_queued(old, |state| job.carries_pinned(state))?;
+        let carried = self.carry_pinned_item(job, &pin);
         self.unpin(pin);
         carried
     }
 
-    /// Pins a queued item that nobody else holds; `None`: there is none here, or it is held.
-    pub(super) fn pin_alone(&self, item: ChunkAddress) -> Option<Pin> {
+    /// Pins a queued item that nobody else holds, or that may be `shared`; `None`: there is none here, or it
+    /// is held.
+    pub(super) fn pin_queued(
+        &self,
+        item: ChunkAddress,
+        shared: impl Fn(State) -> bool,
+    ) -> Option<Pin> {
         // Under the class's lock a queued item cannot be freed, so the pin finds it alive.
         let queue_class = self.queue_class(item);
         let _class = self.class(queue_class).lock();
         let state = self.memory.header(item).state().load();
         let locked_the_right_one = self.queue_class(item) == queue_class;
-        if !locked_the_right_one || !state.queued() || state.pins() > 0 {
+        let free_for_it = state.pins() == 0 || shared(state);
+        if !locked_the_right_one || !state.queued() || !free_for_it {
             return None;
         }
         self.memory.arena.try_pin(item)
     }
 
     /// Carries an item that the mover pins to a spare chunk; `None`: somebody else holds it, or it has ended.
-    pub(super) fn carry_pinned_item(
-        &self,
-        spares: &mut Vec<OwnedChunk>,
-        pin: &Pin,
-    ) -> Option<Kind> {
+    pub(super) fn carry_pinned_item(&self, job: &mut Job, pin: &Pin) -> Option<Kind> {
         let (memory, old) = (&self.memory, pin.address());
         let hash = self.hash_of(old, ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
@@ -68,8 +67,11 @@ impl Engine {
         if !state.queued() {
             return None;
         }
-        let right = memory.arena.value_right(old, 1, &stripe)?;
-        let mut chunk = self.pop_fitting(spares, old)?;
+        let right = memory.arena.value_right(old, 1, &stripe);
+        if right.is_none() && !job.carries_pinned(state) {
+            return None;
+        }
+        let mut chunk = self.pop_fitting(&mut job.spares, old)?;
         let new = chunk.address();
         let proof = ReadProof::under_stripe(&stripe);
         if !state.chained() && memory.class_of(new) != queue_class {
@@ -95,7 +97,7 @@ impl Engine {
         let queue = class.queue_mut(state.queue());
         queue.replace(memory, old, new);
         memory.arena.publish(chunk, state.queue());
-        if state.chained() {
+        if let Some(right) = right.filter(|_| state.chained()) {
             memory.set_first_body(&right, None);
         }
         stripe.replace(slot, new);
@@ -149,7 +151,7 @@ impl Engine {
     pub(super) fn drop_holder(&self, job: &Job, chunk: ChunkAddress, now: Now) -> Dropped {
         let pin = match self.memory.header(chunk).state().load().kind() {
             Kind::Free => return Dropped::Nothing,
-            Kind::Item => match self.pin_alone(chunk) {
+            Kind::Item => match self.pin_queued(chunk, |_| false) {
                 Some(pin) => pin,
                 None => return Dropped::Held,
             },
@@ -173,6 +175,7 @@ impl Engine {
             if !state.queued() || state.pins() != 1 {
                 return Dropped::Held;
             }
+            self.count_eviction(&mut class, head, now);
             let wanted = self.wanted_eviction(&class, head, now);
             (class.detach(&self.memory, head), wanted)
         };

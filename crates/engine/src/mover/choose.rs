@@ -8,7 +8,7 @@ use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, PageId};
 
-/// Pages compared to find the one that costs least to empty. The others take what comes.
+/// Pages compared to find the one that costs least to empty.
 const PAGES_COMPARED_MAX: usize = 64;
 
 /// Attempts to take the page that was found: it may have changed hands meanwhile.
@@ -66,14 +66,14 @@ impl Engine {
         ranked.max().map(|(_, id)| id)
     }
 
-    /// Takes the emptiest page of the victim out of service.
+    /// Begins to empty a page of the victim; of a retired one, whatever the kind, as it does for all of them.
     pub(super) fn begin(&self, mut order: Order, mover: &mut Mover, now: Now) -> Option<Job> {
         let victim = order.victim;
         if self.is_retired(victim) {
             order.kind = MoverKind::Warm;
         }
         for _ in 0..BEGIN_TRIES {
-            let page = self.emptiest_page(order, mover.page_cursor)?;
+            let page = self.page_to_empty(order, mover.page_cursor)?;
             mover.page_cursor = page.0 + 1;
             let gets = self.gets_ever();
             let mut state = self.class(victim).lock();
@@ -97,29 +97,24 @@ impl Engine {
         None
     }
 
-    /// The page with the fewest chunks in use, of those compared. No lock is held over the scan: what
-    /// it reads are hints.
-    fn emptiest_page(&self, order: Order, cursor: u32) -> Option<PageId> {
+    /// The page that gives least away: of those compared, the one with the fewest chunks in use; under
+    /// `stock` the one that the class has had longest; under the published kinds, the next. The one behind
+    /// the cursor only if there is no other. No lock is held over the scan: what it reads are hints.
+    fn page_to_empty(&self, order: Order, cursor: u32) -> Option<PageId> {
         let frontier = lock(&self.pool).frontier();
         let pages = &self.memory.pages;
         let first = cursor.min(frontier);
-        let owned = (first..frontier).chain(0..first).map(PageId).filter(|&id| {
-            pages.page(id).owner() == Some(order.victim)
-                && pages.page(id).state() == PageState::Owned
+        let mut owned = (first..frontier).chain(0..first).map(PageId).filter(|&id| {
+            let page = pages.page(id);
+            page.owner() == Some(order.victim) && page.state() == PageState::Owned
         });
-        let (mut best, mut last) = (None, None);
-        let compared_max = match order.kind {
-            MoverKind::Warm => PAGES_COMPARED_MAX,
-            MoverKind::Base | MoverKind::Fast | MoverKind::Stock => 1,
-        };
-        for id in owned.take(compared_max) {
-            let used = pages.page(id).used();
-            if id.0 + 1 == cursor {
-                last = Some(id);
-            } else if best.is_none_or(|(least, _)| used < least) {
-                best = Some((used, id));
-            }
+        let is_last = |id: PageId| id.0 + 1 == cursor;
+        match order.kind {
+            MoverKind::Warm => owned
+                .take(PAGES_COMPARED_MAX)
+                .min_by_key(|&id| (is_last(id), pages.page(id).used())),
+            MoverKind::Stock => owned.min_by_key(|&id| (is_last(id), pages.page(id).taken_as())),
+            MoverKind::Base | MoverKind::Fast => owned.next(),
         }
-        best.map(|(_, id)| id).or(last)
     }
 }

@@ -33,7 +33,8 @@ pub struct MoverCounters {
     pub evicted: u64,
     /// Chunks met that could not be emptied then.
     pub busy: u64,
-    /// Of these, those for which there was no room outside the page.
+    /// Of these, those for which there was no room outside the page: where eviction is on, their items were
+    /// dropped.
     pub busy_without_room: u64,
     /// Why the last of them could not be emptied.
     pub last_busy: Option<Busy>,
@@ -42,8 +43,11 @@ pub struct MoverCounters {
 /// Why a chunk cannot be emptied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Busy {
-    /// It is pinned or being written.
+    /// Its item is pinned.
     Held,
+    /// It holds no item that could be found: one that has ended, or was carried away, and is still pinned;
+    /// or one that is being written.
+    Unlinked,
     /// There is no room outside the page.
     NoRoom,
 }

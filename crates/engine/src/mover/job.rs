@@ -1,9 +1,9 @@
 //! One page's move while it is under way.
 
-use super::counters::MoverCounters;
+use super::counters::{Busy, MoverCounters};
 use crate::class::ClassState;
 use crate::config::MoverKind;
-use crate::mem::{ChunkAddress, OwnedChunk};
+use crate::mem::{ChunkAddress, OwnedChunk, State};
 use crate::memory::Memory;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
@@ -98,6 +98,29 @@ impl Job {
     /// Begins another pass, over what was held in the last.
     pub fn begin_pass(&mut self) {
         self.todo = std::mem::take(&mut self.held);
+    }
+
+    /// Whether an item in this state is carried although somebody pins it, as memcached does: those who do
+    /// keep the old chunk. The bodies of a chained one cannot be in two chains.
+    pub fn carries_pinned(&self, state: State) -> bool {
+        self.order.kind == MoverKind::Stock && state.queued() && !state.chained()
+    }
+
+    /// Notes what became of a chunk: one that is busy is met again in the next pass.
+    pub fn note(
+        &mut self,
+        outcome: Result<(), Busy>,
+        address: ChunkAddress,
+        counters: &mut MoverCounters,
+        now: Now,
+    ) {
+        match outcome {
+            Ok(()) => self.progress(now),
+            Err(why) => {
+                counters.note_busy(why);
+                self.held.push(address);
+            }
+        }
     }
 
     /// Notes that the move goes on.

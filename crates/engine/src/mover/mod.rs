@@ -12,7 +12,7 @@
 //!
 //! Laws: the mover holds no lock between steps but the right to be the only one; it never waits, but says
 //! how long to rest before its next step; chunks that are held are met again, and when nothing has moved for
-//! [`PATIENCE_TICKS`] the page is given back. But for the published kinds, a page that drains hands out
+//! as long as its patience lasts the page is given back. But for the published kinds, a page that drains hands out
 //! nothing from its lists (`class.rs`).
 
 use crate::class::Standing;
@@ -40,6 +40,9 @@ pub use counters::{Busy, MOVE_RECORDS_MAX, MoveLog, MoveOutcome, MoveRecord, Mov
 /// How long chunks may stay pinned before the move is given up, and how long a lowered limit waits after
 /// that before it asks for another page.
 const PATIENCE_TICKS: u32 = 2 * Ticks::PER_SECOND;
+
+/// The same under [`MoverKind::Stock`]. memcached's mover waits for ever.
+const PATIENCE_TICKS_STOCK: u32 = 60 * Ticks::PER_SECOND;
 
 /// Between two passes over chunks that are held: a tick.
 const REST_WHILE_HELD: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
@@ -120,15 +123,16 @@ impl Engine {
         reason: &'static str,
         now: Now,
     ) -> Result<(), ReassignError> {
-        self.reassign_by(self.config.mover, victim, receiver, reason, now)
+        let kind = self.config.mover;
+        self.begin_move(&mut lock(&self.mover), victim, receiver, (reason, kind), now)
     }
 
-    fn reassign_by(
+    fn begin_move(
         &self,
-        kind: MoverKind,
+        mover: &mut Mover,
         victim: Option<ClassId>,
         receiver: Option<ClassId>,
-        reason: &'static str,
+        (reason, kind): (&'static str, MoverKind),
         now: Now,
     ) -> Result<(), ReassignError> {
         let standing = |id: ClassId| match self.classes.get(id.index()) {
@@ -144,14 +148,13 @@ impl Engine {
         if victim.is_some() && victim == receiver {
             return Err(ReassignError::SameClass);
         }
-        let mut mover = lock(&self.mover);
         if mover.is_running() {
             return Err(ReassignError::Running);
         }
         let victim = victim.or_else(|| self.oldest_class(receiver, now));
         let victim = victim.ok_or(ReassignError::NoSpare)?;
         let order = Order { victim, receiver, reason, kind };
-        let job = self.begin(order, &mut mover, now).ok_or(ReassignError::NoSpare)?;
+        let job = self.begin(order, mover, now).ok_or(ReassignError::NoSpare)?;
         mover.job = Some(job);
         Ok(())
     }
@@ -159,10 +162,12 @@ impl Engine {
     /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
     /// shrinks the cache to a lowered memory limit, a page at a time.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
-        let at = at.into();
-        let mut mover = lock(&self.mover);
+        self.step(&mut lock(&self.mover), budget_chunks, at.into())
+    }
+
+    fn step(&self, mover: &mut Mover, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = mover.job.take() else {
-            return self.begin_unasked(&mut mover, at.now);
+            return self.begin_unasked(mover, at.now);
         };
         job.start.nanos.get_or_insert(at.nanos);
         let counters = &mut mover.counters;
@@ -173,12 +178,12 @@ impl Engine {
                 match self.published_pass(&mut job, counters, budget_chunks, at.now) {
                     Pass::GoesOn => false,
                     Pass::Ended => true,
-                    Pass::Rests => return self.rest(&mut mover, job, self.config.mover_rest, at),
+                    Pass::Rests => return self.rest(mover, job, self.config.mover_rest, at),
                 }
             }
         };
         if pass_ended {
-            return self.end_of_pass(&mut mover, job, at);
+            return self.end_of_pass(mover, job, at);
         }
         mover.job = Some(job);
         MoverStep::Working
@@ -197,7 +202,11 @@ impl Engine {
 
     /// Asks for a rest, unless nothing has moved for too long.
     fn rest(&self, mover: &mut Mover, job: Job, rest: Duration, at: Moment) -> MoverStep {
-        if job.progress_at.age_at(at.now.ticks) >= PATIENCE_TICKS {
+        let patience_ticks = match job.order.kind {
+            MoverKind::Stock => PATIENCE_TICKS_STOCK,
+            _ => PATIENCE_TICKS,
+        };
+        if job.progress_at.age_at(at.now.ticks) >= patience_ticks {
             mover.gave_up_on = Some(job.order.victim);
             self.give_up(mover, job, at);
             mover.gave_up_at = Some(at.now.ticks);
@@ -210,17 +219,18 @@ impl Engine {
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
     /// first. False: there is no page that could move.
     pub(crate) fn seize_page(&self, receiver: ClassId, now: Now) -> bool {
-        let reason = "the receiver could get no chunk";
-        let asked = self.reassign_by(MoverKind::Warm, None, Some(receiver), reason, now);
+        // Locked throughout: the move that is given up is the one that was begun.
+        let mut mover = lock(&self.mover);
+        let why = ("the receiver could get no chunk", MoverKind::Warm);
+        let asked = self.begin_move(&mut mover, None, Some(receiver), why, now);
         if !matches!(asked, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        match self.mover_step(2 * slots, now) {
+        match self.step(&mut mover, 2 * slots, now.into()) {
             MoverStep::Done => true,
             // A chunk of this page is held, perhaps by who waits for this very page: try another.
             MoverStep::Rest(_) if asked.is_ok() => {
-                let mut mover = lock(&self.mover);
                 if let Some(job) = mover.job.take() {
                     self.give_up(&mut mover, job, now.into());
                 }

@@ -90,9 +90,10 @@ impl Engine {
             counters.note_busy(Busy::Held);
             return Visit::Busy;
         }
-        if let Some(chunk) =
-            self.class(job.order.victim).lock().take_free_beside(&self.memory, job.page)
-        {
+        let mut class = self.class(job.order.victim).lock();
+        let room = class.take_free_beside(&self.memory, job.page);
+        drop(class);
+        if let Some(chunk) = room {
             job.spares.push(chunk);
             self.unpin(pin);
             return self.save(job, counters, address, kind);
@@ -113,7 +114,7 @@ impl Engine {
     /// Pins the item that a chunk holds or belongs to; `None`: somebody holds it.
     fn pin_holder(&self, job: &Job, address: ChunkAddress) -> Option<Pin> {
         match self.memory.header(address).state().load().kind() {
-            Kind::Item => self.pin_alone(address),
+            Kind::Item => self.pin_queued(address, |_| false),
             Kind::Body => self.pin_head_alone(job, address),
             Kind::Free => None,
         }
@@ -135,7 +136,7 @@ impl Engine {
     ) -> Visit {
         let saved = match kind {
             Kind::Body => self.move_body(job, address),
-            _ => self.move_item(&mut job.spares, address),
+            _ => self.move_item(job, address),
         };
         job.spares.drain(..).for_each(|unused| self.give_free(unused));
         match saved {

@@ -80,13 +80,8 @@ impl Engine {
             job.progress(now);
         }
         for address in batch {
-            match self.carry_to_heir(job, counters, address) {
-                Ok(()) => job.progress(now),
-                Err(why) => {
-                    counters.note_busy(why);
-                    job.held.push(address);
-                }
-            }
+            let carried = self.carry_to_heir(job, counters, address, now);
+            job.note(carried, address, counters, now);
         }
     }
 
@@ -101,14 +96,14 @@ impl Engine {
         let mut wanted = Vec::with_capacity(batch.len());
         {
             let class = self.class(job.order.victim).lock();
-            batch.retain(|&address| match self.meet(address, &class) {
+            batch.retain(|&address| match self.meet(job, address, &class) {
                 Met::Free => false,
                 Met::Carriable => {
                     wanted.extend(self.heir_of(address));
                     true
                 }
-                Met::Held => {
-                    counters.note_busy(Busy::Held);
+                Met::Busy(why) => {
+                    counters.note_busy(why);
                     job.held.push(address);
                     false
                 }
@@ -160,7 +155,7 @@ impl Engine {
         let victim = job.order.victim;
         let heirs_is_colder = coldness(heir.id) > coldness(victim);
         let (first, second) = if heirs_is_colder { (heir.id, victim) } else { (victim, heir.id) };
-        [first, second].into_iter().any(|class| match self.evict_for(class, now) {
+        [first, second].into_iter().any(|class| match self.evict_for_carried(class, now) {
             Evicted::Chunk(chunk) => {
                 self.keep_as_room(job, chunk);
                 true
@@ -170,22 +165,23 @@ impl Engine {
         })
     }
 
-    /// Carries what is in a chunk to a spare one: of its heir, or else of its own class.
+    /// Carries what is in a chunk to a spare one, of its heir, or else of its own class; drops it where there
+    /// is none and nothing else could leave.
     fn carry_to_heir(
         &self,
         job: &mut Job,
         counters: &mut MoverCounters,
         address: ChunkAddress,
+        now: Now,
     ) -> Result<(), Busy> {
         let Some(heir) = self.heir_of(address) else { return Ok(()) };
-        let classes = [heir.id, job.order.victim];
-        let spare = classes.into_iter().find_map(|class| {
+        let spare = [heir.id, job.order.victim].into_iter().find_map(|class| {
             job.spares.iter().position(|chunk| self.memory.class_of(chunk.address()) == class)
         });
+        let Some(at) = spare else { return self.drop_for_move(job, counters, address, now) };
         // The spare that is taken is the last one.
-        let at = spare.ok_or(Busy::NoRoom)?;
         let last = job.spares.len() - 1;
         job.spares.swap(at, last);
-        self.carry_one(job, counters, address)
+        self.carry_one(job, counters, address, now)
     }
 }

@@ -1,5 +1,6 @@
-//! `page_mover=stock`: memcached's mover of today. Items are carried into chunks that are free already, and
-//! dropped, hot or not, where there is none.
+//! `page_mover=stock`: memcached 1.6's mover. Items are carried into chunks that are free already, and
+//! dropped, hot or not, where there is none. One that is pinned is carried all the same, so that whoever
+//! comes next pins the copy.
 
 use super::Job;
 use super::carry::Dropped;
@@ -21,13 +22,8 @@ impl Engine {
         for _ in 0..budget_chunks.max(1) {
             let Some(address) = job.next_chunk(&self.memory) else { return true };
             counters.visits += 1;
-            match self.visit_stock(job, counters, address, now) {
-                Ok(()) => job.progress(now),
-                Err(why) => {
-                    counters.note_busy(why);
-                    job.held.push(address);
-                }
-            }
+            let visited = self.visit_stock(job, counters, address, now);
+            job.note(visited, address, counters, now);
         }
         false
     }
@@ -41,9 +37,9 @@ impl Engine {
     ) -> Result<(), Busy> {
         {
             let mut class = self.class(job.order.victim).lock();
-            match self.meet(address, &class) {
+            match self.meet(job, address, &class) {
                 Met::Free => return Ok(()),
-                Met::Held => return Err(Busy::Held),
+                Met::Busy(why) => return Err(why),
                 Met::Carriable => {}
             }
             if job.spares.is_empty() {
@@ -51,9 +47,9 @@ impl Engine {
             }
         }
         if job.spares.is_empty() {
-            return self.drop_where_allowed(job, counters, address, now);
+            return self.drop_for_move(job, counters, address, now);
         }
-        self.carry_one(job, counters, address)
+        self.carry_one(job, counters, address, now)
     }
 
     /// Carries what is in a chunk to the spare one.
@@ -62,10 +58,11 @@ impl Engine {
         job: &mut Job,
         counters: &mut MoverCounters,
         address: ChunkAddress,
+        now: Now,
     ) -> Result<(), Busy> {
         let carried = match self.memory.header(address).state().load().kind() {
             Kind::Free => Some(Kind::Free),
-            Kind::Item => self.move_item(&mut job.spares, address),
+            Kind::Item => self.move_item(job, address),
             Kind::Body => self.move_body(job, address),
         };
         match carried {
@@ -74,13 +71,21 @@ impl Engine {
             Some(Kind::Free) => {}
             None => return Err(Busy::Held),
         }
-        Ok(())
+        match self.memory.header(address).state().load().kind() {
+            Kind::Free => Ok(()),
+            // Who pins what was carried keeps the old chunk.
+            _ => {
+                job.progress(now);
+                Err(Busy::Unlinked)
+            }
+        }
     }
 
-    /// Drops the item that the chunk belongs to; where eviction is off nothing is lost.
-    fn drop_where_allowed(
+    /// Drops the item that the chunk belongs to, and comes again to see the chunk free. Where eviction is off
+    /// nothing is lost.
+    pub(super) fn drop_for_move(
         &self,
-        job: &Job,
+        job: &mut Job,
         counters: &mut MoverCounters,
         address: ChunkAddress,
         now: Now,
@@ -89,10 +94,13 @@ impl Engine {
             return Err(Busy::NoRoom);
         }
         match self.drop_holder(job, address, now) {
-            Dropped::Item => counters.evicted += 1,
-            Dropped::Nothing => {}
-            Dropped::Held => return Err(Busy::Held),
+            Dropped::Item => {
+                counters.evicted += 1;
+                job.progress(now);
+                Err(Busy::NoRoom)
+            }
+            Dropped::Nothing => Ok(()),
+            Dropped::Held => Err(Busy::Held),
         }
-        Ok(())
     }
 }

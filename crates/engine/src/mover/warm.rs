@@ -35,8 +35,8 @@ pub(super) enum Met {
     Free,
     /// Its item can be carried now.
     Carriable,
-    /// Somebody holds it.
-    Held,
+    /// It cannot be emptied now.
+    Busy(Busy),
 }
 
 impl Engine {
@@ -81,9 +81,10 @@ impl Engine {
             let evicted = self.make_room(job, missing, now);
             counters.evicted += evicted as u64;
             if evicted == 0 {
-                for address in batch.drain(batch.len() - missing..) {
-                    counters.note_busy(Busy::NoRoom);
-                    job.held.push(address);
+                // As in a class of bodies only, none of which may leave for another.
+                for address in batch.split_off(batch.len() - missing) {
+                    let dropped = self.drop_for_move(job, counters, address, now);
+                    job.note(dropped, address, counters, now);
                 }
                 break;
             }
@@ -101,11 +102,11 @@ impl Engine {
         batch: &mut Vec<ChunkAddress>,
     ) -> usize {
         let mut class = self.class(job.order.victim).lock();
-        batch.retain(|&address| match self.meet(address, &class) {
+        batch.retain(|&address| match self.meet(job, address, &class) {
             Met::Free => false,
             Met::Carriable => true,
-            Met::Held => {
-                counters.note_busy(Busy::Held);
+            Met::Busy(why) => {
+                counters.note_busy(why);
                 job.held.push(address);
                 false
             }
@@ -118,7 +119,7 @@ impl Engine {
     }
 
     /// What a chunk of a locked class is.
-    pub(super) fn meet(&self, address: ChunkAddress, _class: &ClassState) -> Met {
+    pub(super) fn meet(&self, job: &Job, address: ChunkAddress, _class: &ClassState) -> Met {
         let header = self.memory.header(address);
         let state = header.state().load();
         let holder = match state.kind() {
@@ -127,10 +128,16 @@ impl Engine {
             // While a body is in use its head is too, and it is freed under this lock.
             Kind::Body => match header.prev() {
                 Some(head) => self.memory.header(head).state().load(),
-                None => return Met::Held,
+                None => return Met::Busy(Busy::Unlinked),
             },
         };
-        if holder.pins() > 0 { Met::Held } else { Met::Carriable }
+        if holder.pins() == 0 || job.carries_pinned(state) {
+            Met::Carriable
+        } else if holder.linked() {
+            Met::Busy(Busy::Held)
+        } else {
+            Met::Busy(Busy::Unlinked)
+        }
     }
 
     /// Evicts up to `wanted` items for room outside the page; returns how many.
@@ -153,7 +160,7 @@ impl Engine {
                 return evicted;
             }
         }
-        match self.evict_for(class, now) {
+        match self.evict_for_carried(class, now) {
             Evicted::Chunk(chunk) => {
                 self.keep_as_room(job, chunk);
                 1
@@ -196,7 +203,7 @@ impl Engine {
         let mut emptied = Vec::with_capacity(pins.len());
         for pin in pins {
             let address = pin.address();
-            match self.carry_pinned_item(&mut job.spares, &pin) {
+            match self.carry_pinned_item(job, &pin) {
                 Some(_) => counters.rescued += 1,
                 None => job.held.push(address),
             }
@@ -209,13 +216,8 @@ impl Engine {
         }
         // Heads and bodies of chained items, and what has changed since it was looked at.
         for address in others {
-            match self.carry_one(job, counters, address) {
-                Ok(()) => job.progress(now),
-                Err(why) => {
-                    counters.note_busy(why);
-                    job.held.push(address);
-                }
-            }
+            let carried = self.carry_one(job, counters, address, now);
+            job.note(carried, address, counters, now);
         }
     }
 

@@ -8,7 +8,7 @@ mod victim;
 
 pub use lru::hit as lru_hit;
 pub use segmented::{Demotion, balance};
-pub use victim::{coldest, next_victim};
+pub use victim::{VictimSearch, VictimStep, coldest};
 
 use crate::flush_mark::is_later;
 use crate::mem::ChunkAddress;

@@ -165,17 +165,17 @@ impl<'a> Flags<'a> {
         let token = &word[1..];
         let options = &mut self.options;
         let (is_good, fault) = match letter {
-            b'T' => (put(&mut options.exptime, number::meta_i32(token)), reply::BAD_TOKEN),
-            b'N' => (put(&mut options.vivify, number::meta_i32(token)), reply::BAD_TOKEN),
-            b'R' => (put(&mut options.recache, number::meta_i32(token)), reply::BAD_TOKEN),
-            b'C' => (put(&mut options.expected_cas, number::meta_u64(token)), reply::BAD_TOKEN),
-            b'E' => (put(&mut options.new_cas, number::meta_u64(token)), reply::BAD_TOKEN),
-            b'J' => (set(&mut options.initial, number::meta_u64(token)), reply::BAD_INITIAL),
-            b'D' => (set(&mut options.delta, number::meta_u64(token)), reply::BAD_DELTA),
+            b'T' => (put(&mut options.exptime, number::exact_i32(token)), reply::BAD_TOKEN),
+            b'N' => (put(&mut options.vivify, number::exact_i32(token)), reply::BAD_TOKEN),
+            b'R' => (put(&mut options.recache, number::exact_i32(token)), reply::BAD_TOKEN),
+            b'C' => (put(&mut options.expected_cas, number::exact_u64(token)), reply::BAD_TOKEN),
+            b'E' => (put(&mut options.new_cas, number::exact_u64(token)), reply::BAD_TOKEN),
+            b'J' => (set(&mut options.initial, number::exact_u64(token)), reply::BAD_INITIAL),
+            b'D' => (set(&mut options.delta, number::exact_u64(token)), reply::BAD_DELTA),
             // A fault that was found before keeps its own words.
             b'F' => {
                 let fault = self.fault.unwrap_or(reply::BAD_FORMAT);
-                (set(&mut options.client_flags, number::meta_u32(token)), fault)
+                (set(&mut options.client_flags, number::exact_u32(token)), fault)
             }
             b'M' => {
                 options.mode = Some(token.first().copied().unwrap_or(b' '));

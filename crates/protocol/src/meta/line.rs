@@ -4,13 +4,14 @@ use super::flags::{self, Echo, FLAG_COUNT_MAX, Flags, Options};
 use super::{Key, OPAQUE_LEN_MAX, Parsed, Request, SetMode, Verb, reply};
 use crate::{Direction, LIMITS, number};
 
-/// Whether `input` begins with a command of the meta protocol. Needs three bytes; of fewer it says no.
+/// Whether `input` begins with a command of the meta protocol. Needs three bytes, or four at the end of a
+/// line; of fewer it says no. As in memcached a line of three bytes in all is no command.
 #[inline]
 pub fn begins(input: &[u8]) -> bool {
     input.len() > 2
         && input[0] == b'm'
         && matches!(input[1], b'g' | b's' | b'd' | b'a' | b'n' | b'e')
-        && (input[2] == b' ' || input[2] == b'\n' || input[2..].starts_with(b"\r\n"))
+        && (input[2] == b' ' || input[2..].starts_with(b"\r\n"))
 }
 
 /// Reads one command line, of an input that [`begins`] with one.
@@ -56,7 +57,7 @@ fn read(command: u8, rest: &[u8]) -> Result<Request<'_>, Refusal> {
     let (key, rest) = split_first(rest);
     if command == b's' {
         let (word, rest) = split_first(rest);
-        let value_len = number::meta_i32(word).and_then(|len| usize::try_from(len).ok());
+        let value_len = number::exact_i32(word).and_then(|len| usize::try_from(len).ok());
         let value_len = value_len.filter(|&len| !word.is_empty() && len <= LIMITS.value_len_max);
         // Without a length nobody knows where the value ends: what follows is read as commands.
         let value_len = value_len.ok_or(Refusal::from(reply::BAD_FORMAT))?;

@@ -17,34 +17,39 @@ fn bad_format() -> Refusal {
     Refusal::new(reply::BAD_FORMAT)
 }
 
+/// The first of the names that begins with the word, empty if none does. As in memcached the beginning of a
+/// name is enough.
+fn expand<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
+    names.iter().find(|name| name.as_bytes().starts_with(word)).copied().unwrap_or_default()
+}
+
 /// `[<exptime>]`.
 pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
-    let silent = words.last() == Some(b"noreply");
     let exptime = match words.len() {
         0 => 0,
-        1 if silent => 0,
-        _ => number::signed_low_32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
+        1 if words.end_in_noreply() => 0,
+        _ => number::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
     };
     Ok(Request::Admin(Admin::FlushAll { exptime }))
 }
 
 /// `<level>`.
 pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
-    let level = number::unsigned_low_32(words.at(0)).ok_or(bad_format())?;
+    let level = number::exact_u32(words.at(0)).ok_or(bad_format())?;
     Ok(Request::Admin(Admin::Verbosity { level }))
 }
 
 /// `<megabytes>`.
 pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
-    let megabytes = number::unsigned_low_32(words.at(0)).ok_or(error())?;
+    let megabytes = number::exact_u32(words.at(0)).ok_or(error())?;
     Ok(Request::Admin(Admin::MemoryLimit { megabytes }))
 }
 
 /// `[graceful]`.
 pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
-    Ok(Request::Admin(Admin::Shutdown(match (words.len(), words.at(0)) {
+    Ok(Request::Admin(Admin::Shutdown(match (words.len(), expand(words.at(0), &["graceful"])) {
         (0, _) => ShutdownMode::Now,
-        (1, b"graceful") => ShutdownMode::Graceful,
+        (1, "graceful") => ShutdownMode::Graceful,
         _ => ShutdownMode::Unknown,
     })))
 }
@@ -54,10 +59,7 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
     let debug = match words.at(0) {
         b"p" => Debug::TimePause,
         b"r" => Debug::TimeResume,
-        word => {
-            let seconds = number::unsigned(word).and_then(|seconds| u32::try_from(seconds).ok());
-            Debug::TimeMove { seconds: seconds.ok_or(error())? }
-        }
+        word => Debug::TimeMove { seconds: number::exact_u32(word).ok_or(error())? },
     };
     Ok(Request::Admin(Admin::Debug(debug)))
 }
@@ -65,9 +67,10 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
 /// `ref|lock|unref|unlock <key>`.
 pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     let key = words.at(1);
-    let debug = match words.at(0) {
-        b"ref" | b"lock" => Debug::ItemHold { key },
-        b"unref" | b"unlock" => Debug::ItemRelease { key },
+    let debug = match expand(words.at(0), &["lock", "unlock", "ref", "unref"]) {
+        _ if key.is_empty() => return Err(error()),
+        "ref" | "lock" => Debug::ItemHold { key },
+        "unref" | "unlock" => Debug::ItemRelease { key },
         _ => return Err(error()),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
@@ -75,32 +78,32 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
 
 /// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...]`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
-    match (words.at(0), words.len()) {
-        (b"reassign", 3) => {
-            let class = |index| number::signed_low_32(words.at(index)).ok_or(bad_format());
+    match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len()) {
+        ("reassign", 3) => {
+            let class = |index| number::exact_i32(words.at(index)).ok_or(bad_format());
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
         }
-        (b"classes", 1) => Ok(Request::Admin(Admin::Classes(None))),
-        (b"classes", 2) => {
+        ("classes", 1) => Ok(Request::Admin(Admin::Classes(None))),
+        ("classes", 2) => {
             let sizes = ChunkSizes::of_word(words.at(1)).ok_or(bad_format())?;
             Ok(Request::Admin(Admin::Classes(Some(sizes))))
         }
-        (b"automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
+        ("automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
         _ => Err(error()),
     }
 }
 
 fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
     let fraction = || number::fraction(words.at(2)).ok_or(error());
-    match words.at(1) {
-        b"ratio" => Ok(Automove::Ratio(fraction()?)),
-        b"freeratio" => Ok(Automove::FreeRatio(fraction()?)),
-        b"window" => match number::unsigned_32(words.at(2)).ok_or(bad_format())? {
+    match expand(words.at(1), &["ratio", "freeratio", "window"]) {
+        "ratio" => Ok(Automove::Ratio(fraction()?)),
+        "freeratio" => Ok(Automove::FreeRatio(fraction()?)),
+        "window" => match number::exact_u32(words.at(2)).ok_or(bad_format())? {
             seconds @ 3..=1800 => Ok(Automove::Window(seconds)),
             _ => Err(Refusal::new(reply::BAD_WINDOW)),
         },
-        level => match number::unsigned_32(level).ok_or(bad_format())? {
+        _ => match number::exact_u32(words.at(1)).ok_or(bad_format())? {
             level @ 0..=2 => Ok(Automove::Level(level)),
             _ => Err(error()),
         },
@@ -109,15 +112,20 @@ fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
 
 /// `tune <hot %> <warm %> <hot factor> <warm factor>`, `mode flat|segmented`, `temp_ttl <seconds>`.
 pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
-    let request = match (words.at(0), words.len()) {
-        (b"tune", 5..) => tune(words)?,
-        (b"mode", 2..) => LruRequest::Mode(match words.at(1) {
-            b"flat" => LruMode::Flat,
-            b"segmented" => LruMode::Segmented,
+    // `t` begins two names: with few words it is the one that takes one.
+    let names: &[&str] = match words.len() {
+        5.. => &["tune", "mode", "temp_ttl"],
+        _ => &["mode", "temp_ttl"],
+    };
+    let request = match (expand(words.at(0), names), words.len()) {
+        ("tune", _) => tune(words)?,
+        ("mode", 2..) => LruRequest::Mode(match expand(words.at(1), &["flat", "segmented"]) {
+            "flat" => LruMode::Flat,
+            "segmented" => LruMode::Segmented,
             _ => return Err(error()),
         }),
-        (b"temp_ttl", 2..) => {
-            LruRequest::TemporaryTtl(number::signed_low_32(words.at(1)).ok_or(error())?)
+        ("temp_ttl", 2..) => {
+            LruRequest::TemporaryTtl(number::exact_i32(words.at(1)).ok_or(error())?)
         }
         _ => return Err(error()),
     };
@@ -125,7 +133,7 @@ pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
 }
 
 fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
-    let percent = |index| number::unsigned_low_32(words.at(index)).ok_or(error());
+    let percent = |index| number::exact_u32(words.at(index)).ok_or(error());
     let factor = |index| number::fraction(words.at(index)).ok_or(error());
     let (hot_percent, warm_percent) = (percent(1)?, percent(2)?);
     let (hot_age_factor, warm_age_factor) = (factor(3)?, factor(4)?);
@@ -141,15 +149,16 @@ fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
 /// `enable`, `disable`, `sleep`, `tocrawl`, `crawl`, `metadump`, `mgdump`.
 pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     let argument = words.at(1);
-    let count = || number::unsigned_low_32(argument).ok_or(bad_format());
-    let request = match (words.at(0), words.len()) {
-        (b"enable", 1) => Crawler::Enable,
-        (b"disable", 1) => Crawler::Disable,
-        (b"crawl", 2) => Crawler::Crawl(CrawlKind::Expire, argument),
-        (b"metadump", 2) => Crawler::Crawl(CrawlKind::Metadump, argument),
-        (b"mgdump", 2) => Crawler::Crawl(CrawlKind::Mgdump, argument),
-        (b"tocrawl", 2) => Crawler::Tocrawl(count()?),
-        (b"sleep", 2) => match count()? {
+    let count = || number::exact_u32(argument).ok_or(bad_format());
+    let names = ["crawl", "metadump", "mgdump", "tocrawl", "sleep", "enable", "disable"];
+    let request = match (expand(words.at(0), &names), words.len()) {
+        ("enable", 1) => Crawler::Enable,
+        ("disable", 1) => Crawler::Disable,
+        ("crawl", 2) => Crawler::Crawl(CrawlKind::Expire, argument),
+        ("metadump", 2) => Crawler::Crawl(CrawlKind::Metadump, argument),
+        ("mgdump", 2) => Crawler::Crawl(CrawlKind::Mgdump, argument),
+        ("tocrawl", 2) => Crawler::Tocrawl(count()?),
+        ("sleep", 2) => match count()? {
             microseconds @ 0..=1_000_000 => Crawler::Sleep(microseconds),
             _ => return Err(Refusal::new(reply::CRAWLER_SLEEP_TOO_LONG)),
         },

@@ -5,11 +5,14 @@
 //! a fault is answered with its error alone. Only a retrieval may be longer: its keys are then read
 //! one by one with [`next_key`] as they arrive, so that no line needs a buffer of its size.
 //!
-//! Where memcached's releases differ, replies are those of 1.6.18 (what Debian and its clients run),
-//! with two exceptions from later releases, because a value must never be taken for commands: a
-//! length beyond 32 bits is refused, and the value of a refused storage command is skipped
-//! whenever its length is known. What operators send (`watch`, `shutdown`, `slabs automove`, `stats`) is
-//! answered as later releases answer it.
+//! Replies and errors are those of memcached 1.6.45. Its laws:
+//! - a line of fewer than four bytes, its end included, is no request;
+//! - words beyond those that a command reads mean nothing, and words beyond the 23rd are not seen, but for
+//!   keys;
+//! - a last `noreply` silences errors too, but for two that come before it is looked at: too few words, and
+//!   a value's length that is none;
+//! - the value of a refused storage command is skipped whenever its length is known, so that it is not taken
+//!   for commands.
 //!
 //! Who may call it: anyone with bytes. It keeps no state; whether keys or a value come next is the
 //! caller's to remember.
@@ -28,6 +31,7 @@ mod words;
 pub use keys::{NextKey, next_key};
 
 use crate::{LIMITS, Request};
+use table::Family;
 use words::Words;
 
 /// What the beginning of some input is.
@@ -63,13 +67,22 @@ pub enum Parsed<'a> {
 struct Refusal {
     reply: &'static [u8],
     skip_len: usize,
+    /// Whether the client is told even if it wants no answer.
+    is_aloud: bool,
 }
 
 impl Refusal {
     fn new(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0 }
+        Refusal { reply, skip_len: 0, is_aloud: false }
+    }
+
+    fn aloud(reply: &'static [u8]) -> Refusal {
+        Refusal { is_aloud: true, ..Refusal::new(reply) }
     }
 }
+
+/// The length of the shortest line, its end included.
+const LINE_LEN_MIN: usize = 4;
 
 /// Reads one command line.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
@@ -80,36 +93,47 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
         };
     };
     let consumed = newline + 1;
+    if consumed < LINE_LEN_MIN {
+        return Parsed::Refused { reply: reply::BAD_FORMAT, consumed, skip_len: 0 };
+    }
     let line = input[..newline].strip_suffix(b"\r").unwrap_or(&input[..newline]);
     let (name, rest) = words::split_first(line);
-    let Some(command) = table::find(name) else {
-        return unknown(line, consumed);
+    let is_indented = line.first() == Some(&b' ');
+    let command =
+        table::find(name).filter(|command| !is_indented || command.family == Family::Order);
+    let Some(command) = command else {
+        return unknown(name, rest, consumed);
     };
     if let table::Shape::Retrieval(form) = command.shape {
         return retrieval::parse_line(form, line, rest, consumed);
     }
     let words = Words::of(rest);
-    if !command.word_counts.contains(&words.len()) {
-        return Parsed::Refused { reply: reply::ERROR, consumed, skip_len: 0 };
-    }
-    let noreply = words.len() >= command.noreply_from && words.last() == Some(b"noreply");
-    match command.shape.request(&words) {
+    let request = match command.family {
+        Family::Keyed { words_min } if words.len() < words_min => {
+            Err(Refusal::aloud(reply::BAD_FORMAT))
+        }
+        _ => command.shape.request(&words),
+    };
+    let noreply = command.family != Family::Question && words.end_in_noreply();
+    match request {
         Ok(request) => Parsed::Request { request, noreply, consumed },
-        Err(Refusal { reply, skip_len }) => {
-            Parsed::Refused { reply: if noreply { b"" } else { reply }, consumed, skip_len }
+        Err(Refusal { reply, skip_len, is_aloud }) => {
+            let reply = if noreply && !is_aloud { b"" } else { reply };
+            Parsed::Refused { reply, consumed, skip_len }
         }
     }
 }
 
 /// A line with no known command on it. Browsers and health checks speak HTTP to any port: they are
 /// hung up on, so that they do not wait for more.
-fn unknown(line: &[u8], consumed: usize) -> Parsed<'_> {
-    let mut words = line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
-    let speaks_http = words.next_back().is_some_and(|word| word.starts_with(b"HTTP/"));
-    if speaks_http && words.next().is_some() {
+fn unknown<'a>(name: &[u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
+    let words = Words::of(rest);
+    if words.last().starts_with(b"HTTP/") {
         return Parsed::Hangup;
     }
-    Parsed::Refused { reply: reply::ERROR, consumed, skip_len: 0 }
+    let noreply = words.end_in_noreply() || (words.len() == 0 && name == b"noreply");
+    let reply = if noreply { b"" } else { reply::ERROR };
+    Parsed::Refused { reply, consumed, skip_len: 0 }
 }
 
 #[cfg(test)]

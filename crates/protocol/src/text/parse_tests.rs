@@ -1,5 +1,8 @@
 use super::{Parsed, parse, reply};
-use crate::{Admin, Automove, Direction, Request, Retrieval, StoreHeader, StoreVerb, WatchKinds};
+use crate::{
+    Admin, Automove, Direction, LruRequest, Request, Retrieval, ShutdownMode, StoreHeader,
+    StoreVerb, WatchKinds,
+};
 
 fn refused(input: &[u8]) -> (&'static [u8], usize) {
     match parse(input) {
@@ -26,18 +29,20 @@ fn a_retrieval_stops_before_its_keys() {
         consumed,
     };
     assert_eq!(parse(b"get a b\r\n"), get(false, None, 3));
-    assert_eq!(parse(b"  gets a\n"), get(true, None, 6));
+    assert_eq!(parse(b"gets  a\n"), get(true, None, 4));
     assert_eq!(parse(b"gat 10 a\r\n"), get(false, Some(10), 6));
     assert_eq!(parse(b"gats -1 a\r\n"), get(true, Some(-1), 7));
-    assert_eq!(parse(b"gat 10\r\n"), get(false, Some(10), 6));
+    assert_eq!(parse(b"get noreply\r\n"), get(false, None, 3));
 }
 
 #[test]
 fn a_retrieval_with_a_fault_is_refused_whole() {
     let long = [&b"get a "[..], &[b'k'; 251], b"\r\n"].concat();
-    assert_eq!(refused(b"get\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"gets  \r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"get\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"gets  \r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused(b"gat 10\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"gat x a\r\n"), (reply::BAD_EXPTIME, 0));
+    assert_eq!(refused(b"  gets a\n"), (reply::ERROR, 0));
     assert_eq!(refused(&long), (reply::BAD_FORMAT, 0));
 }
 
@@ -53,7 +58,9 @@ fn a_storage_command_announces_its_value() {
     assert_eq!(request(b"cas k 5 -1 10 9 noreply\r\n"), (Request::Store(header), true));
     let header = StoreHeader { verb: StoreVerb::Set, ..header };
     assert_eq!(request(b"set k 5 -1 10\r\n"), (Request::Store(header), false));
-    assert_eq!(request(b"set k 5 -1 +10 x\r\n"), (Request::Store(header), false));
+    assert_eq!(request(b"set k 5 -1 10 x\r\n"), (Request::Store(header), false));
+    assert_eq!(request(b"set k 5 -1 10 x y noreply\r\n"), (Request::Store(header), true));
+    assert_eq!(request(b"set k 5 -1 10 noreply x\r\n"), (Request::Store(header), false));
 }
 
 #[test]
@@ -67,22 +74,66 @@ fn a_refused_value_is_skipped_when_its_length_is_known() {
     assert_eq!(refused(b"set k 0 0 -1\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"set k 0 0 2147483646\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"set k 0 0 4294967297\r\n"), (reply::BAD_FORMAT, 0));
-    assert_eq!(refused(b"set k 0 0\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"set k 0 0 1 noreply more\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"cas k 0 0 10\r\n"), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused(b"cas k 0 0 10 noreply\r\n"), (b"".as_slice(), 12));
 }
 
 #[test]
-fn delete_takes_the_old_zero() {
+fn what_comes_before_noreply_is_refused_aloud() {
+    for line in [
+        &b"set k 0 0\r\n"[..],
+        b"set k 0 noreply\r\n",
+        b"set k 0 0 +1 noreply\r\n",
+        b"set k 0 0 -1 noreply\r\n",
+        b"cas k 0 0 x 1 noreply\r\n",
+        b"incr noreply\r\n",
+        b"touch k\r\n",
+        b"delete\r\n",
+        b"get\r\n",
+    ] {
+        assert_eq!(refused(line), (reply::BAD_FORMAT, 0), "{:?}", line.escape_ascii().to_string());
+    }
+}
+
+#[test]
+fn words_behind_the_23rd_are_not_seen() {
+    let line =
+        |fill, last: &str| ["delete k", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
+    let delete = Request::Delete { key: b"k" };
+    assert_eq!(request(&line(20, " noreply")), (delete, true));
+    assert_eq!(request(&line(21, " noreply")), (delete, false));
+    assert_eq!(request(&line(20, " noreply x")), (delete, true));
+}
+
+#[test]
+fn words_that_no_command_reads_mean_nothing() {
     let delete = Request::Delete { key: b"k" };
     assert_eq!(request(b"delete k\r\n"), (delete, false));
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
+    assert_eq!(request(b"delete k x y z\r\n"), (delete, false));
     assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
-    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, false));
-    assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
-    assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
-    assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));
-    assert_eq!(refused(b"delete k a b c\r\n"), (reply::ERROR, 0));
+    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, true));
+    let touch = Request::Touch { key: b"k", exptime: 0 };
+    assert_eq!(request(b"touch k 0 0 0\r\n"), (touch, false));
+    let flush = |exptime| Request::Admin(Admin::FlushAll { exptime });
+    assert_eq!(request(b"flush_all noreply\r\n"), (flush(0), true));
+    assert_eq!(request(b"  flush_all 3 x noreply\r\n"), (flush(3), true));
+    assert_eq!(refused(b"flush_all noreply x\r\n"), (reply::BAD_EXPTIME, 0));
+}
+
+#[test]
+fn the_beginning_of_an_orders_name_is_enough() {
+    let level = Request::Admin(Admin::Automove(Automove::Level(1)));
+    assert_eq!(request(b"slabs a 1\r\n"), (level, false));
+    let temporary_ttl = Request::Admin(Admin::Lru(LruRequest::TemporaryTtl(5)));
+    assert_eq!(request(b"lru t 5\r\n"), (temporary_ttl, false));
+    let graceful = Request::Admin(Admin::Shutdown(ShutdownMode::Graceful));
+    assert_eq!(request(b"shutdown g\r\n"), (graceful, false));
+    assert_eq!(refused(b"slabs\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"lru_crawler\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"lru_crawler enablex\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"lru_crawler enable noreply\r\n"), (b"".as_slice(), 0));
 }
 
 #[test]
@@ -91,8 +142,10 @@ fn numbers_are_checked_where_memcached_checks_them() {
     assert_eq!(request(b"incr k 18446744073709551615\r\n"), (up, false));
     assert_eq!(refused(b"incr k 18446744073709551616\r\n"), (reply::BAD_DELTA, 0));
     assert_eq!(refused(b"decr k -1\r\n"), (reply::BAD_DELTA, 0));
+    assert_eq!(refused(b"incr k +1\r\n"), (reply::BAD_DELTA, 0));
     assert_eq!(refused(b"decr k x noreply\r\n"), (b"".as_slice(), 0));
     assert_eq!(refused(b"touch k x\r\n"), (reply::BAD_EXPTIME, 0));
+    assert_eq!(refused(b"touch k 2147483648\r\n"), (reply::BAD_EXPTIME, 0));
     assert_eq!(refused(b"flush_all x\r\n"), (reply::BAD_EXPTIME, 0));
     assert_eq!(refused(b"verbosity noreply\r\n"), (b"".as_slice(), 0));
     assert_eq!(refused(b"verbosity -1\r\n"), (reply::BAD_FORMAT, 0));
@@ -111,10 +164,17 @@ fn numbers_are_checked_where_memcached_checks_them() {
 
 #[test]
 fn what_is_no_command_is_an_error_or_a_hangup() {
-    assert_eq!(refused(b"\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"a\r\n"), (reply::ERROR, 0));
+    for short in [&b"\n"[..], b"\r\n", b"a\r\n", b"mn\n"] {
+        assert_eq!(refused(short), (reply::BAD_FORMAT, 0));
+    }
+    assert_eq!(refused(b"ab\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"abc\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"bget k\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b" version\r\n"), (reply::ERROR, 0));
     assert_eq!(refused(b"GET k\r\n"), (reply::ERROR, 0));
-    assert_eq!(refused(b"bogus noreply\r\n"), (reply::ERROR, 0));
+    assert_eq!(refused(b"bogus noreply\r\n"), (b"".as_slice(), 0));
+    assert_eq!(refused(b"noreply\r\n"), (b"".as_slice(), 0));
+    assert_eq!(refused(b"HTTP/1.1\r\n"), (reply::ERROR, 0));
     assert_eq!(parse(b"GET / HTTP/1.1\r\n"), Parsed::Hangup);
 }
 
@@ -123,6 +183,7 @@ fn only_a_retrieval_may_go_on_beyond_the_limit() {
     assert_eq!(parse(&[b'x'; 2048]), Parsed::Incomplete);
     assert_eq!(parse(&[b'x'; 2049]), Parsed::Hangup);
     assert_eq!(parse(&[b' '; 2049]), Parsed::Hangup);
+    assert_eq!(parse(&[&b" get k"[..], &[b' '; 2049]].concat()), Parsed::Hangup);
     let keys = [b' '; 3000];
     let consumed = |input: &[u8]| match parse(input) {
         Parsed::Request { request: Request::Get(_), consumed, .. } => consumed,

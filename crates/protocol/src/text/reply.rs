@@ -21,11 +21,8 @@ pub const TOUCHED: &[u8] = b"TOUCHED\r\n";
 /// Counters are back at zero.
 pub const RESET: &[u8] = b"RESET\r\n";
 
-/// A word that should be a number is none, or a key is too long.
+/// Too few words, a word that should be a number and is none, a key that is too long.
 pub const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
-/// delete's own.
-pub const BAD_DELETE: &[u8] =
-    b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
 /// A value does not end where its length says.
 pub const BAD_DATA: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// A lifetime is no number.

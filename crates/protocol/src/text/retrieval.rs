@@ -12,9 +12,6 @@ pub(super) struct Form {
     pub(super) touches: bool,
 }
 
-/// The most spaces that may stand before a retrieval whose line goes on beyond the limit.
-const INDENT_LEN_MAX: usize = 100;
-
 /// Reads a retrieval whose whole line is at hand; `rest` is what follows its name. Every key is
 /// checked here, so that a line with a bad one is answered with the error alone.
 pub(super) fn parse_line<'a>(
@@ -24,16 +21,13 @@ pub(super) fn parse_line<'a>(
     consumed: usize,
 ) -> Parsed<'a> {
     let refused = |reply| Parsed::Refused { reply, consumed, skip_len: 0 };
-    if rest.iter().all(|&byte| byte == b' ') {
-        return refused(reply::ERROR);
+    let (exptime, keys) = if form.touches { split_first(rest) } else { (&b""[..], rest) };
+    if keys.iter().all(|&byte| byte == b' ') {
+        return refused(reply::BAD_FORMAT);
     }
-    let (mut keys, mut touch) = (rest, None);
-    if form.touches {
-        let (exptime, after) = split_first(rest);
-        (keys, touch) = (after, number::signed_low_32(exptime));
-        if touch.is_none() {
-            return refused(reply::BAD_EXPTIME);
-        }
+    let touch = number::exact_i32(exptime);
+    if form.touches && touch.is_none() {
+        return refused(reply::BAD_EXPTIME);
     }
     if keys.len() > LIMITS.key_len_max && has_long_word(keys) {
         return refused(reply::BAD_FORMAT);
@@ -45,8 +39,7 @@ pub(super) fn parse_line<'a>(
 /// long comes from no client of this protocol.
 pub(super) fn parse_beginning(input: &[u8]) -> Parsed<'_> {
     let (name, rest) = split_first(input);
-    let indent_len = input.len() - rest.len() - name.len();
-    if indent_len > INDENT_LEN_MAX || rest.is_empty() {
+    if input[0] == b' ' || rest.is_empty() {
         return Parsed::Hangup;
     }
     let form = match table::find(name).map(|command| command.shape) {
@@ -57,7 +50,7 @@ pub(super) fn parse_beginning(input: &[u8]) -> Parsed<'_> {
         return request(form, None, input.len() - rest.len());
     }
     let (exptime, keys) = split_first(rest);
-    match number::signed_low_32(exptime) {
+    match number::exact_i32(exptime) {
         Some(exptime) if !keys.is_empty() => request(form, Some(exptime), input.len() - keys.len()),
         _ => Parsed::Hangup,
     }

@@ -35,8 +35,7 @@ fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
     if words.len() < 3 {
         return Err(Refusal::new(reply::CACHEDUMP_USAGE));
     }
-    let number =
-        |index| number::unsigned_low_32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
+    let number = |index| number::exact_u32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
     let (class_number, limit) = (number(1)?, number(2)?);
     if class_number >= LIMITS.class_number_max {
         return Err(Refusal::new(reply::CACHEDUMP_BAD_CLASS));

@@ -1,18 +1,29 @@
-//! Every command, as data: its name, how many words may follow, from how many words on the last may
-//! be `noreply`, and what it becomes.
+//! Every command, as data: its name, what its family asks of a line, and what the line becomes.
 
 use super::retrieval::Form;
 use super::words::Words;
 use super::{Refusal, admin, stats, storage};
 use crate::{Admin, Debug, Direction, Request};
-use std::ops::RangeInclusive;
 
 pub(super) struct Command {
     name: &'static [u8],
-    pub(super) word_counts: RangeInclusive<usize>,
-    /// With fewer words, a last `noreply` is something else: a key.
-    pub(super) noreply_from: usize,
+    pub(super) family: Family,
     pub(super) shape: Shape,
+}
+
+/// What is asked of a line before its command looks at it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// Begins its line. With fewer words than this behind the name it is refused, whatever they are; a last
+    /// `noreply` silences the rest.
+    Keyed {
+        /// Words behind the name, at least.
+        words_min: usize,
+    },
+    /// Begins its line, and is always answered, whatever words follow.
+    Question,
+    /// May stand behind spaces, takes any words; a last `noreply` silences it.
+    Order,
 }
 
 /// What a command's words mean.
@@ -35,56 +46,56 @@ impl Shape {
     }
 }
 
-const fn row(
-    name: &'static str,
-    word_counts: RangeInclusive<usize>,
-    noreply_from: usize,
-    shape: Shape,
-) -> Command {
-    Command { name: name.as_bytes(), word_counts, noreply_from, shape }
+const fn row(name: &'static str, family: Family, shape: Shape) -> Command {
+    Command { name: name.as_bytes(), family, shape }
 }
 
-const ANY: usize = usize::MAX;
-const NEVER: usize = usize::MAX;
+const fn retrieval(name: &'static str, form: Form) -> Command {
+    row(name, Family::Question, Shape::Retrieval(form))
+}
+
+const fn storage(name: &'static str, verb: storage::Verb) -> Command {
+    row(name, Family::Keyed { words_min: 4 }, Shape::Storage(verb))
+}
+
+const fn order(
+    name: &'static str,
+    read: for<'a> fn(&Words<'a>) -> Result<Request<'a>, Refusal>,
+) -> Command {
+    row(name, Family::Order, Shape::Other(read))
+}
 
 /// In order of how often they are sent: the search starts at the top.
-static COMMANDS: [Command; 30] = [
-    row("get", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
-    row("set", 4..=5, 1, Shape::Storage(storage::Verb::Set)),
-    row("gets", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: false })),
-    row("delete", 1..=3, 2, Shape::Other(storage::delete)),
-    row("incr", 2..=3, 1, Shape::Arithmetic(Direction::Increment)),
-    row("decr", 2..=3, 1, Shape::Arithmetic(Direction::Decrement)),
-    row("add", 4..=5, 1, Shape::Storage(storage::Verb::Add)),
-    row("cas", 5..=6, 1, Shape::Storage(storage::Verb::Cas)),
-    row("touch", 2..=3, 1, Shape::Other(storage::touch)),
-    row("gat", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: true })),
-    row("gats", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: true, touches: true })),
-    row("replace", 4..=5, 1, Shape::Storage(storage::Verb::Replace)),
-    row("append", 4..=5, 1, Shape::Storage(storage::Verb::Append)),
-    row("prepend", 4..=5, 1, Shape::Storage(storage::Verb::Prepend)),
-    // get's name before 2004; some clients' libraries still know it.
-    row("bget", 1..=ANY, NEVER, Shape::Retrieval(Form { with_cas: false, touches: false })),
-    row("version", 0..=ANY, NEVER, Shape::Other(|_| Ok(Request::Version))),
-    row("quit", 0..=ANY, NEVER, Shape::Other(|_| Ok(Request::Quit))),
-    row("stats", 0..=ANY, NEVER, Shape::Other(stats::stats)),
-    row("flush_all", 0..=2, 1, Shape::Other(admin::flush_all)),
-    row("verbosity", 1..=2, 1, Shape::Other(admin::verbosity)),
-    row("cache_memlimit", 1..=2, 1, Shape::Other(admin::memory_limit)),
-    row("shutdown", 0..=ANY, NEVER, Shape::Other(admin::shutdown)),
-    row("slabs", 1..=ANY, 1, Shape::Other(admin::slabs)),
-    row("lru", 1..=ANY, 1, Shape::Other(admin::lru)),
-    row("lru_crawler", 1..=ANY, NEVER, Shape::Other(admin::crawler)),
-    row("refresh_certs", 0..=ANY, NEVER, Shape::Other(admin::refresh_certificates)),
-    row("watch", 0..=ANY, NEVER, Shape::Other(admin::watch)),
-    row("debugtime", 1..=1, NEVER, Shape::Other(admin::debug_time)),
-    row("debugitem", 2..=2, NEVER, Shape::Other(admin::debug_item)),
-    row(
-        "misbehave",
-        0..=0,
-        NEVER,
-        Shape::Other(|_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
-    ),
+static COMMANDS: [Command; 29] = [
+    retrieval("get", Form { with_cas: false, touches: false }),
+    storage("set", storage::Verb::Set),
+    retrieval("gets", Form { with_cas: true, touches: false }),
+    row("delete", Family::Keyed { words_min: 1 }, Shape::Other(storage::delete)),
+    row("incr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Increment)),
+    row("decr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Decrement)),
+    storage("add", storage::Verb::Add),
+    storage("cas", storage::Verb::Cas),
+    row("touch", Family::Keyed { words_min: 2 }, Shape::Other(storage::touch)),
+    retrieval("gat", Form { with_cas: false, touches: true }),
+    retrieval("gats", Form { with_cas: true, touches: true }),
+    storage("replace", storage::Verb::Replace),
+    storage("append", storage::Verb::Append),
+    storage("prepend", storage::Verb::Prepend),
+    row("version", Family::Question, Shape::Other(|_| Ok(Request::Version))),
+    row("quit", Family::Question, Shape::Other(|_| Ok(Request::Quit))),
+    row("stats", Family::Question, Shape::Other(stats::stats)),
+    row("watch", Family::Question, Shape::Other(admin::watch)),
+    order("flush_all", admin::flush_all),
+    order("verbosity", admin::verbosity),
+    order("cache_memlimit", admin::memory_limit),
+    order("shutdown", admin::shutdown),
+    order("slabs", admin::slabs),
+    order("lru", admin::lru),
+    order("lru_crawler", admin::crawler),
+    order("refresh_certs", admin::refresh_certificates),
+    order("debugtime", admin::debug_time),
+    order("debugitem", admin::debug_item),
+    order("misbehave", |_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
 ];
 
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {

@@ -12,14 +12,17 @@ pub(super) struct Words<'a> {
 impl<'a> Words<'a> {
     /// How many words are kept: one more than any command reads. The others are only counted.
     const KEPT_MAX: usize = 8;
+    /// How many words are counted. As in memcached those behind them are on no line: the last word, which
+    /// may be `noreply`, is the last of these.
+    const LEN_MAX: usize = 22;
 
     pub(super) fn of(line: &'a [u8]) -> Words<'a> {
         let mut words = Words { line, words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
         let mut rest = line;
-        loop {
+        while words.len < Words::LEN_MAX {
             let (word, after) = split_first(rest);
             if word.is_empty() {
-                return words;
+                break;
             }
             if words.len < Words::KEPT_MAX {
                 words.words[words.len] = word;
@@ -28,6 +31,7 @@ impl<'a> Words<'a> {
             words.last = word;
             rest = after;
         }
+        words
     }
 
     pub(super) fn len(&self) -> usize {
@@ -41,11 +45,18 @@ impl<'a> Words<'a> {
 
     /// Every word, also those that are not kept.
     pub(super) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty())
+        let words = self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+        words.take(Words::LEN_MAX)
     }
 
-    pub(super) fn last(&self) -> Option<&'a [u8]> {
-        (self.len > 0).then_some(self.last)
+    /// The last word; empty if there is none.
+    pub(super) fn last(&self) -> &'a [u8] {
+        self.last
+    }
+
+    /// Whether the client wants no answer.
+    pub(super) fn end_in_noreply(&self) -> bool {
+        self.last == b"noreply"
     }
 }
 

@@ -7,7 +7,7 @@
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
 use super::roster::Address;
-use crate::passwords::Passwords;
+use crate::passwords::PasswordFile;
 use crate::shared::Shared;
 use crate::sys;
 use mio::unix::SourceFd;
@@ -118,7 +118,7 @@ impl<'e> Acceptor<'e> {
         if tls.is_none() && logins.is_none() {
             tracing::info!("SIGHUP: nothing to reload");
         }
-        match logins.as_ref().map(Passwords::reload) {
+        match logins.as_ref().map(PasswordFile::reload) {
             None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
             Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),

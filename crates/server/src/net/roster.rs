@@ -7,6 +7,7 @@ use slabwise_base::{Now, Seconds};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -146,7 +147,7 @@ impl Roster {
     }
 
     /// Adds a connection. Its descriptor must be open until [`Roster::remove`].
-    pub(super) fn add_client(
+    pub(crate) fn add_client(
         &self,
         descriptor: RawFd,
         address: Address,
@@ -180,10 +181,20 @@ impl Roster {
         self.lock().remove(&client.descriptor);
     }
 
-    /// Calls `stat` with the name and value of each line of `stats conns`.
-    pub fn for_each(&self, now: Now, mut stat: impl FnMut(&str, &str)) {
-        let clients: Vec<Arc<Client>> = self.lock().values().cloned().collect();
-        for client in clients {
+    /// Calls `stat` with the name and value of each line of `stats conns`, for no more than so many
+    /// sockets, from the one after `after` on; returns the last if there may be more.
+    pub fn list(
+        &self,
+        after: Option<RawFd>,
+        count_max: usize,
+        now: Now,
+        mut stat: impl FnMut(&str, &str),
+    ) -> Option<RawFd> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = (from, Bound::Unbounded);
+        let clients: Vec<Arc<Client>> =
+            self.lock().range(rest).take(count_max).map(|(_, client)| Arc::clone(client)).collect();
+        for client in &clients {
             let number = client.descriptor;
             if matches!(client.address, Address::Datagram(_)) {
                 stat(&format!("{number}:UDP"), "UDP");
@@ -198,6 +209,7 @@ impl Roster {
             let idle = now.seconds.0.saturating_sub(last_active);
             stat(&format!("{number}:secs_since_last_cmd"), &idle.to_string());
         }
+        clients.get(count_max - 1).map(|last| last.descriptor)
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RawFd, Arc<Client>>> {

@@ -110,15 +110,16 @@ pub(super) fn end_all_items(worker: &WorkerContext<'_>, at: Option<Seconds>) {
 }
 
 /// Files are read and keys are checked, which takes milliseconds: the turn ends with it, so that others have
-/// theirs however many of these a client sends.
+/// theirs however many of these a client sends. As in memcached a failure is told even to a client that wants
+/// no answer.
 fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     let Some(tls) = &worker.shared.tls else {
-        return reply.line(reply::TLS_DISABLED);
+        return reply.out.extend_from_slice(reply::TLS_DISABLED);
     };
     worker.requests_left = 0;
     match tls.refresh(worker.now.seconds) {
         Ok(()) => reply.line(reply::OK),
-        Err(error) => reply.line(format!("{error}\r\n").as_bytes()),
+        Err(error) => reply.out.extend_from_slice(format!("{error}\r\n").as_bytes()),
     }
 }
 
@@ -273,9 +274,7 @@ fn crawler<'e>(
             Err(refusal) => refusal,
             Ok(None) => reply::OK,
             Ok(Some(crawl)) => {
-                if kind == CrawlKind::Mgdump {
-                    reply.line(reply::OK);
-                }
+                reply.line(reply::OK);
                 return Then::Crawl(Box::new(crawl));
             }
         },

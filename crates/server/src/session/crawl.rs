@@ -1,17 +1,21 @@
 //! Walks over all items for one client, a bounded step at a time: metadump, mgdump, cachedump and
-//! the histogram of sizes. Between steps the session yields, so no other client waits for them.
+//! the histogram of sizes; likewise over all prefixes and all connections. Between steps the session
+//! yields, so no other client waits for them, and while the output is full there is no step, so one that
+//! does not read holds little.
 
 use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::shared::CrawlTicket;
+use crate::shared::{CrawlTicket, Shared};
 use crate::stats::{Rows, StatsForm};
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
-/// Chunks visited in a step: about 50 microseconds of work, and at most half a megabyte of lines.
+/// Chunks, prefixes or connections visited in a step: about 50 microseconds of work, and at most half a
+/// megabyte of lines.
 const STEP_CHUNKS: usize = 512;
 
 /// What `stats cachedump` lists at most, as in memcached: it was made for a look, not for a dump.
@@ -45,6 +49,11 @@ pub(crate) enum Listing {
     Prefixes {
         /// The one listed last.
         after: Option<Box<[u8]>>,
+    },
+    /// `STAT <descriptor>:addr ...` and more for each socket, whatever items there are.
+    Connections {
+        /// The one listed last.
+        after: Option<RawFd>,
     },
     /// Nothing until the end: then how many items there are of each size.
     Sizes {
@@ -82,9 +91,35 @@ impl<'e> Crawl<'e> {
         Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
     }
 
+    /// A bounded part of it.
+    fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> CrawlStep {
+        let Shared { engine, prefixes, roster, .. } = worker.shared;
+        let is_over = match &mut self.listing {
+            Listing::Prefixes { after } => {
+                *after = prefixes.list(after.as_deref(), STEP_CHUNKS, out);
+                after.is_none()
+            }
+            Listing::Connections { after } => {
+                let mut rows = Rows::text(out);
+                let row = |name: &str, value: &str| rows.row(name, value);
+                *after = roster.list(*after, STEP_CHUNKS, worker.now, row);
+                after.is_none()
+            }
+            listing => {
+                let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, out);
+                let step = self.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
+                step == CrawlStep::Done || listing.is_full()
+            }
+        };
+        if is_over { CrawlStep::Done } else { CrawlStep::More }
+    }
+
     fn finish(self, out: &mut Vec<u8>) {
         match self.listing {
-            Listing::Metadump | Listing::Cachedump { .. } | Listing::Prefixes { .. } => {}
+            Listing::Metadump
+            | Listing::Cachedump { .. }
+            | Listing::Prefixes { .. }
+            | Listing::Connections { .. } => {}
             Listing::Mgdump => {
                 out.extend_from_slice(reply::MGDUMP_END);
                 return;
@@ -111,18 +146,7 @@ impl<'e> Session<'e> {
         if out.is_full() {
             return Step::Pause(0, Next::Yield);
         }
-        let listing = &mut crawl.listing;
-        let bytes = out.bytes();
-        if let Listing::Prefixes { after } = listing {
-            *after = worker.shared.prefixes.list(after.as_deref(), STEP_CHUNKS, bytes);
-            if after.is_some() {
-                return Step::Pause(0, Next::Yield);
-            }
-        }
-        let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, bytes);
-        let engine = worker.shared.engine;
-        let step = crawl.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
-        if step == CrawlStep::More && !crawl.listing.is_full() {
+        if crawl.step(worker, out.bytes()) == CrawlStep::More {
             return Step::Pause(0, Next::Yield);
         }
         let Phase::Crawl(crawl) = std::mem::take(&mut self.phase) else {
@@ -156,7 +180,9 @@ fn list(
                 *items_left = items_left.saturating_sub(1);
             }
         }
-        Listing::Prefixes { .. } => unreachable!("it visits no item"),
+        Listing::Prefixes { .. } | Listing::Connections { .. } => {
+            unreachable!("these visit no item");
+        }
         Listing::Sizes { histogram, .. } => {
             let size_bytes = item.size_bytes.next_multiple_of(SIZE_STEP_BYTES);
             *histogram.entry(size_bytes).or_default() += 1;

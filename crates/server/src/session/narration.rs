@@ -4,7 +4,7 @@
 //! What clients sent is escaped: a log line is always one line.
 
 use crate::context::WorkerContext;
-use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
+use slabwise_protocol::binary::{HEAD_LEN, Parsed, REQUEST_MAGIC, parse};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
@@ -14,10 +14,14 @@ pub(super) fn is_on() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// The command line or the packet that `input` begins with, if it is whole.
+/// The command line or the packet that `input` begins with, if it will be acted on: what is not at hand
+/// up to its value comes again with more behind it.
 pub(super) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
-        return packet(worker, '<', input);
+        if !matches!(parse(input), Parsed::Incomplete) {
+            packet(worker, '<', input);
+        }
+        return;
     }
     let Some(end) = input.iter().position(|&byte| byte == b'\n') else { return };
     let line = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);

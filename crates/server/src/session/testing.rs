@@ -4,7 +4,7 @@ use super::{Next, Session};
 use crate::context::WorkerContext;
 use crate::net::Roster;
 use crate::out::Out;
-use crate::passwords::testing::passwords;
+use crate::passwords::testing::logins;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use slabwise_base::Clock;
@@ -18,7 +18,7 @@ pub(crate) struct Fixture {
     pub(crate) settings: Settings,
     /// The text of a password file, where one is asked for.
     pub(crate) passwords: Option<&'static str>,
-    roster: Roster,
+    pub(crate) roster: Roster,
 }
 
 /// What a session is given in one turn.
@@ -49,7 +49,7 @@ impl Fixture {
     pub(crate) fn shared(&self) -> Shared<'_> {
         let wake = Box::new(|_| ());
         let mut shared = Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake);
-        shared.logins = self.passwords.map(|text| passwords(text.as_bytes()));
+        shared.logins = self.passwords.map(logins);
         shared
     }
 

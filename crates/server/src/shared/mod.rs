@@ -14,8 +14,7 @@ pub use watch::{
 };
 
 use crate::net::Roster;
-use crate::passwords::Passwords;
-use crate::sasl::PasswordFile;
+use crate::passwords::{Kind, PasswordFile};
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
@@ -137,7 +136,7 @@ pub struct Shared<'e> {
     /// Set by [`Shared::stop_gracefully`].
     graceful: AtomicBool,
     /// `-Y`: who may log in; `None` where nobody needs to.
-    pub logins: Option<Passwords>,
+    pub logins: Option<PasswordFile>,
     /// Wakes event loops.
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
@@ -160,6 +159,7 @@ impl<'e> Shared<'e> {
         roster: &'e Roster,
         wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
     ) -> Shared<'e> {
+        let sasl_passwords = settings.sasl_password_file.clone();
         let counters = ConnectionCounters::default();
         counters.accepting_conns.store(true, Ordering::Relaxed);
         Shared {
@@ -179,7 +179,7 @@ impl<'e> Shared<'e> {
             crawls: Crawls::default(),
             tls: None,
             roster,
-            passwords: settings.sasl_password_file.clone().map(PasswordFile::new),
+            passwords: sasl_passwords.map(|path| PasswordFile::new(path, Kind::Sasl)),
             stopping: AtomicBool::new(false),
             logins: None,
             graceful: AtomicBool::new(false),

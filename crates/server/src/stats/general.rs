@@ -170,8 +170,9 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_, '_>) {
     ]);
     let last_busy = match mover.last_busy {
         None => "none",
-        Some(Busy::Held) => "busy",
-        // In memcached's words: an item that stands in its queue, and has nowhere to go.
+        // In memcached's words. The last: an item that stands in its queue, and has nowhere to go.
+        Some(Busy::Held) => "busy_active",
+        Some(Busy::Unlinked) => "busy_floating",
         Some(Busy::NoRoom) => "from_lru",
     };
     table.row("slab_reassign_last_busy_status", last_busy);

@@ -52,8 +52,7 @@ pub(crate) fn answer<'e>(
             rows.row(SIZES_STATUS, "disabled");
         }
         StatsRequest::Conns => {
-            shared.roster.for_each(worker.now, |name: &str, value: &str| rows.row(name, value));
-            rows.end();
+            return Some(Crawl::new(Vec::new(), Listing::Connections { after: None }, None));
         }
         StatsRequest::Detail(_) if !shared.settings.dump_enabled => {
             rows.refuse(reply::DETAIL_FORBIDDEN);

@@ -5,13 +5,18 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::io::{Read, Write};
+#[path = "../../../../tests/support/stream_client.rs"]
+mod stream_client;
+
+use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+pub use stream_client::Client;
 
 const ARGS_VARIABLE: &str = "SLABWISE_TEST_ARGS";
 /// The name of the test that calls [`run_as_child`].
@@ -175,35 +180,30 @@ impl Drop for Server {
     }
 }
 
-/// One end of a connection; every read has a deadline.
-pub struct Client<S> {
-    socket: S,
-}
-
 impl Client<TcpStream> {
     pub fn tcp(address: SocketAddr) -> Client<TcpStream> {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
         socket.set_nodelay(true).expect("no delay");
-        Client { socket }
+        Client { stream: socket }
     }
 
     /// Another handle of the same connection.
     pub fn split(&self) -> TcpStream {
-        self.socket.try_clone().expect("a descriptor")
+        self.stream.try_clone().expect("a descriptor")
     }
 
     /// Sends a last request, says that it was the last, and reads to the end.
     pub fn half_close_after(&mut self, request: &str) -> Vec<u8> {
         // Where the server turned the client away already, what it said still counts.
-        let _ = self.socket.write_all(request.as_bytes());
-        let _ = self.socket.shutdown(Shutdown::Write);
+        let _ = self.stream.write_all(request.as_bytes());
+        let _ = self.stream.shutdown(Shutdown::Write);
         self.read_to_end()
     }
 
     /// Says that nothing more will be sent.
     pub fn half_close(&self) {
-        self.socket.shutdown(Shutdown::Write).expect("the connection is open");
+        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }
 }
 
@@ -211,65 +211,6 @@ impl Client<UnixStream> {
     pub fn unix(path: &Path) -> Client<UnixStream> {
         let socket = UnixStream::connect(path).expect("the server listens");
         socket.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        Client { socket }
-    }
-}
-
-impl<S: Read + Write> Client<S> {
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.socket.write_all(bytes.as_ref()).expect("the server reads");
-    }
-
-    /// Reads exactly as much as is expected and compares.
-    pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
-        let expected = expected.as_ref();
-        let mut got = vec![0; expected.len()];
-        self.socket.read_exact(&mut got).expect("the server answers");
-        assert!(got == expected, "got {:?}", String::from_utf8_lossy(&got));
-    }
-
-    /// One request and its reply.
-    pub fn ask(&mut self, request: &str, reply: &str) {
-        self.send(request);
-        self.expect(reply);
-    }
-
-    /// Reads one line, its end included.
-    pub fn read_line(&mut self) -> String {
-        let mut line = Vec::new();
-        let mut byte = [0];
-        while !line.ends_with(b"\r\n") {
-            self.socket.read_exact(&mut byte).expect("the server answers");
-            line.push(byte[0]);
-        }
-        String::from_utf8(line).expect("text")
-    }
-
-    /// Reads up to the end of a reply that ends with `END`.
-    pub fn read_until_end(&mut self) -> String {
-        let mut text = Vec::new();
-        let mut byte = [0];
-        while !text.ends_with(b"END\r\n") {
-            self.socket.read_exact(&mut byte).expect("the server answers");
-            text.push(byte[0]);
-        }
-        String::from_utf8(text).expect("text")
-    }
-
-    /// The value of one line of a `stats` command.
-    pub fn stat(&mut self, command: &str, name: &str) -> String {
-        self.send(format!("{command}\r\n"));
-        let text = self.read_until_end();
-        let prefix = format!("STAT {name} ");
-        let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
-        line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
-    }
-
-    /// Reads to the end of the connection; a reset counts as one.
-    pub fn read_to_end(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        // What came before a reset is kept.
-        let _ = self.socket.read_to_end(&mut bytes);
-        bytes
+        Client { stream: socket }
     }
 }

@@ -10,8 +10,10 @@ use std::time::Duration;
 fn what_is_no_command() {
     check(
         ">
-         < ERROR
+         < CLIENT_ERROR bad command line format
          > a
+         < CLIENT_ERROR bad command line format
+         > ab
          < ERROR
          > bogus words
          < ERROR
@@ -35,7 +37,7 @@ fn flushes() {
          > flush_all x
          < CLIENT_ERROR invalid exptime argument
          > flush_all 1 2 3
-         < ERROR
+         < OK
          > get a
          < VALUE a 0 1
          < x
@@ -67,13 +69,13 @@ fn flushes() {
 fn limits_and_levels() {
     check(
         "> verbosity
-         < ERROR
+         < CLIENT_ERROR bad command line format
          > verbosity x
          < CLIENT_ERROR bad command line format
          > verbosity 1
          < OK
          > verbosity 0 0 0
-         < ERROR
+         < OK
          > cache_memlimit
          < ERROR
          > cache_memlimit x
@@ -226,7 +228,7 @@ fn dumps_list_every_item_once() {
     };
     let now = fixture.clock.zero_unix_seconds() + 10;
     let dump = text("lru_crawler metadump all\r\nget zz\r\n");
-    let expected = format!("key=a%25b exp={} la={now} cas=1 fetch=no cls=", now + 100);
+    let expected = format!("OK\r\nkey=a%25b exp={} la={now} cas=1 fetch=no cls=", now + 100);
     assert!(dump.starts_with(&expected), "{dump}");
     assert!(dump.ends_with("\nEND\r\nEND\r\n"), "{dump}");
     assert_eq!(text("lru_crawler mgdump hash\r\n"), "OK\r\nmg a%b\r\nEN\r\n");

@@ -1,4 +1,4 @@
-//! What memcached 1.6.18 answers, and what differs on purpose (said where it does).
+//! What memcached 1.6.45 answers, and what differs on purpose (said where it does).
 
 mod admin;
 mod binary;

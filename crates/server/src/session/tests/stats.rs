@@ -1,5 +1,7 @@
 //! Questions about the server.
 
+use crate::context::WorkerContext;
+use crate::net::Address;
 use crate::out::{Out, PENDING_BYTES_MAX};
 use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
@@ -103,7 +105,7 @@ fn prefixes_are_counted_while_asked_for() {
          > set a:b 0 0 1
          > xyz
          < CLIENT_ERROR bad data chunk
-         < ERROR
+         < CLIENT_ERROR bad command line format
          > get a:b a:c none
          < VALUE a:b 0 1
          < x
@@ -151,6 +153,41 @@ fn sizes_are_counted_by_a_crawl() {
     assert!(reply.ends_with("STAT 160 2\r\nEND\r\n"), "{reply}");
 }
 
+/// The reply that ends with `END`, of which the client reads nothing before no more is written.
+fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
+    let (mut session, mut out) = (Session::new(), Out::new());
+    let mut input = request.as_bytes();
+    let mut received = Vec::new();
+    while !received.ends_with(b"END\r\n") {
+        let pending_bytes = out.pending_bytes();
+        let progress = session.consume(worker, input, &mut out);
+        input = &input[progress.consumed..];
+        assert!(out.pending_bytes() < 2 * PENDING_BYTES_MAX, "{} bytes wait", out.pending_bytes());
+        if out.pending_bytes() == pending_bytes {
+            received.extend(out.drain());
+        }
+    }
+    String::from_utf8(received).expect("the replies here are text")
+}
+
+#[test]
+fn many_connections_come_in_pieces_and_each_is_listed_once() {
+    const CONNECTIONS: i32 = 20_000;
+    let fixture = Fixture::new();
+    let shared = fixture.shared();
+    let address = || Address::Unix("/".repeat(100).into());
+    let now = fixture.clock.now().seconds;
+    for descriptor in 0..CONNECTIONS {
+        fixture.roster.add_client(descriptor, address(), address(), now);
+    }
+    let text = read_late(&mut fixture.worker(&shared), "stats conns\r\n");
+    let states = text.lines().filter(|line| line.ends_with(":state conn_read"));
+    for (number, line) in states.enumerate() {
+        assert_eq!(line, format!("STAT {number}:state conn_read"));
+    }
+    assert_eq!(text.lines().count(), 4 * CONNECTIONS as usize + 1);
+}
+
 #[test]
 fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
     const PREFIXES: usize = 20_000;
@@ -160,17 +197,7 @@ fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
     for number in 0..PREFIXES {
         shared.prefixes.record_set(format!("{number:05}{}:key", "p".repeat(200)).as_bytes());
     }
-    let mut worker = fixture.worker(&shared);
-    let (mut session, mut out) = (Session::new(), Out::new());
-    let mut input = &b"stats detail dump\r\n"[..];
-    let mut received = Vec::new();
-    while !received.ends_with(b"END\r\n") {
-        let progress = session.consume(&mut worker, input, &mut out);
-        input = &input[progress.consumed..];
-        assert!(out.pending_bytes() < 2 * PENDING_BYTES_MAX, "{} bytes wait", out.pending_bytes());
-        received.extend(out.drain());
-    }
-    let text = String::from_utf8(received).expect("keys here are text");
+    let text = read_late(&mut fixture.worker(&shared), "stats detail dump\r\n");
     for (number, line) in text.lines().take(PREFIXES).enumerate() {
         assert!(line.starts_with(&format!("PREFIX {number:05}p")), "{line}");
     }

@@ -2,7 +2,7 @@
 
 use super::super::super::testing::Fixture;
 use super::packet::{arithmetic, packet, store};
-use crate::sasl::testing::TemporaryFile;
+use crate::passwords::testing::TemporaryFile;
 use slabwise_base::Random;
 
 /// What a fresh server answers to input in these pieces.

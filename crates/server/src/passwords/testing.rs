@@ -1,5 +1,6 @@
 //! Files for tests.
 
+use super::{Kind, PasswordFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -30,4 +31,12 @@ impl Drop for TemporaryFile {
         // A test may have removed it.
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// The logins of a file with this text.
+pub(crate) fn logins(text: &str) -> PasswordFile {
+    let file = TemporaryFile::new(text);
+    let logins = PasswordFile::new(file.path().to_owned(), Kind::Login);
+    logins.reload().expect("a good file");
+    logins
 }

@@ -15,11 +15,7 @@
 //!
 //! Who may call it: the session of a client of the binary protocol.
 
-mod password_file;
-#[cfg(test)]
-pub(crate) mod testing;
-
-pub use password_file::PasswordFile;
+use crate::passwords::{PasswordFile, Verdict};
 
 /// The names of the mechanisms, separated by spaces.
 pub const MECHANISMS: &[u8] = b"PLAIN";
@@ -86,17 +82,19 @@ impl Exchange {
     }
 
     fn judge(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
-        let is_right = match (Credentials::parse(response), passwords) {
-            (Some(credentials), Some(passwords)) => {
-                passwords.admits(credentials.user, credentials.password)
+        let verdict = match (Credentials::parse(response), passwords) {
+            (Some(Credentials { user, password }), Some(passwords)) => {
+                passwords.check(user, password)
             }
-            _ => false,
+            _ => Verdict::Unknown,
         };
-        if !is_right {
-            return Answer::Refused;
+        match verdict {
+            Verdict::Known => {
+                *self = Exchange::Authenticated;
+                Answer::Authenticated
+            }
+            Verdict::Unknown => Answer::Refused,
         }
-        *self = Exchange::Authenticated;
-        Answer::Authenticated
     }
 }
 
@@ -122,12 +120,13 @@ impl<'a> Credentials<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Credentials, Exchange, PasswordFile};
-    use crate::sasl::testing::TemporaryFile;
+    use super::{Answer, Credentials, Exchange};
+    use crate::passwords::testing::TemporaryFile;
+    use crate::passwords::{Kind, PasswordFile};
 
     fn passwords(text: &str) -> (TemporaryFile, PasswordFile) {
         let file = TemporaryFile::new(text);
-        let passwords = PasswordFile::new(file.path().to_owned());
+        let passwords = PasswordFile::new(file.path().to_owned(), Kind::Sasl);
         (file, passwords)
     }
 
@@ -146,13 +145,14 @@ mod tests {
 
     #[test]
     fn nothing_else_does_and_each_attempt_ends_what_was() {
-        let (_file, passwords) = passwords("user:pass\nempty:\n");
-        let attempts: [(&[u8], &[u8]); 13] = [
+        let (_file, passwords) = passwords("user:pass\nempty:\nbare::x\n");
+        let attempts: [(&[u8], &[u8]); 14] = [
             (b"PLAIN", b"\0user\0wrong"),
             (b"PLAIN", b"\0user\0pas"),
             (b"PLAIN", b"\0user\0passs"),
             (b"PLAIN", b"\0user\0"),
             (b"PLAIN", b"\0empty\0"),
+            (b"PLAIN", b"\0bare\0"),
             (b"PLAIN", b"\0nobody\0pass"),
             (b"PLAIN", b"\0\0pass"),
             (b"PLAIN", b"\0\0"),

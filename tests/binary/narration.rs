@@ -1,0 +1,35 @@
+//! What `-vv` prints of packets.
+
+use std::fs;
+
+use crate::packet::{DELETE, GETK, NOOP, SET, keyed, packet, store};
+use crate::support::{Server, ServerCommand};
+
+#[test]
+fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
+    let log = std::env::temp_dir().join(format!("test-narration-{}", std::process::id()));
+    let command = ServerCommand::under_test().with(&["-vv", "-t", "1"]).logging_to(&log);
+    let server = Server::start(&command);
+    let (mut client, mut other) = (server.connect(), server.connect());
+    let requests =
+        [store(SET, "key", b"value"), keyed(GETK, "key"), keyed(DELETE, "key"), packet(NOOP)];
+    let mut sent = 0;
+    for request in requests {
+        let bytes = request.bytes(&|_| 0);
+        for cut in 1..bytes.len() {
+            client.send(&bytes[..cut]);
+            // The only worker has seen the first part once it answers somebody who came later.
+            other.ask("version");
+            client.send(&bytes[cut..]);
+            let head = client.read_exact(24);
+            let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]);
+            client.read_exact(body_len as usize);
+            sent += 1;
+        }
+    }
+    drop(server);
+    let printed = fs::read_to_string(&log).expect("the server wrote it");
+    fs::remove_file(&log).expect("it is there");
+    let told = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
+    assert_eq!((told(" packet 80"), told(" packet 81")), (sent, sent), "{printed}");
+}

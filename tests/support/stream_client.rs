@@ -1,0 +1,69 @@
+//! A client over any stream: what it says is sent as it is, what it is told is compared.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::io::{Read, Write};
+
+/// One end of a connection, whose reads have a deadline.
+pub struct Client<S> {
+    pub stream: S,
+}
+
+impl<S: Read + Write> Client<S> {
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the server reads");
+        self.stream.flush().expect("the server reads");
+    }
+
+    /// Reads exactly as much as is expected, and compares.
+    pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
+        let expected = expected.as_ref();
+        let mut got = vec![0; expected.len()];
+        self.stream.read_exact(&mut got).expect("the server answers");
+        let beginning = &got[..got.len().min(1000)];
+        assert!(got == expected, "got {} bytes: {}", got.len(), beginning.escape_ascii());
+    }
+
+    /// One request and its reply.
+    pub fn ask(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
+        self.send(request);
+        self.expect(reply);
+    }
+
+    /// Reads one line, its end included.
+    pub fn read_line(&mut self) -> String {
+        self.read_through(b"\r\n")
+    }
+
+    /// Reads up to the end of a reply that ends with `END`.
+    pub fn read_until_end(&mut self) -> String {
+        self.read_through(b"END\r\n")
+    }
+
+    fn read_through(&mut self, end: &[u8]) -> String {
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(end) {
+            self.stream.read_exact(&mut byte).expect("the server answers");
+            text.push(byte[0]);
+        }
+        String::from_utf8(text).expect("text")
+    }
+
+    /// The value of one line of a `stats` command.
+    pub fn stat(&mut self, command: &str, name: &str) -> String {
+        self.send(format!("{command}\r\n"));
+        let text = self.read_until_end();
+        let prefix = format!("STAT {name} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
+    }
+
+    /// Reads to the end of the connection; a reset counts as one.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // What came before a reset is kept.
+        let _ = self.stream.read_to_end(&mut bytes);
+        bytes
+    }
+}
