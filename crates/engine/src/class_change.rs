@@ -14,6 +14,9 @@
 //! sizes (`mover/retired.rs`); the pages go to the pool, from which the new classes grow. With its last page the
 //! number is vacant. A size that comes back before that revives its class.
 //!
+//! There are twice as many numbers as a table may have classes, so that any table can follow any other once
+//! all that was retired has drained.
+//!
 //! The largest size never changes: a table that is asked for ends with it, named or not. So what is chained
 //! stays chained, and its largest parts stay where they are.
 //!
