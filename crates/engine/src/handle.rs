@@ -63,9 +63,7 @@ impl<'e> Handle<'e> {
             engine.index.prefetch(*hash);
         }
         let hashes = &hashes[..keys.len()];
-        for &hash in hashes {
-            engine.index.lock(hash).prefetch(hash);
-        }
+        engine.index.prefetch_buckets(hashes);
         for &hash in hashes {
             let candidate = engine.index.lock(hash).candidate(hash);
             if let Some(address) = candidate {

@@ -114,6 +114,8 @@ pub enum StatsRequest<'a> {
     SizesDisable,
     /// Every connection.
     Conns,
+    /// The page mover's counters and its last moves.
+    Moves,
     /// Counters by key prefix.
     Detail(DetailMode),
     /// Sets counters back to zero.

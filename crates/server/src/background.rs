@@ -7,11 +7,11 @@
 
 use crate::settings;
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
-use slabwise_base::Ticks;
+use slabwise_base::{Moment, Ticks};
 use slabwise_policy::{
     Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
 };
-use slabwise_tuner::{Tuner, TunerStep};
+use slabwise_tuner::{Load, Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,8 +69,11 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
 /// for: without a pause while there are any.
 fn tune(shared: &Shared<'_>) {
     let mut wish = PolicyWish::of(shared);
-    let mut tuner = Tuner::new(wish.policy(shared), shared.settings.engine.hash_seed);
+    let settings = shared.settings;
+    let mut tuner =
+        Tuner::new(wish.policy(shared), settings.move_budget, settings.engine.hash_seed);
     let mut wait = WAIT_MIN;
+    let mut traffic = Traffic::default();
     let mut bytes_read = 0;
     let mut has_worked = false;
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
@@ -79,7 +82,9 @@ fn tune(shared: &Shared<'_>) {
             wish = present;
             tuner.set_policy(wish.policy(shared));
         }
-        let step = tuner.step(shared.engine, shared.clock.now());
+        let at = shared.clock.moment();
+        let load = traffic.load(shared.bytes_read(), at);
+        let step = tuner.step(shared.engine, load, at);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -110,6 +115,27 @@ fn tune(shared: &Shared<'_>) {
                 }
             }
         };
+    }
+}
+
+/// Looks now and then whether clients have sent anything.
+#[derive(Default)]
+struct Traffic {
+    looked_nanos: u64,
+    bytes_read: u64,
+    is_serving: bool,
+}
+
+impl Traffic {
+    /// Between two looks: long beside a request, short beside a page's move.
+    const LOOK_NANOS: u64 = 5_000_000;
+
+    fn load(&mut self, bytes_read: u64, at: Moment) -> Load {
+        if at.nanos.saturating_sub(self.looked_nanos) >= Traffic::LOOK_NANOS {
+            self.is_serving = bytes_read != self.bytes_read;
+            (self.looked_nanos, self.bytes_read) = (at.nanos, bytes_read);
+        }
+        if self.is_serving { Load::Serving } else { Load::Idle }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::tls::{self, ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind};
+use slabwise_tuner::MoveBudget;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub reassign_enabled: bool,
     /// `-o page_policy`: which pages move.
     pub page_policy: PagePolicy,
+    /// `-o page_move_chunks`, `page_move_rate`: how much of the machine page moves may take.
+    pub move_budget: MoveBudget,
     /// `-e`: the file that items lie in, absolute.
     pub memory_file: Option<PathBuf>,
     /// What the process does with itself.

@@ -10,24 +10,62 @@
 //! Whoever owns the tuner calls [`Tuner::step`] again and again: a thread of the server, the lab on
 //! virtual time. It never waits and reads no clock.
 //!
-//! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; at most
-//! [`CHUNKS_A_STEP`] chunks are visited a step; a move asked for by hand is carried out like a planned
-//! one.
+//! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
+//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served steps lie so far
+//! apart that no more pages move than [`MoveBudget::pages_per_second`]; a move asked for by hand is carried
+//! out like a planned one.
 #![forbid(unsafe_code)]
 
-use slabwise_base::{Now, Random, Ticks};
+use slabwise_base::{Moment, Now, Random, Ticks};
 use slabwise_engine::{ClassStats, Engine, MoverStep, ReassignError};
 use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Chunks that the mover visits in one step: a fraction of a millisecond's work.
-pub const CHUNKS_A_STEP: usize = 256;
+/// How much of the machine page moves may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveBudget {
+    /// Chunks that the mover visits in one step; at least 1.
+    pub chunks_per_step: usize,
+    /// Pages that may move in a second while clients are served; at least 1. When nobody is, pages move as
+    /// fast as they can.
+    pub pages_per_second: u32,
+}
+
+impl MoveBudget {
+    /// A step is a fraction of a millisecond's work.
+    pub const CHUNKS_PER_STEP_DEFAULT: usize = 256;
+
+    /// Bytes of pages that move in a second by default: a few percent of a core.
+    const BYTES_PER_SECOND_DEFAULT: usize = 64 << 20;
+
+    /// The default for pages of this size.
+    pub fn for_pages_of(page_size_bytes: usize) -> MoveBudget {
+        let pages_per_second = (Self::BYTES_PER_SECOND_DEFAULT / page_size_bytes).max(1) as u32;
+        MoveBudget { chunks_per_step: Self::CHUNKS_PER_STEP_DEFAULT, pages_per_second }
+    }
+
+    /// What a step's share of a page is worth in time.
+    fn rest(&self, chunks_per_page: usize) -> Duration {
+        let share = self.chunks_per_step as f64 / chunks_per_page.max(1) as f64;
+        Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
+    }
+}
+
+/// Whether clients are being served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Load {
+    /// Nobody asks for anything.
+    Idle,
+    /// Somebody does.
+    Serving,
+}
 
 /// The control loop's state.
 #[derive(Debug)]
 pub struct Tuner {
     policy: PagePolicy,
+    budget: MoveBudget,
     random: Random,
     /// When the policy was stepped last; `None` before the first time.
     stepped_at: Option<Ticks>,
@@ -58,9 +96,15 @@ pub enum TunerStep {
 
 impl Tuner {
     /// A tuner under this policy.
-    pub fn new(policy: PagePolicy, seed: u64) -> Tuner {
-        let random = Random::new(seed);
-        Tuner { policy, random, stepped_at: None, pending: VecDeque::new(), moves_planned: 0 }
+    pub fn new(policy: PagePolicy, budget: MoveBudget, seed: u64) -> Tuner {
+        Tuner {
+            policy,
+            budget,
+            random: Random::new(seed),
+            stepped_at: None,
+            pending: VecDeque::new(),
+            moves_planned: 0,
+        }
     }
 
     /// The policy in force.
@@ -81,14 +125,21 @@ impl Tuner {
     }
 
     /// One bounded piece of work.
-    pub fn step(&mut self, engine: &Engine, now: Now) -> TunerStep {
-        match engine.mover_step(CHUNKS_A_STEP, now) {
-            MoverStep::Idle => {}
-            MoverStep::Rest(rest) => return TunerStep::Rest(rest),
-            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
-                return TunerStep::Working;
-            }
+    pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
+        let at = at.into();
+        let chunks_per_page = engine.chunks_of_moving_page();
+        match engine.mover_step(self.budget.chunks_per_step, at) {
+            MoverStep::Idle => self.plan(engine, at.now),
+            MoverStep::Rest(rest) => TunerStep::Rest(rest),
+            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => match chunks_per_page {
+                Some(chunks) if load == Load::Serving => TunerStep::Rest(self.budget.rest(chunks)),
+                _ => TunerStep::Working,
+            },
         }
+    }
+
+    /// Begins the next planned move, or lets the policy plan.
+    fn plan(&mut self, engine: &Engine, now: Now) -> TunerStep {
         if let Some(next) = self.pending.pop_front() {
             let outcome = engine.reassign(Some(next.victim), next.receiver, next.reason, now);
             if outcome == Err(ReassignError::Running) {

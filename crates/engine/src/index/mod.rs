@@ -93,6 +93,13 @@ impl Index {
         prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
+    /// Asks for the buckets of these hashes, whose stripes were asked for: one step of all hashes after the
+    /// other, so that they wait for memory together.
+    pub fn prefetch_buckets(&self, hashes: &[u64]) {
+        hashes.iter().for_each(|&hash| self.lock(hash).prefetch_segment(hash));
+        hashes.iter().for_each(|&hash| self.lock(hash).prefetch(hash));
+    }
+
     /// Locks one stripe after another, never two at once.
     pub fn for_each_stripe(&self, mut visit: impl FnMut(StripeGuard<'_>)) {
         for stripe in &self.stripes {

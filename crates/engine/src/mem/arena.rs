@@ -36,6 +36,9 @@ use std::sync::atomic::{
 /// Bytes of a chunk before its contents.
 pub const HEADER_SIZE_BYTES: usize = 29;
 
+/// What memory moves in.
+const LINE_SIZE_BYTES: usize = 64;
+
 const CAS: usize = 0;
 const TIME: usize = 8;
 const STATE: usize = 12;
@@ -118,10 +121,16 @@ impl Arena {
     /// Asks for a chunk's first cache lines: header, key, and where most values begin.
     #[inline]
     pub fn prefetch_item(&self, address: ChunkAddress) {
-        const LINE_SIZE_BYTES: usize = 64;
+        self.prefetch_chunk(address, 2 * LINE_SIZE_BYTES);
+    }
+
+    /// Asks for the cache lines of a chunk's first bytes.
+    #[inline]
+    pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
         let first = self.mapping.base().as_ptr().wrapping_add(address.offset());
-        prefetch(first);
-        prefetch(first.wrapping_add(LINE_SIZE_BYTES));
+        for at in (0..size_bytes).step_by(LINE_SIZE_BYTES) {
+            prefetch(first.wrapping_add(at));
+        }
     }
 
     /// `len` bytes of a published chunk, from `start` bytes after its beginning.

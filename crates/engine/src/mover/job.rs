@@ -95,6 +95,16 @@ impl Job {
         self.slot -= 1;
     }
 
+    /// Bytes a chunk of the page.
+    pub fn chunk_size_bytes(&self) -> usize {
+        self.chunk_size_bytes
+    }
+
+    /// The chunks that the page is divided in.
+    pub fn chunks_per_page(&self, memory: &Memory) -> usize {
+        memory.page_size_bytes() / self.chunk_size_bytes
+    }
+
     /// Begins another pass, over what was held in the last.
     pub fn begin_pass(&mut self) {
         self.todo = std::mem::take(&mut self.held);

@@ -33,6 +33,8 @@ mod job;
 mod published;
 mod retired;
 mod stock;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod warm;
 
 pub use counters::{Busy, MOVE_RECORDS_MAX, MoveLog, MoveOutcome, MoveRecord, MoverCounters};
@@ -238,6 +240,11 @@ impl Engine {
             }
             _ => false,
         }
+    }
+
+    /// The chunks of the page that is moving; `None`: none is.
+    pub fn chunks_of_moving_page(&self) -> Option<usize> {
+        lock(&self.mover).job.as_ref().map(|job| job.chunks_per_page(&self.memory))
     }
 
     /// What the mover has counted.

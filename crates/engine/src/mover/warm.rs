@@ -29,6 +29,9 @@ use slabwise_base::{ClassId, Now};
 /// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
 const BATCH_CHUNKS_MAX: usize = 32;
 
+/// Of larger chunks only the beginning is asked for early: the rest comes in a row.
+const PREFETCH_SIZE_BYTES_MAX: usize = 512;
+
 /// What a chunk of the page is, as the mover meets it.
 pub(super) enum Met {
     /// Nobody uses it.
@@ -192,7 +195,7 @@ impl Engine {
         let hash = |pin: &Pin| self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let hashes: Vec<u64> = pins.map(hash).collect();
         hashes.iter().for_each(|&hash| self.index.prefetch(hash));
-        hashes.iter().for_each(|&hash| self.index.lock(hash).prefetch(hash));
+        self.index.prefetch_buckets(&hashes);
     }
 
     /// Carries what is in the batch to the spares, of which there are enough.
@@ -204,8 +207,11 @@ impl Engine {
         now: Now,
     ) {
         let (pins, others) = self.pin_plain_items(job.order.victim, batch);
-        for pin in &pins {
+        let size_bytes = job.chunk_size_bytes().min(PREFETCH_SIZE_BYTES_MAX);
+        for (pin, spare) in pins.iter().zip(job.spares.iter().rev()) {
             self.memory.prefetch_neighbours(pin.address());
+            self.memory.arena.prefetch_chunk(pin.address(), size_bytes);
+            self.memory.arena.prefetch_chunk(spare.address(), size_bytes);
         }
         self.prefetch_entries(pins.iter());
         let mut emptied = Vec::with_capacity(pins.len());

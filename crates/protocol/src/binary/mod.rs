@@ -233,6 +233,7 @@ fn subject(name: &[u8]) -> StatsRequest<'_> {
         b"items" => StatsRequest::Items,
         b"slabs" => StatsRequest::Slabs,
         b"sizes" => StatsRequest::Sizes,
+        b"moves" => StatsRequest::Moves,
         _ if name.starts_with(b"reset") => StatsRequest::Reset,
         _ if name.starts_with(b"settings") => StatsRequest::Settings,
         _ if name.starts_with(b"detail on") => StatsRequest::Detail(DetailMode::On),

@@ -51,7 +51,9 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
 
 fn mover(raw: &Raw) -> MoverKind {
     match raw.page_mover {
-        Some("base") => MoverKind::Stock,
+        Some("base") => MoverKind::Base,
+        Some("fast") => MoverKind::Fast,
+        Some("stock") => MoverKind::Stock,
         None if raw.memcached_preset => MoverKind::Stock,
         _ => MoverKind::Warm,
     }

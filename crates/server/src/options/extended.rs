@@ -331,12 +331,33 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "page_mover",
-        Kind::Choice(&["warm", "base"]),
-        "warm; base with preset=memcached",
+        Kind::Choice(&["warm", "base", "fast", "stock"]),
+        "warm; stock with preset=memcached",
         "how a page is emptied: warm carries all items over and evicts the coldest \
-         instead; base drops those for which no chunk is free, as memcached does",
+         instead; stock drops those for which no chunk is free, as memcached 1.6 does; base and \
+         fast are the two movers of the paper on fast page moves, for comparisons",
         |raw, value| {
             raw.page_mover = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "page_move_chunks",
+        number(1, 1 << 20, "chunks"),
+        "256",
+        "chunks that a page move visits at a time, before others have their turn",
+        |raw, value| {
+            raw.page_move_chunks = Some(value.number() as u32);
+            Ok(())
+        },
+    ),
+    row(
+        "page_move_rate",
+        number(1, 1 << 20, "pages a second"),
+        "64 MiB of pages",
+        "pages that may move in a second while clients are served; when idle, as fast as they can",
+        |raw, value| {
+            raw.page_move_rate = Some(value.number() as u32);
             Ok(())
         },
     ),

@@ -58,6 +58,8 @@ pub(super) struct Raw {
     pub eviction: Option<&'static str>,
     pub page_policy: Option<&'static str>,
     pub page_mover: Option<&'static str>,
+    pub page_move_chunks: Option<u32>,
+    pub page_move_rate: Option<u32>,
 
     pub lru_maintainer: Option<bool>,
     pub lru_crawler: Option<bool>,

@@ -8,6 +8,7 @@ use super::tls;
 use crate::settings::{
     Listen, ListenAddress, PagePolicy, ProcessSettings, Protocol, Reported, Settings,
 };
+use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
 /// Names the file of passwords for `-S`; memcached's name.
@@ -83,6 +84,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
         page_policy: page_policy(&raw),
+        move_budget: move_budget(&raw, engine.page_size_bytes),
         memory_file: raw.memory_file.as_deref().map(absolute).transpose()?,
         process: process(&raw)?,
         reported: reported(&raw, &engine),
@@ -262,6 +264,14 @@ fn page_policy(raw: &Raw) -> PagePolicy {
         Some(_) => PagePolicy::Automove,
         None if raw.memcached_preset => PagePolicy::Automove,
         None => PagePolicy::SpaceTime,
+    }
+}
+
+fn move_budget(raw: &Raw, page_size_bytes: usize) -> MoveBudget {
+    let default = MoveBudget::for_pages_of(page_size_bytes);
+    MoveBudget {
+        chunks_per_step: raw.page_move_chunks.map_or(default.chunks_per_step, |n| n as usize),
+        pages_per_second: raw.page_move_rate.unwrap_or(default.pages_per_second),
     }
 }
 

@@ -1,0 +1,115 @@
+//! The law of `warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
+
+use super::MoverStep;
+use crate::{
+    ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta, MoverKind, Pinned, StoreMode,
+};
+use slabwise_base::{ClassId, Clock, Now, Random};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+const CHUNK_SIZES: [usize; 2] = [128, 1024];
+const PAGES: u64 = 6;
+const KEYS: u64 = 1_200;
+
+fn key(number: u64) -> [u8; 8] {
+    format!("k{number:07}").into_bytes().try_into().expect("eight bytes")
+}
+
+fn engine(eviction: EvictionKind) -> Engine {
+    let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(&CHUNK_SIZES, PAGE_SIZE_BYTES).expect("a valid table");
+    config.index_within_limit = false;
+    config.eviction = eviction;
+    config.mover = MoverKind::Warm;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+/// Fills a cache as the seed says: stores, gets, deletes, steps of the maintainer.
+fn work(engine: &Engine, clock: &Clock, random: &mut Random) {
+    let mut handle = engine.handle();
+    for _ in 0..6_000 {
+        let key = key(random.below(KEYS));
+        let now = clock.now();
+        match random.below(20) {
+            0 => {
+                engine.maintain_step(random.below(8) as usize, now);
+            }
+            1 => {
+                handle.delete(&key, now);
+            }
+            2..8 => {
+                let value = vec![7; random.below(60) as usize];
+                let _ = handle.set(&key, &value, ItemMeta::default(), StoreMode::Set, now);
+            }
+            _ => {
+                handle.get(&key, now, |_| ());
+            }
+        }
+        clock.advance(Duration::from_millis(random.below(40)));
+    }
+}
+
+fn keys(engine: &Engine, now: Now) -> BTreeSet<u64> {
+    let mut handle = engine.handle();
+    (0..KEYS).filter(|&number| handle.peek(&key(number), now, |_| ()).is_some()).collect()
+}
+
+/// Pins some items; the same for every engine that has done the same work.
+fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned<'e>> {
+    let mut handle = engine.handle();
+    let pin = |_| handle.peek(&key(random.below(KEYS)), now, |view| view.pin()).flatten();
+    (0..12).filter_map(pin).collect()
+}
+
+fn evict(engine: &Engine, count: u64, now: Now) {
+    for victim in engine.detach_victims(ClassId(0), count as usize, now) {
+        let chunk = engine.finish_eviction(victim, ClassId(0));
+        chunk.into_iter().for_each(|chunk| engine.give_free(chunk));
+    }
+}
+
+#[test]
+fn a_warm_move_costs_exactly_what_the_eviction_kind_would_have_given_up() {
+    for eviction in [EvictionKind::Segmented, EvictionKind::Lru] {
+        let evicted: u64 = (0..20).map(|seed| check_exact_loss(eviction, seed)).sum();
+        assert!(evicted > 1_000, "the caches were full: {evicted} evicted");
+    }
+}
+
+/// Returns how many items the move cost.
+fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
+    let begin = || {
+        let (engine, clock, mut random) = (engine(eviction), Clock::manual(), Random::new(seed));
+        work(&engine, &clock, &mut random);
+        (engine, clock, random)
+    };
+    let (moved, clock, mut random) = begin();
+    let now = clock.now();
+    let pins = pin_some(&moved, now, &mut random);
+    let before = moved.class_stats(now)[0].clone();
+    moved.reassign(Some(ClassId(0)), None, "test", now).expect("a page to move");
+    while moved.mover_step(1 + random.below(64) as usize, now) == MoverStep::Working {}
+    let evicted_beside_pins = moved.mover_counters().evicted;
+    drop(pins);
+    while moved.chunks_of_moving_page().is_some() {
+        moved.mover_step(1 + random.below(64) as usize, now);
+    }
+    moved.check();
+    let evicted = moved.mover_counters().evicted;
+    let capacity = (before.pages - 1) * before.chunks_per_page as u64;
+    let least = before.used_chunks.saturating_sub(capacity);
+    assert_eq!(evicted, least, "{eviction:?}, seed {seed}: as few as possible");
+
+    // The same cache, told to give up as many.
+    let (told, clock, mut random) = begin();
+    assert_eq!(clock.now(), now, "the same work takes the same time");
+    let pins = pin_some(&told, now, &mut random);
+    evict(&told, evicted_beside_pins, now);
+    drop(pins);
+    evict(&told, evicted - evicted_beside_pins, now);
+    assert_eq!(keys(&moved, now), keys(&told, now), "{eviction:?}, seed {seed}: the coldest");
+    evicted
+}
