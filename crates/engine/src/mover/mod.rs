@@ -221,7 +221,7 @@ impl Engine {
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
     /// first. False: there is no page that could move.
     pub(crate) fn seize_page(&self, receiver: ClassId, now: Now) -> bool {
-        // Locked throughout: the move that is given up is the one that was begun.
+        // Locked throughout: the move that is given up is the one that was looked at.
         let mut mover = lock(&self.mover);
         let why = ("the receiver could get no chunk", MoverKind::Warm);
         let asked = self.begin_move(&mut mover, None, Some(receiver), why, now);
@@ -231,8 +231,9 @@ impl Engine {
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
         match self.step(&mut mover, 2 * slots, now.into()) {
             MoverStep::Done => true,
-            // A chunk of this page is held, perhaps by who waits for this very page: try another.
-            MoverStep::Rest(_) if asked.is_ok() => {
+            // A chunk of this page is held, perhaps by who waits for this very page: try another. A move
+            // that was asked for by others gives way to a store that would fail.
+            MoverStep::Rest(_) => {
                 if let Some(job) = mover.job.take() {
                     self.give_up(&mut mover, job, now.into());
                 }

@@ -98,11 +98,11 @@ fn what_comes_before_noreply_is_refused_aloud() {
 #[test]
 fn words_behind_the_23rd_are_not_seen() {
     let line =
-        |fill, last: &str| ["delete k", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
-    let delete = Request::Delete { key: b"k" };
-    assert_eq!(request(&line(20, " noreply")), (delete, true));
-    assert_eq!(request(&line(21, " noreply")), (delete, false));
-    assert_eq!(request(&line(20, " noreply x")), (delete, true));
+        |fill, last: &str| ["touch k 0", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
+    let touch = Request::Touch { key: b"k", exptime: 0 };
+    assert_eq!(request(&line(19, " noreply")), (touch, true));
+    assert_eq!(request(&line(20, " noreply")), (touch, false));
+    assert_eq!(request(&line(19, " noreply x")), (touch, true));
 }
 
 #[test]
@@ -110,10 +110,14 @@ fn words_that_no_command_reads_mean_nothing() {
     let delete = Request::Delete { key: b"k" };
     assert_eq!(request(b"delete k\r\n"), (delete, false));
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
-    assert_eq!(request(b"delete k x y z\r\n"), (delete, false));
     assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, true));
+    // A delay would not be kept.
+    assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
+    assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
+    assert_eq!(refused(b"delete k a b c\r\n"), (reply::BAD_DELETE, 0));
+    assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));
     let touch = Request::Touch { key: b"k", exptime: 0 };
     assert_eq!(request(b"touch k 0 0 0\r\n"), (touch, false));
     let flush = |exptime| Request::Admin(Admin::FlushAll { exptime });

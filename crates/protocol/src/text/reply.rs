@@ -23,6 +23,9 @@ pub const RESET: &[u8] = b"RESET\r\n";
 
 /// Too few words, a word that should be a number and is none, a key that is too long.
 pub const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
+/// delete's own.
+pub const BAD_DELETE: &[u8] =
+    b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
 /// A value does not end where its length says.
 pub const BAD_DATA: &[u8] = b"CLIENT_ERROR bad data chunk\r\n";
 /// A lifetime is no number.

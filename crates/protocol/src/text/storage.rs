@@ -48,8 +48,16 @@ pub(super) fn arithmetic<'a>(
     Ok(Request::Arithmetic { key, direction, delta })
 }
 
-/// `<key>`. A delay, which old clients still send, means nothing.
+/// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send. Another delay is
+/// refused, for it would not be kept.
 pub(super) fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let well_formed = matches!(
+        (words.len(), words.at(1), words.at(2)),
+        (1, _, _) | (2, b"0" | b"noreply", _) | (3, b"0", b"noreply")
+    );
+    if !well_formed {
+        return Err(Refusal::new(reply::BAD_DELETE));
+    }
     let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
     Ok(Request::Delete { key })
 }
