@@ -5,10 +5,11 @@
 //! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
 //! Between the two steps the item can be read, replaced or deleted as ever.
 
-use crate::class::{CHAINED, ClassState};
+use crate::class::{CHAINED, ClassState, Standing};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::{VictimSearch, VictimStep, coldest};
+use crate::size_map::Choice;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -51,43 +52,78 @@ enum Detached {
 #[must_use = "the chunks of an ended item are lost unless they are freed"]
 pub(crate) struct Remains(Option<OwnedChunk>);
 
+/// Why no chunk was given.
+enum Refusal {
+    /// Nothing is free and nothing can leave.
+    OutOfMemory,
+    /// The class is not in the table any more: the choice is to be made anew.
+    Retired,
+}
+
 impl Engine {
-    /// A chunk of `class`, or of the next larger class where this one owns nothing; `None`: out of
+    /// A chunk for an item or a part of one: of the class that the table gives its size (the largest for a
+    /// part of whatever size), or of the next larger class where that one owns nothing; `None`: out of
     /// memory.
-    pub(crate) fn allocate(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
-        if let Some(chunk) = self.allocate_in(class, now) {
-            return Some(chunk);
-        }
-        if !self.config.first_page_beyond_limit && self.config.eviction_enabled {
-            let larger = self.config.classes.ids().skip(class.index() + 1);
-            for id in larger.filter(|&id| self.close_in_size(class, id)) {
-                if self.class(id).lock().page_count() > 0 {
-                    self.class(class).lock().counters.homeless += 1;
-                    if let Some(chunk) = self.allocate_in(id, now) {
-                        return Some(chunk);
-                    }
+    pub(crate) fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
+        let size_bytes = size_bytes.min(self.config.classes.chunk_size_bytes_max());
+        // Every turn but the last is a change of the table meanwhile.
+        loop {
+            let choice = self.size_map.class_for(size_bytes)?;
+            match self.allocate_as(choice, now) {
+                Ok(chunk) => return Some(chunk),
+                Err(Refusal::OutOfMemory) => {
+                    self.class(choice.id).lock().counters.out_of_memory += 1;
+                    return None;
                 }
-            }
-            for _ in 0..SEIZURES_MAX {
-                if !self.seize_page(class, now) {
-                    break;
-                }
-                if let Some(chunk) = self.allocate_in(class, now) {
-                    return Some(chunk);
-                }
+                Err(Refusal::Retired) => {}
             }
         }
-        self.class(class).lock().counters.out_of_memory += 1;
-        None
     }
 
-    /// Whether an item of `class` may live in `larger` without wasting more than it needs.
-    fn close_in_size(&self, class: ClassId, larger: ClassId) -> bool {
-        let table = &self.config.classes;
-        table.chunk_size_bytes(larger) < 2 * table.chunk_size_bytes(class)
+    fn allocate_as(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+        match self.allocate_in(choice, now) {
+            Err(Refusal::OutOfMemory) => {}
+            outcome => return outcome,
+        }
+        if !self.config.eviction_enabled || !self.may_take_anothers(choice) {
+            return Err(Refusal::OutOfMemory);
+        }
+        for larger in self.larger_close_in_size(choice) {
+            if self.class(larger.id).lock().page_count() > 0 {
+                self.class(choice.id).lock().counters.homeless += 1;
+                if let Ok(chunk) = self.allocate_in(larger, now) {
+                    return Ok(chunk);
+                }
+            }
+        }
+        for _ in 0..SEIZURES_MAX {
+            if !self.seize_page(choice.id, now) {
+                break;
+            }
+            match self.allocate_in(choice, now) {
+                Err(Refusal::OutOfMemory) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(Refusal::OutOfMemory)
     }
 
-    fn allocate_in(&self, class: ClassId, now: Now) -> Option<OwnedChunk> {
+    /// Whether a class for which nothing is left may turn to others. Where it is granted a first page
+    /// beyond the limit, only if there was none to be had.
+    fn may_take_anothers(&self, choice: Choice) -> bool {
+        !self.config.first_page_beyond_limit || self.class(choice.id).lock().page_count() == 0
+    }
+
+    /// The larger classes in which an item may live without wasting more than it needs, least first.
+    fn larger_close_in_size(&self, choice: Choice) -> Vec<Choice> {
+        let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
+        let table = self.class_table();
+        let larger = table.classes().filter(|(_, size)| sizes.contains(size));
+        larger.map(|(id, chunk_size_bytes)| Choice { id, chunk_size_bytes }).collect()
+    }
+
+    fn allocate_in(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+        let class = choice.id;
         if self.exact_order.load(Relaxed) {
             // Without segments nobody else looks at tails, as in memcached without its maintainer.
             drop(self.reclaim_tail(self.class(class).lock(), now));
@@ -95,26 +131,46 @@ impl Engine {
         for _ in 0..EVICTIONS_MAX {
             {
                 let mut state = self.class(class).lock();
+                if !state.accepts(choice) {
+                    return Err(Refusal::Retired);
+                }
                 if let Some(chunk) = self.take_free(&mut state) {
-                    return Some(chunk);
+                    return Ok(chunk);
                 }
             }
             if !self.config.eviction_enabled {
-                return None;
+                break;
             }
             match self.evict_for(class, now) {
-                Evicted::Chunk(chunk) => return Some(chunk),
+                Evicted::Chunk(chunk) if self.is_of(&chunk, choice) => return Ok(chunk),
+                // The class's number has come to stand for another one.
+                Evicted::Chunk(chunk) => self.give_free(chunk),
                 Evicted::Freed => {}
-                Evicted::Nothing => return None,
+                Evicted::Nothing => break,
             }
         }
-        None
+        Err(Refusal::OutOfMemory)
     }
 
-    /// A free chunk of a locked class, from a new page if need be.
+    /// Whether a chunk is of the class that was chosen, retired meanwhile or not.
+    #[inline]
+    fn is_of(&self, chunk: &OwnedChunk, choice: Choice) -> bool {
+        self.chunk_size_of(chunk) == choice.chunk_size_bytes
+    }
+
+    /// Bytes of a chunk, which stay as they are while somebody owns it.
+    #[inline]
+    pub(crate) fn chunk_size_of(&self, chunk: &OwnedChunk) -> usize {
+        self.size_map.chunk_size_bytes(self.memory.class_of(chunk.address()))
+    }
+
+    /// A free chunk of a locked class, from a new page if need be, which only a class of the table gets.
     pub(crate) fn take_free(&self, state: &mut ClassState) -> Option<OwnedChunk> {
         if let Some(chunk) = state.take_free(&self.memory) {
             return Some(chunk);
+        }
+        if state.standing() != Standing::Present {
+            return None;
         }
         let beyond_limit = self.config.first_page_beyond_limit && state.page_count() == 0;
         let page = lock(&self.pool).take(self.memory.pages.count(), beyond_limit)?;
@@ -125,7 +181,7 @@ impl Engine {
     /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
     /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
     fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.config.classes.largest() && self.chained_are_colder_than(class, now) {
+        if class == self.largest && self.chained_are_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
                 outcome => outcome,
@@ -143,7 +199,7 @@ impl Engine {
     /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
     /// that may have no chunk of this class.
     pub(crate) fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.config.classes.largest() || self.coldest_chained_has_head_in(class) {
+        if class == self.largest || self.coldest_chained_has_head_in(class) {
             self.evict_for(class, now)
         } else {
             self.evict(class, class, now)

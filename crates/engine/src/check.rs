@@ -1,6 +1,6 @@
 //! Every counter and law, recomputed from the bytes. For tests, while nothing else runs.
 
-use crate::class::{CHAINED, ClassState};
+use crate::class::{CHAINED, ClassState, Standing};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
 use crate::page_table::PageState;
@@ -15,8 +15,13 @@ impl Engine {
         let linked = self.check_index();
         let mut queued = HashSet::new();
         let mut owned = 0;
-        for id in self.config.classes.ids() {
-            let state = self.class(id).lock();
+        self.check_table();
+        for class in &self.classes {
+            let state = class.lock();
+            if state.standing() == Standing::Vacant {
+                assert_eq!(state.page_count(), 0, "a vacant number owns no page");
+                continue;
+            }
             owned += state.page_count();
             self.check_pages(&state);
             self.check_queues(&state, &mut queued);
@@ -26,6 +31,32 @@ impl Engine {
         let pool = lock(&self.pool);
         let kept = owned + pool.free_count();
         assert_eq!(kept, pool.allocated(), "free + owned + draining == all pages");
+    }
+
+    /// The table's classes are those that are present, of the sizes that it says.
+    fn check_table(&self) {
+        let tables = lock(&self.tables);
+        let table = &tables.table;
+        assert_eq!(table.largest(), self.largest, "the largest class stays");
+        let size_max = self.config.classes.chunk_size_bytes_max();
+        assert_eq!(table.chunk_size_bytes_max(), size_max, "the largest size stays");
+        for class in &self.classes {
+            let state = class.lock();
+            let present = state.standing() == Standing::Present;
+            assert_eq!(table.has(state.id()), present, "a present class is in the table");
+            if present {
+                let size = table.chunk_size_bytes(state.id());
+                assert_eq!(state.chunk_size_bytes(), size, "a class has the table's size");
+                let chosen = self.size_map.class_for(size).map(|choice| choice.id);
+                assert_eq!(chosen, Some(state.id()), "who stores chooses from the table");
+            }
+        }
+        let frontier = lock(&self.pool).frontier();
+        let owners = (0..frontier).filter_map(|page| self.memory.pages.page(PageId(page)).owner());
+        for owner in owners {
+            let standing = self.class(owner).lock().standing();
+            assert!(standing != Standing::Vacant, "a page's owner is in the table, or retired");
+        }
     }
 
     /// The index laws; returns what it leads to.

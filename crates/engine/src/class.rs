@@ -3,6 +3,9 @@
 //! Chained items have queues of their own: those of [`CHAINED`], a class without chunks. So which item of
 //! theirs leaves next does not depend on the class table, whose classes hold their heads and bodies.
 //!
+//! There is a class for every number that a table may use. Which of them stand in the present table, and
+//! with which chunk size, changes while the cache serves: `class_change.rs`.
+//!
 //! Laws (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
 //! list law of `page_table.rs` and `queues`.
@@ -13,15 +16,36 @@ use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, QueueKind, ReadProof, Stat
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
 use crate::queues::{Demotion, Queue, balance, coldest};
+use crate::size_map::Choice;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Ticks};
 use std::cmp::Reverse;
 
 /// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
-pub const CHAINED: ClassId = ClassId(ClassId::COUNT_MAX as u8);
+pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
 
 /// Numbers of classes, [`CHAINED`] included.
-pub const CLASS_NUMBERS: usize = ClassId::COUNT_MAX + 1;
+pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
+
+/// Numbers that classes of a table may have.
+pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
+
+/// What a class's number stands for at the moment.
+///
+/// ```text
+///   VACANT --establish--> PRESENT --retire--> RETIRED --the last page leaves--> VACANT
+///     ^                     | ^                  |
+///     '------ no page ------' '----- revive -----'
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// For nothing: it owns no page, and may get another chunk size.
+    Vacant,
+    /// For a class of the present table.
+    Present,
+    /// For a class of an earlier table, whose pages drain: it takes no item and no page.
+    Retired,
+}
 
 /// How cold an item is; greater is colder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +58,8 @@ pub struct Coldness {
 #[derive(Debug)]
 pub struct ClassState {
     id: ClassId,
+    standing: Standing,
+    /// Changes only while the class owns no page; 0 as long as its number was never used.
     chunk_size_bytes: usize,
     chunks_per_page: u32,
     /// Owned and draining pages.
@@ -60,34 +86,13 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class without pages.
-    pub fn new(
-        id: ClassId,
-        chunk_size_bytes: usize,
-        page_size_bytes: usize,
-        eviction: EvictionKind,
-        lru: LruConfig,
-    ) -> Class {
-        let chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
-        Class::empty(id, chunk_size_bytes, chunks_per_page, eviction, lru)
-    }
-
-    /// The class of chained items: queues, and no chunks.
-    pub fn chained(eviction: EvictionKind, lru: LruConfig) -> Class {
-        Class::empty(CHAINED, 0, 0, eviction, lru)
-    }
-
-    fn empty(
-        id: ClassId,
-        chunk_size_bytes: usize,
-        chunks_per_page: u32,
-        eviction: EvictionKind,
-        lru: LruConfig,
-    ) -> Class {
+    /// A class without pages, for nothing yet.
+    pub fn vacant(id: ClassId, eviction: EvictionKind, lru: LruConfig) -> Class {
         let state = ClassState {
             id,
-            chunk_size_bytes,
-            chunks_per_page,
+            standing: Standing::Vacant,
+            chunk_size_bytes: 0,
+            chunks_per_page: 0,
             page_count: 0,
             pages_taken: 0,
             used_count: 0,
@@ -120,9 +125,48 @@ impl ClassState {
         counters
     }
 
+    /// Both, which it forgets: its number will stand for another class.
+    pub fn take_counters(&mut self) -> (ClassCounters, ClassCounters) {
+        let ever = self.counters_ever();
+        self.counters_before = ClassCounters::default();
+        (std::mem::take(&mut self.counters), ever)
+    }
+
     /// Its id.
     pub fn id(&self) -> ClassId {
         self.id
+    }
+
+    /// What its number stands for.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Whether it takes what was meant for it when the table was read.
+    #[inline(always)]
+    pub fn accepts(&self, choice: Choice) -> bool {
+        self.standing == Standing::Present && self.chunk_size_bytes == choice.chunk_size_bytes
+    }
+
+    /// Lets a vacant number stand for a class of the table.
+    pub fn establish(&mut self, chunk_size_bytes: usize, page_size_bytes: usize) {
+        assert_eq!(self.standing, Standing::Vacant, "only a vacant number stands for a new class");
+        assert_eq!(self.page_count, 0, "a vacant number owns no page");
+        self.chunk_size_bytes = chunk_size_bytes;
+        self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
+        self.standing = Standing::Present;
+    }
+
+    /// Takes the class out of the table.
+    pub fn retire(&mut self) {
+        assert_eq!(self.standing, Standing::Present, "only a class of the table is retired");
+        self.standing = if self.page_count == 0 { Standing::Vacant } else { Standing::Retired };
+    }
+
+    /// Takes a retired class into the table again.
+    pub fn revive(&mut self) {
+        assert_eq!(self.standing, Standing::Retired, "only a retired class is revived");
+        self.standing = Standing::Present;
     }
 
     /// Bytes a chunk.
@@ -192,9 +236,9 @@ impl ClassState {
         self.lru = lru;
     }
 
-    /// Takes an empty page from the pool's hands.
+    /// Takes an empty page from the pool's hands. The class is one of the present table.
     pub fn adopt(&mut self, memory: &Memory, page: PageId) {
-        debug_assert!(self.id != CHAINED, "chained items lie in the chunks of other classes");
+        assert_eq!(self.standing, Standing::Present, "only a class of the table gets a page");
         self.count_in(memory.pages.page(page));
         memory.pages.push_partial(&mut self.partial, page);
     }
@@ -388,6 +432,9 @@ impl ClassState {
     pub fn finish_drain(&mut self, memory: &Memory, id: PageId) {
         memory.pages.page(id).assign(None);
         self.page_count -= 1;
+        if self.page_count == 0 && self.standing == Standing::Retired {
+            self.standing = Standing::Vacant;
+        }
     }
 
     /// The queue that a new item enters.
@@ -418,6 +465,16 @@ impl ClassState {
             let _: Demotion = balance(self, memory, None);
         }
         address
+    }
+
+    /// Publishes an item that was carried here from another class, in `queue`, where its age belongs.
+    pub fn enqueue_carried(&mut self, memory: &Memory, chunk: OwnedChunk, queue: QueueKind) {
+        let size_bytes = self.counted_size_of(memory, chunk.address());
+        self.queue_mut(queue).insert_by_age(memory, chunk.address(), size_bytes);
+        memory.arena.publish(chunk, queue);
+        if queue != QueueKind::Cold {
+            let _: Demotion = balance(self, memory, None);
+        }
     }
 
     /// Ends a linked item: out of its queue if it is in one, and unlinked. `Some`: nobody pins it, so the

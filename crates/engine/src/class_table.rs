@@ -2,7 +2,8 @@
 //!
 //! Laws of a table: sizes ascend strictly; every size is a multiple of 8; the least holds a header
 //! and one byte of key; the largest is at most a page; there are at most
-//! [`ClassId::COUNT_MAX`] classes.
+//! [`ClassId::COUNT_MAX`] classes. A table that an engine starts with numbers its classes in the order
+//! of their sizes; after a change (`class_change.rs`) the numbers may come in any order.
 
 use crate::mem::HEADER_SIZE_BYTES;
 use slabwise_base::ClassId;
@@ -28,10 +29,13 @@ pub enum SizeModel {
     Memcached,
 }
 
-/// The chunk sizes in bytes, ascending; the index is the [`ClassId`].
+/// The classes, by their chunk sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTable {
+    /// In bytes, ascending.
     sizes: Vec<u32>,
+    /// The class of each size.
+    ids: Vec<ClassId>,
 }
 
 /// Why a class table is refused.
@@ -118,7 +122,19 @@ impl ClassTable {
             }
             table.push(rounded as u32);
         }
-        Ok(ClassTable { sizes: table })
+        Ok(ClassTable::numbered(table))
+    }
+
+    /// A table whose classes are numbered in the order of their sizes.
+    fn numbered(sizes: Vec<u32>) -> ClassTable {
+        let ids = (0..sizes.len() as u8).map(ClassId).collect();
+        ClassTable { sizes, ids }
+    }
+
+    /// The same sizes under other numbers, of which none comes twice.
+    pub(crate) fn renumbered(self, ids: Vec<ClassId>) -> ClassTable {
+        assert_eq!(ids.len(), self.sizes.len(), "a number for every class");
+        ClassTable { sizes: self.sizes, ids }
     }
 
     /// memcached's geometric table: from `first_bytes`, each size `factor` times the one before,
@@ -139,7 +155,7 @@ impl ClassTable {
         if sizes.last().is_none_or(|&before| (before as usize) < last) {
             sizes.push(last as u32);
         }
-        ClassTable { sizes }
+        ClassTable::numbered(sizes)
     }
 
     /// slabwise's own table for a page size: fine steps up to half a page.
@@ -158,24 +174,46 @@ impl ClassTable {
     }
 
     /// Every class, smallest chunks first.
-    pub fn ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + use<> {
-        (0..self.sizes.len() as u8).map(ClassId)
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + '_ {
+        self.ids.iter().copied()
     }
 
-    /// Bytes a chunk of this class.
+    /// Every class with its chunk size in bytes, smallest chunks first.
+    pub fn classes(&self) -> impl DoubleEndedIterator<Item = (ClassId, usize)> + '_ {
+        self.ids.iter().copied().zip(self.sizes.iter().map(|&size| size as usize))
+    }
+
+    /// Whether it has a class of this number.
+    pub fn has(&self, class: ClassId) -> bool {
+        self.ids.contains(&class)
+    }
+
+    /// The class whose chunks have this size.
+    pub fn class_of_size(&self, chunk_size_bytes: usize) -> Option<ClassId> {
+        let index = self.sizes.binary_search(&u32::try_from(chunk_size_bytes).ok()?).ok()?;
+        Some(self.ids[index])
+    }
+
+    /// Bytes a chunk of this class, which is in the table.
     pub fn chunk_size_bytes(&self, class: ClassId) -> usize {
-        self.sizes[class.index()] as usize
+        let size = self.classes().find_map(|(id, size)| (id == class).then_some(size));
+        size.expect("a class of this table was asked for")
     }
 
     /// The class with the largest chunks.
     pub fn largest(&self) -> ClassId {
-        ClassId((self.sizes.len() - 1) as u8)
+        *self.ids.last().expect("a table has a class")
+    }
+
+    /// Bytes a chunk of that class.
+    pub fn chunk_size_bytes_max(&self) -> usize {
+        *self.sizes.last().expect("a table has a class") as usize
     }
 
     /// The class with the least chunks that hold `size_bytes`; `None` if no chunk does.
     pub fn class_for(&self, size_bytes: usize) -> Option<ClassId> {
         let index = self.sizes.partition_point(|&size| (size as usize) < size_bytes);
-        (index < self.sizes.len()).then_some(ClassId(index as u8))
+        self.ids.get(index).copied()
     }
 }
 

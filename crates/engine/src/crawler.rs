@@ -14,7 +14,7 @@ const CHUNKS_A_LOCK: u32 = 64;
 /// A crawl under way.
 #[derive(Clone, Debug)]
 pub struct Crawler {
-    wanted: [bool; ClassId::COUNT_MAX],
+    wanted: [bool; ClassId::NUMBERS],
     page: PageId,
     slot: u32,
 }
@@ -54,7 +54,7 @@ pub enum CrawlStep {
 impl Crawler {
     /// A crawl over the items of these classes.
     pub fn new(classes: impl IntoIterator<Item = ClassId>) -> Crawler {
-        let mut wanted = [false; ClassId::COUNT_MAX];
+        let mut wanted = [false; ClassId::NUMBERS];
         for class in classes {
             wanted[class.index()] = true;
         }
@@ -94,7 +94,7 @@ impl Crawler {
     ) -> u32 {
         let page = engine.memory.pages.page(self.page);
         // Heads of chained items lie on pages of any class.
-        let chained_wanted = self.wanted[engine.config.classes.largest().index()];
+        let chained_wanted = self.wanted[engine.largest.index()];
         let of_interest = |class: &ClassId| self.wanted[class.index()] || chained_wanted;
         let Some(class) = page.owner().filter(of_interest) else {
             self.next_page();

@@ -1,6 +1,7 @@
 //! The engine: everything that workers share.
 
-use crate::class::{CHAINED, Class};
+use crate::class::{CHAINED, Class, TABLE_NUMBERS};
+use crate::class_change::Tables;
 use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::HandleCounters;
 use crate::flush_mark::FlushMark;
@@ -11,6 +12,7 @@ use crate::memory::Memory;
 use crate::mover::Mover;
 use crate::page_table::Pool;
 use crate::restart::MemoryFile;
+use crate::size_map::SizeMap;
 use crate::tap::Tap;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
@@ -38,9 +40,18 @@ pub struct Engine {
     pub(crate) hasher: KeyHasher,
     pub(crate) memory: Memory,
     pub(crate) pool: Mutex<Pool>,
+    /// A class for every number that the table may use.
     pub(crate) classes: Box<[Class]>,
     /// The class [`CHAINED`].
     chained: Class,
+    /// The present table.
+    pub(crate) tables: Mutex<Tables>,
+    /// The same, for who stores.
+    pub(crate) size_map: SizeMap,
+    /// The class with the largest chunks: the same in every table.
+    pub(crate) largest: ClassId,
+    /// Whether a retired class may have pages left: the mover looks.
+    pub(crate) retiring: AtomicBool,
     pub(crate) index: Index,
     pub(crate) mover: Mutex<Mover>,
     pub(crate) flush: Flush,
@@ -111,23 +122,24 @@ impl Engine {
             page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
             "page size {page_size_bytes}: a power of two from 4 KiB to 16 MiB is needed"
         );
-        let chunk_size_bytes_max = config.classes.chunk_size_bytes(config.classes.largest());
+        let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();
         assert!(
             chunk_size_bytes_max <= page_size_bytes,
             "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
         );
         let memory = Memory::new(arena, page_size_bytes, config.size_model);
-        let class = |id: ClassId| {
-            let chunk_size_bytes = config.classes.chunk_size_bytes(id);
-            Class::new(id, chunk_size_bytes, page_size_bytes, config.eviction, config.lru)
-        };
+        let vacant = |number| Class::vacant(ClassId(number), config.eviction, config.lru);
         let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
-        Engine {
+        let engine = Engine {
             hasher: KeyHasher::new(config.hash_seed),
             memory,
             pool: Mutex::new(Pool::new(limit_pages)),
-            classes: config.classes.ids().map(class).collect(),
-            chained: Class::chained(config.eviction, config.lru),
+            classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
+            chained: vacant(CHAINED.0),
+            tables: Mutex::new(Tables::new(config.classes.clone())),
+            size_map: SizeMap::new(&config.classes),
+            largest: config.classes.largest(),
+            retiring: AtomicBool::new(false),
             index: Index::new(config.memory_limit_bytes),
             mover: Mutex::new(Mover::default()),
             flush: Flush::default(),
@@ -139,10 +151,14 @@ impl Engine {
             cas: AtomicU64::new(0),
             memory_file: None,
             config,
+        };
+        for (id, chunk_size_bytes) in engine.config.classes.classes() {
+            engine.establish(&mut engine.class(id).lock(), chunk_size_bytes);
         }
+        engine
     }
 
-    /// What it was made with.
+    /// What it was made with; the class table may have changed since ([`Engine::class_table`]).
     pub fn config(&self) -> &EngineConfig {
         &self.config
     }
@@ -212,7 +228,7 @@ impl Engine {
         if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
     }
 
-    /// Every class that has queues: those of the table, and [`CHAINED`].
+    /// Every class that may have items: one a number, and [`CHAINED`].
     pub(crate) fn queueing_classes(&self) -> impl Iterator<Item = &Class> {
         self.classes.iter().chain([&self.chained])
     }
@@ -228,7 +244,7 @@ impl Engine {
     /// where memcached has it, too.
     pub(crate) fn shown_class(&self, address: ChunkAddress) -> ClassId {
         match self.queue_class(address) {
-            CHAINED => self.config.classes.largest(),
+            CHAINED => self.largest,
             class => class,
         }
     }

@@ -30,6 +30,7 @@ mod alloc;
 mod arithmetic;
 mod check;
 mod class;
+mod class_change;
 mod class_table;
 mod config;
 mod counters;
@@ -52,6 +53,7 @@ mod page_table;
 mod queues;
 mod reservation;
 mod restart;
+mod size_map;
 mod spare;
 mod stats;
 mod store;
@@ -59,6 +61,7 @@ mod tap;
 
 pub use access::{GetOptions, Met, Vivify};
 pub use arithmetic::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
+pub use class_change::ClassChangeError;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };

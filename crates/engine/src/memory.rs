@@ -254,6 +254,11 @@ impl Memory {
         self.arena.owned_bytes(to, HEADER_SIZE_BYTES, size).copy_from_slice(bytes);
     }
 
+    /// Bytes of a chunk that are in use.
+    pub fn size_in_use_bytes(&self, address: ChunkAddress) -> usize {
+        HEADER_SIZE_BYTES + self.contents_size_bytes(address)
+    }
+
     /// Bytes of a chunk in use beyond its header: what a move copies.
     fn contents_size_bytes(&self, address: ChunkAddress) -> usize {
         let header = self.header(address);

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 const NO_CLASS: u8 = u8::MAX;
-const _: () = assert!(ClassId::COUNT_MAX < NO_CLASS as usize);
+const _: () = assert!(ClassId::NUMBERS < NO_CLASS as usize);
 
 /// What a page is at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::handle::Found;
 use crate::item::Pinned;
 use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, OwnedChunk, ReadProof, State};
 use crate::memory::Memory;
-use slabwise_base::{ClassId, Expiry, KEY_SIZE_BYTES_MAX, Now};
+use slabwise_base::{Expiry, KEY_SIZE_BYTES_MAX, Now};
 
 /// What a client says of an item beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Engine {
             key.len()
         );
         let shape = Shape::of(self, key.len(), value_len, meta)?;
-        let mut head = self.allocate(shape.class, now).ok_or(ReserveError::OutOfMemory)?;
+        let mut head = self.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
         let short_lived = self.is_short_lived(meta.expiry, now);
         let state = shape.state(key.len());
         self.memory.arena.set_state(&mut head, state);
@@ -121,7 +121,8 @@ impl<'e> Engine {
 
 /// How an item will lie in memory.
 struct Shape {
-    class: ClassId,
+    /// What its first chunk must hold.
+    size_bytes: usize,
     chained: bool,
     has_flags: bool,
     has_expiry: bool,
@@ -140,9 +141,10 @@ impl Shape {
         if counted as u64 > engine.config.item_size_bytes_max || value_len > u32::MAX as usize {
             return Err(ReserveError::TooLarge);
         }
-        let table = &engine.config.classes;
-        if let Some(class) = table.class_for(counted) {
-            return Ok(Shape { class, chained: false, has_flags, has_expiry });
+        // The same in every table.
+        let chunk_size_bytes_max = engine.config.classes.chunk_size_bytes_max();
+        if counted <= chunk_size_bytes_max {
+            return Ok(Shape { size_bytes: counted, chained: false, has_flags, has_expiry });
         }
         let pages = engine.page_stats();
         if counted as u64 > pages.limit_for_items * engine.config.page_size_bytes as u64 {
@@ -150,8 +152,10 @@ impl Shape {
             return Err(ReserveError::OutOfMemory);
         }
         let head = Memory::chain_head_size_bytes(key_len, has_flags, has_expiry);
-        let class = table.class_for(head).ok_or(ReserveError::TooLarge)?;
-        Ok(Shape { class, chained: true, has_flags, has_expiry })
+        if head > chunk_size_bytes_max {
+            return Err(ReserveError::TooLarge);
+        }
+        Ok(Shape { size_bytes: head, chained: true, has_flags, has_expiry })
     }
 
     fn state(&self, key_len: usize) -> State {
@@ -315,13 +319,11 @@ impl<'e> Reservation<'e> {
     fn add_body(&mut self) -> bool {
         let engine = self.engine;
         let memory = &engine.memory;
-        let table = &engine.config.classes;
         let wanted = self.value_len - self.bodies_len;
-        let class = table.class_for(wanted + HEADER_SIZE_BYTES).unwrap_or(table.largest());
-        let Some(mut chunk) = engine.allocate(class, self.now) else { return false };
-        // The chunk may be of a larger class than asked for.
-        let size = table.chunk_size_bytes(memory.class_of(chunk.address()));
-        let len = wanted.min(size - HEADER_SIZE_BYTES);
+        let asked = wanted + HEADER_SIZE_BYTES;
+        let Some(mut chunk) = engine.allocate(asked, self.now) else { return false };
+        // The chunk may be larger than asked for, or as large as chunks are.
+        let len = wanted.min(engine.chunk_size_of(&chunk) - HEADER_SIZE_BYTES);
         let header = memory.header(chunk.address());
         header.set_prev(Some(self.address()));
         header.set_next(None);

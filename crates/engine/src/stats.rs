@@ -1,6 +1,6 @@
 //! Readings for people and policies: plain structs, summed when asked for.
 
-use crate::class::{CHAINED, ClassState};
+use crate::class::{CHAINED, Class, ClassState, Standing};
 use crate::counters::{ClassCounters, Counter, HandleCounters};
 use crate::engine::Engine;
 use crate::mem::QueueKind;
@@ -85,6 +85,10 @@ impl PageStats {
 /// One class at a moment, or the sum over all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStats {
+    /// Which class; `None` in a sum.
+    pub class: Option<ClassId>,
+    /// Whether it is in the table no more, and drains.
+    pub retired: bool,
     /// Bytes a chunk; 0 in a sum.
     pub chunk_size_bytes: usize,
     /// Chunks a page; 0 in a sum.
@@ -133,6 +137,30 @@ impl ClassStats {
         self.hits_to.iter().sum()
     }
 
+    /// Adds what clients did to the items of a class.
+    fn add_operations(&mut self, id: ClassId, registry: &[Arc<HandleCounters>]) {
+        for handle in registry {
+            let operations = handle.class(id);
+            self.add_tallies(operations);
+            self.hits_ever += operations.hits_to.iter().map(Counter::ever).sum::<u64>();
+            self.sets_ever += operations.sets.ever();
+        }
+    }
+
+    /// Takes over what was counted for a class whose number will stand for another one. It has no item, so
+    /// nothing is counted meanwhile.
+    pub(crate) fn take_counts(&mut self, state: &mut ClassState, registry: &[Arc<HandleCounters>]) {
+        let (counters, ever) = state.take_counters();
+        self.counters.add(&counters);
+        self.counters_ever.add(&ever);
+        for handle in registry {
+            let operations = handle.class(state.id());
+            // Counts for ever stay where they are, under its number.
+            self.add_tallies(operations);
+            operations.reset();
+        }
+    }
+
     /// Adds what a class holds, and what happened in it.
     fn add_state(&mut self, state: &ClassState, memory: &Memory, now: Now) {
         self.pages += u64::from(state.page_count());
@@ -154,9 +182,11 @@ impl Engine {
     pub fn stats(&self, now: Now) -> EngineStats {
         let mut stats = EngineStats::default();
         {
+            let tables = lock(&self.tables);
+            stats.total.clone_from(&tables.former);
             let registry = lock(&self.registry);
-            for id in self.config.classes.ids().chain([CHAINED]) {
-                self.add_class(&mut stats.total, id, &registry, now);
+            for class in self.queueing_classes() {
+                self.add_class(&mut stats.total, class, &registry, now);
             }
             registry.iter().for_each(|handle| stats.add_tallies(handle));
         }
@@ -189,43 +219,46 @@ impl Engine {
         }
     }
 
-    /// Every class of the table, in order. Chained items are shown in the last, as memcached shows them.
+    /// Every class of the table, and every retired one that still has pages, smallest chunks first. Chained
+    /// items are shown in the last, as memcached shows them.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
+        let _tables = lock(&self.tables);
         let registry = lock(&self.registry);
-        let table = &self.config.classes;
-        let read = |id: ClassId| {
-            let chunk_size_bytes = table.chunk_size_bytes(id);
-            let chunks_per_page = self.config.page_size_bytes / chunk_size_bytes;
-            let mut stats =
-                ClassStats { chunk_size_bytes, chunks_per_page, ..ClassStats::default() };
-            self.add_class(&mut stats, id, &registry, now);
-            if id == table.largest() {
-                self.add_class(&mut stats, CHAINED, &registry, now);
+        let read = |(id, chunk_size_bytes, standing): (ClassId, usize, Standing)| {
+            let mut stats = ClassStats {
+                class: Some(id),
+                retired: standing == Standing::Retired,
+                chunk_size_bytes,
+                chunks_per_page: self.config.page_size_bytes / chunk_size_bytes,
+                ..ClassStats::default()
+            };
+            self.add_class(&mut stats, self.class(id), &registry, now);
+            if id == self.largest {
+                self.add_class(&mut stats, self.class(CHAINED), &registry, now);
             }
             stats
         };
-        table.ids().map(read).collect()
+        self.standing_classes().into_iter().map(read).collect()
     }
 
     fn add_class(
         &self,
         stats: &mut ClassStats,
-        id: ClassId,
+        class: &Class,
         registry: &[Arc<HandleCounters>],
         now: Now,
     ) {
-        stats.add_state(&self.class(id).lock(), &self.memory, now);
-        for handle in registry {
-            let operations = handle.class(id);
-            stats.add_tallies(operations);
-            stats.hits_ever += operations.hits_to.iter().map(Counter::ever).sum::<u64>();
-            stats.sets_ever += operations.sets.ever();
-        }
+        let state = class.lock();
+        stats.add_state(&state, &self.memory, now);
+        stats.add_operations(state.id(), registry);
     }
 
     /// Sets every counter to zero, but for those that say that they count for ever; readings of what is
     /// there now stay.
     pub fn reset_stats(&self) {
+        let mut tables = lock(&self.tables);
+        let counters_ever = std::mem::take(&mut tables.former.counters_ever);
+        tables.former = ClassStats { counters_ever, ..ClassStats::default() };
         for class in self.queueing_classes() {
             class.lock().reset_counters();
         }

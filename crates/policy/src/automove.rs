@@ -13,6 +13,7 @@
 //!
 //! Ages are whole seconds, averaged over the window, as in memcached.
 
+use crate::per_class::PerClass;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Ticks};
 use std::collections::VecDeque;
@@ -44,14 +45,21 @@ impl Default for AutomoveOptions {
 #[derive(Clone, Debug)]
 pub struct Automove {
     options: AutomoveOptions,
-    /// As the classes were at the last step; empty before the first.
-    before: Vec<ClassSnapshot>,
-    /// By class, at most `window_len` seconds, the newest last.
-    windows: Vec<VecDeque<Second>>,
+    /// By class; empty before the first step.
+    memory: PerClass<Memory>,
     /// Decisions by age wait until the window has been filled once.
     steps: usize,
     /// The last step sent a page to the pool.
     gave_to_pool: bool,
+}
+
+/// What is remembered of a class.
+#[derive(Clone, Debug)]
+struct Memory {
+    /// As it was at the last step.
+    before: ClassSnapshot,
+    /// At most `window_len` seconds, the newest last.
+    window: VecDeque<Second>,
 }
 
 /// One second of one class.
@@ -69,13 +77,15 @@ struct Second {
 struct Candidate {
     class: ClassId,
     age_seconds: u64,
+    /// In the last second.
+    evicts_now: bool,
 }
 
 impl Automove {
     /// A policy that has seen nothing yet.
     pub fn new(options: AutomoveOptions) -> Automove {
         assert!(options.window_len > 0, "a window of no seconds shows nothing");
-        Automove { options, before: Vec::new(), windows: Vec::new(), steps: 0, gave_to_pool: false }
+        Automove { options, memory: PerClass::default(), steps: 0, gave_to_pool: false }
     }
 
     /// Once a second; but at once after a page went to the pool, for there may be more of them.
@@ -86,10 +96,10 @@ impl Automove {
     /// One second's decision.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
         // Counts before the first step are not changes: memcached begins with a look, too.
-        if self.before.len() != snapshot.classes.len() {
-            self.before.clone_from(&snapshot.classes);
-            self.windows = vec![VecDeque::new(); snapshot.classes.len()];
-            self.steps = 0;
+        let is_first = self.memory.is_empty();
+        let begin = |class: &ClassSnapshot| Memory { before: *class, window: VecDeque::new() };
+        self.memory.follow(snapshot, begin);
+        if is_first {
             return Plan::default();
         }
         self.remember(snapshot);
@@ -100,14 +110,14 @@ impl Automove {
     }
 
     fn remember(&mut self, snapshot: &Snapshot) {
-        let evicted_by = |(after, before): (&ClassSnapshot, &ClassSnapshot)| {
-            after.evicted.saturating_sub(before.evicted)
+        let evicted_by = |(after, memory): (&ClassSnapshot, &Memory)| {
+            after.evicted.saturating_sub(memory.before.evicted)
         };
-        let evicted_all: u64 = snapshot.classes.iter().zip(&self.before).map(evicted_by).sum();
-        for ((after, before), window) in
-            snapshot.classes.iter().zip(&self.before).zip(&mut self.windows)
-        {
-            let evicted = evicted_by((after, before));
+        let evicted_all: u64 =
+            snapshot.classes.iter().zip(self.memory.iter()).map(evicted_by).sum();
+        for (after, memory) in snapshot.classes.iter().zip(self.memory.iter_mut()) {
+            let evicted = evicted_by((after, memory));
+            let Memory { before, window } = memory;
             if window.len() == self.options.window_len {
                 window.pop_front();
             }
@@ -119,17 +129,18 @@ impl Automove {
                 evicted: evicted > 0,
                 evicted_share: evicted as f64 / evicted_all.max(1) as f64,
             });
+            *before = *after;
         }
-        self.before.clone_from(&snapshot.classes);
         self.steps += 1;
     }
 
     fn to_the_pool(&self, snapshot: &Snapshot) -> Option<PageMove> {
-        let spare = |(class, window): &(&ClassSnapshot, &VecDeque<Second>)| {
+        let spare = |(class, memory): &(&ClassSnapshot, &Memory)| {
             let kept_halves = class.chunks_per_page as u64 * FREE_HALF_PAGES_KEPT;
+            let window = &memory.window;
             2 * class.free_chunks > kept_halves && window.iter().all(|second| !second.dirty)
         };
-        let (class, _) = snapshot.classes.iter().zip(&self.windows).find(spare)?;
+        let (class, _) = snapshot.classes.iter().zip(self.memory.iter()).find(spare)?;
         snapshot.memory_full.then_some(PageMove {
             victim: class.class,
             receiver: None,
@@ -143,8 +154,10 @@ impl Automove {
         }
         let mut oldest: Option<Candidate> = None;
         let mut youngest: Option<Candidate> = None;
-        for (class, window) in snapshot.classes.iter().zip(&self.windows) {
-            let candidate = Candidate { class: class.class, age_seconds: self.age_mean(window) };
+        for (class, Memory { window, .. }) in snapshot.classes.iter().zip(self.memory.iter()) {
+            let evicts_now = window.back().is_some_and(|now| now.evicted);
+            let age_seconds = self.age_mean(window);
+            let candidate = Candidate { class: class.class, age_seconds, evicts_now };
             let older = oldest.map_or(0, |oldest| oldest.age_seconds);
             if class.pages > VICTIM_PAGES_KEPT && candidate.age_seconds > older {
                 oldest = Some(candidate);
@@ -155,10 +168,9 @@ impl Automove {
             }
         }
         let (oldest, youngest) = (oldest?, youngest?);
-        let evicts_now = self.windows[youngest.class.index()].back().is_some_and(|now| now.evicted);
         let far_apart =
             (youngest.age_seconds as f64) < oldest.age_seconds as f64 * self.options.age_ratio;
-        (evicts_now && far_apart).then_some(PageMove {
+        (youngest.evicts_now && far_apart).then_some(PageMove {
             victim: oldest.class,
             receiver: Some(youngest.class),
             reason: "oldest tail to the youngest that keeps evicting",

@@ -3,13 +3,14 @@
 //! Meant for tests and for people who watch: it follows each eviction with a move, never asks whether
 //! the victim needed the page more, and so never comes to rest under load.
 
+use crate::per_class::PerClass;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 
 /// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Eager {
     /// Evictions of each class at the last step.
-    evicted: Vec<u64>,
+    evicted: PerClass<u64>,
 }
 
 impl Eager {
@@ -21,22 +22,24 @@ impl Eager {
     /// One page for each class that evicted since the last step, from the class whose tail is oldest
     /// among those that own two or more.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        self.evicted.resize(snapshot.classes.len(), u64::MAX);
+        // Of a class not seen before nothing is new.
+        self.evicted.follow(snapshot, |class| class.evicted);
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
         let mut plan = Plan::default();
-        for (class, before) in snapshot.classes.iter().zip(&mut self.evicted) {
+        for (class, before) in snapshot.classes.iter().zip(self.evicted.iter_mut()) {
             let evicts = class.evicted > *before;
             *before = class.evicted;
             if !evicts {
                 continue;
             }
-            let can_give = |other: &&ClassSnapshot| {
-                other.class != class.class && pages[other.class.index()] >= 2
+            let can_give = |&(index, other): &(usize, &ClassSnapshot)| {
+                other.class != class.class && pages[index] >= 2
             };
-            let victims = snapshot.classes.iter().filter(can_give);
-            let Some(victim) = victims.max_by_key(|other| other.tail_age_ticks) else { continue };
+            let victims = snapshot.classes.iter().enumerate().filter(can_give);
+            let oldest = victims.max_by_key(|(_, other)| other.tail_age_ticks);
+            let Some((index, victim)) = oldest else { continue };
             let victim = victim.class;
-            pages[victim.index()] -= 1;
+            pages[index] -= 1;
             let reason = "the receiver evicts";
             plan.moves.push(PageMove { victim, receiver: Some(class.class), reason });
         }

@@ -15,7 +15,9 @@
 //! - it is stepped at its [`Trigger`], by one caller, in the order of time;
 //! - a plan's moves are carried out, or dropped, before the next step;
 //! - a plan never has a class as its own receiver, and never takes more pages from a class than it
-//!   owns.
+//!   owns;
+//! - the classes may be others from step to step, and in any order of their numbers; retired ones are not
+//!   among them: their pages leave without any policy's help.
 //!
 //! What is not here: how a page is emptied (the engine's mover) and when steps are made (`tuner`).
 #![forbid(unsafe_code)]
@@ -23,6 +25,7 @@
 mod automove;
 mod eager;
 mod none;
+mod per_class;
 mod plan;
 mod snapshot;
 mod tail_age;

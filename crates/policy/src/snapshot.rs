@@ -12,7 +12,7 @@ pub struct Snapshot {
     /// Whether all memory up to the limit has been handed out as pages (some may be back in the
     /// pool).
     pub memory_full: bool,
-    /// Every class of the table, in order: `classes[i].class` is `ClassId(i)`.
+    /// Every class of the table, smallest chunks first. Their numbers may come in any order.
     pub classes: Vec<ClassSnapshot>,
 }
 

@@ -31,8 +31,9 @@
 //!
 //! Laws: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
+use crate::per_class::PerClass;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
-use slabwise_base::Ticks;
+use slabwise_base::{ClassId, Ticks};
 
 /// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ impl Default for TailAgeOptions {
 pub struct TailAge {
     options: TailAgeOptions,
     /// By class; empty before the first step.
-    memory: Vec<Memory>,
+    memory: PerClass<Memory>,
 }
 
 /// What is remembered of a class.
@@ -111,7 +112,7 @@ struct Outlook {
 impl TailAge {
     /// A policy that has seen nothing yet.
     pub fn new(options: TailAgeOptions) -> TailAge {
-        TailAge { options, memory: Vec::new() }
+        TailAge { options, memory: PerClass::default() }
     }
 
     /// What it balances.
@@ -143,12 +144,10 @@ impl TailAge {
     /// Compares the snapshot with what is remembered, and remembers it.
     fn look(&mut self, snapshot: &Snapshot) -> Vec<Outlook> {
         let now = snapshot.now;
-        if self.memory.len() != snapshot.classes.len() {
-            self.memory = snapshot.classes.iter().map(|class| Memory::new(class, now)).collect();
-        }
+        self.memory.follow(snapshot, |class| Memory::new(class, now));
         let TailAgeOptions { hold_ticks, worth, .. } = self.options;
         let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
-        let each = snapshot.classes.iter().zip(&mut self.memory);
+        let each = snapshot.classes.iter().zip(self.memory.iter_mut());
         each.map(|(class, memory)| {
             let pressed = memory.update(class, now);
             Outlook {
@@ -218,7 +217,7 @@ impl TailAge {
 
     /// Takes a planned move into account: for the rest of the step, and for the time of hold.
     fn promise(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
-        let victim = &mut outlooks[page_move.victim.index()];
+        let victim = outlook_of(outlooks, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
         if victim.free_chunks < chunks {
             // Its coldest items go: in an LRU that turns over steadily, age is as the room.
@@ -227,18 +226,23 @@ impl TailAge {
         victim.free_chunks = victim.free_chunks.saturating_sub(chunks);
         victim.pages -= 1;
         victim.may_receive = false;
-        self.memory[page_move.victim.index()].gave_at = Some(now);
+        self.memory.of(page_move.victim).gave_at = Some(now);
 
         if let Some(receiver) = page_move.receiver {
-            let memory = &mut self.memory[receiver.index()];
+            let memory = self.memory.of(receiver);
             memory.received_at = Some(now);
             memory.busy_at = now;
-            let receiver = &mut outlooks[receiver.index()];
+            let receiver = outlook_of(outlooks, receiver);
             receiver.weighed_age *= (receiver.pages + 1) as f64 / receiver.pages.max(1) as f64;
             receiver.pages += 1;
             receiver.may_give = false;
         }
     }
+}
+
+fn outlook_of(outlooks: &mut [Outlook], class: ClassId) -> &mut Outlook {
+    let outlook = outlooks.iter_mut().find(|outlook| outlook.class.class == class);
+    outlook.expect("a move is between classes of the snapshot")
 }
 
 /// The mean weighed age, by pages, of the classes other than `but` that can give; `None` if there are none.

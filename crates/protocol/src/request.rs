@@ -4,7 +4,7 @@
 //! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`StoreHeader`]'s value are
 //! read from the bytes after it.
 
-use crate::WatchKinds;
+use crate::{WatchKinds, number};
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,6 +174,8 @@ pub enum Admin<'a> {
     },
     /// slabs automove.
     Automove(Automove),
+    /// slabs classes: puts a class table in force, or shows the present one.
+    Classes(Option<ChunkSizes<'a>>),
     /// lru.
     Lru(LruRequest),
     /// lru_crawler.
@@ -185,6 +187,29 @@ pub enum Admin<'a> {
     Watch(Option<WatchKinds>),
     /// What memcached's own tests ask of a debug build.
     Debug(Debug<'a>),
+}
+
+/// Chunk sizes in bytes, as `-o slab_sizes` takes them: numbers separated by `-`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkSizes<'a> {
+    text: &'a [u8],
+}
+
+impl<'a> ChunkSizes<'a> {
+    /// The sizes that a word gives; `None` where a part of it is no number.
+    pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
+        let sizes = ChunkSizes { text };
+        sizes.parts().all(|part| number::exact_u32(part).is_some()).then_some(sizes)
+    }
+
+    fn parts(self) -> impl Iterator<Item = &'a [u8]> {
+        self.text.split(|&byte| byte == b'-')
+    }
+
+    /// Each size, in the order in which they were given.
+    pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
+        self.parts().filter_map(number::exact_u32)
+    }
 }
 
 /// `debugtime`, `debugitem`, `misbehave`.

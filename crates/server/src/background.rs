@@ -215,7 +215,7 @@ fn crawl(shared: &Shared<'_>) {
 fn begin_crawl(shared: &Shared<'_>) {
     let tunables = &shared.tunables;
     if tunables.crawler_enabled.load(Relaxed) {
-        let classes = shared.engine.config().classes.ids().collect();
+        let classes = shared.engine.class_ids();
         shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl.load(Relaxed));
     }
 }

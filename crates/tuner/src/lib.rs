@@ -171,7 +171,9 @@ impl Tuner {
 /// The engine as a policy sees it.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     let pages = engine.page_stats();
-    let classes = engine.config().classes.ids().zip(engine.class_stats(now));
+    // A retired class's pages leave by themselves.
+    let present = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
+    let classes = present.filter_map(|stats| Some((stats.class?, stats)));
     let classes = classes.map(|(class, stats)| ClassSnapshot {
         class,
         chunk_size_bytes: stats.chunk_size_bytes,

@@ -7,7 +7,7 @@
 
 use super::Job;
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, Pin, ReadProof, State};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, State};
 use slabwise_base::Now;
 
 /// The item that a body belongs to.
@@ -61,7 +61,8 @@ impl Engine {
         let hash = self.hash_of(old, ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
         let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
-        let mut class = self.class(self.queue_class(old)).lock();
+        let queue_class = self.queue_class(old);
+        let mut class = self.class(queue_class).lock();
         let state = memory.header(old).state().load();
         if !state.queued() {
             return None;
@@ -70,9 +71,22 @@ impl Engine {
         if right.is_none() && !job.carries_pinned(state) {
             return None;
         }
-        let mut chunk = job.spares.pop().expect("room was made before");
+        let mut chunk = self.pop_fitting(&mut job.spares, old)?;
         let new = chunk.address();
         let proof = ReadProof::under_stripe(&stripe);
+        if !state.chained() && memory.class_of(new) != queue_class {
+            let left = class.detach(memory, old);
+            drop(class);
+            memory.copy_contents(old, &mut chunk, proof);
+            memory.arena.set_state(&mut chunk, state.moved());
+            let heir = self.class(memory.class_of(new));
+            heir.lock().enqueue_carried(memory, chunk, state.queue());
+            stripe.replace(slot, new);
+            let owned = memory.arena.unlink(old);
+            debug_assert!(owned.is_none(), "the mover's pins are still there");
+            self.unpin(left);
+            return Some(Kind::Item);
+        }
         memory.copy_contents(old, &mut chunk, proof);
         memory.arena.set_state(&mut chunk, state.moved());
         let mut body = memory.first_body(old, proof);
@@ -90,6 +104,13 @@ impl Engine {
         let owned = memory.arena.unlink(old);
         debug_assert!(owned.is_none(), "the mover's pin is still there");
         Some(Kind::Item)
+    }
+
+    /// The last spare. `None`: what is to be carried does not fit it, and is not what room was made for.
+    fn pop_fitting(&self, spares: &mut Vec<OwnedChunk>, old: ChunkAddress) -> Option<OwnedChunk> {
+        let spare = spares.last().expect("room was made before");
+        let fits = self.memory.size_in_use_bytes(old) <= self.chunk_size_of(spare);
+        fits.then(|| spares.pop()).flatten()
     }
 
     /// Carries a body of a chained item to the spare chunk.
@@ -180,7 +201,7 @@ impl Engine {
         } else {
             Some(chain.find(|&body| memory.header(body).next() == Some(old))?)
         };
-        let mut chunk = job.spares.pop().expect("room was made before");
+        let mut chunk = self.pop_fitting(&mut job.spares, old)?;
         memory.copy_contents(old, &mut chunk, proof);
         let header = memory.header(chunk.address());
         header.set_prev(Some(head));

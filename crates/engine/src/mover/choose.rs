@@ -1,7 +1,7 @@
-//! Which class gives a page, and which of its pages; and shrinking to a lowered memory limit.
+//! Which class gives a page, and which of its pages; and what moves without being asked for.
 
 use super::{Job, Mover, MoverStep, Order, Start};
-use crate::class::CHAINED;
+use crate::class::{CHAINED, Standing};
 use crate::config::MoverKind;
 use crate::engine::Engine;
 use crate::page_table::PageState;
@@ -15,16 +15,24 @@ const PAGES_COMPARED_MAX: usize = 64;
 const BEGIN_TRIES: usize = 3;
 
 impl Engine {
-    /// While more memory is held than the limit allows: releases a free page, or starts to free one.
-    pub(super) fn shrink(&self, mover: &mut Mover, now: Now) -> MoverStep {
+    /// While more memory is held than the limit allows: releases a free page, or starts to free one. Before
+    /// that, pages of retired classes are freed.
+    pub(super) fn begin_unasked(&self, mover: &mut Mover, now: Now) -> MoverStep {
         let released = lock(&self.pool).take_for_release();
         if let Some(page) = released {
             self.memory.arena.release(&page, self.memory.page_size_bytes());
             lock(&self.pool).put_released(page);
             return MoverStep::Working;
         }
+        if mover.rests(now) {
+            return MoverStep::Idle;
+        }
+        mover.job = self.begin_retired(mover, now);
+        if mover.is_running() {
+            return MoverStep::Working;
+        }
         let over = lock(&self.pool).headroom() < 0 && !self.config.first_page_beyond_limit;
-        if !over || mover.rests(now) {
+        if !over {
             return MoverStep::Idle;
         }
         if let Some(victim) = self.oldest_class(None, now) {
@@ -39,31 +47,40 @@ impl Engine {
     /// one with a page's worth of free chunks before all others. Without eviction, only such a one.
     pub(super) fn oldest_class(&self, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
         // Most of what chained items take is in the largest chunks, so their age counts there.
-        let largest = self.config.classes.largest();
+        let largest = self.largest;
         let chained_age = self.class(CHAINED).lock().oldest_tail_age(&self.memory, now.ticks);
-        let candidates = self.config.classes.ids().filter(|&id| Some(id) != receiver);
-        let ranked = candidates.filter_map(|id| {
-            let state = self.class(id).lock();
+        let ranked = self.classes.iter().filter_map(|class| {
+            let state = class.lock();
+            let id = state.id();
             let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
             let own_age = state.oldest_tail_age(&self.memory, now.ticks);
             let age = own_age.max(chained_age.filter(|_| id == largest));
-            let rank = (has_spare, age.unwrap_or(0), state.page_count());
-            let can_give = state.page_count() > 0 && (has_spare || self.config.eviction_enabled);
+            // A retired class gives all its pages in the end.
+            let retired = state.standing() == Standing::Retired;
+            let rank = (has_spare, retired, age.unwrap_or(0), state.page_count());
+            let can_give = Some(id) != receiver
+                && state.page_count() > 0
+                && (has_spare || self.config.eviction_enabled);
             can_give.then_some((rank, id))
         });
         ranked.max().map(|(_, id)| id)
     }
 
-    /// Begins to empty a page of the victim.
-    pub(super) fn begin(&self, order: Order, mover: &mut Mover, now: Now) -> Option<Job> {
+    /// Begins to empty a page of the victim; of a retired one, whatever the kind, as it does for all of them.
+    pub(super) fn begin(&self, mut order: Order, mover: &mut Mover, now: Now) -> Option<Job> {
         let victim = order.victim;
+        if self.is_retired(victim) {
+            order.kind = MoverKind::Warm;
+        }
         for _ in 0..BEGIN_TRIES {
             let page = self.page_to_empty(order, mover.page_cursor)?;
             mover.page_cursor = page.0 + 1;
             let gets = self.gets_ever();
             let mut state = self.class(victim).lock();
             // A first page granted beyond the limit stays, or the class would be granted another.
-            if self.config.first_page_beyond_limit && state.page_count() < 2 {
+            let keeps_one =
+                self.config.first_page_beyond_limit && state.standing() == Standing::Present;
+            if keeps_one && state.page_count() < 2 {
                 return None;
             }
             let entry = self.memory.pages.page(page);

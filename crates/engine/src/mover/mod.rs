@@ -6,6 +6,7 @@
 //!                      warm       carried into room that the class's coldest make     warm.rs
 //!                      base, fast as published                                        published.rs
 //!                      stock      as memcached does it today                          stock.rs
+//!                    a page of a retired class, whatever the kind                      retired.rs
 //!          --step--> the page is empty: it goes to the receiver, or to the pool
 //! ```
 //!
@@ -14,13 +15,14 @@
 //! as long as its patience lasts the page is given back. But for the published kinds, a page that drains hands out
 //! nothing from its lists (`class.rs`).
 
+use crate::class::Standing;
 use crate::class_table::CHUNK_SIZE_BYTES_MIN;
 use crate::config::MoverKind;
 use crate::engine::Engine;
 use job::{Job, Order, Start};
 use published::Pass;
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Moment, Now, Ticks};
+use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
 use std::fmt;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ mod choose;
 mod counters;
 mod job;
 mod published;
+mod retired;
 mod stock;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -91,6 +94,8 @@ pub(crate) struct Mover {
     job: Option<Job>,
     /// When a move was given up last.
     gave_up_at: Option<Ticks>,
+    /// The class whose page that was.
+    gave_up_on: Option<ClassId>,
     /// The number behind the page that was chosen last: the search begins there, and takes that page
     /// again only if there is no other, for it may be one that could not be emptied.
     page_cursor: u32,
@@ -132,8 +137,14 @@ impl Engine {
         (reason, kind): (&'static str, MoverKind),
         now: Now,
     ) -> Result<(), ReassignError> {
-        let known = |id: ClassId| id.index() < self.classes.len();
-        if !victim.into_iter().chain(receiver).all(known) {
+        let standing = |id: ClassId| match self.classes.get(id.index()) {
+            Some(class) => class.lock().standing(),
+            None => Standing::Vacant,
+        };
+        // A retired class gives, and gets nothing.
+        let victim_is_bad = victim.is_some_and(|id| standing(id) == Standing::Vacant);
+        let receiver_is_bad = receiver.is_some_and(|id| standing(id) != Standing::Present);
+        if victim_is_bad || receiver_is_bad {
             return Err(ReassignError::BadClass);
         }
         if victim.is_some() && victim == receiver {
@@ -150,15 +161,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. Also shrinks the cache to a
-    /// lowered memory limit, a page at a time.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
+    /// shrinks the cache to a lowered memory limit, a page at a time.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
         self.step(&mut lock(&self.mover), budget_chunks, at.into())
     }
 
     fn step(&self, mover: &mut Mover, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = mover.job.take() else {
-            return self.shrink(mover, at.now);
+            return self.begin_unasked(mover, at.now);
         };
         job.start.nanos.get_or_insert(at.nanos);
         let counters = &mut mover.counters;
@@ -198,6 +209,7 @@ impl Engine {
             _ => PATIENCE_TICKS,
         };
         if job.progress_at.age_at(at.now.ticks) >= patience_ticks {
+            mover.gave_up_on = Some(job.order.victim);
             self.give_up(mover, job, at);
             mover.gave_up_at = Some(at.now.ticks);
             return MoverStep::GivenUp;
@@ -258,12 +270,20 @@ impl Engine {
                 }
             }
         }
-        match order.receiver {
-            Some(receiver) => self.class(receiver).lock().adopt(&self.memory, job.page),
-            None => lock(&self.pool).put(job.page),
-        }
+        self.hand_on(job.page, order.receiver);
         mover.counters.moved += 1;
         self.record(mover, &job, MoveOutcome::Moved, at);
+    }
+
+    /// Gives an empty page to a class, or to the pool: where the class was retired meanwhile, too.
+    fn hand_on(&self, page: PageId, receiver: Option<ClassId>) {
+        if let Some(receiver) = receiver {
+            let mut state = self.class(receiver).lock();
+            if state.standing() == Standing::Present {
+                return state.adopt(&self.memory, page);
+            }
+        }
+        lock(&self.pool).put(page);
     }
 
     /// Puts the page back into service.

@@ -60,7 +60,11 @@ impl Engine {
             }
             left -= batch.len();
             counters.visits += batch.len() as u64;
-            self.empty_batch(job, counters, batch, now);
+            if self.is_retired(job.order.victim) {
+                self.empty_retired_batch(job, counters, batch, now);
+            } else {
+                self.empty_batch(job, counters, batch, now);
+            }
         }
         false
     }
@@ -146,7 +150,7 @@ impl Engine {
         }
         let class = job.order.victim;
         // Where whole items and bodies of chained ones lie side by side, each eviction compares them.
-        if class != self.config.classes.largest() {
+        if class != self.largest {
             let victims = self.detach_victims(class, wanted, now);
             let evicted = victims.len();
             self.prefetch_entries(victims.iter().map(|victim| &victim.pin));
@@ -170,7 +174,7 @@ impl Engine {
     }
 
     /// Keeps a victim's chunk for what is to be carried, unless it lies on the draining page itself.
-    fn keep_as_room(&self, job: &mut Job, chunk: OwnedChunk) {
+    pub(super) fn keep_as_room(&self, job: &mut Job, chunk: OwnedChunk) {
         if self.memory.page_entry(chunk.address()).state() == PageState::Owned {
             job.spares.push(chunk);
         } else {

@@ -10,8 +10,12 @@ pub use lru::hit as lru_hit;
 pub use segmented::{Demotion, balance};
 pub use victim::{VictimSearch, VictimStep, coldest};
 
+use crate::flush_mark::is_later;
 use crate::mem::ChunkAddress;
 use crate::memory::Memory;
+
+/// How far from either end the place of an item is sought by its age.
+const LOOKS_MAX: usize = 8;
 
 /// A doubly linked list of items, newest at the head. Law: `count` items, of `bytes` in all, are linked
 /// from head to tail, and back the same way.
@@ -61,6 +65,55 @@ impl Queue {
         self.head = Some(address);
         self.count += 1;
         self.bytes += size_bytes;
+    }
+
+    /// Adds an item of `size_bytes` counted bytes where its age belongs, near the tail or near the head: what
+    /// belongs farther from both counts as newer.
+    pub fn insert_by_age(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
+        let time = memory.header(address).time();
+        let is_newer = |other: &ChunkAddress| is_later(memory.header(*other).time(), time);
+        let mut from_tail = self.iter_from_tail(memory).take(LOOKS_MAX);
+        let behind = match from_tail.find(is_newer) {
+            Some(newer) => memory.header(newer).next(),
+            None => {
+                let from_head = std::iter::successors(self.head, |&at| memory.header(at).next());
+                let mut last = None;
+                for other in from_head.take(LOOKS_MAX) {
+                    last = Some(other);
+                    if !is_newer(&other) {
+                        break;
+                    }
+                }
+                last
+            }
+        };
+        self.insert_before(memory, address, behind);
+        self.count += 1;
+        self.bytes += size_bytes;
+    }
+
+    /// Links an item in front of another, on the head's side; behind all others for `None`.
+    fn insert_before(
+        &mut self,
+        memory: &Memory,
+        address: ChunkAddress,
+        behind: Option<ChunkAddress>,
+    ) {
+        let before = match behind {
+            Some(behind) => memory.header(behind).prev(),
+            None => self.tail,
+        };
+        let header = memory.header(address);
+        header.set_prev(before);
+        header.set_next(behind);
+        match before {
+            Some(before) => memory.header(before).set_next(Some(address)),
+            None => self.head = Some(address),
+        }
+        match behind {
+            Some(behind) => memory.header(behind).set_prev(Some(address)),
+            None => self.tail = Some(address),
+        }
     }
 
     /// Takes an item out, of as many bytes as it came in with.

@@ -4,18 +4,20 @@
 //! Settings come first. A later start must have the same ones, or chunks would not be where they were.
 
 use super::ColdReason;
-use crate::class_table::SizeModel;
+use crate::class::{CHAINED, CLASS_NUMBERS};
+use crate::class_table::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, SizeModel};
 use crate::config::EngineConfig;
 use crate::engine::arena_size_bytes;
 use crate::mem::ChunkAddress;
 use slabwise_base::{ClassId, KeyHasher};
+use std::collections::HashSet;
 use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
 /// The number of this format. It changes with the lines here, with the layout of headers and items
 /// (`mem/arena.rs`, `mem/state.rs`, `memory.rs`), and with what a queue is.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// How memcached's file begins.
 const MEMCACHEDS: &[u8] = b"Tmain\n";
@@ -39,9 +41,13 @@ pub(super) struct Saved {
     pub flush_due_second: u32,
     pub flush_mark: u64,
     pub index_buckets: u64,
+    /// The class table in force, which need not be the configured one.
+    pub table: ClassTable,
+    /// The retired classes and their chunk sizes in bytes.
+    pub retired: Vec<(ClassId, usize)>,
     /// The class of each page that was ever used.
     pub owners: Vec<Option<ClassId>>,
-    /// The last item of each queue of each class, chained items last.
+    /// The last item of each queue, by the number of the class.
     pub tails: Vec<[Option<ChunkAddress>; 4]>,
 }
 
@@ -88,20 +94,31 @@ pub(super) fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("flush_due_second", &saved.flush_due_second);
     line("flush_mark", &saved.flush_mark);
     line("index_buckets", &saved.index_buckets);
+    line("class_table", &compose_classes(saved.table.classes()));
+    line("retired_classes", &compose_classes(saved.retired.iter().copied()));
     line("page_owners", &compose_owners(&saved.owners));
-    for (index, tails) in saved.tails.iter().enumerate() {
+    for class in queueing(&saved.table, &saved.retired) {
         let offset = |tail: &Option<ChunkAddress>| match tail {
             Some(address) => address.offset().to_string(),
             None => NONE.to_owned(),
         };
-        line(&queue_tails(index), &tails.each_ref().map(offset).join(","));
+        let tails = saved.tails[class.index()].each_ref().map(offset);
+        line(&queue_tails(class), &tails.join(","));
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
 }
 
-fn queue_tails(class: usize) -> String {
-    format!("queue_tails.{class}")
+fn queue_tails(class: ClassId) -> String {
+    format!("queue_tails.{}", class.0)
+}
+
+/// The classes that may have items, by number; those of the table, retired ones, and chained items.
+fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
+    let retired = retired.iter().map(|&(id, _)| id);
+    let mut classes: Vec<ClassId> = table.ids().chain(retired).chain([CHAINED]).collect();
+    classes.sort_unstable();
+    classes
 }
 
 /// For tests that forge a file.
@@ -112,6 +129,11 @@ pub(super) fn checksum_for_test(text: &str) -> String {
 
 fn checksum(text: &str) -> String {
     format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
+}
+
+/// Classes and their chunk sizes: `0:64,3:128`.
+fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
+    classes.map(|(id, size)| format!("{}:{size}", id.0)).collect::<Vec<String>>().join(",")
 }
 
 /// Runs of pages of one owner: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
@@ -156,8 +178,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         }
     }
     let pages = (arena_size_bytes(config) / config.page_size_bytes as u64) as usize;
-    let classes = config.classes.count();
-    Ok(Saved {
+    let mut saved = Saved {
         seal: fields.number("seal")?,
         unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
         // Clock and counter go on from here: they must have somewhere to go.
@@ -167,17 +188,23 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         flush_due_second: fields.number("flush_due_second")?,
         flush_mark: fields.number("flush_mark")?,
         index_buckets: fields.number("index_buckets")?,
-        owners: parse_owners(fields.text("page_owners")?, classes, pages)
-            .ok_or_else(|| torn("page_owners"))?,
-        // Chained items have queues of their own, behind those of the classes.
-        tails: (0..=classes)
-            .map(|class| {
-                let name = queue_tails(class);
-                parse_tails(fields.text(&name)?, arena_size_bytes(config))
-                    .ok_or_else(|| torn(&name))
-            })
-            .collect::<Result<_, _>>()?,
-    })
+        table: parse_table(fields.text("class_table")?, config)
+            .ok_or_else(|| torn("class_table"))?,
+        retired: Vec::new(),
+        owners: Vec::new(),
+        tails: vec![[None; 4]; CLASS_NUMBERS],
+    };
+    saved.retired = parse_retired(fields.text("retired_classes")?, &saved.table, config)
+        .ok_or_else(|| torn("retired_classes"))?;
+    let queueing = queueing(&saved.table, &saved.retired);
+    saved.owners = parse_owners(fields.text("page_owners")?, &queueing, pages)
+        .ok_or_else(|| torn("page_owners"))?;
+    for class in queueing {
+        let name = queue_tails(class);
+        saved.tails[class.index()] = parse_tails(fields.text(&name)?, arena_size_bytes(config))
+            .ok_or_else(|| torn(&name))?;
+    }
+    Ok(saved)
 }
 
 fn lower_half(number: u64) -> u64 {
@@ -205,15 +232,59 @@ impl<'t> Fields<'t> {
     }
 }
 
+fn parse_classes(text: &str) -> Option<Vec<(ClassId, usize)>> {
+    let parse = |class: &str| {
+        let (id, size) = class.split_once(':')?;
+        let id = id.parse().ok().filter(|&id| usize::from(id) < ClassId::NUMBERS)?;
+        Some((ClassId(id), size.parse().ok()?))
+    };
+    text.split(',').filter(|class| !class.is_empty()).map(parse).collect()
+}
+
+/// `None`: no table that this configuration can have come to.
+fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
+    let (ids, sizes): (Vec<ClassId>, Vec<usize>) = parse_classes(text)?.into_iter().unzip();
+    let distinct: HashSet<&ClassId> = ids.iter().collect();
+    if distinct.len() != ids.len() {
+        return None;
+    }
+    let table = ClassTable::explicit(&sizes, config.page_size_bytes).ok()?.renumbered(ids);
+    let exact = table.classes().map(|(_, size)| size).eq(sizes);
+    let same_largest = table.classes().next_back() == config.classes.classes().next_back();
+    (exact && same_largest).then_some(table)
+}
+
+/// `None`: classes that this table and page size cannot have beside it.
+fn parse_retired(
+    text: &str,
+    table: &ClassTable,
+    config: &EngineConfig,
+) -> Option<Vec<(ClassId, usize)>> {
+    let retired = parse_classes(text)?;
+    let largest = config.classes.chunk_size_bytes_max();
+    let mut ids: HashSet<ClassId> = table.ids().collect();
+    let mut sizes: HashSet<usize> = table.classes().map(|(_, size)| size).collect();
+    let sound = |&(id, size): &(ClassId, usize)| {
+        let possible = (CHUNK_SIZE_BYTES_MIN..largest).contains(&size)
+            && size.is_multiple_of(CHUNK_ALIGN_BYTES);
+        possible && ids.insert(id) && sizes.insert(size)
+    };
+    retired.iter().all(sound).then_some(retired)
+}
+
 /// `None`: a class that there is not, or more pages than there are.
-fn parse_owners(text: &str, classes: usize, pages_max: usize) -> Option<Vec<Option<ClassId>>> {
+fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec<Option<ClassId>>> {
     let mut owners = Vec::new();
     for run in text.split(',').filter(|run| !run.is_empty()) {
         let (owner, count) = run.split_once('*')?;
         let count: usize = count.parse().ok()?;
         let owner = match owner {
             NONE => None,
-            class => Some(ClassId(class.parse().ok().filter(|&id| usize::from(id) < classes)?)),
+            class => {
+                let class = ClassId(class.parse().ok()?);
+                Some(class).filter(|class| *class != CHAINED && classes.contains(class))?;
+                Some(class)
+            }
         };
         if count > pages_max - owners.len() {
             return None;

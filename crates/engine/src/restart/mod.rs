@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   FILE        the arena, page by page, mapped; behind it the seal (8 bytes)
-//!   FILE.meta   text: settings, seal, clock, CAS counter, flush, who owns each page, where each queue
-//!               ends; a checksum
+//!   FILE.meta   text: settings, seal, clock, CAS counter, flush, the class table in force and what is
+//!               left of earlier ones, who owns each page, where each queue ends; a checksum
 //!
 //!   close:  seal the arena, then write FILE.meta          open:  take FILE.meta away, break the seal,
 //!                                                                rebuild the rest by walking the arena
@@ -36,6 +36,7 @@ mod rebuild;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use crate::class::{CLASS_NUMBERS, Standing};
 use crate::config::EngineConfig;
 use crate::engine::{Engine, arena_size_bytes};
 use crate::mem::{Arena, AtRest, MappingError, QueueKind};
@@ -272,7 +273,8 @@ impl Engine {
         self.flush.cas_bound.store(saved.flush_cas_bound, Relaxed);
         self.flush.due_second.store(saved.flush_due_second, Relaxed);
         self.flush.mark.restore(saved.flush_mark);
-        self.index.presize(saved.index_buckets.min(self.index_buckets_max()));
+        self.index.presize(saved.index_buckets.min(self.index_buckets_max(saved)));
+        self.restore_classes(saved.table.clone(), &saved.retired);
         {
             let pages = (0..saved.owners.len() as u32).map(PageId);
             let returned = pages.filter(|page| saved.owners[page.index()].is_none()).collect();
@@ -280,24 +282,33 @@ impl Engine {
             *pool = Pool::resumed(pool.limit(), saved.owners.len() as u32, returned);
         }
         let items = rebuild::rebuild(&AtRest::of(self), saved, progress)?;
+        self.retire_restored(&saved.retired);
         self.charge_index();
         Ok(items)
     }
 
     /// The buckets that an index over an arena full of the least items has.
-    fn index_buckets_max(&self) -> u64 {
-        let chunk_size_bytes = self.config.classes.sizes()[0];
-        self.memory.arena.size_bytes() as u64 / u64::from(chunk_size_bytes)
+    fn index_buckets_max(&self, saved: &Saved) -> u64 {
+        let classes = saved.table.classes().chain(saved.retired.iter().copied());
+        let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
+        self.memory.arena.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
     }
 
     /// What the arena does not tell by itself. Slots that were never handed out are made to read as free.
     fn saved(&self, stop: Stop) -> Saved {
         let frontier = lock(&self.pool).frontier();
         let pages = || (0..frontier).map(PageId);
-        let mut tails = Vec::with_capacity(self.classes.len());
+        let mut tails = vec![[None; 4]; CLASS_NUMBERS];
+        let mut retired = Vec::new();
         for class in self.queueing_classes() {
             let mut state = class.lock();
-            tails.push(QueueKind::ALL.map(|kind| state.queue(kind).tail()));
+            tails[state.id().index()] = QueueKind::ALL.map(|kind| state.queue(kind).tail());
+            if state.standing() == Standing::Retired {
+                retired.push((state.id(), state.chunk_size_bytes()));
+            }
+            if state.page_count() == 0 {
+                continue;
+            }
             let owner = Some(state.id());
             let own = |id: &PageId| self.memory.pages.page(*id).owner() == owner;
             pages().filter(own).for_each(|id| state.blank_fresh(&self.memory, id));
@@ -312,6 +323,8 @@ impl Engine {
             flush_due_second: self.flush.due_second.load(Relaxed),
             flush_mark: self.flush.mark.to_bits(),
             index_buckets: self.index.bucket_count(),
+            table: self.class_table(),
+            retired,
             owners: pages().map(|id| self.memory.pages.page(id).owner()).collect(),
             tails,
         }

@@ -11,7 +11,7 @@
 
 use super::meta::Saved;
 use super::{ColdReason, Progress};
-use crate::class::CHAINED;
+use crate::class::{CHAINED, CLASS_NUMBERS};
 use crate::engine::Engine;
 use crate::mem::{AtRest, ChunkAddress, HEADER_SIZE_BYTES, Kind, QueueKind, ReadProof, State};
 use crate::memory::ItemLayout;
@@ -31,7 +31,7 @@ struct Rebuild<'e> {
     batch: Vec<(u64, ChunkAddress)>,
     /// Bodies that an item leads to.
     bodies: HashSet<ChunkAddress>,
-    /// Items that say they are in a queue, by class (chained items last) and queue.
+    /// Items that say they are in a queue, by class and queue.
     queued: Vec<[u64; 4]>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn rebuild(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, ColdReason> {
     let engine = at_rest.engine();
-    let queued = vec![[0; 4]; engine.queueing_classes().count()];
+    let queued = vec![[0; 4]; CLASS_NUMBERS];
     let (batch, bodies) = (Vec::new(), HashSet::new());
     let mut rebuild = Rebuild { at_rest, engine, saved, batch, bodies, queued };
     let owned = |(index, owner): (usize, &Option<ClassId>)| Some((PageId(index as u32), (*owner)?));
@@ -56,9 +56,10 @@ pub(super) fn rebuild(
         let in_use = |address| rebuild.is_in_use(address);
         engine.class(class).lock().readopt(&engine.memory, page, in_use);
     }
-    for (index, class) in engine.queueing_classes().enumerate() {
+    for class in engine.queueing_classes() {
+        let id = class.lock().id();
         for kind in QueueKind::ALL {
-            let queue = rebuild.queue(index, kind)?;
+            let queue = rebuild.queue(id, kind)?;
             *class.lock().queue_mut(kind) = queue;
         }
     }
@@ -77,7 +78,7 @@ impl<'e> Rebuild<'e> {
     /// Checks every linked item of a page and enters it.
     fn enter_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
         let engine = self.engine;
-        let size = engine.config.classes.chunk_size_bytes(class);
+        let size = engine.size_map.chunk_size_bytes(class);
         let chunks_per_page = engine.memory.page_size_bytes() / size;
         for slot in 0..chunks_per_page as u32 {
             let address = engine.memory.chunk_at(page, slot, size);
@@ -102,14 +103,14 @@ impl<'e> Rebuild<'e> {
         let key_len = state.key_len();
         law("a key has 1 to 250 bytes", address, (1..=KEY_SIZE_BYTES_MAX).contains(&key_len))?;
         let size_bytes = ItemLayout::new(state).value() + header.len();
-        let chunk_size_bytes = self.engine.config.classes.chunk_size_bytes(class);
+        let chunk_size_bytes = self.engine.size_map.chunk_size_bytes(class);
         law("an item fits its chunk", address, size_bytes <= chunk_size_bytes)?;
         if state.chained() {
             self.claim_bodies(address)?;
         }
         self.at_rest.forget_pins(address);
-        let index = self.queues_of(if state.chained() { CHAINED } else { class });
-        self.queued[index][state.queue().index()] += 1;
+        let queued_in = if state.chained() { CHAINED } else { class };
+        self.queued[queued_in.index()][state.queue().index()] += 1;
         self.batch.push((self.engine.hash_of(address, self.proof()), address));
         if self.batch.len() == BATCH_ITEMS { self.index_batch() } else { Ok(()) }
     }
@@ -176,21 +177,16 @@ impl<'e> Rebuild<'e> {
         let page_size_bytes = self.engine.memory.page_size_bytes();
         let page = address.offset() / page_size_bytes;
         let class = (*self.saved.owners.get(page)?)?;
-        let size = self.engine.config.classes.chunk_size_bytes(class);
+        let size = self.engine.size_map.chunk_size_bytes(class);
         let within = address.offset() % page_size_bytes;
         (within.is_multiple_of(size) && within + size <= page_size_bytes).then_some(size)
     }
 
-    /// Where the queues of a class stand among those of all.
-    fn queues_of(&self, class: ClassId) -> usize {
-        if class == CHAINED { self.engine.classes.len() } else { class.index() }
-    }
-
     /// Follows a queue from its saved tail. It ends: whoever leads to an item is the one that the item
     /// leads back to, so none is met twice.
-    fn queue(&self, index: usize, kind: QueueKind) -> Result<Queue, ColdReason> {
+    fn queue(&self, class: ClassId, kind: QueueKind) -> Result<Queue, ColdReason> {
         let memory = &self.engine.memory;
-        let tail = self.saved.tails[index][kind.index()];
+        let tail = self.saved.tails[class.index()][kind.index()];
         let (mut head, mut at) = (None, tail);
         let (mut count, mut bytes) = (0, 0);
         while let Some(address) = at {
@@ -199,8 +195,7 @@ impl<'e> Rebuild<'e> {
             let (header, state) = (memory.header(address), self.state(address));
             let is_item = state.kind() == Kind::Item && state.linked();
             law("a queue leads over linked items", address, is_item)?;
-            let here =
-                state.queue() == kind && self.queues_of(self.engine.queue_class(address)) == index;
+            let here = state.queue() == kind && self.engine.queue_class(address) == class;
             law("an item is in the queue that it names", address, here)?;
             law("a queue's links lead both ways", address, header.next() == head)?;
             count += 1;
@@ -209,7 +204,7 @@ impl<'e> Rebuild<'e> {
             at = header.prev();
         }
         let place = tail.unwrap_or(ChunkAddress::from_offset(0));
-        let expected = self.queued[index][kind.index()];
+        let expected = self.queued[class.index()][kind.index()];
         law("a queue holds all items that name it", place, count == expected)?;
         Ok(Queue::of_linked(head, tail, count, bytes))
     }

@@ -5,8 +5,8 @@ use crate::oracle::{Marks, Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    ArithmeticConditions, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep,
-    Pinned, ReassignError, StoreMode,
+    ArithmeticConditions, ClassChangeError, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta,
+    ItemView, MoverStep, Pinned, ReassignError, StoreMode,
 };
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -220,6 +220,7 @@ impl<'e> Driver<'e> {
                 self.engine.set_lru(lru);
                 self.engine.set_eviction(scenario::eviction(&mut self.random));
             }
+            Operation::ChangeClasses => self.change_classes(),
             other => unreachable!("{other:?} names a key"),
         }
     }
@@ -383,7 +384,7 @@ impl<'e> Driver<'e> {
 
     fn crawl_all(&mut self, now: Now) {
         self.note(String::from("crawl all"));
-        let mut crawler = Crawler::new(self.scenario.config.classes.ids());
+        let mut crawler = Crawler::new(self.engine.class_ids());
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let oracle = &mut self.oracle;
         let mut steps = 0;
@@ -401,25 +402,63 @@ impl<'e> Driver<'e> {
     }
 
     fn reassign(&mut self, now: Now) {
-        let count = self.scenario.config.classes.count() as u64;
-        let mut draw = || match self.random.below(count + 2) {
-            index if index < count => Some(ClassId(index as u8)),
-            index if index == count => Some(ClassId(count as u8)),
+        let known = self.engine.class_ids();
+        let nobody = (0..).map(ClassId).find(|id| !known.contains(id));
+        let mut draw = || match self.random.below(known.len() as u64 + 2) as usize {
+            index if index < known.len() => Some(known[index]),
+            index if index == known.len() => nobody,
             _ => None,
         };
         let (victim, receiver) = (draw(), draw());
         let outcome = self.engine.reassign(victim, receiver, "test", now);
         self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
-        let bad = |class: Option<ClassId>| class.is_some_and(|class| u64::from(class.0) == count);
+        let table = self.engine.class_table();
+        // A retired class gives pages, and gets none.
+        let bad_victim = victim.is_some_and(|class| !known.contains(&class));
+        let bad_receiver = receiver.is_some_and(|class| !table.has(class));
         let expected = match outcome {
             Ok(()) | Err(ReassignError::NoSpare | ReassignError::Running) => None,
-            Err(ReassignError::BadClass) => Some(bad(victim) || bad(receiver)),
+            Err(ReassignError::BadClass) => Some(bad_victim || bad_receiver),
             Err(ReassignError::SameClass) => Some(victim.is_some() && victim == receiver),
         };
         assert_ne!(expected, Some(false), "law OUTCOME: reassign answered {outcome:?}");
         if outcome.is_ok() {
-            assert!(!bad(victim) && !bad(receiver), "law OUTCOME: no such class was moved");
+            assert!(!bad_victim && !bad_receiver, "law OUTCOME: no such class was moved");
             assert!(victim.is_none() || victim != receiver, "law OUTCOME: moved onto itself");
+        }
+    }
+
+    /// Puts another table in force, or one that is no table, or too much of one.
+    fn change_classes(&mut self) {
+        let before = self.engine.class_table();
+        let mut sizes = scenario::chunk_sizes(&before, &mut self.random);
+        let spoilt = self.random.below(8) == 0;
+        if spoilt {
+            sizes.push(sizes[self.random.below(sizes.len() as u64) as usize]);
+        }
+        let outcome = self.engine.change_classes(&sizes);
+        self.note(format!("change_classes({sizes:?}) -> {outcome:?}"));
+        let after = self.engine.class_table();
+        match outcome {
+            Ok(()) => {
+                assert!(!spoilt, "law TABLE: sizes that do not ascend are no table");
+                let sizes = sizes.into_iter().chain([before.chunk_size_bytes_max()]);
+                let mut wanted: Vec<u32> = sizes.map(|size| size as u32).collect();
+                wanted.dedup();
+                assert_eq!(after.sizes(), wanted, "law TABLE: it is the one asked for");
+                for (id, size) in before.classes() {
+                    let kept = after.class_of_size(size);
+                    assert!(
+                        kept.is_none_or(|kept| kept == id),
+                        "law TABLE: a size keeps its class"
+                    );
+                }
+            }
+            Err(error) => {
+                let draining = matches!(error, ClassChangeError::Draining { .. });
+                assert!(spoilt || draining, "law TABLE: {sizes:?} are refused: {error}");
+                assert_eq!(after, before, "law TABLE: a refused change changes nothing");
+            }
         }
     }
 
@@ -447,7 +486,8 @@ impl<'e> Driver<'e> {
         let certain = self.oracle.keys_certain().len() as u64;
         assert!(stats.items >= certain, "law COUNT: {} items, {certain} known", stats.items);
         let page = config.page_size_bytes as u64;
-        let beyond = if config.first_page_beyond_limit { config.classes.count() as u64 } else { 0 };
+        // Each class that owns a page has its first one so; of a table there are up to so many.
+        let beyond = if config.first_page_beyond_limit { ClassId::NUMBERS as u64 } else { 0 };
         let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
         assert!(stats.pages <= pages_max, "law LIMIT: {} pages", stats.pages);
     }
@@ -461,7 +501,7 @@ impl<'e> Driver<'e> {
     }
 
     fn some_classes(&mut self) -> Vec<ClassId> {
-        let all = self.scenario.config.classes.ids();
+        let all = self.engine.class_ids().into_iter();
         all.filter(|_| self.random.below(4) > 0).collect()
     }
 

@@ -2,7 +2,7 @@
 //! often each operation comes (swarm testing: many of them never, so that the others meet undisturbed).
 
 use crate::oracle::Rules;
-use slabwise_base::{KEY_SIZE_BYTES_MAX, Random, Seconds};
+use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig,
     MoverKind, SizeModel,
@@ -35,6 +35,7 @@ operations! {
     Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
     StoreIf, GetWith, DeleteIf, ArithmeticIf,
     Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
+    ChangeClasses,
 }
 
 /// Everything a run is made of, all of it from the seed.
@@ -157,12 +158,32 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
             Operation::FlushNow | Operation::FlushLater | Operation::MemoryLimit => {
                 return (operation, random.below(4) / 3);
             }
+            Operation::ChangeClasses => return (operation, random.below(6) / 3),
             Operation::CrawlAll | Operation::MoverDrain => return (operation, random.below(2)),
             _ => 1 + random.below(20),
         };
         (operation, if random.below(3) == 0 && operation != Operation::Set { 0 } else { weight })
     };
     OPERATIONS.iter().copied().filter(|&operation| !forbidden(operation)).map(draw).collect()
+}
+
+/// Some of these sizes and some others, as a change of the table may give them: ascending, and now and
+/// then without the largest, which is added.
+pub fn chunk_sizes(present: &ClassTable, random: &mut Random) -> Vec<usize> {
+    let largest = present.chunk_size_bytes_max();
+    let steps = (largest - CHUNK_SIZE_BYTES_MIN) / CHUNK_ALIGN_BYTES;
+    let kept_percent = random.below(101);
+    let kept = present.sizes().iter().map(|&size| size as usize);
+    let mut sizes: Vec<usize> = kept.filter(|_| random.below(100) < kept_percent).collect();
+    let new = (0..random.below(12)).map(|_| random.below(steps as u64 + 1) as usize);
+    sizes.extend(new.map(|above| CHUNK_SIZE_BYTES_MIN + above * CHUNK_ALIGN_BYTES));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.truncate(ClassId::COUNT_MAX - 1);
+    if sizes.is_empty() {
+        sizes.push(largest);
+    }
+    sizes
 }
 
 fn class_table(page_size_bytes: usize, random: &mut Random) -> ClassTable {

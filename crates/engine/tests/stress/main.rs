@@ -11,7 +11,7 @@
 //!   the results of a life are 1, 2, 3, ... without a gap.
 //!
 //! With ample memory a miss needs a removal to explain it. CAS values are unique over all threads.
-//! Pages move, the maintainer and the crawler run, and time passes meanwhile; afterwards `check()`.
+//! Pages move, the class table changes, the maintainer and the crawler run, and time passes meanwhile; afterwards `check()`.
 //!
 //! `SLABWISE_STRESS_OPS` sets the operations of a thread, `SLABWISE_SEED` the seed.
 

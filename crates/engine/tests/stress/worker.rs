@@ -2,9 +2,10 @@
 
 use crate::values::{self, RECORD_BYTES};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
-use slabwise_base::{ClassId, Expiry, Now, Random, Seconds};
+use slabwise_base::{Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    ArithmeticOutcome, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned, StoreMode, StoreOutcome,
+    ArithmeticOutcome, ClassChangeError, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned,
+    StoreMode, StoreOutcome,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,6 +13,8 @@ use std::time::Duration;
 
 /// A thread flushes everything about once in so many operations, where memory is short.
 pub const FLUSH_EVERY: usize = 10_000;
+/// A thread changes the class table once in so many crawls.
+const TABLE_CHANGE_EVERY: u64 = 8;
 const PINS_MAX: usize = 4;
 const LOG_LEN_BYTES_MAX: usize = 5_000;
 
@@ -272,15 +275,16 @@ impl<'w, 'e> Worker<'w, 'e> {
 
     /// Maintainer, mover, crawler and time.
     fn background(&mut self, now: Now) {
-        let (engine, count) = (self.world.engine, self.world.engine.config().classes.count());
+        let engine = self.world.engine;
         match self.random.below(12) {
             0..2 => {
                 engine.maintain_step(64, now);
             }
             2..4 => {
-                let mut class = || match self.random.below(count as u64 + 1) {
+                let known = engine.class_ids();
+                let mut class = || match self.random.below(known.len() as u64 + 1) {
                     0 => None,
-                    above => Some(ClassId(above as u8 - 1)),
+                    above => Some(known[above as usize - 1]),
                 };
                 // Whether there is a page to move is for the engine to say.
                 let _outcome = engine.reassign(class(), class(), "test", now);
@@ -288,14 +292,33 @@ impl<'w, 'e> Worker<'w, 'e> {
             4..10 => {
                 engine.mover_step(16, now);
             }
+            10 if self.random.below(TABLE_CHANGE_EVERY) == 0 => self.change_classes(),
             10 => self.crawl(now),
             _ => self.world.clock.advance(Duration::from_millis(5)),
         }
     }
 
+    /// Puts every second size or so in force, each a step larger or smaller at times.
+    fn change_classes(&mut self) {
+        let engine = self.world.engine;
+        let largest = engine.config().classes.chunk_size_bytes_max();
+        let mut sizes = vec![largest];
+        for &size in engine.config().classes.sizes() {
+            if self.random.below(2) == 0 {
+                sizes.push((size as usize + 8 * self.random.below(3) as usize).min(largest));
+            }
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        match engine.change_classes(&sizes) {
+            Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
+            Err(error) => panic!("law TABLE: {sizes:?} are refused: {error}"),
+        }
+    }
+
     fn crawl(&mut self, now: Now) {
         let engine = self.world.engine;
-        let new = || Crawler::new(engine.config().classes.ids());
+        let new = || Crawler::new(engine.class_ids());
         let mut crawler = self.crawler.take().unwrap_or_else(new);
         let step = crawler.step(engine, 64, now, &mut |item| {
             let kind = item.key.first().copied();

@@ -3,8 +3,8 @@
 use super::words::Words;
 use super::{Refusal, reply};
 use crate::{
-    Admin, Automove, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request, ShutdownMode,
-    WatchKinds, number,
+    Admin, Automove, ChunkSizes, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request,
+    ShutdownMode, WatchKinds, number,
 };
 
 type Read<'a> = Result<Request<'a>, Refusal>;
@@ -76,13 +76,18 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
-/// `reassign <victim> <receiver>` or `automove <level>|ratio|freeratio|window ...`.
+/// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...]`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
-    match (expand(words.at(0), &["reassign", "automove"]), words.len()) {
+    match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len()) {
         ("reassign", 3) => {
             let class = |index| number::exact_i32(words.at(index)).ok_or(bad_format());
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
+        }
+        ("classes", 1) => Ok(Request::Admin(Admin::Classes(None))),
+        ("classes", 2) => {
+            let sizes = ChunkSizes::of_word(words.at(1)).ok_or(bad_format())?;
+            Ok(Request::Admin(Admin::Classes(Some(sizes))))
         }
         ("automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
         _ => Err(error()),

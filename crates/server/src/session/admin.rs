@@ -6,9 +6,11 @@ use crate::context::WorkerContext;
 use crate::process;
 use crate::shared::Driver;
 use slabwise_base::{ClassId, Seconds};
-use slabwise_engine::{Engine, EvictionKind, LruConfig, ReassignError};
+use slabwise_engine::{ClassChangeError, Engine, EvictionKind, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
-use slabwise_protocol::{Admin, Automove, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode};
+use slabwise_protocol::{
+    Admin, Automove, ChunkSizes, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode,
+};
 use std::sync::atomic::Ordering;
 
 /// What the session does after an order.
@@ -50,6 +52,12 @@ pub(super) fn carry_out<'e>(
         Admin::Reassign { victim, receiver } => {
             reply.line(reassign(worker, victim, receiver));
         }
+        Admin::Classes(None) => reply.line(class_table(shared.engine).as_bytes()),
+        // Pages of classes that the new table lacks could never leave.
+        Admin::Classes(_) if !shared.settings.reassign_enabled => {
+            reply.line(reply::REASSIGN_FORBIDDEN);
+        }
+        Admin::Classes(Some(sizes)) => change_classes(worker, sizes, reply),
         Admin::Automove(setting) => {
             automove(worker, setting);
             shared.bell.call(Driver::Tuner);
@@ -142,9 +150,10 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static 
     if victim == receiver {
         return reply::REASSIGN_SAME;
     }
+    let classes = engine.class_ids();
     let class = |number: i32| {
         let class = ClassId::from_wire(u32::try_from(number).ok()?)?;
-        (class.index() < engine.config().classes.count()).then_some(class)
+        classes.contains(&class).then_some(class)
     };
     let receiver = match receiver {
         PAGE_POOL => None,
@@ -173,6 +182,28 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static 
         Err(ReassignError::NoSpare) => reply::REASSIGN_NO_SPARE,
         Err(ReassignError::SameClass) => reply::REASSIGN_SAME,
         Err(ReassignError::BadClass) => reply::REASSIGN_BAD_CLASS,
+    }
+}
+
+/// The sizes in the form in which they are given.
+fn class_table(engine: &Engine) -> String {
+    let sizes: Vec<String> = engine.class_table().sizes().iter().map(u32::to_string).collect();
+    format!("CLASSES {}\r\n", sizes.join("-"))
+}
+
+fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut Reply<'_>) {
+    let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
+    match worker.shared.engine.change_classes(&sizes) {
+        Ok(()) => {
+            // What the new table lacks is to be emptied.
+            worker.shared.bell.call(Driver::Tuner);
+            reply.line(reply::OK);
+        }
+        // The request is sound, and will be granted later.
+        Err(error @ ClassChangeError::Draining { .. }) => {
+            reply.line(format!("SERVER_ERROR {error}\r\n").as_bytes());
+        }
+        Err(error) => reply.line(format!("CLIENT_ERROR {error}\r\n").as_bytes()),
     }
 }
 
@@ -302,6 +333,10 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     for number in list.split(|&byte| byte == b',').filter(|number| !number.is_empty()) {
         let number: u32 = str::from_utf8(number).ok()?.parse().ok()?;
         let class = ClassId::from_wire(number)?;
+        // Numbers past memcached's are known only while they stand for a class.
+        if class.index() >= ClassId::COUNT_MAX && !all.contains(&class) {
+            return None;
+        }
         if all.contains(&class) && !classes.contains(&class) {
             classes.push(class);
         }

@@ -77,9 +77,9 @@ impl Listing {
     }
 }
 
-/// Every class there is.
+/// Every class there is, retired ones included.
 pub(crate) fn all_classes(engine: &Engine) -> Vec<ClassId> {
-    engine.config().classes.ids().collect()
+    engine.class_ids()
 }
 
 impl<'e> Crawl<'e> {

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::context::WorkerContext;
-use slabwise_base::{ClassId, Now, Ticks};
+use slabwise_base::{Now, Ticks};
 use slabwise_engine::{ClassStats, Engine};
 
 /// Where each queue stands in [`ClassStats`]'s arrays.
@@ -32,8 +32,8 @@ const NAMES_OF_THE_MAINTAINER: [&str; 14] = [
 type Row = (&'static str, u64);
 
 fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)> {
-    let numbers = engine.config().classes.ids().map(ClassId::wire);
-    numbers.zip(engine.class_stats(now))
+    let numbered = |stats: ClassStats| Some((stats.class?.wire(), stats));
+    engine.class_stats(now).into_iter().filter_map(numbered)
 }
 
 /// Items by class; classes without items are left out.
@@ -105,6 +105,9 @@ pub(super) fn write_slabs(engine: &Engine, now: Now, rows: &mut Rows<'_>) {
         active += 1;
         for (name, value) in slab_rows(&stats) {
             rows.row(format_args!("{number}:{name}"), value);
+        }
+        if stats.retired {
+            rows.row(format_args!("{number}:retired"), 1);
         }
     }
     let totals = engine.stats(now);

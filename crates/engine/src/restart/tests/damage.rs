@@ -32,7 +32,8 @@ fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
     let mut offsets = Vec::new();
     for (page, owner) in saved.owners.iter().enumerate() {
         let Some(class) = owner else { continue };
-        let size = config.classes.chunk_size_bytes(*class);
+        let mut classes = saved.table.classes().chain(saved.retired.iter().copied());
+        let (_, size) = classes.find(|(id, _)| id == class).expect("an owner is a class");
         let start = page * config.page_size_bytes;
         offsets.extend((0..config.page_size_bytes / size).map(|slot| (start + slot * size) as u64));
     }
@@ -152,9 +153,23 @@ fn hostile(meta: &str, random: &mut Random) -> String {
     let (name, value) = lines[index].split_once('=').expect("a line is a field");
     let mut parts: Vec<String> = value.split(',').map(str::to_owned).collect();
     let part = random.below(parts.len() as u64) as usize;
-    let replaced = ["0", "8", "-", "255*1", "0*1000000", "-*3", "4096", "18446744073709551615"];
-    parts[part] = match random.below(10) {
-        choice if choice < 8 => replaced[choice as usize].to_owned(),
+    let replaced = [
+        "0",
+        "8",
+        "-",
+        "255*1",
+        "0*1000000",
+        "-*3",
+        "4096",
+        "18446744073709551615",
+        "0:64",
+        "5:72",
+        "126:80",
+        "3:0",
+        "",
+    ];
+    parts[part] = match random.below(15) {
+        choice if choice < 13 => replaced[choice as usize].to_owned(),
         _ => (random.below(1 << 20) * 8).to_string(),
     };
     lines[index] = format!("{name}={}", parts.join(","));

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::reservation::ItemMeta;
 use crate::store::{StoreMode, StoreOutcome};
 use crate::{ColdReason, Delta, RestartError};
-use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
+use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -143,15 +143,16 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
             83..86 => {
                 let _ = handle.touch(&key, expiry(random, now), now);
             }
+            86 if random.below(3) == 0 => change_classes(engine, random),
             86..90 => clock.advance(Duration::from_millis(random.below(400))),
             90..93 => {
                 engine.maintain_step(20, now);
             }
             93 if random.below(20) == 0 => engine.flush_all(None, now),
             93..96 => {
-                let class = |random: &mut Random| {
-                    Some(ClassId(random.below(engine.config.classes.count() as u64) as u8))
-                };
+                let ids = engine.class_ids();
+                let class =
+                    |random: &mut Random| Some(ids[random.below(ids.len() as u64) as usize]);
                 let _ = engine.reassign(class(random), class(random), "test", now);
             }
             _ => {
@@ -163,6 +164,20 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
         let now = clock.now();
         engine.flush_all(Some(Seconds(now.seconds.0 + FLUSH_AFTER.as_secs() as u32)), now);
     }
+}
+
+/// Puts some of the present sizes and some others in force.
+fn change_classes(engine: &Engine, random: &mut Random) {
+    let largest = engine.config.classes.chunk_size_bytes_max();
+    let present = engine.class_table();
+    let kept = present.sizes().iter().map(|&size| size as usize);
+    let mut sizes: Vec<usize> = kept.filter(|_| random.below(3) == 0).collect();
+    sizes.extend((0..random.below(6)).map(|_| 64 + 8 * random.below(largest as u64 / 8) as usize));
+    sizes.retain(|&size| size < largest);
+    sizes.push(largest);
+    sizes.sort_unstable();
+    sizes.dedup();
+    engine.change_classes(&sizes).expect("a valid table, and numbers enough");
 }
 
 fn value(random: &mut Random) -> Vec<u8> {

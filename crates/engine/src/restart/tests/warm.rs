@@ -77,10 +77,12 @@ fn order_and_numbers_are_as_before() {
         let clock = Clock::manual();
         live(&engine, &clock, &mut random);
         let (before, cas) = (orders(&engine), engine.next_cas());
+        let (table, classes) = (engine.class_table(), engine.class_ids());
         let stats = engine.stats(clock.now());
         engine.close(stop(&clock)).expect("it closes");
         let (engine, _) = file.open_warm(&config);
         assert_eq!(orders(&engine), before);
+        assert_eq!((engine.class_table(), engine.class_ids()), (table, classes));
         assert_eq!(engine.next_cas(), cas + 1);
         let after = engine.stats(clock.now());
         assert_eq!((after.items, after.bytes), (stats.items, stats.bytes));
@@ -191,4 +193,36 @@ fn what_is_no_plain_file_is_refused() {
     let (file, config) = (TestFile::new(), small());
     std::fs::create_dir(&file.0).expect("a directory");
     assert!(matches!(file.try_open(&config), Err(RestartError::Io { .. })));
+}
+
+#[test]
+fn a_changed_class_table_is_kept_and_what_was_retired_drains_on() {
+    let (file, config) = (TestFile::new(), small());
+    let (engine, _) = file.open_at(&config, STARTED);
+    let clock = Clock::manual();
+    let value = [7; 400];
+    let key = |number: u32| format!("key{number}").into_bytes();
+    (0..200).for_each(|number| {
+        set(&engine, &key(number), &value, Expiry::NEVER, clock.now());
+    });
+    let table = engine.class_table();
+    let sizes = [table.sizes()[0] as usize, 100, 600];
+    engine.change_classes(&sizes).expect("a table");
+    // Some of it drains before the stop.
+    (0..2).for_each(|_| {
+        engine.mover_step(8, clock.now());
+    });
+    let retired = |engine: &Engine| engine.class_ids().len() - engine.class_table().count();
+    let (table, ids) = (engine.class_table(), engine.class_ids());
+    assert_eq!(retired(&engine), 1);
+    engine.close(stop(&clock)).expect("it closes");
+
+    let (engine, warm) = file.open_warm(&config);
+    assert_eq!((warm.items, engine.class_table(), engine.class_ids()), (200, table, ids));
+    engine.check();
+    assert!((0..100_000).any(|_| engine.mover_step(64, clock.now()) == crate::MoverStep::Idle));
+    assert_eq!(retired(&engine), 0);
+    engine.check();
+    let mut handle = engine.handle();
+    assert!((0..200).all(|number| handle.get(&key(number), clock.now(), |_| ()).is_some()));
 }

@@ -153,6 +153,8 @@ fn page_moves() {
     check_with(
         |settings| settings.reassign_enabled = false,
         "> slabs reassign 1 2
+         < CLIENT_ERROR slab reassignment disabled
+         > slabs classes 96-200
          < CLIENT_ERROR slab reassignment disabled",
     );
 }
