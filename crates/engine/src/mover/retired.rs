@@ -66,6 +66,7 @@ impl Engine {
         mut batch: Vec<ChunkAddress>,
         now: Now,
     ) {
+        let mut nothing_leaves = false;
         for _ in 0..ROUNDS_MAX {
             let missing = self.look_beyond(job, counters, &mut batch);
             if missing.is_empty() {
@@ -74,19 +75,26 @@ impl Engine {
             let made = missing.into_iter().filter(|&heir| self.make_room_in_either(job, heir, now));
             let evicted = made.count();
             counters.evicted += evicted as u64;
-            if evicted == 0 {
+            nothing_leaves = evicted == 0;
+            if nothing_leaves {
                 break;
             }
             job.progress(now);
         }
         for address in batch {
-            let carried = self.carry_to_heir(job, counters, address, now);
+            let carried = match self.carry_to_heir(job, counters, address, now) {
+                Err(Busy::NoRoom) if nothing_leaves => {
+                    self.drop_for_move(job, counters, address, now)
+                }
+                outcome => outcome,
+            };
             job.note(carried, address, counters, now);
         }
     }
 
     /// Leaves in the batch what can be carried now, and takes free chunks for it; returns the class of each
-    /// chunk that is missing.
+    /// chunk that is missing. Where the table has changed since a class was chosen nothing is missing: what
+    /// has no room then is met again.
     fn look_beyond(
         &self,
         job: &mut Job,
@@ -122,7 +130,10 @@ impl Engine {
         }
         wanted.retain(|&heir| {
             let mut state = self.class(heir.id).lock();
-            let free = state.accepts(heir).then(|| self.take_free(&mut state)).flatten();
+            if !state.accepts(heir) {
+                return false;
+            }
+            let free = self.take_free(&mut state);
             free.map(|chunk| job.spares.push(chunk)).is_none()
         });
         wanted
@@ -165,8 +176,7 @@ impl Engine {
         })
     }
 
-    /// Carries what is in a chunk to a spare one, of its heir, or else of its own class; drops it where there
-    /// is none and nothing else could leave.
+    /// Carries what is in a chunk to a spare one, of its heir, or else of its own class.
     fn carry_to_heir(
         &self,
         job: &mut Job,
@@ -178,7 +188,7 @@ impl Engine {
         let spare = [heir.id, job.order.victim].into_iter().find_map(|class| {
             job.spares.iter().position(|chunk| self.memory.class_of(chunk.address()) == class)
         });
-        let Some(at) = spare else { return self.drop_for_move(job, counters, address, now) };
+        let at = spare.ok_or(Busy::NoRoom)?;
         // The spare that is taken is the last one.
         let last = job.spares.len() - 1;
         job.spares.swap(at, last);

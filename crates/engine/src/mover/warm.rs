@@ -20,7 +20,7 @@
 use super::Job;
 use super::counters::{Busy, MoverCounters};
 use crate::alloc::Evicted;
-use crate::class::ClassState;
+use crate::class::{ClassState, Standing};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
 use crate::page_table::PageState;
@@ -42,6 +42,14 @@ pub(super) enum Met {
     Busy(Busy),
 }
 
+/// What a look at a batch came to.
+enum Looked {
+    /// So many chunks are missing.
+    Missing(usize),
+    /// The class gets none: what is in the batch goes to its heirs.
+    Retired,
+}
+
 impl Engine {
     /// Visits up to `budget_chunks` chunks; returns whether the pass has come to its end.
     pub(super) fn warm_pass(
@@ -60,11 +68,7 @@ impl Engine {
             }
             left -= batch.len();
             counters.visits += batch.len() as u64;
-            if self.is_retired(job.order.victim) {
-                self.empty_retired_batch(job, counters, batch, now);
-            } else {
-                self.empty_batch(job, counters, batch, now);
-            }
+            self.empty_batch(job, counters, batch, now);
         }
         false
     }
@@ -77,10 +81,11 @@ impl Engine {
         now: Now,
     ) {
         loop {
-            let missing = self.look(job, counters, &mut batch);
-            if missing == 0 {
-                break;
-            }
+            let missing = match self.look(job, counters, &mut batch) {
+                Looked::Missing(0) => break,
+                Looked::Missing(missing) => missing,
+                Looked::Retired => return self.empty_retired_batch(job, counters, batch, now),
+            };
             let evicted = self.make_room(job, missing, now);
             counters.evicted += evicted as u64;
             if evicted == 0 {
@@ -96,15 +101,18 @@ impl Engine {
         self.carry_batch(job, counters, &batch, now);
     }
 
-    /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it; returns
-    /// how many are missing. Nothing is evicted while the pool has a page.
+    /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it. Nothing is
+    /// evicted while the pool has a page.
     fn look(
         &self,
         job: &mut Job,
         counters: &mut MoverCounters,
         batch: &mut Vec<ChunkAddress>,
-    ) -> usize {
+    ) -> Looked {
         let mut class = self.class(job.order.victim).lock();
+        if class.standing() == Standing::Retired {
+            return Looked::Retired;
+        }
         batch.retain(|&address| match self.meet(job, address, &class) {
             Met::Free => false,
             Met::Carriable => true,
@@ -118,7 +126,7 @@ impl Engine {
             let Some(chunk) = self.take_free(&mut class) else { break };
             job.spares.push(chunk);
         }
-        batch.len().saturating_sub(job.spares.len())
+        Looked::Missing(batch.len().saturating_sub(job.spares.len()))
     }
 
     /// What a chunk of a locked class is.

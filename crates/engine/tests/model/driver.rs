@@ -5,8 +5,8 @@ use crate::oracle::{Marks, Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
-    ArithmeticConditions, ClassChangeError, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta,
-    ItemView, MoverStep, Pinned, ReassignError, StoreMode,
+    ArithmeticConditions, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep,
+    Pinned, ReassignError, StoreMode,
 };
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const RESERVATIONS_MAX: usize = 4;
 const LOG_LEN_MAX: usize = 30;
 
 pub struct Driver<'e> {
-    engine: &'e Engine,
+    pub(crate) engine: &'e Engine,
     /// Two workers' faces, used in turns.
     handles: [Handle<'e>; 2],
     pub(crate) scenario: &'e Scenario,
@@ -425,40 +425,6 @@ impl<'e> Driver<'e> {
         if outcome.is_ok() {
             assert!(!bad_victim && !bad_receiver, "law OUTCOME: no such class was moved");
             assert!(victim.is_none() || victim != receiver, "law OUTCOME: moved onto itself");
-        }
-    }
-
-    /// Puts another table in force, or one that is no table, or too much of one.
-    fn change_classes(&mut self) {
-        let before = self.engine.class_table();
-        let mut sizes = scenario::chunk_sizes(&before, &mut self.random);
-        let spoilt = self.random.below(8) == 0;
-        if spoilt {
-            sizes.push(sizes[self.random.below(sizes.len() as u64) as usize]);
-        }
-        let outcome = self.engine.change_classes(&sizes);
-        self.note(format!("change_classes({sizes:?}) -> {outcome:?}"));
-        let after = self.engine.class_table();
-        match outcome {
-            Ok(()) => {
-                assert!(!spoilt, "law TABLE: sizes that do not ascend are no table");
-                let sizes = sizes.into_iter().chain([before.chunk_size_bytes_max()]);
-                let mut wanted: Vec<u32> = sizes.map(|size| size as u32).collect();
-                wanted.dedup();
-                assert_eq!(after.sizes(), wanted, "law TABLE: it is the one asked for");
-                for (id, size) in before.classes() {
-                    let kept = after.class_of_size(size);
-                    assert!(
-                        kept.is_none_or(|kept| kept == id),
-                        "law TABLE: a size keeps its class"
-                    );
-                }
-            }
-            Err(error) => {
-                let draining = matches!(error, ClassChangeError::Draining { .. });
-                assert!(spoilt || draining, "law TABLE: {sizes:?} are refused: {error}");
-                assert_eq!(after, before, "law TABLE: a refused change changes nothing");
-            }
         }
     }
 

@@ -15,6 +15,7 @@ mod judge;
 mod oracle;
 mod restart;
 mod scenario;
+mod tables;
 
 use driver::{Course, Driver};
 use oracle::{Marks, Oracle, Rules, Seen};
