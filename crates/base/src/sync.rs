@@ -1,16 +1,28 @@
-//! Locks and atomics: the standard ones, or loom's under `--cfg loom`.
+//! Locks and atomics: the standard ones; loom's under `--cfg loom`, which explores every order of a small
+//! model; shuttle's under `--cfg shuttle`, which draws orders of a large one.
 //!
 //! A poisoned lock means that a law was found broken while it was held. [`lock`] then stops too.
+
+#[cfg(shuttle)]
+mod scheduled;
 
 #[cfg(loom)]
 pub use loom::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+#[cfg(shuttle)]
+pub use {
+    scheduled::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize},
+    shuttle::sync::{
+        Mutex, MutexGuard,
+        atomic::{Ordering, fence},
+    },
 };
 
 /// Takes a lock; stops the process if its last holder stopped while holding it.

@@ -173,6 +173,92 @@ fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
     });
 }
 
+#[test]
+fn loom_a_page_drains_while_its_class_takes_and_frees_chunks() {
+    explore(|| {
+        let engine = engine_of(3, &[1024], EvictionKind::Segmented);
+        for key in [b"1", b"2"] {
+            engine.handle().set(key, &[7; 600], META, StoreMode::Set, now());
+        }
+        let mover = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                engine.reassign(Some(ClassId(0)), None, "test", now()).expect("a page to move");
+                while engine.mover_step(8, now()) == MoverStep::Working {}
+            })
+        };
+        let mut handle = engine.handle();
+        let outcome = handle.set(b"3", &[8; 600], META, StoreMode::Set, now());
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "there is room: {outcome:?}");
+        assert!(handle.delete(b"1", now()), "it was carried, or not yet");
+        mover.join().expect("the mover ends");
+        while engine.mover_step(8, now()) != MoverStep::Idle {}
+        assert_eq!(read(&engine, b"2"), Some(vec![7; 600]));
+        assert_eq!(read(&engine, b"3"), Some(vec![8; 600]));
+        let stats = engine.stats(now());
+        assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 2, 2));
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_page_is_handed_back_while_the_last_holder_frees_a_chunk_of_it() {
+    explore(|| {
+        let engine = engine_of(2, &[1024], EvictionKind::Segmented);
+        let clock = Clock::manual();
+        let before = clock.now();
+        let mut handle = engine.handle();
+        handle.set(b"1", &[7; 600], META, StoreMode::Set, before);
+        let held = handle.get(b"1", before, |view| view.pin()).flatten().expect("it is there");
+        assert!(handle.delete(b"1", before));
+        engine.reassign(Some(ClassId(0)), None, "test", before).expect("a page to move");
+        clock.advance(Duration::from_secs(3));
+        let impatient = clock.now();
+        let mover = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || while engine.mover_step(8, impatient) == MoverStep::Working {})
+        };
+        drop(held);
+        mover.join().expect("the mover ends");
+        let stats = engine.stats(impatient);
+        assert_eq!(stats.mover.moved + stats.mover.aborted, 1, "carried out, or given up");
+        assert_eq!(stats.total.used_chunks, 0, "nobody holds it any more");
+        engine.check();
+        // Handed back or gone: the class takes chunks either way.
+        let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, impatient);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_look_up_meets_buckets_that_split() {
+    explore(|| {
+        let engine = engine(2, EvictionKind::Segmented);
+        for key in [b"1", b"2", b"3"] {
+            engine.handle().set(key, b"old", META, StoreMode::Set, now());
+        }
+        let grower = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                // With two stripes of two buckets, more than four items split some.
+                for key in [b"4", b"5", b"6"] {
+                    engine.handle().set(key, b"new", META, StoreMode::Set, now());
+                }
+            })
+        };
+        assert_eq!(read(&engine, b"1").as_deref(), Some(&b"old"[..]));
+        assert!(engine.handle().delete(b"2", now()), "it was stored");
+        assert_eq!(read(&engine, b"3").as_deref(), Some(&b"old"[..]));
+        grower.join().expect("the grower ends");
+        assert!(engine.index.bucket_count() > 4, "a bucket was split");
+        for key in [b"4", b"5", b"6"] {
+            assert_eq!(read(&engine, key).as_deref(), Some(&b"new"[..]));
+        }
+        engine.check();
+    });
+}
+
 /// A store without memory tries in vain to seize a page whose item is held, while another thread gives
 /// that move up and begins one of its own.
 #[test]

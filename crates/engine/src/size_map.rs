@@ -15,11 +15,12 @@
 
 use crate::class_table::{CHUNK_ALIGN_BYTES, ClassTable};
 use slabwise_base::ClassId;
-use std::sync::atomic::{
-    AtomicU32, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-    fence,
-};
+// loom would try every stale value of every cell; for it a table does not change.
+use Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use slabwise_base::sync::{AtomicU32, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 /// A class, as it was when the table was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// what its table rounds up is small, and a dozen workers still rarely meet in one.
 const MEMORY_A_STRIPE_BYTES: u64 = 512 << 10;
 
-/// loom explores the meeting in one stripe of two.
-#[cfg(loom)]
+/// Models have few keys, and explore their meeting in one stripe of two.
+#[cfg(any(loom, shuttle))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 2..=2;
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 
 /// A lock on a line of its own, so that neighbours do not slow each other.

@@ -17,11 +17,12 @@ use crate::mem::{ADDRESS_BITS, ChunkAddress, prefetch};
 /// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
 
-/// The mean load, in entries a bucket, above which a bucket is split.
-const SPLIT_LOAD: usize = 8;
+/// The mean load, in entries a bucket, above which a bucket is split. Models have few items, and are to
+/// meet growth.
+const SPLIT_LOAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
 /// Buckets are allocated in segments of this many (512 B), so that growth never copies a table.
-const SEGMENT_BUCKETS: usize = 8;
+const SEGMENT_BUCKETS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]

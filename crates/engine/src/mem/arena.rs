@@ -25,11 +25,12 @@ use super::prefetch::prefetch;
 use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
 use slabwise_base::Ticks;
+use slabwise_base::sync::AtomicU64;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicU8, AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
 

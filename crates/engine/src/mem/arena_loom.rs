@@ -79,11 +79,11 @@ impl Contents {
     #[expect(clippy::mut_from_ref, reason = "the caller holds the right, and loom checks it")]
     fn write(&self, start: usize, len: usize) -> &mut [u8] {
         self.watches(start, len).iter().for_each(|watch| watch.with_mut(|_| ()));
-        // SAFETY: in bounds of the array; loom has just checked that no access is concurrent.
-        unsafe {
-            assert!(start + len <= CONTENTS_SIZE_BYTES);
-            std::slice::from_raw_parts_mut(self.bytes.get().cast::<u8>().add(start), len)
-        }
+        assert!(start + len <= CONTENTS_SIZE_BYTES);
+        // SAFETY: in bounds of the array, as was just checked.
+        let first = unsafe { self.bytes.get().cast::<u8>().add(start) };
+        // SAFETY: in bounds, as above; loom has just checked that no access is concurrent.
+        unsafe { std::slice::from_raw_parts_mut(first, len) }
     }
 }
 
@@ -145,6 +145,9 @@ impl Arena {
 
     /// Nothing to hurry here.
     pub fn prefetch_item(&self, _address: ChunkAddress) {}
+
+    /// Nothing to hurry here.
+    pub fn prefetch_chunk(&self, _address: ChunkAddress, _size_bytes: usize) {}
 
     /// As in the real arena.
     pub fn bytes<'g>(

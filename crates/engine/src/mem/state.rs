@@ -347,6 +347,52 @@ fn place_in(queue: QueueKind) -> u32 {
     QUEUED | (queue as u32) << PLACE_SHIFT
 }
 
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::{QueueKind, State, StateWord};
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Runs what one thread does with a linked item while the other unlinks it; each says whether it is to
+    /// free the chunk.
+    fn one_frees(pins: u32, other: fn(&StateWord) -> bool) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let word = Arc::new(StateWord::for_test(State::new_item(3, false, false, false)));
+            word.publish(QueueKind::Hot);
+            (0..pins).for_each(|_| assert!(word.try_pin()));
+            let unlinker = {
+                let word = Arc::clone(&word);
+                thread::spawn(move || word.unlink())
+            };
+            let frees = other(&word);
+            let freed = [unlinker.join().expect("it ends"), frees];
+            assert_eq!(freed.iter().filter(|&&frees| frees).count(), 1, "LAST-HOLDER");
+        });
+    }
+
+    #[test]
+    fn loom_who_unlinks_or_who_lets_go_frees() {
+        one_frees(1, |word| word.unpin());
+    }
+
+    #[test]
+    fn loom_who_pins_too_late_gets_no_pin_and_frees_nothing() {
+        one_frees(0, |word| word.try_pin() && word.unpin());
+    }
+
+    #[test]
+    fn loom_marks_and_a_new_queue_disturb_no_pin() {
+        one_frees(0, |word| {
+            let pinned = word.try_pin();
+            word.mark_hit();
+            word.set_given_cas(true);
+            pinned && word.unpin()
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Kind, QueueKind, State, StateWord};

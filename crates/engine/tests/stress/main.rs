@@ -18,36 +18,19 @@
 mod history;
 mod values;
 mod worker;
+mod world;
 
 use history::{History, Stamps};
-use slabwise_base::{Clock, Random};
-use slabwise_engine::{ClassTable, Engine, EngineConfig, MoverKind, MoverStep};
-use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use slabwise_base::Random;
+use slabwise_engine::{ClassTable, Engine, EngineConfig, MoverKind};
 use worker::{Findings, Worker};
+use world::World;
 
 pub(crate) const THREADS: usize = 4;
 pub(crate) const REGISTERS: u32 = 256;
 pub(crate) const LOGS: u32 = 16;
 pub(crate) const COUNTERS: u32 = 16;
 const OPERATIONS_DEFAULT: usize = 60_000;
-/// The most stamps that one operation takes (a flush takes one for each register).
-const STAMPS_PER_OPERATION_MAX: usize = 4;
-
-/// What all threads share.
-pub(crate) struct World<'e> {
-    pub engine: &'e Engine,
-    pub clock: Clock,
-    pub stamps: Stamps,
-    pub registers: Vec<History>,
-    /// Of each log and writer, how many of its records have been stored.
-    pub appended: Vec<[AtomicU64; THREADS]>,
-    /// Of each counter, how many lives were tried.
-    pub lives: Vec<AtomicU64>,
-    pub operations: usize,
-    /// Whether memory is short: then items may be lost, are flushed, and pins are held.
-    pub short: bool,
-}
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -59,20 +42,7 @@ fn stress(mut config: EngineConfig, short: bool) {
     config.hash_seed = seed;
     let engine = Engine::new(config).expect("the arena fits the address space");
     let operations = number("SLABWISE_STRESS_OPS").map_or(OPERATIONS_DEFAULT, |n| n as usize);
-    let flush_stamps = operations / worker::FLUSH_EVERY * REGISTERS as usize;
-    let final_stamps = 4 * REGISTERS as usize;
-    let stamps_max =
-        THREADS * (operations * STAMPS_PER_OPERATION_MAX + flush_stamps + final_stamps);
-    let world = World {
-        engine: &engine,
-        clock: Clock::manual(),
-        stamps: Stamps::new(stamps_max),
-        registers: (0..REGISTERS).map(|_| History::default()).collect(),
-        appended: (0..LOGS).map(|_| Default::default()).collect(),
-        lives: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
-        operations,
-        short,
-    };
+    let world = World::new(&engine, operations, short);
     let findings = std::thread::scope(|scope| {
         let world = &world;
         let threads: Vec<_> = (0..THREADS as u32)
@@ -87,33 +57,7 @@ fn stress(mut config: EngineConfig, short: bool) {
         };
         threads.into_iter().map(join).collect::<Vec<_>>()
     });
-    afterwards(&world, &findings, seed);
-}
-
-fn afterwards(world: &World<'_>, findings: &[Findings], seed: u64) {
-    world.engine.check();
-    let now = world.clock.now();
-    let steps_max = 1_000_000;
-    let ended = (0..steps_max).any(|_| world.engine.mover_step(64, now) != MoverStep::Working);
-    assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps with nothing held");
-    world.engine.check();
-    Worker::new(world, 0, Random::new(seed)).sweep();
-
-    let mut cas: Vec<u64> = findings.iter().flat_map(|found| &found.cas).copied().collect();
-    cas.sort_unstable();
-    assert!(cas.windows(2).all(|pair| pair[0] != pair[1]), "law CAS: a value was given twice");
-
-    let mut lives: HashMap<(u32, u64), Vec<u64>> = HashMap::new();
-    for &result in findings.iter().flat_map(|found| &found.increments) {
-        let (key, life, count) = values::split_counter(result);
-        lives.entry((key, life)).or_default().push(count);
-    }
-    for ((key, life), mut counts) in lives {
-        counts.sort_unstable();
-        let expected: Vec<u64> = (1..=counts.len() as u64).collect();
-        assert_eq!(counts, expected, "law COUNTED: counter {key}, life {life}");
-    }
-    world.engine.check();
+    world.afterwards(&findings, seed);
 }
 
 #[test]

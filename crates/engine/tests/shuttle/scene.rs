@@ -1,0 +1,201 @@
+//! One engine and who works on it, drawn from the schedule's seed.
+
+use crate::worker::{Findings, Worker};
+use crate::world::World;
+use crate::{META, THREADS};
+use shuttle::rand::{RngCore, thread_rng};
+use shuttle::thread::{self, ScopedJoinHandle};
+use slabwise_base::{ClassId, Random};
+use slabwise_engine::{
+    ClassChangeError, ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, MoverStep, Pinned,
+    StoreMode,
+};
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 4 << 10;
+const PAGES_SHORT: u64 = 4;
+const PAGES_AMPLE: u64 = 64;
+/// A client's operations are from this many to twice as many.
+const OPERATIONS_MIN: u64 = 4;
+const MOVES_MAX: u64 = 3;
+const STEPS_MAX: usize = 24;
+/// Steps after which a move that nobody hinders is over.
+const DRAIN_STEPS_MAX: usize = 10_000;
+/// What fills a short memory beforehand.
+const FILLERS: u32 = 40;
+
+/// What all tables end with; values beyond are chained.
+const LARGEST: usize = 1024;
+const TABLES: [&[usize]; 4] = [&[96, 256], &[64, 128, 512], &[96, 512], &[256]];
+
+/// How much memory there is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// Nothing need leave.
+    Ample,
+    /// Four pages, all in use: every store evicts.
+    Short,
+}
+
+/// What becomes of the class table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    Stays,
+    Changes,
+}
+
+/// Drawn.
+pub struct Scene {
+    seed: u64,
+    memory: Memory,
+    table: Table,
+    engine: Engine,
+}
+
+/// An engine of few pages and classes; the eviction kind follows from the seed.
+pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
+    let pages = if memory == Memory::Short { PAGES_SHORT } else { PAGES_AMPLE };
+    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes =
+        ClassTable::explicit(&[96, 256, LARGEST], PAGE_SIZE_BYTES).expect("a valid table");
+    config.index_within_limit = false;
+    config.mover = mover;
+    config.eviction =
+        if seed.is_multiple_of(2) { EvictionKind::Segmented } else { EvictionKind::Lru };
+    Engine::new(config).expect("the arena fits the address space")
+}
+
+impl Scene {
+    /// The seed is part of the schedule, so that a schedule brings back all that was drawn from it.
+    pub fn drawn(mover: MoverKind, memory: Memory, table: Table) -> Scene {
+        let seed = thread_rng().next_u64();
+        Scene { seed, memory, table, engine: engine(mover, memory, seed) }
+    }
+
+    pub fn play(&self) {
+        let mut random = Random::new(self.seed);
+        let operations = OPERATIONS_MIN + random.below(OPERATIONS_MIN + 1);
+        let world = World::new(&self.engine, operations as usize, self.memory == Memory::Short);
+        self.fill(&world);
+        let held = if random.below(3) == 0 { self.hold(&world) } else { None };
+        let clients = 2 + random.below(THREADS as u64 - 1) as u32;
+        let mut fork = || Random::new(random.next_u64());
+        let findings = thread::scope(|scope| {
+            let world = &world;
+            let clients: Vec<_> = (0..clients)
+                .map(|id| {
+                    let random = fork();
+                    scope.spawn(move || Worker::new(world, id, random).run())
+                })
+                .collect();
+            if self.table == Table::Changes {
+                let random = fork();
+                scope.spawn(move || self.change_table(random));
+            }
+            let random = fork();
+            scope.spawn(move || self.move_pages(world, random));
+            let join = |client: ScopedJoinHandle<'_, Findings>| match client.join() {
+                Ok(findings) => findings,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            clients.into_iter().map(join).collect::<Vec<_>>()
+        });
+        self.engine.check();
+        drop(held);
+        self.drain(&world);
+        world.afterwards(&findings, self.seed);
+        self.empty(&world);
+    }
+
+    /// Fills a short memory with items that nobody asks for.
+    fn fill(&self, world: &World<'_>) {
+        if self.memory == Memory::Short {
+            let mut handle = self.engine.handle();
+            for number in 0..FILLERS {
+                let value = [number as u8; 800];
+                let len = [20, 150, 800][number as usize % 3];
+                let now = world.clock.now();
+                handle.set(&filler(number), &value[..len], META, StoreMode::Set, now);
+            }
+        }
+    }
+
+    /// An item that stays pinned until all threads have ended.
+    fn hold(&self, world: &World<'_>) -> Option<Pinned<'_>> {
+        let (mut handle, now) = (self.engine.handle(), world.clock.now());
+        handle.set(b"r-held", &[7; 150], META, StoreMode::Set, now);
+        handle.get(b"r-held", now, |view| view.pin()).flatten()
+    }
+
+    fn move_pages(&self, world: &World<'_>, mut random: Random) {
+        let numbers = self.engine.config().classes.count() as u64 + 2;
+        let mut class = || match random.below(numbers) {
+            0 => None,
+            above => Some(ClassId(above as u8 - 1)),
+        };
+        let orders = [(); MOVES_MAX as usize].map(|()| (class(), class()));
+        for (victim, receiver) in orders.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
+            // Whether there is such a class, and a page to move, is for the engine to say.
+            let _outcome = self.engine.reassign(victim, receiver, "test", world.clock.now());
+            for _ in 0..STEPS_MAX {
+                let budget_chunks = 1 + random.below(24) as usize;
+                match self.engine.mover_step(budget_chunks, world.clock.now()) {
+                    MoverStep::Working => {}
+                    MoverStep::Rest(rest) => self.rest(world, rest, &mut random),
+                    MoverStep::Idle | MoverStep::Done | MoverStep::GivenUp => break,
+                }
+            }
+        }
+    }
+
+    /// Lets others run, and time pass: as asked for, or so long that the mover loses its patience.
+    fn rest(&self, world: &World<'_>, rest: Duration, random: &mut Random) {
+        let long = random.below(4) == 0;
+        world.clock.advance(if long { Duration::from_secs(3) } else { rest });
+        thread::yield_now();
+    }
+
+    fn change_table(&self, mut random: Random) {
+        for _ in 0..1 + random.below(3) {
+            let sizes = TABLES[random.below(TABLES.len() as u64) as usize];
+            match self.engine.change_classes(sizes) {
+                Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
+                Err(error) => panic!("law TABLE: {sizes:?} are refused: {error}"),
+            }
+        }
+    }
+
+    /// Lets the mover finish, with nobody to hinder it.
+    fn drain(&self, world: &World<'_>) {
+        for _ in 0..DRAIN_STEPS_MAX {
+            match self.engine.mover_step(64, world.clock.now()) {
+                MoverStep::Idle => return,
+                MoverStep::Rest(rest) => world.clock.advance(rest),
+                MoverStep::GivenUp => {
+                    panic!("law MOVER-ENDS: a move is given up though nothing is held")
+                }
+                MoverStep::Working | MoverStep::Done => {}
+            }
+        }
+        panic!("law MOVER-ENDS: still at work after {DRAIN_STEPS_MAX} steps with nothing held");
+    }
+
+    /// Once every key is deleted, no chunk is in use.
+    fn empty(&self, world: &World<'_>) {
+        let (mut handle, now) = (self.engine.handle(), world.clock.now());
+        for number in 0..FILLERS {
+            handle.delete(&filler(number), now);
+        }
+        let names = ["register-0", "register-1", "register-2", "log-0", "counter-0", "r-held"];
+        names.iter().for_each(|name| _ = handle.delete(name.as_bytes(), now));
+        let stats = self.engine.stats(now);
+        assert_eq!((stats.items, stats.total.used_chunks), (0, 0), "law NO-LEAK");
+        self.engine.check();
+    }
+}
+
+/// Of a kind that the crawlers of the clients know.
+fn filler(number: u32) -> Vec<u8> {
+    format!("r-filler-{number}").into_bytes()
+}

@@ -1,0 +1,74 @@
+//! What all threads share, and what is judged once they have ended.
+
+use crate::history::{History, Stamps};
+use crate::values;
+use crate::worker::{FLUSH_EVERY, Findings, Worker};
+use crate::{COUNTERS, LOGS, REGISTERS, THREADS};
+use slabwise_base::{Clock, Random};
+use slabwise_engine::{Engine, MoverStep};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+
+/// The most stamps that one operation takes (a flush takes one for each register).
+const STAMPS_PER_OPERATION_MAX: usize = 4;
+
+pub struct World<'e> {
+    pub engine: &'e Engine,
+    pub clock: Clock,
+    pub stamps: Stamps,
+    pub registers: Vec<History>,
+    /// Of each log and writer, how many of its records have been stored.
+    pub appended: Vec<[AtomicU64; THREADS]>,
+    /// Of each counter, how many lives were tried.
+    pub lives: Vec<AtomicU64>,
+    /// Of each thread.
+    pub operations: usize,
+    /// Whether memory is short: then items may be lost, are flushed, and pins are held.
+    pub short: bool,
+}
+
+impl<'e> World<'e> {
+    pub fn new(engine: &'e Engine, operations: usize, short: bool) -> World<'e> {
+        let flush_stamps = operations / FLUSH_EVERY * REGISTERS as usize;
+        let final_stamps = 4 * REGISTERS as usize;
+        let stamps_max =
+            THREADS * (operations * STAMPS_PER_OPERATION_MAX + flush_stamps + final_stamps);
+        World {
+            engine,
+            clock: Clock::manual(),
+            stamps: Stamps::new(stamps_max),
+            registers: (0..REGISTERS).map(|_| History::default()).collect(),
+            appended: (0..LOGS).map(|_| Default::default()).collect(),
+            lives: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            operations,
+            short,
+        }
+    }
+
+    /// Judges the whole; nothing runs any more, and nothing is held.
+    pub fn afterwards(&self, findings: &[Findings], seed: u64) {
+        self.engine.check();
+        let now = self.clock.now();
+        let steps_max = 1_000_000;
+        let ended = (0..steps_max).any(|_| self.engine.mover_step(64, now) != MoverStep::Working);
+        assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps with nothing held");
+        self.engine.check();
+        Worker::new(self, 0, Random::new(seed)).sweep();
+
+        let mut cas: Vec<u64> = findings.iter().flat_map(|found| &found.cas).copied().collect();
+        cas.sort_unstable();
+        assert!(cas.windows(2).all(|pair| pair[0] != pair[1]), "law CAS: a value was given twice");
+
+        let mut lives: HashMap<(u32, u64), Vec<u64>> = HashMap::new();
+        for &result in findings.iter().flat_map(|found| &found.increments) {
+            let (key, life, count) = values::split_counter(result);
+            lives.entry((key, life)).or_default().push(count);
+        }
+        for ((key, life), mut counts) in lives {
+            counts.sort_unstable();
+            let expected: Vec<u64> = (1..=counts.len() as u64).collect();
+            assert_eq!(counts, expected, "law COUNTED: counter {key}, life {life}");
+        }
+        self.engine.check();
+    }
+}
