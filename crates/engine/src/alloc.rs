@@ -226,7 +226,8 @@ impl Engine {
                 Detached::Nothing => return Evicted::Nothing,
             }
         };
-        match self.finish_eviction(victim, class) {
+        let hash = self.hash_of(victim.pin.address(), ReadProof::under_pin(&victim.pin));
+        match self.finish_eviction(victim, hash, class) {
             Some(chunk) => Evicted::Chunk(chunk),
             None => Evicted::Freed,
         }
@@ -267,12 +268,17 @@ impl Engine {
         victims
     }
 
-    /// Removes a detached victim. `Some`: its chunk, if nobody else holds it and it serves `class`.
-    pub(crate) fn finish_eviction(&self, victim: Victim, class: ClassId) -> Option<OwnedChunk> {
+    /// Removes a detached victim, of whose key this is the hash. `Some`: its chunk, if nobody else holds it and it serves `class`.
+    pub(crate) fn finish_eviction(
+        &self,
+        victim: Victim,
+        hash: u64,
+        class: ClassId,
+    ) -> Option<OwnedChunk> {
         if let Some(expiry) = victim.wanted {
             self.show_eviction(&victim.pin, expiry, victim.now);
         }
-        self.remove_detached(&victim.pin);
+        self.remove_hashed(&victim.pin, hash);
         let mut chunk = self.unpin_to_owned(victim.pin)?;
         if !self.serves(chunk.address(), class) {
             self.give_free(chunk);
@@ -312,7 +318,10 @@ impl Engine {
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
     pub(crate) fn remove_detached(&self, pin: &Pin) {
-        let hash = self.hash_of(pin.address(), ReadProof::under_pin(pin));
+        self.remove_hashed(pin, self.hash_of(pin.address(), ReadProof::under_pin(pin)));
+    }
+
+    fn remove_hashed(&self, pin: &Pin, hash: u64) {
         let mut stripe = self.index.lock(hash);
         if let Some((slot, address)) = stripe.find(hash, |candidate| candidate == pin.address()) {
             stripe.remove(slot);

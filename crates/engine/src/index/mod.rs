@@ -96,7 +96,6 @@ impl Index {
     /// Asks for the buckets of these hashes, whose stripes were asked for: one step of all hashes after the
     /// other, so that they wait for memory together.
     pub fn prefetch_buckets(&self, hashes: &[u64]) {
-        hashes.iter().for_each(|&hash| self.lock(hash).prefetch_segment(hash));
         hashes.iter().for_each(|&hash| self.lock(hash).prefetch(hash));
     }
 

@@ -189,15 +189,6 @@ impl Table {
         }
     }
 
-    /// Asks for the line that says where a hash's bucket is.
-    #[inline]
-    pub fn prefetch_segment(&self, hash: u64) {
-        let segment = self.home(hash) as usize / SEGMENT_BUCKETS;
-        if let Some(pointer) = self.segments.get(segment) {
-            prefetch(std::ptr::from_ref(pointer));
-        }
-    }
-
     /// Asks for the line of a hash's bucket.
     #[inline]
     pub fn prefetch(&self, hash: u64) {

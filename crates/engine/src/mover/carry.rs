@@ -6,9 +6,12 @@
 //! an eviction does it.
 
 use super::Job;
+use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
+use crate::index::StripeGuard;
 use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, State};
 use slabwise_base::Now;
+use slabwise_base::sync::MutexGuard;
 
 /// The item that a body belongs to.
 enum Head {
@@ -57,36 +60,70 @@ impl Engine {
 
     /// Carries an item that the mover pins to a spare chunk; `None`: somebody else holds it, or it has ended.
     pub(super) fn carry_pinned_item(&self, job: &mut Job, pin: &Pin) -> Option<Kind> {
-        let (memory, old) = (&self.memory, pin.address());
-        let hash = self.hash_of(old, ReadProof::under_pin(pin));
+        let hash = self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
-        let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
-        let queue_class = self.queue_class(old);
+        let queue_class = self.queue_class(pin.address());
         let mut class = self.class(queue_class).lock();
+        let to = self.memory.class_of(job.spares.last().expect("room was made before").address());
+        if queue_class == CHAINED || to == queue_class {
+            return self.carry_within(job, pin, hash, &mut stripe, &mut class);
+        }
+        self.carry_across(job, pin, hash, &mut stripe, class)
+    }
+
+    /// The same to another class, of which the last spare is.
+    fn carry_across(
+        &self,
+        job: &mut Job,
+        pin: &Pin,
+        hash: u64,
+        stripe: &mut StripeGuard<'_>,
+        mut class: MutexGuard<'_, ClassState>,
+    ) -> Option<Kind> {
+        let (memory, old) = (&self.memory, pin.address());
+        let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
+        let state = memory.header(old).state().load();
+        let held = memory.arena.value_right(old, 1, stripe).is_none();
+        if !state.queued() || (held && !job.carries_pinned(state)) {
+            return None;
+        }
+        let mut chunk = self.pop_fitting(&mut job.spares, old)?;
+        let new = chunk.address();
+        let left = class.detach(memory, old);
+        drop(class);
+        memory.copy_contents(old, &mut chunk, ReadProof::under_stripe(stripe));
+        memory.arena.set_state(&mut chunk, state.moved());
+        let heir = self.class(memory.class_of(new));
+        heir.lock().enqueue_carried(memory, chunk, state.queue());
+        stripe.replace(slot, new);
+        let owned = memory.arena.unlink(old);
+        debug_assert!(owned.is_none(), "the mover's pins are still there");
+        self.unpin(left);
+        Some(Kind::Item)
+    }
+
+    /// The same within the class in whose queue it is, which is locked.
+    pub(super) fn carry_within(
+        &self,
+        job: &mut Job,
+        pin: &Pin,
+        hash: u64,
+        stripe: &mut StripeGuard<'_>,
+        class: &mut ClassState,
+    ) -> Option<Kind> {
+        let (memory, old) = (&self.memory, pin.address());
+        let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
         let state = memory.header(old).state().load();
         if !state.queued() {
             return None;
         }
-        let right = memory.arena.value_right(old, 1, &stripe);
+        let right = memory.arena.value_right(old, 1, stripe);
         if right.is_none() && !job.carries_pinned(state) {
             return None;
         }
         let mut chunk = self.pop_fitting(&mut job.spares, old)?;
         let new = chunk.address();
-        let proof = ReadProof::under_stripe(&stripe);
-        if !state.chained() && memory.class_of(new) != queue_class {
-            let left = class.detach(memory, old);
-            drop(class);
-            memory.copy_contents(old, &mut chunk, proof);
-            memory.arena.set_state(&mut chunk, state.moved());
-            let heir = self.class(memory.class_of(new));
-            heir.lock().enqueue_carried(memory, chunk, state.queue());
-            stripe.replace(slot, new);
-            let owned = memory.arena.unlink(old);
-            debug_assert!(owned.is_none(), "the mover's pins are still there");
-            self.unpin(left);
-            return Some(Kind::Item);
-        }
+        let proof = ReadProof::under_stripe(stripe);
         memory.copy_contents(old, &mut chunk, proof);
         memory.arena.set_state(&mut chunk, state.moved());
         let mut body = memory.first_body(old, proof);

@@ -1,6 +1,7 @@
 //! The law of `warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
 
 use super::MoverStep;
+use crate::mem::ReadProof;
 use crate::{
     ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta, MoverKind, Pinned, StoreMode,
 };
@@ -66,7 +67,9 @@ fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned
 
 fn evict(engine: &Engine, count: u64, now: Now) {
     for victim in engine.detach_victims(ClassId(0), count as usize, now) {
-        let chunk = engine.finish_eviction(victim, ClassId(0));
+        let proof = ReadProof::under_pin(&victim.pin);
+        let hash = engine.hash_of(victim.pin.address(), proof);
+        let chunk = engine.finish_eviction(victim, hash, ClassId(0));
         chunk.into_iter().for_each(|chunk| engine.give_free(chunk));
     }
 }

@@ -161,9 +161,9 @@ impl Engine {
         if class != self.largest {
             let victims = self.detach_victims(class, wanted, now);
             let evicted = victims.len();
-            self.prefetch_entries(victims.iter().map(|victim| &victim.pin));
-            for victim in victims {
-                if let Some(chunk) = self.finish_eviction(victim, class) {
+            let hashes = self.prefetch_entries(victims.iter().map(|victim| &victim.pin));
+            for (victim, hash) in victims.into_iter().zip(hashes) {
+                if let Some(chunk) = self.finish_eviction(victim, hash, class) {
                     self.keep_as_room(job, chunk);
                 }
             }
@@ -190,12 +190,13 @@ impl Engine {
         }
     }
 
-    /// Asks for the index lines of pinned items.
-    fn prefetch_entries<'p>(&self, pins: impl Iterator<Item = &'p Pin>) {
+    /// The hashes of pinned items, whose index lines are asked for.
+    fn prefetch_entries<'p>(&self, pins: impl Iterator<Item = &'p Pin>) -> Vec<u64> {
         let hash = |pin: &Pin| self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let hashes: Vec<u64> = pins.map(hash).collect();
         hashes.iter().for_each(|&hash| self.index.prefetch(hash));
         self.index.prefetch_buckets(&hashes);
+        hashes
     }
 
     /// Carries what is in the batch to the spares, of which there are enough.
@@ -213,26 +214,39 @@ impl Engine {
             self.memory.arena.prefetch_chunk(pin.address(), size_bytes);
             self.memory.arena.prefetch_chunk(spare.address(), size_bytes);
         }
-        self.prefetch_entries(pins.iter());
-        let mut emptied = Vec::with_capacity(pins.len());
-        for pin in pins {
-            let address = pin.address();
-            match self.carry_pinned_item(job, &pin) {
-                Some(_) => counters.rescued += 1,
-                None => job.held.push(address),
-            }
-            emptied.extend(self.unpin_to_owned(pin));
-        }
-        if !emptied.is_empty() {
+        let hashes = self.prefetch_entries(pins.iter());
+        let rescued = self.carry_plain_items(job, pins, &hashes);
+        if rescued > 0 {
+            counters.rescued += rescued;
             job.progress(now);
-            let mut class = self.class(job.order.victim).lock();
-            emptied.into_iter().for_each(|chunk| class.give_free(&self.memory, chunk));
         }
         // Heads and bodies of chained items, and what has changed since it was looked at.
         for address in others {
             let carried = self.carry_one(job, counters, address, now);
             job.note(carried, address, counters, now);
         }
+    }
+
+    /// Carries pinned items in one hold of their class's lock, under which stripes are only tried: those that
+    /// are locked are met again. Returns how many were carried.
+    fn carry_plain_items(&self, job: &mut Job, pins: Vec<Pin>, hashes: &[u64]) -> u64 {
+        let mut rescued = 0;
+        let mut class = self.class(job.order.victim).lock();
+        for (pin, &hash) in pins.into_iter().zip(hashes) {
+            let address = pin.address();
+            let carried = self
+                .index
+                .try_lock(hash)
+                .and_then(|mut stripe| self.carry_within(job, &pin, hash, &mut stripe, &mut class));
+            match carried {
+                Some(_) => rescued += 1,
+                None => job.held.push(address),
+            }
+            if let Some(chunk) = self.memory.arena.unpin(pin) {
+                class.give_free(&self.memory, chunk);
+            }
+        }
+        rescued
     }
 
     /// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
