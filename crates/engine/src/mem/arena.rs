@@ -180,6 +180,14 @@ impl Arena {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.as_ptr(), bytes.len()) }
     }
 
+    /// Takes a page's memory from the system at once, as it will soon be written.
+    pub fn populate(&self, page: &UnusedPage, page_size_bytes: usize) {
+        let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);
+        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
+        // SAFETY: in bounds.
+        unsafe { self.mapping.populate(offset, size_bytes) }
+    }
+
     /// Gives a page's memory back to the system.
     pub fn release(&self, page: &UnusedPage, page_size_bytes: usize) {
         let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);

@@ -185,6 +185,9 @@ impl Arena {
         place.copy_from_slice(bytes);
     }
 
+    /// The memory is there.
+    pub fn populate(&self, _page: &UnusedPage, _page_size_bytes: usize) {}
+
     /// Nothing to give back.
     pub fn release(&self, _page: &UnusedPage, _page_size_bytes: usize) {}
 }

@@ -22,8 +22,9 @@ use super::counters::{Busy, MoverCounters};
 use crate::alloc::Evicted;
 use crate::class::{ClassState, Standing};
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, UnusedPage};
 use crate::page_table::PageState;
+use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
 
 /// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
@@ -86,6 +87,10 @@ impl Engine {
                 Looked::Missing(missing) => missing,
                 Looked::Retired => return self.empty_retired_batch(job, counters, batch, now),
             };
+            // Nothing is evicted while the pool has a page.
+            if self.take_ready_page(job.order.victim) {
+                continue;
+            }
             let evicted = self.make_room(job, missing, now);
             counters.evicted += evicted as u64;
             if evicted == 0 {
@@ -101,8 +106,26 @@ impl Engine {
         self.carry_batch(job, counters, &batch, now);
     }
 
-    /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it. Nothing is
-    /// evicted while the pool has a page.
+    /// Gives a class without free chunks a page of the pool, its memory ready: else the first write to each
+    /// part of it would wait for the system, with the class locked. Returns whether there was a page.
+    fn take_ready_page(&self, class: ClassId) -> bool {
+        let page = {
+            let mut pool = lock(&self.pool);
+            let Some(page) = pool.take(self.memory.pages.count(), false) else { return false };
+            UnusedPage::taken_from(&mut pool, page)
+        };
+        self.memory.arena.populate(&page, self.memory.page_size_bytes());
+        let mut state = self.class(class).lock();
+        let present = state.standing() == Standing::Present;
+        if present {
+            state.adopt(&self.memory, page.id());
+        } else {
+            lock(&self.pool).put(page.id());
+        }
+        present
+    }
+
+    /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it.
     fn look(
         &self,
         job: &mut Job,
@@ -123,7 +146,7 @@ impl Engine {
             }
         });
         while job.spares.len() < batch.len() {
-            let Some(chunk) = self.take_free(&mut class) else { break };
+            let Some(chunk) = class.take_free(&self.memory) else { break };
             job.spares.push(chunk);
         }
         Looked::Missing(batch.len().saturating_sub(job.spares.len()))
