@@ -25,7 +25,7 @@ use std::time::Duration;
 /// How much of the machine page moves may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveBudget {
-    /// Chunks that the mover visits in one step; at least 1.
+    /// Chunks that the mover visits in one step while clients are served; at least 1.
     pub chunks_per_step: usize,
     /// Pages that may move in a second while clients are served; at least 1. When nobody is, pages move as
     /// fast as they can.
@@ -33,11 +33,15 @@ pub struct MoveBudget {
 }
 
 impl MoveBudget {
-    /// A step is a fraction of a millisecond's work.
-    pub const CHUNKS_PER_STEP_DEFAULT: usize = 256;
+    /// A step is some ten microseconds' work: a request that has to wait for it is not among the slow ones.
+    pub const CHUNKS_PER_STEP_DEFAULT: usize = 32;
 
-    /// Bytes of pages that move in a second by default: a few percent of a core.
-    const BYTES_PER_SECOND_DEFAULT: usize = 64 << 20;
+    /// When nobody has to wait.
+    const CHUNKS_PER_STEP_IDLE: usize = 256;
+
+    /// Bytes of pages that move in a second by default. At a millisecond a mebibyte, and twice that for small
+    /// chunks, few requests in a hundred meet a step.
+    const BYTES_PER_SECOND_DEFAULT: usize = 16 << 20;
 
     /// The default for pages of this size.
     pub fn for_pages_of(page_size_bytes: usize) -> MoveBudget {
@@ -128,7 +132,11 @@ impl Tuner {
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
         let chunks_per_page = engine.chunks_of_moving_page();
-        match engine.mover_step(self.budget.chunks_per_step, at) {
+        let chunks_per_step = match load {
+            Load::Idle => MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.budget.chunks_per_step),
+            Load::Serving => self.budget.chunks_per_step,
+        };
+        match engine.mover_step(chunks_per_step, at) {
             MoverStep::Idle => self.plan(engine, at.now),
             MoverStep::Rest(rest) => TunerStep::Rest(rest),
             MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => match chunks_per_page {

@@ -344,8 +344,8 @@ pub(super) static OURS: &[OptionRow] = &[
     row(
         "page_move_chunks",
         number(1, 1 << 20, "chunks"),
-        "256",
-        "chunks that a page move visits at a time, before others have their turn",
+        "32",
+        "chunks that a page move visits at a time while clients are served",
         |raw, value| {
             raw.page_move_chunks = Some(value.number() as u32);
             Ok(())
@@ -354,7 +354,7 @@ pub(super) static OURS: &[OptionRow] = &[
     row(
         "page_move_rate",
         number(1, 1 << 20, "pages a second"),
-        "64 MiB of pages",
+        "16 MiB of pages",
         "pages that may move in a second while clients are served; when idle, as fast as they can",
         |raw, value| {
             raw.page_move_rate = Some(value.number() as u32);
