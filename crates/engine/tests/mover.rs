@@ -123,7 +123,7 @@ fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
 
 /// Pages of each class.
 fn pages(engine: &Engine, now: Now) -> Vec<u64> {
-    engine.class_stats(now).iter().map(|class| class.pages.into()).collect()
+    engine.class_stats(now).iter().map(|class| class.pages).collect()
 }
 
 #[test]

@@ -86,6 +86,8 @@ fn run(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'st
     let mut config = Config::new();
     config.stack_size = STACK_SIZE_BYTES;
     config.silence_warnings = true;
+    // What is dropped on the way out may find more laws broken, and a second panic would end the process.
+    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
     Runner::new(scheduler, config).run(model);
 }
 
@@ -137,6 +139,21 @@ fn shuttle_a_table_that_changes_with_room_loses_nothing() {
 #[test]
 fn shuttle_a_table_that_changes_without_room_tells_no_lie() {
     play(MoverKind::Warm, Memory::Short, Table::Changes);
+}
+
+#[test]
+fn shuttle_a_table_that_changes_while_base_moves_tells_no_lie() {
+    play(MoverKind::Base, Memory::Short, Table::Changes);
+}
+
+#[test]
+fn shuttle_a_table_that_changes_while_fast_moves_tells_no_lie() {
+    play(MoverKind::Fast, Memory::Short, Table::Changes);
+}
+
+#[test]
+fn shuttle_a_table_that_changes_while_stock_moves_tells_no_lie() {
+    play(MoverKind::Stock, Memory::Short, Table::Changes);
 }
 
 /// The canary of the schedules: two clients that read, add one and store are not one after the other in all

@@ -207,17 +207,18 @@ impl Scene {
         }
     }
 
-    /// Lets the mover finish, with nobody to hinder it.
+    /// Lets the mover finish, with nobody to hinder it. The move under way may be given up for what it met
+    /// before, but no other.
     fn drain(&self, world: &World<'_>) {
+        let mut given_up = 0;
         for _ in 0..DRAIN_STEPS_MAX {
             match self.engine.mover_step(64, world.clock.now()) {
                 MoverStep::Idle => return,
                 MoverStep::Rest(rest) => world.clock.advance(rest),
-                MoverStep::GivenUp => {
-                    panic!("law MOVER-ENDS: a move is given up though nothing is held")
-                }
+                MoverStep::GivenUp => given_up += 1,
                 MoverStep::Working | MoverStep::Done => {}
             }
+            assert!(given_up < 2, "law MOVER-ENDS: moves are given up with nothing held");
         }
         panic!("law MOVER-ENDS: still at work after {DRAIN_STEPS_MAX} steps with nothing held");
     }
