@@ -9,6 +9,7 @@ mod binary;
 mod bytes;
 mod connections;
 mod memory;
+mod moves;
 mod readers;
 mod scene;
 #[path = "../support/mod.rs"]

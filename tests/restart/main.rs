@@ -3,6 +3,7 @@
 
 mod cold;
 mod memory_file;
+mod moves;
 #[path = "../support/mod.rs"]
 mod support;
 mod under_load;

@@ -109,8 +109,13 @@ impl Client {
 
     /// The value of one line of `stats`.
     pub fn stat(&mut self, name: &str) -> u64 {
-        let found = self.numbers("stats").into_iter().find(|(stat, _)| stat == name);
-        found.unwrap_or_else(|| panic!("stats has no number {name}")).1
+        self.stat_of("stats", name)
+    }
+
+    /// The value of one line of a `stats` command.
+    pub fn stat_of(&mut self, command: &str, name: &str) -> u64 {
+        let found = self.numbers(command).into_iter().find(|(stat, _)| stat == name);
+        found.unwrap_or_else(|| panic!("{command} has no number {name}")).1
     }
 
     /// Chunks of all classes that hold something, by `stats slabs`.

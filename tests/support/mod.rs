@@ -8,6 +8,7 @@
 #![allow(dead_code, unused_imports, reason = "each test target uses its own part")]
 
 mod client;
+pub mod moves;
 mod server;
 mod wait;
 

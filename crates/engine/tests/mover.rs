@@ -1,14 +1,16 @@
 //! The page mover: which page it takes, what it counts, what becomes of items that are held.
 
-use slabwise_base::{Clock, Expiry, Now};
+use slabwise_base::{ClassId, Clock, Expiry, Now};
 use slabwise_engine::{
-    Busy, ClassTable, Engine, EngineConfig, ItemMeta, MoverKind, MoverStep, Pinned, StoreMode,
-    StoreOutcome,
+    Busy, ClassTable, Engine, EngineConfig, ItemMeta, MoveOutcome, MoverKind, MoverStep, Pinned,
+    ReassignError, StoreMode, StoreOutcome,
 };
+use std::time::Duration;
 
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PER_PAGE: u32 = (PAGE_SIZE_BYTES / 128) as u32;
+const KINDS: [MoverKind; 4] = [MoverKind::Warm, MoverKind::Base, MoverKind::Fast, MoverKind::Stock];
 
 fn engine(pages: u64, chunk_sizes: &[usize], mover: MoverKind) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
@@ -105,4 +107,132 @@ fn base_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
     assert!(late.value().flatten().eq(b"value"));
     drop(late);
     engine.check();
+}
+
+/// Steps until the move has ended, time passing as it asks for.
+fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
+    for _ in 0..100_000 {
+        match engine.mover_step(64, clock.now()) {
+            MoverStep::Working => {}
+            MoverStep::Rest(rest) => clock.advance(rest),
+            ended => return ended,
+        }
+    }
+    panic!("the move does not end");
+}
+
+/// Pages of each class.
+fn pages(engine: &Engine, now: Now) -> Vec<u64> {
+    engine.class_stats(now).iter().map(|class| class.pages).collect()
+}
+
+#[test]
+fn the_last_page_of_a_class_moves_and_the_class_goes_on() {
+    for kind in KINDS {
+        let engine = engine(2, &[128, 1024], kind);
+        let clock = Clock::manual();
+        for number in 0..PER_PAGE {
+            store(&engine, number, clock.now());
+        }
+        let large = vec![7; 900];
+        let outcome = engine.handle().set(b"large", &large, META, StoreMode::Set, clock.now());
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{kind:?}: {outcome:?}");
+        let (victim, receiver) = (ClassId(0), ClassId(1));
+        engine.reassign(Some(victim), Some(receiver), "test", clock.now()).expect("its only page");
+        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}");
+        assert_eq!(pages(&engine, clock.now()), [0, 2], "{kind:?}");
+        assert_eq!(
+            engine.stats(clock.now()).items,
+            1,
+            "{kind:?}: there was no room for the others"
+        );
+        engine.check();
+        // The class has none to give, and takes one when it needs it.
+        let again = engine.reassign(Some(victim), Some(receiver), "test", clock.now());
+        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}");
+        store(&engine, 1_000, clock.now());
+        assert!(holds(&engine, 1_000, clock.now()), "{kind:?}");
+        assert_eq!(pages(&engine, clock.now()), [1, 1], "{kind:?}");
+        engine.check();
+    }
+}
+
+#[test]
+fn the_last_page_of_a_class_costs_nothing_while_the_pool_has_another() {
+    let engine = engine(2, &[128, 1024], MoverKind::Warm);
+    let clock = Clock::manual();
+    for number in 0..PER_PAGE {
+        store(&engine, number, clock.now());
+    }
+    engine
+        .reassign(Some(ClassId(0)), Some(ClassId(1)), "test", clock.now())
+        .expect("its only page");
+    assert_eq!(finish(&engine, &clock), MoverStep::Done);
+    assert_eq!(pages(&engine, clock.now()), [1, 1]);
+    assert!((0..PER_PAGE).all(|number| holds(&engine, number, clock.now())));
+    engine.check();
+}
+
+#[test]
+fn a_class_that_is_empty_gives_its_pages_without_a_loss_and_has_none_after_that() {
+    for kind in KINDS {
+        let engine = engine(4, &[128, 1024], kind);
+        let clock = Clock::manual();
+        let now = clock.now();
+        let unused = engine.reassign(Some(ClassId(1)), None, "test", now);
+        assert_eq!(unused, Err(ReassignError::NoSpare), "{kind:?}: it never had a page");
+        let none = engine.reassign(None, None, "test", now);
+        assert_eq!(none, Err(ReassignError::NoSpare), "{kind:?}: no class has one");
+        for number in 0..2 * PER_PAGE {
+            store(&engine, number, now);
+        }
+        for number in 0..2 * PER_PAGE {
+            assert!(engine.handle().delete(&key(number), now));
+        }
+        for left in [1, 0] {
+            engine.reassign(Some(ClassId(0)), None, "test", now).expect("an empty page");
+            assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}");
+            assert_eq!(pages(&engine, now)[0], left, "{kind:?}");
+            engine.check();
+        }
+        assert_eq!(engine.mover_counters().evicted, 0, "{kind:?}");
+        let again = engine.reassign(Some(ClassId(0)), None, "test", now);
+        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}");
+        store(&engine, 1_000, now);
+        engine.check();
+    }
+}
+
+#[test]
+fn a_move_that_pins_hold_up_for_ever_is_given_up_and_harms_nobody() {
+    for kind in KINDS {
+        let engine = engine(2, &[128], kind);
+        let clock = Clock::manual();
+        for number in 0..2 * PER_PAGE {
+            store(&engine, number, clock.now());
+        }
+        // On every page, at its beginning and at its end.
+        let held: Vec<_> = [0, PER_PAGE - 1, PER_PAGE, 2 * PER_PAGE - 1]
+            .map(|number| pin(&engine, number, clock.now()))
+            .into();
+        engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
+        assert_eq!(finish(&engine, &clock), MoverStep::GivenUp, "{kind:?}");
+        assert!(clock.nanos() < 70 * 1_000_000_000, "{kind:?}: within a minute or so");
+        let record = *engine.move_log().last().expect("a record");
+        assert_eq!(record.outcome, MoveOutcome::GivenUp, "{kind:?}");
+        assert_eq!(pages(&engine, clock.now()), [2], "{kind:?}: the page is handed back");
+        engine.check();
+        // The class takes as many items as ever, for all that was dropped meanwhile.
+        for number in 0..2 * PER_PAGE {
+            store(&engine, 1_000 + number, clock.now());
+        }
+        assert_eq!(engine.stats(clock.now()).total.free_chunks, 0, "{kind:?}: every chunk serves");
+        assert!(held.iter().all(|pinned| pinned.value().flatten().eq(b"value")), "{kind:?}");
+        drop(held);
+        engine.check();
+        engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}: nobody holds it");
+        engine.check();
+    }
 }
