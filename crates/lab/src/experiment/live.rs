@@ -6,13 +6,16 @@
 //! ```
 //!
 //! All servers run at once, so that what disturbs one disturbs all. What decides how pages are split is
-//! each server's own policy; nothing is asked of it.
+//! each server's own policy, and nothing is asked of it; but those that are *told* have no policy, and at
+//! the change of phase the lab orders page after page to the split that exact curves call for
+//! (`slabs reassign`), as fast as the server moves them: so the mover is seen without its policy.
 
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series, number};
 use super::progress::Progress;
-use super::server::{Allocation, Server};
+use super::server::{Allocation, Server, ServerError};
 use super::spec::{ServerSetup, Spec, TwoPhaseSetup, scaled};
+use super::two_phase;
 use crate::replay::{self, Pace, Report};
 use slabwise_base::Clock;
 use std::collections::BTreeSet;
@@ -71,8 +74,12 @@ pub fn run(
         setup.live.settled_percent
     );
     outcome.choose("in place", near);
+    let second_share = two_phase::second_share(setup, scale, seed, progress)?;
+    let share = number(second_share * 100.0);
+    outcome.choose("told", format!("{share} % of the pages to the second class"));
+    let course = Course { scale, seed, memory_mib, changed_at, second_share };
     let observed: Vec<_> = std::thread::scope(|scope| {
-        let run = |server| observe(server, setup, memory_mib, scale, seed, progress);
+        let run = |server| observe(server, setup, course, progress);
         let threads = setup.live.servers.iter().map(|server| scope.spawn(move || run(server)));
         let threads: Vec<_> = threads.collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -95,15 +102,26 @@ pub fn run(
     Ok(outcome)
 }
 
+/// What all servers of a run have in common.
+#[derive(Clone, Copy)]
+struct Course {
+    scale: f64,
+    seed: u64,
+    memory_mib: u64,
+    /// Requests of the first phase.
+    changed_at: u64,
+    /// What the second class is to have of the pages, where the server is told.
+    second_share: f64,
+}
+
 /// Starts a server, replays the workload to it, and looks at its allocation from time to time.
 fn observe(
     server: &ServerSetup,
     setup: &TwoPhaseSetup,
-    memory_mib: u64,
-    scale: f64,
-    seed: u64,
+    course: Course,
     progress: &Progress,
 ) -> Result<Observed, ExperimentError> {
+    let Course { scale, seed, memory_mib, .. } = course;
     let mut process = Server::start(&server.command, memory_mib)?;
     let requests = scaled(setup.workload.requests, scale);
     let workload = setup.workload.open(scale, seed)?;
@@ -115,11 +133,22 @@ fn observe(
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
     let (mut allocations, mut failure) = (Vec::new(), None);
+    let mut telling = Telling::Over;
+    if server.told {
+        process.order("slabs automove 0")?;
+        telling = Telling::GoesOn;
+    }
     let bar = progress.bar(&server.name);
     bar.set_length(requests);
     let (address, clock) = (process.address(), Clock::real());
     let report = replay::drive(&address, workload, &pace, &clock, |tally| {
         let done = tally.requests();
+        if failure.is_none() && telling == Telling::GoesOn && done >= course.changed_at {
+            match tell(&mut process, course.second_share) {
+                Ok(outcome) => telling = outcome,
+                Err(error) => failure = Some(error),
+            }
+        }
         if failure.is_none() && done >= (allocations.len() as u64 + 1) * poll_requests {
             bar.set_position(done);
             match process.allocation() {
@@ -133,6 +162,30 @@ fn observe(
         None => Ok(Observed { report, allocations }),
         Some(error) => Err(error.into()),
     }
+}
+
+/// Whether a server is still to be told of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    GoesOn,
+    Over,
+}
+
+/// Orders one page from the first class to the second, unless that has its share.
+fn tell(server: &mut Server, second_share: f64) -> Result<Telling, ServerError> {
+    let mut classes = server.classes()?;
+    classes.retain(|class| class.pages > 0);
+    classes.sort_by_key(|class| std::cmp::Reverse(class.pages));
+    classes.truncate(2);
+    classes.sort_by_key(|class| class.chunk_size);
+    let [first, second] = &classes[..] else { return Ok(Telling::GoesOn) };
+    let wanted = second_share * (first.pages + second.pages) as f64;
+    if second.pages as f64 + 0.5 >= wanted {
+        return Ok(Telling::Over);
+    }
+    // Where the last page is still on its way the answer is BUSY, and the next round asks again.
+    server.order(&format!("slabs reassign {} {}", first.number, second.number))?;
+    Ok(Telling::GoesOn)
 }
 
 fn add(

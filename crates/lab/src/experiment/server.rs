@@ -32,7 +32,7 @@ pub enum ServerError {
         said: String,
     },
     /// Its statistics cannot be read.
-    #[error("the server's 'stats slabs' cannot be read: {0}")]
+    #[error("the server does not answer: {0}")]
     Stats(io::Error),
 }
 
@@ -46,6 +46,19 @@ pub struct Server {
 
 /// Bytes of pages by class, a class named by its chunk size.
 pub type Allocation = BTreeMap<u64, u64>;
+
+/// One class of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassPages {
+    /// What the server calls it.
+    pub number: String,
+    /// Bytes a chunk.
+    pub chunk_size: u64,
+    /// Bytes a page, but for what no chunk fills.
+    pub page_size: u64,
+    /// Pages it has.
+    pub pages: u64,
+}
 
 impl Server {
     /// Starts `command`, where `slabwise` is the program that runs now, with so much memory.
@@ -90,10 +103,31 @@ impl Server {
 
     /// How its memory is divided now.
     pub fn allocation(&mut self) -> Result<Allocation, ServerError> {
-        self.ask_allocation().map_err(ServerError::Stats)
+        let mut allocation = Allocation::new();
+        for class in self.classes()? {
+            *allocation.entry(class.chunk_size).or_default() += class.page_size * class.pages;
+        }
+        Ok(allocation)
     }
 
-    fn ask_allocation(&mut self) -> io::Result<Allocation> {
+    /// Its classes, by chunk size.
+    pub fn classes(&mut self) -> Result<Vec<ClassPages>, ServerError> {
+        self.ask_classes().map_err(ServerError::Stats)
+    }
+
+    /// Sends an order that is answered with one line; returns that line.
+    pub fn order(&mut self, order: &str) -> Result<String, ServerError> {
+        self.ask_line(order).map_err(ServerError::Stats)
+    }
+
+    fn ask_line(&mut self, order: &str) -> io::Result<String> {
+        self.statistics.get_mut().write_all(format!("{order}\r\n").as_bytes())?;
+        let mut line = String::new();
+        self.statistics.read_line(&mut line)?;
+        Ok(line.trim_end().to_owned())
+    }
+
+    fn ask_classes(&mut self) -> io::Result<Vec<ClassPages>> {
         self.statistics.get_mut().write_all(b"stats slabs\r\n")?;
         let mut classes: BTreeMap<String, [u64; 3]> = BTreeMap::new();
         let mut line = String::new();
@@ -113,11 +147,12 @@ impl Server {
                 classes.entry(class.to_owned()).or_default()[at] = value.parse().unwrap_or(0);
             }
         }
-        let mut allocation = Allocation::new();
-        for [chunk_size, chunks_per_page, pages] in classes.into_values() {
-            *allocation.entry(chunk_size).or_default() += chunk_size * chunks_per_page * pages;
-        }
-        Ok(allocation)
+        let class = |(number, [chunk_size, chunks_per_page, pages]): (String, [u64; 3])| {
+            ClassPages { number, chunk_size, page_size: chunk_size * chunks_per_page, pages }
+        };
+        let mut classes: Vec<ClassPages> = classes.into_iter().map(class).collect();
+        classes.sort_by_key(|class| class.chunk_size);
+        Ok(classes)
     }
 }
 

@@ -171,6 +171,9 @@ pub struct ServerSetup {
     pub name: String,
     /// The program and its flags; `slabwise` is the program that runs.
     pub command: Vec<String>,
+    /// Whether its own policy is off and the lab tells it how to divide its pages, at the change of phase.
+    #[serde(default)]
+    pub told: bool,
 }
 
 /// Fewer pages than this are too coarse to be divided: pages get smaller with the scale instead.

@@ -119,6 +119,26 @@ fn measured_runs<'s>(
     runs
 }
 
+/// The share of the pages that exact curves give to the second class.
+pub(super) fn second_share(
+    setup: &TwoPhaseSetup,
+    scale: f64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<f64, ExperimentError> {
+    /// Finer than any server's pages.
+    const PAGES: u64 = 10_000;
+    let mut decision = decide(setup, scale, seed, progress)?;
+    let memory_bytes = scaled(setup.cache.memory_mib, scale) << 20;
+    // In pages of that size, whatever the pages inside are.
+    let page_bytes = memory_bytes as f64 / PAGES as f64;
+    let chunks = |size: &u32| (page_bytes / f64::from(*size)).round() as u64;
+    let config = setup.cache.engine_config(scale, seed);
+    let chunks: Vec<u64> = config.classes.sizes().iter().map(chunks).collect();
+    decision.chunks_per_page = [chunks[0], chunks[1]];
+    Ok(decision.split(PAGES).pages[1] as f64 / PAGES as f64)
+}
+
 /// Exact curves of the first requests of the second phase.
 fn decide(
     setup: &TwoPhaseSetup,
