@@ -1,8 +1,10 @@
-//! The laboratory: workloads, and the client that replays them to any server that speaks memcached's
-//! protocol.
+//! The laboratory: workloads, the client that replays them to any server that speaks memcached's protocol,
+//! and published experiments, run again on this engine.
 //!
 //! ```text
 //! workload (seeded stream of requests) --> replay (look-aside over the wire, checks every hit) --> report
+//!                                      \-> virtual_time (the engine itself, nothing waits) \
+//!                                       '---------------------- experiment --------------> outcome
 //! ```
 //!
 //! The lab never starts inside a server; it is driven by the command line through [`main`].
@@ -10,7 +12,9 @@
 
 #[cfg(test)]
 mod exact_lru;
+mod experiment;
 mod replay;
+mod virtual_time;
 pub mod workload;
 
 use std::ffi::OsString;
@@ -21,23 +25,7 @@ use std::process::ExitCode;
 pub fn main(command: &str, args: Vec<OsString>) -> ExitCode {
     match command {
         "replay" => replay::main(args),
-        "lab" => lab(&args),
+        "lab" => experiment::main(args),
         other => panic!("the lab was sent the command {other}"),
-    }
-}
-
-/// Experiments are not there yet; the command says so.
-fn lab(args: &[OsString]) -> ExitCode {
-    match args.first().and_then(|arg| arg.to_str()) {
-        Some("list" | "--help" | "-h") => {
-            eprintln!("slabwise lab: no experiments in this version; they come with later ones");
-            ExitCode::SUCCESS
-        }
-        _ => {
-            eprintln!(
-                "slabwise lab: no experiments in this version; slabwise replay measures a server now"
-            );
-            ExitCode::FAILURE
-        }
     }
 }

@@ -118,7 +118,7 @@ fn tune(shared: &Shared<'_>) {
     }
 }
 
-/// Looks now and then whether clients have sent anything.
+/// Looks now and then how much clients send.
 #[derive(Default)]
 struct Traffic {
     looked_nanos: u64,
@@ -127,12 +127,17 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// Between two looks: long beside a request, short beside a page's move.
-    const LOOK_NANOS: u64 = 5_000_000;
+    /// Between two looks, at least: long beside a request.
+    const LOOK_NANOS: u64 = 10_000_000;
+    /// From here on they are served: some ten thousand requests a second.
+    const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
     fn load(&mut self, bytes_read: u64, at: Moment) -> Load {
-        if at.nanos.saturating_sub(self.looked_nanos) >= Traffic::LOOK_NANOS {
-            self.is_serving = bytes_read != self.bytes_read;
+        let nanos = at.nanos.saturating_sub(self.looked_nanos);
+        if nanos >= Traffic::LOOK_NANOS {
+            let bytes = u128::from(bytes_read.saturating_sub(self.bytes_read));
+            let bytes_per_second = bytes * 1_000_000_000 / u128::from(nanos);
+            self.is_serving = bytes_per_second >= u128::from(Traffic::BYTES_PER_SECOND_MIN);
             (self.looked_nanos, self.bytes_read) = (at.nanos, bytes_read);
         }
         if self.is_serving { Load::Serving } else { Load::Idle }

@@ -55,9 +55,9 @@ impl MoveBudget {
 /// Whether clients are being served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Nobody asks for anything.
+    /// They ask for little or nothing.
     Idle,
-    /// Somebody does.
+    /// They ask for so much that a core that is taken from them is missed.
     Serving,
 }
 

@@ -14,17 +14,20 @@ mod report;
 mod values;
 mod wire;
 
+pub(crate) use connection::ServerAddress;
+pub(crate) use error::ReplayError;
+pub(crate) use report::Report;
+pub(crate) use wire::{KEY_SIZE_BYTES, key_bytes};
+
 #[cfg(test)]
 mod tests;
 
 use crate::workload::{self, Workload};
 use clap::{Parser, ValueEnum};
 use client::{Client, LengthCheck, Outcome};
-use connection::ServerAddress;
-use error::ReplayError;
 use indicatif::{ProgressBar, ProgressStyle};
 use look_aside::{LookAside, Pending, Supply};
-use report::{Report, Tally};
+use report::Tally;
 use slabwise_base::Clock;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -161,22 +164,52 @@ fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
         skew: args.skew,
     };
     let workload = workload::open(&args.workload, &options)?;
+    let pace = Pace {
+        connections: args.connections as usize,
+        batch: args.batch as usize,
+        rate: args.rate,
+        window: args.window,
+    };
+    let progress = progress_bar(workload.requests_expected());
+    let report = drive(&args.server, workload, &pace, clock, |tally| {
+        if tally.requests() - progress.position() >= 10_000 {
+            progress.set_message(format!("{:.4}", tally.miss_ratio()));
+            progress.set_position(tally.requests());
+        }
+    });
+    progress.finish_and_clear();
+    report
+}
+
+/// How requests travel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Connections, at least one.
+    pub connections: usize,
+    /// Requests in a round, per connection.
+    pub batch: usize,
+    /// Requests a second; as many as possible where there is none.
+    pub rate: Option<f64>,
+    /// Requests of the stretches whose miss ratios are kept.
+    pub window: Option<u64>,
+}
+
+/// Replays a workload to a server; `each` looks on after every round.
+pub(crate) fn drive(
+    server: &ServerAddress,
+    workload: Workload,
+    pace: &Pace,
+    clock: &Clock,
+    each: impl FnMut(&Tally),
+) -> Result<Report, ReplayError> {
     let check = match workload.one_length_per_key() {
         true => LengthCheck::Exact,
         false => LengthCheck::Any,
     };
-    let client = Client::connect(&args.server, args.connections as usize, check)?;
-    let round_size = (args.batch * args.connections) as usize;
-    let progress = progress_bar(workload.requests_expected());
-    let tally =
-        replay(workload, client, round_size, args.rate, clock, Tally::new(args.window), |tally| {
-            if tally.requests() - progress.position() >= 10_000 {
-                progress.set_message(format!("{:.4}", tally.miss_ratio()));
-                progress.set_position(tally.requests());
-            }
-        });
-    progress.finish_and_clear();
-    let (tally, nanos) = tally?;
+    let client = Client::connect(server, pace.connections, check)?;
+    let round_size = pace.batch * pace.connections;
+    let tally = Tally::new(pace.window);
+    let (tally, nanos) = replay(workload, client, round_size, pace.rate, clock, tally, each)?;
     Ok(tally.report(nanos as f64 / 1e9))
 }
 

@@ -1,0 +1,164 @@
+//! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
+//!
+//! ```text
+//!   experiments/NAME.toml --> spec --> two_phase, mover_speed --> outcome --> table, result.json
+//!                                        |         '--> course: one run on virtual time
+//!                                        '--> split: where the pages should be
+//! ```
+//!
+//! Laws: everything follows from commit, seed, scale and the file; what could not be measured has a row
+//! that says why.
+
+mod course;
+mod error;
+mod live;
+mod mover_speed;
+mod outcome;
+mod progress;
+mod server;
+mod spec;
+mod split;
+mod steady;
+mod two_phase;
+
+#[cfg(test)]
+mod tests;
+
+use clap::{Parser, Subcommand};
+use error::ExperimentError;
+use outcome::Outcome;
+use progress::Progress;
+use slabwise_base::Clock;
+use spec::{Setup, Spec};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run published experiments again on this engine, and see the paper's figures beside ours.
+#[derive(Debug, Parser)]
+#[command(name = "slabwise lab")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Name the experiments
+    List,
+    /// Run one, or all
+    Run(RunArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// The experiment's name; all for each in turn
+    name: String,
+    /// Multiply requests, keys and memory [default: 1, the published size; live as the experiment says]
+    #[arg(long, value_name = "F")]
+    scale: Option<f64>,
+    /// Everything random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where result.json is written [default: slabwise-lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Drive real servers by the wire: memcached, if there is one, and slabwise
+    #[arg(long)]
+    live: bool,
+}
+
+/// The largest scale: what the numbers of keys of other workloads allow, too.
+const SCALE_MAX: f64 = 1000.0;
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let line = std::iter::once(OsString::from("slabwise lab")).chain(args);
+    let args = match Args::try_parse_from(line) {
+        Ok(args) => args,
+        Err(error) => {
+            // A reader that has left wants no more help.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match args.command {
+        Command::List => print(&list()),
+        Command::Run(args) => run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slabwise lab: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() -> String {
+    let specs = Spec::all();
+    let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let lines = specs.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.title));
+    lines.collect()
+}
+
+fn run(args: &RunArgs) -> Result<(), ExperimentError> {
+    let specs = match args.name.as_str() {
+        "all" => Spec::all().into_iter().filter(|spec| !args.live || spec.has_live()).collect(),
+        name => vec![Spec::named(name)?],
+    };
+    for spec in &specs {
+        let outcome = run_one(spec, args)?;
+        let directory = match &args.out {
+            Some(out) if specs.len() == 1 => out.clone(),
+            Some(out) => out.join(&spec.name),
+            None => Path::new("slabwise-lab").join(&spec.name),
+        };
+        print(&format!("{}\n{}", spec.title, outcome.text()))?;
+        let file = write(&outcome, &directory)?;
+        print(&format!("\nwritten to {}\n", file.display()))?;
+    }
+    Ok(())
+}
+
+fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
+    let default = match (&spec.setup, args.live) {
+        (Setup::TwoPhase(setup), true) => setup.live.scale,
+        _ => 1.0,
+    };
+    let scale = args.scale.unwrap_or(default);
+    if !(scale > 0.0 && scale <= SCALE_MAX) {
+        let text = format!("--scale {scale}: give more than 0 and at most {SCALE_MAX}");
+        return Err(ExperimentError::Option(text));
+    }
+    let progress = Progress::default();
+    match &spec.setup {
+        Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
+        Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
+        Setup::MoverSpeed(_) if args.live => {
+            let name = &spec.name;
+            let text = format!("{name} looks inside the mover, as no server shows it: no --live");
+            Err(ExperimentError::Option(text))
+        }
+        Setup::MoverSpeed(setup) => {
+            mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
+        }
+    }
+}
+
+/// Writes `result.json`; gives its path.
+fn write(outcome: &Outcome, directory: &Path) -> Result<PathBuf, ExperimentError> {
+    let path = directory.join("result.json");
+    let failed = |source| ExperimentError::Write { path: path.clone(), source };
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    let json = serde_json::to_string_pretty(outcome);
+    let json = json.unwrap_or_else(|error| panic!("an outcome is plain data: {error}"));
+    std::fs::write(&path, json + "\n").map_err(failed)?;
+    Ok(path)
+}
+
+fn print(text: &str) -> Result<(), ExperimentError> {
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.map_err(|source| ExperimentError::Write { path: PathBuf::from("stdout"), source })
+}

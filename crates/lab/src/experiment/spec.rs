@@ -1,0 +1,279 @@
+//! Experiments as files: what is set up, and what was published of it.
+//!
+//! A file in `experiments/` names its source, its set-up with every number that matters, and each
+//! published figure with its place in the paper. The files are in the binary.
+
+use super::error::ExperimentError;
+use crate::virtual_time::MoverName;
+use crate::workload::{self, Workload, WorkloadError};
+use serde::{Deserialize, Serialize};
+use slabwise_base::ClassId;
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+
+macro_rules! spec {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../experiments/", $name, ".toml")))
+    };
+}
+
+/// Every experiment: its name and its file.
+const FILES: [(&str, &str); 2] = [spec!("two-phase"), spec!("mover-speed")];
+
+/// An experiment's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What it is called on the command line.
+    pub name: String,
+    /// The question it answers.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// What is run.
+    pub setup: Setup,
+    /// What was published of it.
+    pub published: Vec<Published>,
+}
+
+/// A published figure.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What was measured, by the row's name.
+    pub measure: String,
+    /// On what.
+    pub variant: String,
+    /// The figure, in the row's unit.
+    pub value: f64,
+    /// Where it stands.
+    pub place: String,
+}
+
+/// The kinds of experiments.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Setup {
+    /// Pages move after a change of workload.
+    TwoPhase(TwoPhaseSetup),
+    /// What a move costs the mover.
+    MoverSpeed(MoverSpeedSetup),
+}
+
+/// The experiment `two-phase`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwoPhaseSetup {
+    /// The movers that are compared.
+    pub movers: Vec<MoverName>,
+    /// Stretches of equal length for which miss ratios are kept.
+    pub windows: u64,
+    /// How far a steady miss ratio may lie from the final one, in percentage points.
+    pub steady_tolerance_points: f64,
+    /// Requests of the second phase whose exact stack distances decide the split.
+    pub profile_requests: u64,
+    /// The requests.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+    /// The time.
+    pub time: TimeSetup,
+    /// The same against real servers.
+    pub live: LiveSetup,
+}
+
+/// The experiment `mover-speed`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoverSpeedSetup {
+    /// The movers that are compared.
+    pub movers: Vec<MoverName>,
+    /// What `base` sleeps after a busy chunk, in microseconds, one run each.
+    pub sleeps_us: Vec<u64>,
+    /// Pages that are moved in each run.
+    pub pages: u64,
+    /// The requests.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+    /// The time.
+    pub time: TimeSetup,
+}
+
+/// Requests, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSetup {
+    /// The workload's name.
+    pub name: String,
+    /// All requests.
+    pub requests: u64,
+    /// Those before the change.
+    pub first_phase_requests: u64,
+}
+
+/// The engine, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSetup {
+    /// The memory limit in MiB.
+    pub memory_mib: u64,
+    /// Bytes a page in KiB.
+    pub page_size_kib: usize,
+    /// The chunk sizes; items are counted as memcached counts them.
+    pub chunk_sizes: Vec<usize>,
+    /// The order in which items leave.
+    pub eviction: EvictionName,
+}
+
+/// The engine's eviction kinds by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EvictionName {
+    /// One queue in exact order of use.
+    Lru,
+}
+
+/// Virtual time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeSetup {
+    /// Gets and sets a second.
+    pub operations_per_second: f64,
+    /// What `base` and `fast` sleep after a busy chunk.
+    pub sleep_us: u64,
+}
+
+/// Real servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// Requests, at scale 1, between two looks at the allocation.
+    pub poll_requests: u64,
+    /// The allocation is in place when it stays so near to its last state, in percent of the memory.
+    pub settled_percent: f64,
+    /// Requests a second; a miss's set is part of its request.
+    pub requests_per_second: f64,
+    /// Connections of a client.
+    pub connections: usize,
+    /// Requests in a round, per connection.
+    pub batch: usize,
+    /// What is compared.
+    pub servers: Vec<ServerSetup>,
+}
+
+/// A server that is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSetup {
+    /// What its rows are called.
+    pub name: String,
+    /// The program and its flags; `slabwise` is the program that runs.
+    pub command: Vec<String>,
+}
+
+/// Fewer pages than this are too coarse to be divided: pages get smaller with the scale instead.
+const PAGES_MIN: u64 = 48;
+const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
+
+/// The class that owns all memory at first, and the one that wants some of it.
+pub const FIRST_CLASS: ClassId = ClassId(0);
+/// See [`FIRST_CLASS`].
+pub const SECOND_CLASS: ClassId = ClassId(1);
+
+impl Spec {
+    /// Every experiment, in the order in which they are listed.
+    pub fn all() -> Vec<Spec> {
+        FILES.map(|(name, text)| Spec::parse(name, text)).into()
+    }
+
+    /// The experiment of this name.
+    pub fn named(name: &str) -> Result<Spec, ExperimentError> {
+        let known = || Spec::all().into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+        let found = Spec::all().into_iter().find(|spec| spec.name == name);
+        found.ok_or_else(|| ExperimentError::UnknownName { name: name.to_owned(), known: known() })
+    }
+
+    /// Whether it can be run against real servers.
+    pub fn has_live(&self) -> bool {
+        matches!(self.setup, Setup::TwoPhase(_))
+    }
+
+    fn parse(name: &str, text: &str) -> Spec {
+        let spec: Spec =
+            toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
+        assert_eq!(spec.name, name, "experiments/{name}.toml is named after its experiment");
+        spec
+    }
+}
+
+impl WorkloadSetup {
+    /// The stream at a scale.
+    pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
+        let options = workload::Options {
+            requests: Some(scaled(self.requests, scale)),
+            scale: Some(scale),
+            seed,
+            size_factor: 1.0,
+            value_len: None,
+            keys: None,
+            skew: None,
+        };
+        workload::open(&self.name, &options)
+    }
+}
+
+impl CacheSetup {
+    /// What the engine is made with, at a scale.
+    pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
+        let memory_limit_bytes = scaled(self.memory_mib << 20, scale);
+        let mut page_size_bytes = self.page_size_kib << 10;
+        while memory_limit_bytes / (page_size_bytes as u64) < PAGES_MIN
+            && page_size_bytes > PAGE_SIZE_BYTES_MIN
+        {
+            page_size_bytes /= 2;
+        }
+        let classes = ClassTable::explicit(&self.chunk_sizes, page_size_bytes);
+        EngineConfig {
+            page_size_bytes,
+            classes: classes.unwrap_or_else(|error| panic!("an experiment's classes: {error}")),
+            size_model: SizeModel::Memcached,
+            first_page_beyond_limit: true,
+            index_within_limit: false,
+            eviction: match self.eviction {
+                EvictionName::Lru => EvictionKind::Lru,
+            },
+            hash_seed: seed,
+            ..EngineConfig::new(memory_limit_bytes)
+        }
+    }
+}
+
+/// A count times the scale, at least 1.
+pub fn scaled(count: u64, scale: f64) -> u64 {
+    ((count as f64 * scale).round() as u64).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Setup, Spec};
+
+    #[test]
+    fn every_file_is_an_experiment_with_published_figures() {
+        for spec in Spec::all() {
+            assert!(!spec.published.is_empty(), "{}: nothing to compare with", spec.name);
+            assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
+        }
+    }
+
+    #[test]
+    fn pages_get_smaller_where_there_would_be_too_few() {
+        let spec = Spec::named("two-phase").expect("it is there");
+        let Setup::TwoPhase(setup) = spec.setup else { panic!("another kind") };
+        let full = setup.cache.engine_config(1.0, 1);
+        assert_eq!((full.page_size_bytes, full.memory_limit_bytes), (1 << 20, 384 << 20));
+        let tiny = setup.cache.engine_config(0.01, 1);
+        assert!(tiny.memory_limit_bytes / tiny.page_size_bytes as u64 >= 48);
+    }
+}

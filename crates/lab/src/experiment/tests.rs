@@ -1,0 +1,164 @@
+//! Every experiment, small, and the laws of a course.
+
+use super::course::{AtTarget, Course, Run};
+use super::mover_speed;
+use super::outcome::Outcome;
+use super::progress::Progress;
+use super::spec::{Setup, Spec, TwoPhaseSetup};
+use super::split::Split;
+use super::{live, two_phase};
+use crate::virtual_time::{MoverName, Rate, SleepLength, VisitCost};
+use indicatif::ProgressBar;
+use slabwise_base::Clock;
+use std::time::Duration;
+
+const SCALE: f64 = 0.004;
+const SEED: u64 = 7;
+
+fn two_phase_spec() -> (Spec, TwoPhaseSetup) {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let Setup::TwoPhase(setup) = &spec.setup else { panic!("another kind") };
+    (spec.clone(), setup.clone())
+}
+
+fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
+    let is_it = |row: &&super::outcome::Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_it);
+    let row = row.unwrap_or_else(|| panic!("no row {measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+}
+
+fn is_explained(outcome: &Outcome) -> bool {
+    outcome.rows.iter().all(|row| row.ours.is_some() || row.note.is_some())
+}
+
+#[test]
+fn two_phase_small() {
+    let (spec, setup) = two_phase_spec();
+    let outcome = two_phase::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(is_explained(&outcome), "{text}");
+    let gets = |mover| found(&outcome, "gets_a_page_mean", mover);
+    assert!(gets("fast") < 0.01 * gets("base"), "{text}");
+    let misses = |mover| found(&outcome, "mean_miss_ratio", mover);
+    assert!(misses("warm") <= misses("fast"), "{text}");
+    assert!(misses("fast") < misses("base") && misses("base") < misses("none"), "{text}");
+    assert_eq!(found(&outcome, "case_3", "fast"), 0.0);
+    assert!(found(&outcome, "reallocated", "base") > 0.0);
+    let predicted = found(&outcome, "predicted_miss_ratio", "exact curves");
+    let steady = found(&outcome, "steady_miss_ratio", "warm");
+    assert!((predicted - steady).abs() < 1.0, "predicted {predicted}, found {steady}");
+    for mover in ["none", "base", "fast", "stock", "warm"] {
+        let of = |series: &&super::outcome::Series| series.variant == mover;
+        let series: Vec<_> = outcome.series.iter().filter(of).collect();
+        assert_eq!(series.len(), 3, "miss ratio and two classes of {mover}");
+        assert!(series.iter().all(|series| series.x.len() == 200 && series.y.len() == 200));
+    }
+    let json = serde_json::to_value(&outcome).expect("plain data");
+    for field in ["experiment", "commit", "seed", "scale", "rows", "paper"] {
+        assert!(json.get(field).is_some(), "{field}");
+    }
+}
+
+#[test]
+fn mover_speed_small() {
+    let spec = Spec::named("mover-speed").expect("it is there");
+    let Setup::MoverSpeed(setup) = &spec.setup else { panic!("another kind") };
+    let outcome = mover_speed::run(&spec, setup, SCALE, SEED, &Clock::real(), &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(is_explained(&outcome), "{text}");
+    let speed = |variant| found(&outcome, "pages_a_second", variant);
+    assert!(speed("fast") > speed("base, 1 us"), "{text}");
+    let busy = |variant| found(&outcome, "cpu_percent", variant);
+    assert!(busy("fast") > busy("base, 1000 us"), "{text}");
+    let again = |variant| found(&outcome, "reallocated_a_page", variant);
+    assert!(again("base, 1000 us") > again("base, 1 us"), "{text}");
+}
+
+fn run(setup: &TwoPhaseSetup, mover: MoverName) -> Course {
+    let run = Run {
+        workload: &setup.workload,
+        cache: &setup.cache,
+        mover,
+        mover_rest: Duration::from_millis(1),
+        sleep: SleepLength::AsAsked,
+        cost: VisitCost::new(100.0).expect("a cost"),
+        rate: Rate::new(setup.time.operations_per_second),
+        scale: SCALE / 2.0,
+        seed: SEED,
+        windows: 50,
+        at_target: AtTarget::GoOn,
+    };
+    let half = |pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
+    run.go(half, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_course_follows_from_its_seed_and_costs() {
+    let (_, setup) = two_phase_spec();
+    for mover in [MoverName::Base, MoverName::Warm] {
+        let (first, second) = (run(&setup, mover), run(&setup, mover));
+        assert_eq!(first.arrivals, second.arrivals, "{mover}");
+        assert_eq!((first.misses, first.counts), (second.misses, second.counts), "{mover}");
+    }
+}
+
+#[test]
+fn pages_and_time_are_accounted_for() {
+    let (_, setup) = two_phase_spec();
+    for mover in [MoverName::None, MoverName::Base, MoverName::Fast, MoverName::Warm] {
+        let course = run(&setup, mover);
+        let misses: u64 = course.misses.iter().sum();
+        assert_eq!(course.operations, course.requests + misses, "{mover}");
+        // The second class's first page is granted beyond the limit; none is lost.
+        let pages: Vec<u64> = course.pages.iter().map(|pages| pages.iter().sum()).collect();
+        let second_phase = (course.changed_at / course.window_requests) as usize + 1;
+        let (first, later) = pages[second_phase..].split_first().expect("windows");
+        assert!(later.iter().all(|sum| sum == first), "{mover}: {pages:?}");
+        let time = course.time;
+        assert_eq!(time.visits, course.counts.visits, "{mover}");
+        assert_eq!(time.sleep_nanos, time.sleeps as f64 * 1e6, "{mover}");
+        if course.counts.pages > 0 {
+            let spent = time.work_nanos + time.sleep_nanos;
+            assert!(spent <= course.moving_nanos + 2e6, "{mover}: {spent} ns of work and sleep");
+            assert!(spent >= course.moving_nanos * 0.5, "{mover}: {spent} ns of work and sleep");
+        }
+    }
+}
+
+#[test]
+fn two_phase_live_against_memcached_where_there_is_one() {
+    let (spec, mut setup) = two_phase_spec();
+    setup.live.servers.retain(|server| server.name == "memcached");
+    // memcached takes no less than 2 MB.
+    setup.cache.memory_mib = 4_000;
+    let outcome = live::run(&spec, &setup, SCALE / 4.0, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(is_explained(&outcome));
+    let text = outcome.text();
+    if text.contains("memcached cannot be started: No such file") {
+        println!("not run: there is no memcached");
+        return;
+    }
+    let misses = found(&outcome, "live_mean_miss_ratio", "memcached");
+    assert!((1.0..60.0).contains(&misses), "{text}");
+    assert!(found(&outcome, "live_rate", "memcached") > 1_000.0, "{text}");
+    assert!(found(&outcome, "live_allocation_in_place", "memcached") > 0.0, "{text}");
+}
+
+#[test]
+fn servers_that_do_not_start_have_rows_that_say_why() {
+    let (spec, mut setup) = two_phase_spec();
+    let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    setup.live.servers.truncate(2);
+    setup.live.servers[0].command = command(&["/nowhere/memcached"]);
+    setup.live.servers[1].command = command(&["false"]);
+    let outcome = live::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!outcome.rows.is_empty() && is_explained(&outcome));
+    let text = outcome.text();
+    assert!(text.contains("/nowhere/memcached cannot be started"), "{text}");
+    assert!(text.contains("false does not listen: it ended"), "{text}");
+}

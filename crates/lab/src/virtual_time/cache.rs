@@ -1,0 +1,91 @@
+//! A look-aside client inside the process: get, and on a miss set.
+//!
+//! Value bytes are left unwritten: no experiment reads them, and memory bandwidth is what bounds a run.
+
+use crate::replay::{KEY_SIZE_BYTES, key_bytes};
+use crate::workload::{Op, Request};
+use slabwise_base::Now;
+use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
+
+/// What a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The key was there.
+    Hit,
+    /// It was not, and is stored now if there was memory for it.
+    Miss,
+    /// It was no get.
+    Other,
+}
+
+impl Access {
+    /// Operations that it took.
+    pub fn operations(self) -> u64 {
+        match self {
+            Access::Hit | Access::Other => 1,
+            Access::Miss => 2,
+        }
+    }
+}
+
+/// The client.
+pub struct Cache<'e> {
+    handle: Handle<'e>,
+}
+
+impl<'e> Cache<'e> {
+    /// The most requests of a batch.
+    pub const BATCH_MAX: usize = 32;
+
+    /// A client of this engine.
+    pub fn new(engine: &'e Engine) -> Cache<'e> {
+        Cache { handle: engine.handle() }
+    }
+
+    /// Tells the processor which memory the next requests, at most [`Cache::BATCH_MAX`], will need.
+    pub fn prefetch(&self, requests: &[Request]) {
+        let mut keys = [[0; KEY_SIZE_BYTES]; Cache::BATCH_MAX];
+        let mut slices = [[].as_slice(); Cache::BATCH_MAX];
+        for ((key, slice), request) in keys.iter_mut().zip(&mut slices).zip(requests) {
+            *key = key_bytes(request.key);
+            *slice = key.as_slice();
+        }
+        self.handle.prefetch(&slices[..requests.len()]);
+    }
+
+    /// Carries a request out.
+    pub fn request(&mut self, request: &Request, now: Now) -> Access {
+        let key = key_bytes(request.key);
+        match request.op {
+            Op::Get if self.handle.get(&key, now, |_| ()).is_some() => Access::Hit,
+            Op::Get => {
+                self.store(&key, request.value_len as usize, now);
+                Access::Miss
+            }
+            Op::Set => {
+                self.store(&key, request.value_len as usize, now);
+                Access::Other
+            }
+            Op::Delete => {
+                self.handle.delete(&key, now);
+                Access::Other
+            }
+        }
+    }
+
+    /// A store that finds no memory is what a client would shrug at, too.
+    fn store(&mut self, key: &[u8], value_len: usize, now: Now) {
+        let Ok(mut reservation) = self.handle.reserve(key, value_len, ItemMeta::default(), now)
+        else {
+            self.handle.discard(key, now);
+            return;
+        };
+        while reservation.remaining() > 0 {
+            match reservation.unfilled().len() {
+                0 => return,
+                room => reservation.advance(room),
+            }
+        }
+        self.handle.store(reservation, StoreMode::Set, now);
+    }
+}

@@ -1,0 +1,170 @@
+//! The mover's thread on virtual time: it works until the present, and sleeps ahead of it.
+
+use super::mechanism::{MoverName, Stepped, step};
+use super::visit_cost::VisitCost;
+use slabwise_base::{ClassId, Moment, Now};
+use slabwise_engine::Engine;
+
+/// The most chunks of one step, as in the server.
+const CHUNKS_A_STEP_MAX: f64 = 256.0;
+
+/// Why pages move here, in the engine's record.
+const REASON: &str = "lab: split by exact curves";
+/// How long a move that the engine refused waits.
+const RETRY_NANOS: f64 = 1e6;
+
+/// Whether a move began.
+enum Begun {
+    Yes,
+    NothingToDo,
+    Refused,
+}
+
+/// The page mover of an engine, charged for what it does.
+pub struct Mover<'e> {
+    engine: &'e Engine,
+    name: MoverName,
+    cost: VisitCost,
+    sleep: SleepLength,
+    /// When it is done with what it began, or wakes.
+    free_at_nanos: f64,
+    /// The request before which the move under way began.
+    began: Option<u64>,
+    time: MoverTime,
+}
+
+/// How long a sleep is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SleepLength {
+    /// As the mover asked.
+    AsAsked,
+    /// As such a sleep took: timers fire late.
+    Measured {
+        /// Nanoseconds.
+        nanos: f64,
+    },
+}
+
+/// Where a mover's time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MoverTime {
+    /// Visits to chunks.
+    pub visits: u64,
+    /// Nanoseconds of those.
+    pub work_nanos: f64,
+    /// Sleeps.
+    pub sleeps: u64,
+    /// Nanoseconds of those.
+    pub sleep_nanos: f64,
+}
+
+/// A page that was moved, or given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The request before which the move began.
+    pub began: u64,
+    /// The request before which it ended.
+    pub ended: u64,
+    /// Whether the page arrived.
+    pub arrived: bool,
+}
+
+impl Arrival {
+    /// Requests served meanwhile.
+    pub fn requests(&self) -> u64 {
+        self.ended - self.began
+    }
+}
+
+impl<'e> Mover<'e> {
+    /// The mover of this engine, idle until `start_nanos`.
+    pub fn new(
+        engine: &'e Engine,
+        name: MoverName,
+        cost: VisitCost,
+        sleep: SleepLength,
+        start_nanos: f64,
+    ) -> Mover<'e> {
+        let time = MoverTime::default();
+        Mover { engine, name, cost, sleep, free_at_nanos: start_nanos, began: None, time }
+    }
+
+    /// Where its time went.
+    pub fn time(&self) -> MoverTime {
+        self.time
+    }
+
+    /// Works until `nanos`, when `request` comes. When it has nothing to do it asks `next` for the classes
+    /// to move a page from and to; `ended` hears of every move that ends.
+    #[inline]
+    pub fn work_until(
+        &mut self,
+        nanos: f64,
+        request: u64,
+        mut next: impl FnMut(&Engine) -> Option<(ClassId, ClassId)>,
+        mut ended: impl FnMut(Arrival),
+    ) {
+        while self.free_at_nanos <= nanos {
+            if self.began.is_none() {
+                match self.begin(request, &mut next) {
+                    Begun::Yes => {}
+                    // Time that nobody had a use for is not saved up.
+                    Begun::NothingToDo => self.free_at_nanos = nanos,
+                    Begun::Refused => self.free_at_nanos = nanos + RETRY_NANOS,
+                }
+            }
+            if self.began.is_none() {
+                return;
+            }
+            if let Some(arrival) = self.step(nanos, request) {
+                ended(arrival);
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        request: u64,
+        next: &mut impl FnMut(&Engine) -> Option<(ClassId, ClassId)>,
+    ) -> Begun {
+        if self.name == MoverName::None {
+            return Begun::NothingToDo;
+        }
+        let Some((victim, receiver)) = next(self.engine) else { return Begun::NothingToDo };
+        let now = Now::from_nanos(self.free_at_nanos as u64);
+        let asked = self.engine.reassign(Some(victim), Some(receiver), REASON, now);
+        self.began = asked.is_ok().then_some(request);
+        if asked.is_ok() { Begun::Yes } else { Begun::Refused }
+    }
+
+    /// One step of the move under way, as large as the time until `nanos` allows.
+    fn step(&mut self, nanos: f64, request: u64) -> Option<Arrival> {
+        let cost = self.cost.nanos();
+        let room = (nanos - self.free_at_nanos) / cost;
+        let budget = room.clamp(1.0, CHUNKS_A_STEP_MAX) as usize;
+        let at = Moment::from_nanos(self.free_at_nanos as u64);
+        let (stepped, visits) = step(self.engine, budget, at);
+        // A step that met no chunk costs something, too.
+        let work_nanos = visits.max(1) as f64 * cost;
+        self.time.visits += visits;
+        self.time.work_nanos += work_nanos;
+        self.free_at_nanos += work_nanos;
+        let arrived = match stepped {
+            Stepped::Working => return None,
+            Stepped::Rest { nanos: asked } => {
+                let nanos = match self.sleep {
+                    SleepLength::AsAsked => asked,
+                    SleepLength::Measured { nanos } => nanos,
+                };
+                self.time.sleeps += 1;
+                self.time.sleep_nanos += nanos;
+                self.free_at_nanos += nanos;
+                return None;
+            }
+            Stepped::Idle | Stepped::GivenUp => false,
+            Stepped::Arrived => true,
+        };
+        let began = self.began.take().unwrap_or(request);
+        Some(Arrival { began, ended: request, arrived })
+    }
+}

@@ -1,0 +1,94 @@
+//! What a visit to a chunk costs: measured, never assumed.
+
+use super::mechanism::{Stepped, step};
+use super::processor::thread_cpu_nanos;
+use slabwise_base::{ClassId, Moment};
+use slabwise_engine::Engine;
+
+/// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
+const PAGES: usize = 16;
+/// Chunks a step: enough that reading the clock and starting a step weigh nothing.
+const CHUNKS_A_STEP: usize = 256;
+
+/// Nanoseconds that a visit takes, above 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VisitCost {
+    nanos: f64,
+}
+
+/// Why there is no cost of a visit.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "a visit to a chunk cannot cost {nanos} ns, or virtual time would stand still while the mover works; if \
+     there was no page to move and measure, give a larger --scale"
+)]
+pub struct NoVisitCost {
+    nanos: f64,
+}
+
+impl VisitCost {
+    /// A cost in nanoseconds; refused where it is not above 0.
+    pub fn new(nanos: f64) -> Result<VisitCost, NoVisitCost> {
+        match nanos > 0.0 && nanos.is_finite() {
+            true => Ok(VisitCost { nanos }),
+            false => Err(NoVisitCost { nanos }),
+        }
+    }
+
+    /// Nanoseconds.
+    pub fn nanos(self) -> f64 {
+        self.nanos
+    }
+
+    /// Moves pages of `victim` to `receiver` as fast as the machine can, sleeps left out, and takes the
+    /// median page's processor time. The engine is filled as it will be in the experiment, and not used for
+    /// it.
+    pub fn measure(
+        engine: &Engine,
+        victim: ClassId,
+        receiver: ClassId,
+        at: Moment,
+    ) -> Result<VisitCost, NoVisitCost> {
+        let begins = |engine: &Engine| {
+            engine.reassign(Some(victim), Some(receiver), "lab: calibration", at.now).is_ok()
+        };
+        let mut costs = Vec::with_capacity(PAGES);
+        while costs.len() < PAGES && begins(engine) {
+            let (start, mut visits) = (thread_cpu_nanos(), 0);
+            loop {
+                let (stepped, visited) = step(engine, CHUNKS_A_STEP, at);
+                visits += visited;
+                match stepped {
+                    Stepped::Working | Stepped::Rest { .. } => {}
+                    Stepped::Idle | Stepped::Arrived | Stepped::GivenUp => break,
+                }
+            }
+            costs.push((thread_cpu_nanos() - start) / visits.max(1) as f64);
+        }
+        costs.sort_by(f64::total_cmp);
+        VisitCost::new(costs.get(costs.len() / 2).copied().unwrap_or(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VisitCost;
+    use slabwise_base::{ClassId, Moment};
+    use slabwise_engine::{Engine, EngineConfig};
+
+    #[test]
+    fn where_no_page_can_be_moved_there_is_no_cost() {
+        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
+        let measured = VisitCost::measure(&engine, ClassId(0), ClassId(1), Moment::default());
+        assert!(measured.is_err(), "{measured:?}");
+    }
+
+    #[test]
+    fn a_visit_without_a_cost_is_refused() {
+        for nanos in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let refusal = VisitCost::new(nanos).expect_err("no cost");
+            assert!(refusal.to_string().contains("stand still"), "{refusal}");
+        }
+        assert_eq!(VisitCost::new(87.5).map(VisitCost::nanos), Ok(87.5));
+    }
+}
