@@ -6,7 +6,7 @@ use crate::scene::Scene;
 use crate::support::moves::{
     Asked, ask_for_page, begin_move_that_is_held, class_of, stopped_reader,
 };
-use crate::support::wait_until;
+use crate::support::{ServerCommand, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const LARGE_LEN: usize = 900_000;
@@ -78,18 +78,21 @@ fn a_thousand_moves_asked_for_at_once() {
     wait_until("the last move ends", DEADLINE, || client.stat("slab_reassign_running") == 0);
     assert_eq!(client.stat("slabs_moved"), begun);
     for number in 0..ITEMS {
-        assert_eq!(client.get(&format!("key{number}")), Some(value(LEN)), "key{number}");
+        let found = client.get(&format!("key{number}"));
+        // memcached drops what finds no free chunk, though there is memory.
+        let lost = found.is_none() && scene.is_memcached();
+        assert!(lost || found == Some(value(LEN)), "key{number} is lost, or another");
     }
     scene.recovers();
 }
 
 #[test]
 fn sigterm_in_the_middle_of_a_move() {
+    if ServerCommand::under_test().is_memcached() {
+        return println!("memcached has no such option");
+    }
     for mover in ["warm", "stock", "base", "fast"] {
         let mut scene = Scene::start(64, &["-o", &format!("no_slab_automove,page_mover={mover}")]);
-        if scene.is_memcached() {
-            return println!("memcached has no such option");
-        }
         let mut client = scene.server.connect();
         assert_eq!(client.set("large", &value(LARGE_LEN)), "STORED");
         let class = class_of(&mut client, "large");
