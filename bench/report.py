@@ -130,6 +130,22 @@ def moves(rows):
     )
 
 
+def latency(found):
+    windows = found["windows"]
+    middle = lambda name: statistics.median(row[name] for row in windows)
+    return (
+        f"`slabwise replay` of ETC as fast as it goes, in {len(windows)} pairs of windows: in one of each "
+        f"pair, whose turn it is, pages of 64 KiB move.\n\n"
+        + table(
+            ["99th percentile, still", "while pages move", "ratio, median of pairs", "pages/s",
+             "items carried/s"],
+            [[f"{middle('still_p99_us'):.0f} us", f"{middle('moving_p99_us'):.0f} us",
+              f"{found['ratio']:.2f}", f"{middle('pages_per_second'):.0f}",
+              f"{middle('items_carried_per_second'):,.0f}"]],
+        )
+    )
+
+
 def misses(rows):
     lines = []
     for row in rows:
@@ -153,6 +169,7 @@ SECTIONS = {
     "cpu": ("Processor time per request", cpu),
     "memory": ("Memory per item", memory),
     "moves": ("Page moves", moves),
+    "latency": ("Latency while pages move", latency),
     "misses": ("Miss ratios", misses),
 }
 
