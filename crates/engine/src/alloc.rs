@@ -18,6 +18,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// chunks of other classes only.
 const EVICTIONS_MAX: usize = 32;
 
+/// Victims that are detached in one hold of their class's lock: for each, a search may first move some tens
+/// of active items out of its way.
+const VICTIMS_A_HOLD_MAX: usize = 8;
+
 /// Pages that one allocation tries to take from other classes.
 const SEIZURES_MAX: usize = 3;
 
@@ -105,7 +109,9 @@ impl Engine {
                 outcome => return outcome,
             }
         }
-        Err(Refusal::OutOfMemory)
+        // A class that was retired meanwhile gets no page; the table has another for such items.
+        let is_present = self.class(choice.id).lock().accepts(choice);
+        Err(if is_present { Refusal::OutOfMemory } else { Refusal::Retired })
     }
 
     /// Whether a class for which nothing is left may turn to others. Where it is granted a first page
@@ -256,7 +262,8 @@ impl Engine {
         let mut search = VictimSearch::default();
         while victims.len() < count {
             let mut state = self.class(class).lock();
-            while victims.len() < count {
+            let count_now = count.min(victims.len() + VICTIMS_A_HOLD_MAX);
+            while victims.len() < count_now {
                 match self.detach_victim(&mut search, &mut state, now) {
                     Detached::Victim(victim) => victims.push(victim),
                     Detached::Further => break,

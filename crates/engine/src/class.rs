@@ -10,9 +10,11 @@
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
 //! list law of `page_table.rs` and `queues`.
 
+mod drain;
+
 use crate::config::{EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, QueueKind, ReadProof, State};
+use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
 use crate::queues::{Demotion, Queue, balance, coldest};
@@ -298,15 +300,6 @@ impl ClassState {
         Some(self.take_free_on(memory, page))
     }
 
-    /// The same on any page but one.
-    pub fn take_free_beside(&mut self, memory: &Memory, page: PageId) -> Option<OwnedChunk> {
-        let mut candidate = self.partial?;
-        if candidate == page {
-            candidate = memory.pages.page(page).next()?;
-        }
-        Some(self.take_free_on(memory, candidate))
-    }
-
     /// Takes a free chunk of a page that has one.
     #[inline(always)]
     fn take_free_on(&mut self, memory: &Memory, id: PageId) -> OwnedChunk {
@@ -327,24 +320,6 @@ impl ClassState {
         self.hand_out(memory, address)
     }
 
-    /// Takes this free chunk, wherever it is on its page's list; quick where it is near the head.
-    pub fn take_free_at(&mut self, memory: &Memory, address: ChunkAddress) -> OwnedChunk {
-        let id = memory.page_of(address);
-        let page = memory.pages.page(id);
-        let slot = memory.slot_of(address, self.chunk_size_bytes);
-        let header = |slot| memory.header(memory.chunk_at(id, slot, self.chunk_size_bytes));
-        let after = memory.header(address).free_next();
-        if page.free_head() == Some(slot) {
-            page.set_free_head(after);
-        } else {
-            let mut listed = std::iter::successors(page.free_head(), |&at| header(at).free_next());
-            let before = listed.find(|&at| header(at).free_next() == Some(slot));
-            header(before.expect("a free chunk is listed on its page")).set_free_next(after);
-        }
-        self.count_taken(memory, id);
-        self.hand_out(memory, address)
-    }
-
     #[inline(always)]
     fn count_taken(&mut self, memory: &Memory, id: PageId) {
         let page = memory.pages.page(id);
@@ -360,21 +335,6 @@ impl ClassState {
         let mut chunk = OwnedChunk::claim(address, self);
         memory.arena.set_state(&mut chunk, State::IN_HAND);
         chunk
-    }
-
-    /// Lists all free chunks of a page in the order of their slots, those never handed out included, so
-    /// that who takes them one by one in that order finds each at the head.
-    pub fn list_in_order(&mut self, memory: &Memory, id: PageId) {
-        self.blank_fresh(memory, id);
-        let page = memory.pages.page(id);
-        page.set_fresh(self.chunks_per_page);
-        page.set_free_head(None);
-        for slot in (0..self.chunks_per_page).rev() {
-            let address = memory.chunk_at(id, slot, self.chunk_size_bytes);
-            if memory.header(address).state().load().kind() == Kind::Free {
-                self.list_free(memory, address);
-            }
-        }
     }
 
     /// Gives a chunk back to its page; a draining page keeps it out of use.
@@ -397,44 +357,6 @@ impl ClassState {
         let page = memory.page_entry(address);
         memory.header(address).set_free_next(page.free_head());
         page.set_free_head(Some(memory.slot_of(address, self.chunk_size_bytes)));
-    }
-
-    /// Takes a page out of service: from here on it hands out nothing.
-    pub fn begin_drain(&mut self, memory: &Memory, id: PageId) {
-        let page = memory.pages.page(id);
-        if page.used() < self.chunks_per_page {
-            memory.pages.remove_partial(&mut self.partial, id);
-        }
-        page.set_draining(true);
-    }
-
-    /// Puts a draining page back into service.
-    pub fn abort_drain(&mut self, memory: &Memory, id: PageId) {
-        let page = memory.pages.page(id);
-        page.set_draining(false);
-        if page.used() < self.chunks_per_page {
-            memory.pages.push_partial(&mut self.partial, id);
-        }
-    }
-
-    /// Parts with a page of which every chunk is in the caller's hand.
-    pub fn part_with(&mut self, memory: &Memory, id: PageId, chunks: Vec<OwnedChunk>) {
-        assert_eq!(chunks.len(), self.chunks_per_page as usize, "every chunk of the page is cut");
-        let last =
-            chunks.into_iter().map(OwnedChunk::surrender).find(|&at| memory.page_of(at) != id);
-        assert_eq!(last, None, "what was cut lies on the page");
-        memory.pages.page(id).set_used(0);
-        self.used_count -= u64::from(self.chunks_per_page);
-        self.finish_drain(memory, id);
-    }
-
-    /// Parts with a draining page that is empty.
-    pub fn finish_drain(&mut self, memory: &Memory, id: PageId) {
-        memory.pages.page(id).assign(None);
-        self.page_count -= 1;
-        if self.page_count == 0 && self.standing == Standing::Retired {
-            self.standing = Standing::Vacant;
-        }
     }
 
     /// The queue that a new item enters.

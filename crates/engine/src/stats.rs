@@ -262,7 +262,7 @@ impl Engine {
         for class in self.queueing_classes() {
             class.lock().reset_counters();
         }
-        lock(&self.mover).counters = MoverCounters::default();
+        lock(&self.mover).reset_counters();
         lock(&self.registry).iter().for_each(|counters| counters.reset());
     }
 }

@@ -236,3 +236,23 @@ fn a_move_that_pins_hold_up_for_ever_is_given_up_and_harms_nobody() {
         engine.check();
     }
 }
+
+#[test]
+fn a_reset_of_the_counters_leaves_the_record_of_a_move_right() {
+    let engine = engine(3, &[128], MoverKind::Warm);
+    let now = Clock::manual().now();
+    (0..3 * PER_PAGE).for_each(|number| store(&engine, number, now));
+    for _ in 0..2 {
+        // The second move begins with counters that the first has left.
+        engine.reassign(None, None, "test", now).expect("a page to move");
+        assert_eq!(engine.mover_step(PER_PAGE as usize / 2, now), MoverStep::Working);
+        engine.reset_stats();
+        while engine.mover_step(64, now) != MoverStep::Done {}
+        let moved = engine.move_log().pop().expect("a move is recorded");
+        // The pool's page serves the class again.
+        (3 * PER_PAGE..4 * PER_PAGE).for_each(|number| store(&engine, number, now));
+        assert_eq!(moved.evicted, u64::from(PER_PAGE), "the class was full: {moved:?}");
+        assert!(moved.rescued <= u64::from(PER_PAGE), "{moved:?}");
+    }
+    engine.check();
+}

@@ -7,6 +7,7 @@
 
 use crate::settings;
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
+use crate::sys;
 use slabwise_base::{Moment, Ticks};
 use slabwise_policy::{
     Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
@@ -84,7 +85,12 @@ fn tune(shared: &Shared<'_>) {
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
+        let processor = sys::thread_processor_time();
         let step = tuner.step(shared.engine, load, at);
+        if !matches!(step, TunerStep::Idle { .. }) {
+            let taken = sys::thread_processor_time() - processor;
+            shared.counters.mover_cpu_nanos.fetch_add(taken.as_nanos() as u64, Relaxed);
+        }
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,

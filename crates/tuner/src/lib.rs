@@ -49,9 +49,22 @@ impl MoveBudget {
         MoveBudget { chunks_per_step: Self::CHUNKS_PER_STEP_DEFAULT, pages_per_second }
     }
 
-    /// What a step's share of a page is worth in time.
-    fn rest(&self, chunks_per_page: usize) -> Duration {
-        let share = self.chunks_per_step as f64 / chunks_per_page.max(1) as f64;
+    /// Bytes that a step may have to copy: of large chunks it visits fewer.
+    const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
+
+    /// Chunks to visit in one step of a page of so many.
+    fn chunks(&self, load: Load, chunks_per_page: usize, page_size_bytes: usize) -> usize {
+        let chunk_size_bytes = page_size_bytes / chunks_per_page;
+        let few = (MoveBudget::STEP_SIZE_BYTES_MAX / chunk_size_bytes).max(1);
+        match load {
+            Load::Idle => MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.chunks_per_step),
+            Load::Serving => self.chunks_per_step.min(few),
+        }
+    }
+
+    /// What so many chunks of a page are worth in time.
+    fn rest(&self, chunks: usize, chunks_per_page: usize) -> Duration {
+        let share = chunks as f64 / chunks_per_page as f64;
         Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
     }
 }
@@ -132,17 +145,19 @@ impl Tuner {
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
         let chunks_per_page = engine.chunks_of_moving_page();
-        let chunks_per_step = match load {
-            Load::Idle => MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.budget.chunks_per_step),
-            Load::Serving => self.budget.chunks_per_step,
-        };
-        match engine.mover_step(chunks_per_step, at) {
+        let page_size_bytes = engine.config().page_size_bytes;
+        let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
+        match engine.mover_step(chunks.unwrap_or(1), at) {
             MoverStep::Idle => self.plan(engine, at.now),
             MoverStep::Rest(rest) => TunerStep::Rest(rest),
-            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => match chunks_per_page {
-                Some(chunks) if load == Load::Serving => TunerStep::Rest(self.budget.rest(chunks)),
-                _ => TunerStep::Working,
-            },
+            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
+                match chunks.zip(chunks_per_page) {
+                    Some((chunks, all)) if load == Load::Serving => {
+                        TunerStep::Rest(self.budget.rest(chunks, all))
+                    }
+                    _ => TunerStep::Working,
+                }
+            }
         }
     }
 

@@ -8,7 +8,7 @@
 use super::Job;
 use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
-use crate::index::StripeGuard;
+use crate::index::{Slot, StripeGuard};
 use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, State};
 use slabwise_base::Now;
 use slabwise_base::sync::MutexGuard;
@@ -21,6 +21,13 @@ enum Head {
     Held,
     /// The chunk is no body any more.
     NoBody,
+}
+
+/// A copy of an item that does not stand for it yet.
+pub(super) struct Copied {
+    /// The item's entry.
+    slot: Slot,
+    chunk: OwnedChunk,
 }
 
 /// What became of an item that was to be dropped.
@@ -63,11 +70,13 @@ impl Engine {
         let hash = self.hash_of(pin.address(), ReadProof::under_pin(pin));
         let mut stripe = self.index.lock(hash);
         let queue_class = self.queue_class(pin.address());
-        let mut class = self.class(queue_class).lock();
         let to = self.memory.class_of(job.spares.last().expect("room was made before").address());
         if queue_class == CHAINED || to == queue_class {
-            return self.carry_within(job, pin, hash, &mut stripe, &mut class);
+            let copy = self.copy_out(job, pin, hash, &stripe)?;
+            let mut class = self.class(queue_class).lock();
+            return self.take_place(job, pin, copy, &mut stripe, &mut class);
         }
+        let class = self.class(queue_class).lock();
         self.carry_across(job, pin, hash, &mut stripe, class)
     }
 
@@ -102,30 +111,48 @@ impl Engine {
         Some(Kind::Item)
     }
 
-    /// The same within the class in whose queue it is, which is locked.
-    pub(super) fn carry_within(
+    /// Copies an item to the last spare. The stripe is enough for that: nobody writes the item meanwhile.
+    pub(super) fn copy_out(
         &self,
         job: &mut Job,
         pin: &Pin,
         hash: u64,
-        stripe: &mut StripeGuard<'_>,
-        class: &mut ClassState,
-    ) -> Option<Kind> {
+        stripe: &StripeGuard<'_>,
+    ) -> Option<Copied> {
         let (memory, old) = (&self.memory, pin.address());
         let (slot, _) = stripe.find(hash, |candidate| candidate == old)?;
-        let state = memory.header(old).state().load();
-        if !state.queued() {
-            return None;
-        }
-        let right = memory.arena.value_right(old, 1, stripe);
-        if right.is_none() && !job.carries_pinned(state) {
+        let held = memory.arena.value_right(old, 1, stripe).is_none();
+        if held && !job.carries_pinned(memory.header(old).state().load()) {
             return None;
         }
         let mut chunk = self.pop_fitting(&mut job.spares, old)?;
-        let new = chunk.address();
-        let proof = ReadProof::under_stripe(stripe);
-        memory.copy_contents(old, &mut chunk, proof);
+        memory.copy_contents(old, &mut chunk, ReadProof::under_stripe(stripe));
+        Some(Copied { slot, chunk })
+    }
+
+    /// Lets a copy take the item's place in index and queue, whose class is locked; `None`: somebody holds the
+    /// item by now, or takes it away, and the chunk is spare again.
+    pub(super) fn take_place(
+        &self,
+        job: &mut Job,
+        pin: &Pin,
+        Copied { slot, mut chunk }: Copied,
+        stripe: &mut StripeGuard<'_>,
+        class: &mut ClassState,
+    ) -> Option<Kind> {
+        let (memory, old, new) = (&self.memory, pin.address(), chunk.address());
+        let state = memory.header(old).state().load();
+        let right = memory.arena.value_right(old, 1, stripe);
+        if !state.queued() || (right.is_none() && !job.carries_pinned(state)) {
+            job.spares.push(chunk);
+            return None;
+        }
+        debug_assert!(
+            state.chained() || memory.class_of(new) == class.id(),
+            "an item is queued in the class of its chunk"
+        );
         memory.arena.set_state(&mut chunk, state.moved());
+        let proof = ReadProof::under_stripe(stripe);
         let mut body = memory.first_body(old, proof);
         while let Some(address) = body {
             memory.header(address).set_prev(Some(new));

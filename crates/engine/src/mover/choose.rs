@@ -89,8 +89,8 @@ impl Engine {
                     MoverKind::Warm | MoverKind::Stock => state.begin_drain(&self.memory, page),
                     MoverKind::Base | MoverKind::Fast => state.list_in_order(&self.memory, page),
                 }
-                let counters = mover.counters;
-                let start = Start { nanos: None, gets, chunks: entry.used(), counters };
+                let (rescued, evicted) = (mover.counters.carried(), mover.counters.evicted);
+                let start = Start { nanos: None, gets, chunks: entry.used(), rescued, evicted };
                 return Some(Job::new(order, page, &state, entry.fresh(), start, now));
             }
         }

@@ -106,6 +106,11 @@ impl MoveLog {
 }
 
 impl MoverCounters {
+    /// Items and bodies carried to another page.
+    pub(super) fn carried(&self) -> u64 {
+        self.rescued + self.bodies_rescued
+    }
+
     /// Notes a chunk that could not be emptied.
     pub(super) fn note_busy(&mut self, why: Busy) {
         self.busy += 1;

@@ -53,7 +53,9 @@ pub(super) struct Start {
     pub gets: u64,
     /// Chunks in use on the page.
     pub chunks: u32,
-    pub counters: MoverCounters,
+    /// What the mover had counted; a reset of its counters leaves the differences as they are.
+    pub rescued: u64,
+    pub evicted: u64,
 }
 
 impl Job {

@@ -109,6 +109,15 @@ impl Mover {
         self.job.is_some()
     }
 
+    /// Begins to count at zero again.
+    pub fn reset_counters(&mut self) {
+        if let Some(Job { start, .. }) = &mut self.job {
+            start.rescued = start.rescued.wrapping_sub(self.counters.carried());
+            start.evicted = start.evicted.wrapping_sub(self.counters.evicted);
+        }
+        self.counters = MoverCounters::default();
+    }
+
     /// Whether a move was given up so lately that none should be begun without being asked for.
     fn rests(&self, now: Now) -> bool {
         self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < PATIENCE_TICKS)
@@ -230,7 +239,7 @@ impl Engine {
         }
         let slots = self.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
         match self.step(&mut mover, 2 * slots, now.into()) {
-            MoverStep::Done => true,
+            MoverStep::Done | MoverStep::GivenUp => true,
             // A chunk of this page is held, perhaps by who waits for this very page: try another. A move
             // that was asked for by others gives way to a store that would fail.
             MoverStep::Rest(_) => {
@@ -310,15 +319,14 @@ impl Engine {
 
     fn record(&self, mover: &mut Mover, job: &Job, outcome: MoveOutcome, at: Moment) {
         let (start, counters) = (&job.start, &mover.counters);
-        let rescued = |counters: &MoverCounters| counters.rescued + counters.bodies_rescued;
         let record = MoveRecord {
             victim: job.order.victim,
             receiver: job.order.receiver,
             reason: job.order.reason,
             outcome,
             chunks: start.chunks,
-            rescued: rescued(counters) - rescued(&start.counters),
-            evicted: counters.evicted - start.counters.evicted,
+            rescued: counters.carried().wrapping_sub(start.rescued),
+            evicted: counters.evicted.wrapping_sub(start.evicted),
             gets: self.gets_ever() - start.gets,
             duration: Duration::from_nanos(
                 at.nanos.saturating_sub(start.nanos.unwrap_or(at.nanos)),

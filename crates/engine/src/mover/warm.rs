@@ -30,6 +30,9 @@ use slabwise_base::{ClassId, Now};
 /// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
 const BATCH_CHUNKS_MAX: usize = 32;
 
+/// Bytes of chunks that are carried in one hold of a class's lock.
+const BATCH_SIZE_BYTES_MAX: usize = 16 << 10;
+
 /// Of larger chunks only the beginning is asked for early: the rest comes in a row.
 const PREFETCH_SIZE_BYTES_MAX: usize = 512;
 
@@ -61,9 +64,10 @@ impl Engine {
         now: Now,
     ) -> bool {
         let mut left = budget_chunks.max(1);
+        let chunks_max = (BATCH_SIZE_BYTES_MAX / job.chunk_size_bytes()).clamp(1, BATCH_CHUNKS_MAX);
         while left > 0 {
             let next = std::iter::from_fn(|| job.next_chunk(&self.memory));
-            let batch: Vec<ChunkAddress> = next.take(left.min(BATCH_CHUNKS_MAX)).collect();
+            let batch: Vec<ChunkAddress> = next.take(left.min(chunks_max)).collect();
             if batch.is_empty() {
                 return true;
             }
@@ -132,6 +136,7 @@ impl Engine {
         counters: &mut MoverCounters,
         batch: &mut Vec<ChunkAddress>,
     ) -> Looked {
+        self.return_foreign_spares(job);
         let mut class = self.class(job.order.victim).lock();
         if class.standing() == Standing::Retired {
             return Looked::Retired;
@@ -150,6 +155,13 @@ impl Engine {
             job.spares.push(chunk);
         }
         Looked::Missing(batch.len().saturating_sub(job.spares.len()))
+    }
+
+    /// Gives back what was taken from the heirs of a class that is in the table again: its items stay in it.
+    fn return_foreign_spares(&self, job: &mut Job) {
+        let victim = job.order.victim;
+        let foreign = |chunk: &mut OwnedChunk| self.memory.class_of(chunk.address()) != victim;
+        job.spares.extract_if(.., foreign).for_each(|chunk| self.give_free(chunk));
     }
 
     /// What a chunk of a locked class is.
@@ -230,7 +242,7 @@ impl Engine {
         batch: &[ChunkAddress],
         now: Now,
     ) {
-        let (pins, others) = self.pin_plain_items(job.order.victim, batch);
+        let (pins, others) = self.pin_plain_items(job, batch);
         let size_bytes = job.chunk_size_bytes().min(PREFETCH_SIZE_BYTES_MAX);
         for (pin, spare) in pins.iter().zip(job.spares.iter().rev()) {
             self.memory.prefetch_neighbours(pin.address());
@@ -257,10 +269,10 @@ impl Engine {
         let mut class = self.class(job.order.victim).lock();
         for (pin, &hash) in pins.into_iter().zip(hashes) {
             let address = pin.address();
-            let carried = self
-                .index
-                .try_lock(hash)
-                .and_then(|mut stripe| self.carry_within(job, &pin, hash, &mut stripe, &mut class));
+            let carried = self.index.try_lock(hash).and_then(|mut stripe| {
+                let copy = self.copy_out(job, &pin, hash, &stripe)?;
+                self.take_place(job, &pin, copy, &mut stripe, &mut class)
+            });
             match carried {
                 Some(_) => rescued += 1,
                 None => job.held.push(address),
@@ -273,17 +285,15 @@ impl Engine {
     }
 
     /// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
-    fn pin_plain_items(
-        &self,
-        class: ClassId,
-        batch: &[ChunkAddress],
-    ) -> (Vec<Pin>, Vec<ChunkAddress>) {
+    fn pin_plain_items(&self, job: &Job, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<ChunkAddress>) {
         let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
+        // A large one is copied before its class is locked.
+        let is_small = job.chunk_size_bytes() <= BATCH_SIZE_BYTES_MAX;
         // Under this lock a queued item cannot be freed, so the pin finds it alive.
-        let _class = self.class(class).lock();
+        let _class = self.class(job.order.victim).lock();
         for &address in batch {
             let state = self.memory.header(address).state().load();
-            let plain = state.queued() && !state.chained() && state.pins() == 0;
+            let plain = state.queued() && !state.chained() && state.pins() == 0 && is_small;
             match plain.then(|| self.memory.arena.try_pin(address)).flatten() {
                 Some(pin) => pins.push(pin),
                 None => others.push(address),

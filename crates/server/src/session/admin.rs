@@ -144,7 +144,7 @@ const PAGE_POOL: i32 = 0;
 fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {
     let engine = worker.shared.engine;
     // Before anything else, as in memcached, where a move under way holds the lock of them all.
-    if engine.stats(worker.now).mover_running {
+    if engine.chunks_of_moving_page().is_some() {
         return reply::REASSIGN_BUSY;
     }
     if victim == receiver {

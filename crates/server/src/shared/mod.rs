@@ -44,6 +44,8 @@ pub struct ConnectionCounters {
     pub idle_kicks: AtomicU64,
     /// Steps of the LRU maintainer.
     pub maintainer_steps: AtomicU64,
+    /// Processor time that page moves took.
+    pub mover_cpu_nanos: AtomicU64,
     /// Attempts to authenticate.
     pub auth_commands: AtomicU64,
     /// Those that failed.
@@ -70,6 +72,7 @@ impl ConnectionCounters {
             &self.conn_yields,
             &self.idle_kicks,
             &self.maintainer_steps,
+            &self.mover_cpu_nanos,
             &self.auth_commands,
             &self.auth_errors,
         ] {

@@ -36,7 +36,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Settings => settings::write(worker, rows),
         StatsRequest::Items => classes::write_items(worker, rows),
         StatsRequest::Slabs => classes::write_slabs(engine, worker.now, rows),
-        StatsRequest::Moves => moves::write(engine, rows),
+        StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
             let listing = Listing::Sizes { histogram: Default::default(), form: rows.form() };
             return Some(Crawl::new(all_classes(engine), listing, None));

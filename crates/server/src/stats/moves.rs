@@ -1,13 +1,16 @@
 //! `stats moves`: what the page mover counts, and its last moves. memcached has no such table.
 
 use super::Rows;
+use crate::context::WorkerContext;
 use slabwise_base::ClassId;
-use slabwise_engine::{Engine, MoveOutcome, MoveRecord};
-use std::time::Duration;
+use slabwise_engine::{MoveOutcome, MoveRecord};
+use std::sync::atomic::Ordering;
 
-pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+    let engine = worker.shared.engine;
     let counters = engine.mover_counters();
     let records = engine.move_log();
+    let cpu_nanos = worker.shared.counters.mover_cpu_nanos.load(Ordering::Relaxed);
     for (name, value) in [
         ("moved", counters.moved),
         ("given_up", counters.aborted),
@@ -19,14 +22,14 @@ pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
         ("items_rescued", counters.rescued),
         ("bodies_rescued", counters.bodies_rescued),
         ("items_evicted", counters.evicted),
+        ("cpu_us", cpu_nanos / 1_000),
+        (
+            "moved_per_cpu_second",
+            (u128::from(counters.moved) * 1_000_000_000 / u128::from(cpu_nanos.max(1))) as u64,
+        ),
         ("last_moves", records.len() as u64),
     ] {
         rows.row(name, value);
-    }
-    let busy: Duration = records.iter().map(|record| record.duration).sum();
-    if !busy.is_zero() {
-        let pages = records.len() as f64 / busy.as_secs_f64();
-        rows.row("last_moves_per_busy_second", format_args!("{pages:.1}"));
     }
     for (number, record) in records.iter().enumerate() {
         write_record(number, record, rows);
