@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use slabwise_base::PageId;
 
 impl ClassState {
-    /// The same on any page but one.
+    /// A free chunk on any page but one.
     pub fn take_free_beside(&mut self, memory: &Memory, page: PageId) -> Option<OwnedChunk> {
         let mut candidate = self.partial?;
         if candidate == page {

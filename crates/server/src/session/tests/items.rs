@@ -156,7 +156,7 @@ fn storage_with_faults() {
          > set a 0 0 1 noreply more
          > x
          < STORED
-         > delete a more
+         > delete a
          < DELETED
          > cas a 0 0 1
          > x
@@ -299,9 +299,9 @@ fn deletes_and_touches() {
          > touch {k*251} 0
          < CLIENT_ERROR bad command line format
          > delete zz 1
-         < NOT_FOUND
+         < CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]
          > delete zz 0 0
-         < NOT_FOUND
+         < CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]
          > delete {k*251}
          < CLIENT_ERROR bad command line format
          > delete a 0
