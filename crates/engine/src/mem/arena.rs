@@ -24,8 +24,8 @@ use super::mapping::{Mapping, MappingError};
 use super::prefetch::prefetch;
 use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
-use slabwise_base::Ticks;
 use slabwise_base::sync::AtomicU64;
+use slabwise_base::{PageId, Ticks};
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -180,9 +180,9 @@ impl Arena {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.as_ptr(), bytes.len()) }
     }
 
-    /// Takes a page's memory from the system at once, as it will soon be written.
-    pub fn populate(&self, page: &UnusedPage, page_size_bytes: usize) {
-        let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);
+    /// Takes a page's memory from the system at once, as it will soon be written. Whoever has its chunks.
+    pub fn populate(&self, page: PageId, page_size_bytes: usize) {
+        let (offset, size_bytes) = (page.index() * page_size_bytes, page_size_bytes);
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
         // SAFETY: in bounds.
         unsafe { self.mapping.populate(offset, size_bytes) }

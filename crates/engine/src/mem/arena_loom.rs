@@ -14,7 +14,7 @@ use loom::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Release},
 };
-use slabwise_base::Ticks;
+use slabwise_base::{PageId, Ticks};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -186,7 +186,7 @@ impl Arena {
     }
 
     /// The memory is there.
-    pub fn populate(&self, _page: &UnusedPage, _page_size_bytes: usize) {}
+    pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
 
     /// Nothing to give back.
     pub fn release(&self, _page: &UnusedPage, _page_size_bytes: usize) {}

@@ -22,16 +22,13 @@ use super::counters::{Busy, MoverCounters};
 use crate::alloc::Evicted;
 use crate::class::{ClassState, Standing};
 use crate::engine::Engine;
-use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof, UnusedPage};
+use crate::mem::{ChunkAddress, Kind, OwnedChunk, Pin, ReadProof};
 use crate::page_table::PageState;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now};
 
 /// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
 const BATCH_CHUNKS_MAX: usize = 32;
-
-/// Bytes of chunks that are carried in one hold of a class's lock.
-const BATCH_SIZE_BYTES_MAX: usize = 16 << 10;
 
 /// Of larger chunks only the beginning is asked for early: the rest comes in a row.
 const PREFETCH_SIZE_BYTES_MAX: usize = 512;
@@ -64,10 +61,9 @@ impl Engine {
         now: Now,
     ) -> bool {
         let mut left = budget_chunks.max(1);
-        let chunks_max = (BATCH_SIZE_BYTES_MAX / job.chunk_size_bytes()).clamp(1, BATCH_CHUNKS_MAX);
         while left > 0 {
             let next = std::iter::from_fn(|| job.next_chunk(&self.memory));
-            let batch: Vec<ChunkAddress> = next.take(left.min(chunks_max)).collect();
+            let batch: Vec<ChunkAddress> = next.take(left.min(BATCH_CHUNKS_MAX)).collect();
             if batch.is_empty() {
                 return true;
             }
@@ -110,23 +106,23 @@ impl Engine {
         self.carry_batch(job, counters, &batch, now);
     }
 
-    /// Gives a class without free chunks a page of the pool, its memory ready: else the first write to each
-    /// part of it would wait for the system, with the class locked. Returns whether there was a page.
+    /// Sees to it that a class has a free chunk while the pool has a page; `false`: there is none, else look
+    /// again. The page's memory is taken from the system at once, with no class locked: else the first write
+    /// to each part of it would wait for that.
     fn take_ready_page(&self, class: ClassId) -> bool {
         let page = {
-            let mut pool = lock(&self.pool);
-            let Some(page) = pool.take(self.memory.pages.count(), false) else { return false };
-            UnusedPage::taken_from(&mut pool, page)
+            let mut state = self.class(class).lock();
+            if state.partial().is_some() || state.standing() != Standing::Present {
+                return true;
+            }
+            // It is nobody's for no moment: who finds neither chunk nor page evicts.
+            let taken = lock(&self.pool).take(self.memory.pages.count(), false);
+            let Some(page) = taken else { return false };
+            state.adopt(&self.memory, page);
+            page
         };
-        self.memory.arena.populate(&page, self.memory.page_size_bytes());
-        let mut state = self.class(class).lock();
-        let present = state.standing() == Standing::Present;
-        if present {
-            state.adopt(&self.memory, page.id());
-        } else {
-            lock(&self.pool).put(page.id());
-        }
-        present
+        self.memory.arena.populate(page, self.memory.page_size_bytes());
+        true
     }
 
     /// Leaves in the batch what can be carried now, and takes free chunks outside the page for it.
@@ -242,7 +238,7 @@ impl Engine {
         batch: &[ChunkAddress],
         now: Now,
     ) {
-        let (pins, others) = self.pin_plain_items(job, batch);
+        let (pins, others) = self.pin_plain_items(job.order.victim, batch);
         let size_bytes = job.chunk_size_bytes().min(PREFETCH_SIZE_BYTES_MAX);
         for (pin, spare) in pins.iter().zip(job.spares.iter().rev()) {
             self.memory.prefetch_neighbours(pin.address());
@@ -262,38 +258,40 @@ impl Engine {
         }
     }
 
-    /// Carries pinned items in one hold of their class's lock, under which stripes are only tried: those that
-    /// are locked are met again. Returns how many were carried.
+    /// Carries pinned items within their class; returns how many were carried.
     fn carry_plain_items(&self, job: &mut Job, pins: Vec<Pin>, hashes: &[u64]) -> u64 {
+        let class = self.class(job.order.victim);
         let mut rescued = 0;
-        let mut class = self.class(job.order.victim).lock();
+        let mut emptied = Vec::with_capacity(pins.len());
         for (pin, &hash) in pins.into_iter().zip(hashes) {
-            let address = pin.address();
-            let carried = self.index.try_lock(hash).and_then(|mut stripe| {
-                let copy = self.copy_out(job, &pin, hash, &stripe)?;
-                self.take_place(job, &pin, copy, &mut stripe, &mut class)
-            });
+            let mut stripe = self.index.lock(hash);
+            let copy = self.copy_out(job, &pin, hash, &stripe);
+            let carried = copy
+                .and_then(|copy| self.take_place(job, &pin, copy, &mut stripe, &mut class.lock()));
+            drop(stripe);
             match carried {
                 Some(_) => rescued += 1,
-                None => job.held.push(address),
+                None => job.held.push(pin.address()),
             }
-            if let Some(chunk) = self.memory.arena.unpin(pin) {
-                class.give_free(&self.memory, chunk);
-            }
+            emptied.extend(self.unpin_to_owned(pin));
         }
+        let mut class = class.lock();
+        emptied.into_iter().for_each(|chunk| class.give_free(&self.memory, chunk));
         rescued
     }
 
     /// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
-    fn pin_plain_items(&self, job: &Job, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<ChunkAddress>) {
+    fn pin_plain_items(
+        &self,
+        class: ClassId,
+        batch: &[ChunkAddress],
+    ) -> (Vec<Pin>, Vec<ChunkAddress>) {
         let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
-        // A large one is copied before its class is locked.
-        let is_small = job.chunk_size_bytes() <= BATCH_SIZE_BYTES_MAX;
         // Under this lock a queued item cannot be freed, so the pin finds it alive.
-        let _class = self.class(job.order.victim).lock();
+        let _class = self.class(class).lock();
         for &address in batch {
             let state = self.memory.header(address).state().load();
-            let plain = state.queued() && !state.chained() && state.pins() == 0 && is_small;
+            let plain = state.queued() && !state.chained() && state.pins() == 0;
             match plain.then(|| self.memory.arena.try_pin(address)).flatten() {
                 Some(pin) => pins.push(pin),
                 None => others.push(address),
