@@ -40,7 +40,7 @@ fn pin(engine: &Engine, number: u32, now: Now) -> Pinned<'_> {
 }
 
 #[test]
-fn base_takes_the_page_that_its_class_has_had_longest() {
+fn stock_takes_the_page_that_its_class_has_had_longest() {
     let engine = engine(4, &[128], MoverKind::Stock);
     let now = Clock::manual().now();
     for number in 0..3 * PER_PAGE {
@@ -62,7 +62,7 @@ fn base_takes_the_page_that_its_class_has_had_longest() {
 }
 
 #[test]
-fn what_base_drops_counts_as_evicted_and_as_busy() {
+fn what_stock_drops_counts_as_evicted_and_as_busy() {
     let engine = engine(2, &[128], MoverKind::Stock);
     let now = Clock::manual().now();
     for number in 0..2 * PER_PAGE {
@@ -78,7 +78,7 @@ fn what_base_drops_counts_as_evicted_and_as_busy() {
 }
 
 #[test]
-fn base_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
+fn stock_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
     let engine = engine(4, &[128], MoverKind::Stock);
     let clock = Clock::manual();
     let now = clock.now();
