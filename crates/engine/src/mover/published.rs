@@ -78,7 +78,6 @@ impl Engine {
         if job.freed.take_if(|&mut freed| freed == address).is_some() {
             counters.reallocated += 1;
         }
-        let kind = self.memory.header(address).state().load().kind();
         let Some(pin) = self.pin_holder(job, address) else {
             counters.pinned += 1;
             counters.note_busy(Busy::Held);
@@ -96,7 +95,7 @@ impl Engine {
         if let Some(chunk) = room {
             job.spares.push(chunk);
             self.unpin(pin);
-            return self.save(job, counters, address, kind);
+            return self.save(job, counters, address, now);
         }
         self.unlink_for_move(job, counters, address, pin, now)
     }
@@ -132,18 +131,11 @@ impl Engine {
         job: &mut Job,
         counters: &mut MoverCounters,
         address: ChunkAddress,
-        kind: Kind,
+        now: Now,
     ) -> Visit {
-        let saved = match kind {
-            Kind::Body => self.move_body(job, address),
-            _ => self.move_item(job, address),
-        };
-        job.spares.drain(..).for_each(|unused| self.give_free(unused));
-        match saved {
-            Some(Kind::Item) => counters.rescued += 1,
-            Some(Kind::Body) => counters.bodies_rescued += 1,
-            _ => {}
-        }
+        // Whether it was carried shows in the chunk; it may be in use again by then.
+        let _ = self.carry_one(job, counters, address, now);
+        self.return_spares(job);
         if self.cut_if_free(job, address) { Visit::Cut } else { Visit::Busy }
     }
 
