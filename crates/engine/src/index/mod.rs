@@ -94,8 +94,10 @@ impl Index {
     }
 
     /// Asks for the buckets of these hashes, whose stripes were asked for: one step of all hashes after the
-    /// other, so that they wait for memory together.
+    /// other, so that they wait for memory together. A lock lets nothing after it begin before what came
+    /// earlier has been read, so no step reads what it has just asked for.
     pub fn prefetch_buckets(&self, hashes: &[u64]) {
+        hashes.iter().for_each(|&hash| self.lock(hash).prefetch_segment(hash));
         hashes.iter().for_each(|&hash| self.lock(hash).prefetch(hash));
     }
 

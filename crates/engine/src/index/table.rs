@@ -189,6 +189,14 @@ impl Table {
         }
     }
 
+    /// Asks for the line that says where a hash's bucket is.
+    #[inline]
+    pub fn prefetch_segment(&self, hash: u64) {
+        if let Some(segment) = self.segments.get(self.home(hash) as usize / SEGMENT_BUCKETS) {
+            prefetch(std::ptr::from_ref(segment));
+        }
+    }
+
     /// Asks for the line of a hash's bucket.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
