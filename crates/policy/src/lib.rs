@@ -33,18 +33,37 @@ mod tail_age;
 pub use automove::{Automove, AutomoveOptions};
 pub use eager::Eager;
 pub use plan::{PageMove, Plan};
-pub use snapshot::{ClassSnapshot, Snapshot};
+pub use snapshot::{ClassProfile, ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
 
 use slabwise_base::Random;
 
-/// When a policy wants its next step.
+/// When a policy wants its next step. Who steps it may look only now and then, so several triggers may have
+/// come together; the counts of the snapshot say how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// Not at all.
     Never,
     /// After so many ticks (1/64 s) of the cache's time.
     EveryTicks(u32),
+    /// After so many gets, at least 1.
+    EveryGets(u64),
+    /// After so many gets that missed, at least 1.
+    EveryMisses(u64),
+    /// After so many allocations that found no free chunk: evictions, and stores refused or sent to another
+    /// class; at least 1.
+    EveryEvictions(u64),
+    /// After so many shadow hits (see [`ClassProfile::shadow_hits`]), at least 1.
+    EveryShadowHits(u64),
+}
+
+/// What a policy wants to be shown beside the counts of the classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// Nothing: keys need not be looked at.
+    Counts,
+    /// [`Snapshot::profiles`].
+    Profiles,
 }
 
 /// Every page policy, each with its state.
@@ -99,6 +118,16 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+        }
+    }
+
+    /// What it wants to be shown.
+    pub fn wants(&self) -> Wants {
+        match self {
+            PagePolicy::None
+            | PagePolicy::Automove(_)
+            | PagePolicy::Eager(_)
+            | PagePolicy::TailAge(_) => Wants::Counts,
         }
     }
 

@@ -1,6 +1,6 @@
 //! How many references had which distance.
 
-use crate::mrc::Mrc;
+use crate::mrc::{Mrc, Point};
 
 /// Counts of references by distance, and of those that had none.
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,12 @@ impl Distances {
         assert!(step_chunks > 0, "a curve's points lie at least one chunk apart");
         let reused: u64 = self.counts.iter().sum();
         let references = reused + self.first_references;
-        let mut misses = vec![references];
-        for step in self.counts.chunks(step_chunks) {
-            let before = misses[misses.len() - 1];
-            misses.push(before - step.iter().sum::<u64>());
+        let mut left = references;
+        let mut points = vec![Point { chunks: 0, misses: left as f64 }];
+        for (step, counts) in self.counts.chunks(step_chunks).enumerate() {
+            left -= counts.iter().sum::<u64>();
+            points.push(Point { chunks: ((step + 1) * step_chunks) as u64, misses: left as f64 });
         }
-        Mrc::new(step_chunks as u64, misses)
+        Mrc::new(points)
     }
 }

@@ -16,5 +16,5 @@ mod mrc;
 mod stack_distances;
 
 pub use distances::Distances;
-pub use mrc::Mrc;
+pub use mrc::{Mrc, Point};
 pub use stack_distances::StackDistances;

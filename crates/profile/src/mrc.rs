@@ -2,44 +2,65 @@
 
 /// Misses of one class's references as a function of its size in chunks.
 ///
+/// Counts are real numbers: a sampled reference stands for several, and one that is long past for less
+/// than one.
+///
 /// Laws: it falls, or stays, as chunks are added; with no chunk every reference misses; between its
 /// points it is linear, beyond the last one level.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Mrc {
-    step_chunks: u64,
-    /// Element `i`: misses with `i * step_chunks` chunks. Never empty.
-    misses: Vec<u64>,
+    /// By chunks, ascending; the first is at none. Never empty.
+    points: Vec<Point>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The size.
+    pub chunks: u64,
+    /// Misses at that size.
+    pub misses: f64,
 }
 
 impl Mrc {
-    /// A curve through these points; the first is the number of references.
-    pub(crate) fn new(step_chunks: u64, misses: Vec<u64>) -> Mrc {
-        assert!(!misses.is_empty(), "a curve has a point");
-        assert!(misses.is_sorted_by(|a, b| a >= b), "a curve does not rise");
-        Mrc { step_chunks, misses }
+    /// A curve through these points; the first, at no chunk, has all references.
+    ///
+    /// # Panics
+    /// If the first is not at no chunk, or sizes do not rise, or misses do.
+    pub fn new(points: Vec<Point>) -> Mrc {
+        assert!(points.first().is_some_and(|first| first.chunks == 0), "a curve begins at no chunk");
+        let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
+        assert!(points.is_sorted_by(falls), "a curve has a point a size, and does not rise");
+        Mrc { points }
+    }
+
+    /// The curve of nothing: no reference, no miss.
+    pub fn empty() -> Mrc {
+        Mrc { points: vec![Point { chunks: 0, misses: 0.0 }] }
     }
 
     /// How many references it was made from.
-    pub fn references(&self) -> u64 {
-        self.misses[0]
+    pub fn references(&self) -> f64 {
+        self.points[0].misses
     }
 
-    /// Misses that an LRU of `chunks` chunks would have had.
+    /// Its points, by size.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Misses that a cache of `chunks` chunks would have had.
     pub fn misses(&self, chunks: u64) -> f64 {
-        let last = self.misses.len() - 1;
-        let point = (chunks / self.step_chunks).min(last as u64) as usize;
-        let here = self.misses[point] as f64;
-        if point == last {
-            return here;
-        }
-        let next = self.misses[point + 1] as f64;
-        let part = (chunks % self.step_chunks) as f64 / self.step_chunks as f64;
-        here + (next - here) * part
+        let behind = self.points.partition_point(|point| point.chunks <= chunks);
+        let here = self.points[behind - 1];
+        let Some(next) = self.points.get(behind) else { return here.misses };
+        let part = (chunks - here.chunks) as f64 / (next.chunks - here.chunks) as f64;
+        here.misses + (next.misses - here.misses) * part
     }
 
     /// The same of all references; 0 where there were none.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
-        self.misses(chunks) / self.references().max(1) as f64
+        if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
 }
 
@@ -76,7 +97,7 @@ mod tests {
             let mut key = || random.below(100).min(random.below(100));
             let keys: Vec<u64> = (0..2_000).map(|_| key()).collect();
             let (fine, coarse) = (distances(&keys).mrc(1), distances(&keys).mrc(7));
-            assert_eq!(fine.references(), 2_000);
+            assert_eq!(fine.references(), 2_000.0);
             for chunks in 0..110 {
                 let expected = lru_misses(&keys, chunks) as f64;
                 assert_eq!(fine.misses(chunks as u64), expected, "seed {seed}, {chunks} chunks");
@@ -97,6 +118,6 @@ mod tests {
         assert_eq!(mrc.misses(10), 10.0);
         assert_eq!(mrc.misses(1_000), 10.0);
         assert_eq!(mrc.miss_ratio(1_000), 0.5);
-        assert_eq!(super::Mrc::new(1, vec![0]).miss_ratio(3), 0.0);
+        assert_eq!(super::Mrc::empty().miss_ratio(3), 0.0);
     }
 }

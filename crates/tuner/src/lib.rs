@@ -216,6 +216,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         pages_free: pages.free,
         memory_full: pages.memory_full(),
         classes: classes.collect(),
+        ..Snapshot::default()
     }
 }
 

@@ -173,7 +173,7 @@ impl Decision {
         let classes = self.curves.iter().zip(&split.pages).zip(self.chunks_per_page);
         let misses: f64 =
             classes.map(|((curve, pages), chunks)| curve.misses(pages * chunks)).sum();
-        misses / self.curves.iter().map(Mrc::references).sum::<u64>() as f64
+        misses / self.curves.iter().map(Mrc::references).sum::<f64>()
     }
 }
 
