@@ -33,7 +33,8 @@ mod tail_age;
 pub use automove::{Automove, AutomoveOptions};
 pub use eager::Eager;
 pub use plan::{PageMove, Plan};
-pub use snapshot::{ClassProfile, ClassSnapshot, Snapshot};
+pub use slabwise_profile::ClassProfile;
+pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
 
 use slabwise_base::Random;

@@ -186,6 +186,7 @@ impl Cache {
             pages_free: self.pages_free,
             memory_full: true,
             classes: classes.collect(),
+            ..Snapshot::default()
         }
     }
 

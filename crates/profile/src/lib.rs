@@ -10,11 +10,15 @@
 //! Who may call it: anyone with a stream of keys. It knows nothing of engines, clocks or threads.
 #![forbid(unsafe_code)]
 
+mod access;
+mod class_profile;
 mod distances;
 mod marks;
 mod mrc;
 mod stack_distances;
 
+pub use access::{Access, AccessKind};
+pub use class_profile::ClassProfile;
 pub use distances::Distances;
 pub use mrc::{Mrc, Point};
 pub use stack_distances::StackDistances;

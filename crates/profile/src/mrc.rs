@@ -28,7 +28,10 @@ impl Mrc {
     /// # Panics
     /// If the first is not at no chunk, or sizes do not rise, or misses do.
     pub fn new(points: Vec<Point>) -> Mrc {
-        assert!(points.first().is_some_and(|first| first.chunks == 0), "a curve begins at no chunk");
+        assert!(
+            points.first().is_some_and(|first| first.chunks == 0),
+            "a curve begins at no chunk"
+        );
         let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
         assert!(points.is_sorted_by(falls), "a curve has a point a size, and does not rise");
         Mrc { points }

@@ -1,0 +1,42 @@
+//! What a profile tells of one class.
+
+use crate::mrc::Mrc;
+
+/// What is known of one class's keys, whether they are in the cache or not. Counts are estimates where keys
+/// are sampled; those called *ever* only rise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassProfile {
+    /// Misses of the references lately as a function of the class's chunks.
+    pub curve: Mrc,
+    /// Gets that missed, ever, and are known to be of this class: a key is of the class that its item was
+    /// last stored in.
+    pub misses: f64,
+    /// Of these, gets of keys that had been there and were evicted, ever.
+    pub misses_by_eviction: f64,
+    /// Gets, ever, that missed and would have hit had the class one page more.
+    pub shadow_hits: f64,
+    /// Of hits, gets that one page less would have made misses, ever.
+    pub tail_hits: f64,
+    /// Mean time to answer a hit, in microseconds.
+    pub hit_time_us: f64,
+    /// Mean time from a miss to the end of the store that follows it, in microseconds.
+    pub miss_time_us: f64,
+    /// Mean cost of recomputing an item, in the unit of whoever gives it; 1 where nobody does.
+    pub cost: f64,
+}
+
+impl Default for ClassProfile {
+    /// A class of which nothing is known.
+    fn default() -> ClassProfile {
+        ClassProfile {
+            curve: Mrc::empty(),
+            misses: 0.0,
+            misses_by_eviction: 0.0,
+            shadow_hits: 0.0,
+            tail_hits: 0.0,
+            hit_time_us: 0.0,
+            miss_time_us: 0.0,
+            cost: 1.0,
+        }
+    }
+}
