@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   keys --> StackDistances --distance--> Distances --> Mrc: misses at every size
-//!            (exact: the oracle)          (counts)
+//!            (exact: the oracle)          (counts)      ^
+//!        --> Footprint: from reuse times, in one pass ---'
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
 //! ```
@@ -17,7 +18,9 @@ mod class_keys;
 mod class_profile;
 mod distances;
 mod fading;
+mod footprint;
 mod histogram;
+mod key_map;
 mod key_table;
 mod marks;
 mod mrc;
@@ -25,11 +28,13 @@ mod profiler;
 mod sampling;
 mod stack;
 mod stack_distances;
+mod steps;
 
 pub use access::{Access, AccessKind};
 pub use class_keys::ClassSize;
 pub use class_profile::ClassProfile;
 pub use distances::Distances;
+pub use footprint::Footprint;
 pub use mrc::{Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, Profiler, ProfilerOptions};
 pub use sampling::is_sampled;
