@@ -324,6 +324,25 @@ fn old_references_fade() {
 }
 
 #[test]
+fn what_fades_never_jumps() {
+    let options = ProfilerOptions { window_references: 50, ..EXACT };
+    let mut profiler = Profiler::new(options);
+    profiler.note_gets(0);
+    let mut last = 0.0;
+    // Of three gets the sample misses two. In 100 half-lives weights are divided twice.
+    for at in 0..5_000 {
+        get(&mut profiler, at % 30, 0, at >= 30);
+        profiler.note_gets(3 * (at + 1));
+        let all = profiler.profile(ClassId(0)).curve.references();
+        assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
+        last = all;
+    }
+    // The sum of all weights of one geometric series.
+    let expected = 3.0 / (1.0 - (-1.0f64 / 50.0).exp2());
+    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, and not {expected}");
+}
+
+#[test]
 fn the_time_of_a_miss_ends_with_the_store() {
     let mut profiler = Profiler::new(EXACT);
     let mut at = |key, kind, class: Option<u8>, at_nanos| {
@@ -339,6 +358,11 @@ fn the_time_of_a_miss_ends_with_the_store() {
     at(2, AccessKind::Store, Some(0), 60_000_000_000);
     at(3, AccessKind::Miss, None, 20_000);
     at(3, AccessKind::Store, Some(0), 28_000);
+    // Nor does one after a hit: the miss has been answered before, unseen.
+    at(4, AccessKind::Store, Some(0), 30_000);
+    at(4, AccessKind::Miss, None, 31_000);
+    at(4, AccessKind::Hit, Some(0), 32_000);
+    at(4, AccessKind::Store, Some(0), 99_000);
     profiler.set_hit_time_us(ClassId(0), 0.5);
     profiler.set_cost(ClassId(0), 7.0);
     let profile = profiler.profile(ClassId(0));
