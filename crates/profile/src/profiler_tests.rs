@@ -324,6 +324,26 @@ fn old_references_fade() {
 }
 
 #[test]
+fn distances_below_that_of_two_sampled_keys_are_told_apart() {
+    // Of 1,000 keys about 20 are sampled, 50 chunks apart. In 25 chunks 2.5 % hit, and 7.5 % in 75.
+    let mut means = [0.0; 2];
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.02, ..EXACT });
+        let offset = random.next_u64();
+        for at in 0..40_000 {
+            get(&mut profiler, offset ^ random.below(1_000), 0, at > 10_000);
+        }
+        let curve = profiler.profile(ClassId(0)).curve;
+        for (mean, chunks) in means.iter_mut().zip([25, 75]) {
+            *mean += (1.0 - curve.miss_ratio(chunks)) / 20.0;
+        }
+    }
+    assert!((0.015..0.035).contains(&means[0]), "{means:?}");
+    assert!((0.055..0.1).contains(&means[1]), "{means:?}");
+}
+
+#[test]
 fn what_fades_never_jumps() {
     let options = ProfilerOptions { window_references: 50, ..EXACT };
     let mut profiler = Profiler::new(options);
