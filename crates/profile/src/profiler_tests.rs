@@ -1,0 +1,452 @@
+//! The profiler against lists by the definition, and against exact stack distances.
+
+use super::{CLASS_KEYS_MIN, HISTORY_FACTOR, Profiler, ProfilerOptions};
+use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, StackDistances};
+use slabwise_base::random::mix;
+use slabwise_base::{ClassId, Random};
+use std::collections::{HashMap, HashSet};
+
+const EXACT: ProfilerOptions =
+    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, window_references: u64::MAX };
+
+fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
+    Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
+}
+
+fn size(class: u8, chunks: u64, chunks_per_page: u64) -> ClassSize {
+    ClassSize { class: ClassId(class), chunks, chunks_per_page }
+}
+
+/// A get, and after a miss a store, as a look-aside client makes them; hits are those of a cache that never
+/// evicts.
+fn get(profiler: &mut Profiler, key: u64, class: u8, is_known: bool) {
+    match is_known {
+        true => profiler.access(&access(key, AccessKind::Hit, Some(class))),
+        false => {
+            profiler.access(&access(key, AccessKind::Miss, None));
+            profiler.access(&access(key, AccessKind::Store, Some(class)));
+        }
+    }
+}
+
+/// Classes as lists of keys, the newest in front, and counts by the definition.
+#[derive(Default)]
+struct Lists {
+    lists: [Vec<u64>; 3],
+    /// The class of a deleted key.
+    deleted: HashMap<u64, usize>,
+    /// Misses of keys that were never stored.
+    waiting: HashMap<u64, usize>,
+    distances: [Distances; 3],
+    profiles: [ClassProfile; 3],
+}
+
+const SIZES: [(u64, u64); 3] = [(20, 5), (3, 4), (0, 8)];
+
+impl Lists {
+    fn take(&mut self, key: u64) -> Option<(usize, u64)> {
+        for (class, list) in self.lists.iter_mut().enumerate() {
+            if let Some(place) = list.iter().position(|&known| known == key) {
+                list.remove(place);
+                return Some((class, place as u64));
+            }
+        }
+        None
+    }
+
+    fn miss(&mut self, key: u64) {
+        if let Some((class, distance)) = self.take(key) {
+            let ((chunks, page), profile) = (SIZES[class], &mut self.profiles[class]);
+            self.distances[class].record(Some(distance));
+            profile.misses += 1.0;
+            profile.misses_by_eviction += 1.0;
+            profile.shadow_hits += f64::from(distance >= chunks && distance < chunks + page);
+            self.lists[class].insert(0, key);
+        } else if let Some(&class) = self.deleted.get(&key) {
+            self.distances[class].record(None);
+            self.profiles[class].misses += 1.0;
+        } else {
+            *self.waiting.entry(key).or_default() += 1;
+        }
+    }
+
+    fn hit(&mut self, key: u64) {
+        let (class, distance) = self.take(key).expect("hits are of keys in a list");
+        let (chunks, page) = SIZES[class];
+        self.distances[class].record(Some(distance));
+        self.profiles[class].tail_hits += f64::from(distance < chunks && distance + page >= chunks);
+        self.lists[class].insert(0, key);
+    }
+
+    fn store(&mut self, key: u64, class: usize) {
+        self.take(key);
+        self.deleted.remove(&key);
+        for _ in 0..self.waiting.remove(&key).unwrap_or(0) {
+            self.distances[class].record(None);
+            self.profiles[class].misses += 1.0;
+        }
+        self.lists[class].insert(0, key);
+    }
+
+    fn delete(&mut self, key: u64) {
+        if let Some((class, _)) = self.take(key) {
+            self.deleted.insert(key, class);
+        }
+    }
+
+    fn class_of(&self, key: u64) -> Option<u8> {
+        self.lists.iter().position(|list| list.contains(&key)).map(|class| class as u8)
+    }
+}
+
+#[test]
+fn at_rate_1_every_count_is_that_of_lists() {
+    for seed in 0..10 {
+        let mut random = Random::new(seed);
+        let (mut profiler, mut lists) = (Profiler::new(EXACT), Lists::default());
+        let sizes = SIZES.map(|(chunks, page)| (chunks, page));
+        let sizes =
+            [0, 1, 2].map(|class| size(class, sizes[class as usize].0, sizes[class as usize].1));
+        profiler.set_sizes(&sizes);
+        for _ in 0..6_000 {
+            let key = random.below(60).min(random.below(60));
+            let class = lists.class_of(key);
+            let kind = match (random.below(12), class) {
+                (0, _) => AccessKind::Delete,
+                (1..4, _) => AccessKind::Store,
+                (4..8, Some(_)) => AccessKind::Hit,
+                _ => AccessKind::Miss,
+            };
+            let stored_in = random.below(3) as u8;
+            let class = match kind {
+                AccessKind::Store => Some(stored_in),
+                AccessKind::Hit => class,
+                AccessKind::Miss | AccessKind::Delete => None,
+            };
+            profiler.access(&access(key, kind, class));
+            match kind {
+                AccessKind::Hit => lists.hit(key),
+                AccessKind::Miss => lists.miss(key),
+                AccessKind::Store => lists.store(key, usize::from(stored_in)),
+                AccessKind::Delete => lists.delete(key),
+            }
+        }
+        profiler.check();
+        for class in 0..3 {
+            let found = profiler.profile(ClassId(class as u8));
+            let mut expected = lists.profiles[class].clone();
+            expected.curve = found.curve.clone();
+            assert_eq!(found, expected, "seed {seed}, class {class}");
+            let curve = lists.distances[class].mrc(1);
+            assert_eq!(found.curve.references(), curve.references(), "seed {seed}, class {class}");
+            for chunks in 0..70 {
+                let (found, expected) = (found.curve.misses(chunks), curve.misses(chunks));
+                assert_eq!(found, expected, "seed {seed}, class {class}, {chunks} chunks");
+            }
+        }
+    }
+}
+
+/// Skewed keys: half of all references go to a tenth of the keys.
+fn skewed(random: &mut Random, keys: u64) -> u64 {
+    match random.below(2) {
+        0 => random.below(keys / 10),
+        _ => random.below(keys),
+    }
+}
+
+#[test]
+fn a_sample_in_bounded_memory_tells_nearly_the_same() {
+    for seed in 0..3 {
+        let mut random = Random::new(seed);
+        let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
+        let mut profiler = Profiler::new(options);
+        let mut exact = [(); 2].map(|()| (StackDistances::default(), Distances::default()));
+        for all in 1..=300_000 {
+            let class = random.below(2);
+            let key = skewed(&mut random, [15_000, 30_000][class as usize]) * 2 + class;
+            let (stack, distances) = &mut exact[class as usize];
+            let distance = stack.reference(key);
+            distances.record(distance);
+            get(&mut profiler, key, class as u8, distance.is_some());
+            if all % 1_000 == 0 {
+                profiler.note_gets(all);
+            }
+        }
+        profiler.check();
+        assert!(profiler.rate() < 0.12, "rate {}", profiler.rate());
+        assert!(profiler.keys() > 3_000, "{} keys", profiler.keys());
+        let per_key = profiler.size_bytes() / profiler.keys();
+        assert!(per_key < 75, "seed {seed}: {per_key} bytes a key");
+        for (class, (_, distances)) in exact.iter().enumerate() {
+            let (found, curve) = (profiler.profile(ClassId(class as u8)).curve, distances.mrc(1));
+            let off = found.references() / curve.references() - 1.0;
+            assert!(off.abs() < 0.08, "seed {seed}, class {class}: references {off} off");
+            for chunks in (0..30_000).step_by(500) {
+                let off = found.miss_ratio(chunks) - curve.miss_ratio(chunks);
+                assert!(
+                    off.abs() < 0.035,
+                    "seed {seed}, class {class}, {chunks} chunks: {off} off"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_stays_within_what_was_given() {
+    for (size_bytes, classes, keys) in
+        [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000), (2_300_000, 1, 300_000)]
+    {
+        let options = ProfilerOptions::within(size_bytes);
+        let mut profiler = Profiler::new(options);
+        let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
+        for at in 0..600_000 {
+            // Distances of every size, in every class.
+            let key = random.below(1 + random.clone().below(keys));
+            let class = (key % classes) as u8;
+            profiler.access(&access(key, AccessKind::Miss, None));
+            profiler.access(&access(key, AccessKind::Store, Some(class)));
+            if at % 1_000 == 0 {
+                most = most.max(profiler.size_bytes());
+            }
+        }
+        profiler.check();
+        assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+        assert!(most * 2 > size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+    }
+}
+
+#[test]
+fn laws_hold_whatever_comes() {
+    for seed in 0..30 {
+        let mut random = Random::new(seed);
+        let keys_max = 1 + random.below(300) as usize;
+        let window_references = 1 + random.below(2_000);
+        let mut profiler =
+            Profiler::new(ProfilerOptions { keys_max, rate_max: 1.0, window_references });
+        let (keys, mut gets, mut at_nanos) = (1 + random.below(3_000), 0, 0);
+        for _ in 0..4_000 {
+            let kinds = [AccessKind::Hit, AccessKind::Miss, AccessKind::Store, AccessKind::Delete];
+            let kind = kinds[random.below(4) as usize];
+            let class = (random.below(3) > 0).then(|| random.below(6) as u8);
+            at_nanos += random.below(1_000_000_000);
+            let key = random.below(keys);
+            profiler.access(&Access { at_nanos, ..access(key, kind, class) });
+            gets += random.below(2);
+            match random.below(200) {
+                0 => profiler.note_gets(gets),
+                1 => {
+                    let mut sizes: Vec<ClassSize> = (0..6)
+                        .map(|class| size(class, random.below(50), 1 + random.below(2)))
+                        .collect();
+                    sizes.truncate(random.below(7) as usize);
+                    profiler.set_sizes(&sizes);
+                }
+                2 => profiler.check(),
+                3 => {
+                    // A curve keeps its laws, or making it panics.
+                    let profile = profiler.profile(ClassId(random.below(6) as u8));
+                    assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
+                    assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
+                    assert!(profile.curve.references().is_finite(), "seed {seed}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn all_gets_correct_what_a_hot_key_does_to_a_sample() {
+    // One key has half of all references: a sample of one key in ten has it, or has not.
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let options = ProfilerOptions { rate_max: 0.1, ..EXACT };
+        let mut profiler = Profiler::new(options);
+        profiler.note_gets(0);
+        let hot = random.next_u64();
+        let mut known = HashSet::new();
+        for all in 1..=40_000 {
+            let key = if random.below(2) == 0 { hot } else { random.below(5_000) };
+            get(&mut profiler, key, 0, !known.insert(key));
+            if all % 100 == 0 {
+                profiler.note_gets(all);
+            }
+        }
+        let curve = profiler.profile(ClassId(0)).curve;
+        let all = curve.references();
+        assert!((all / 40_000.0 - 1.0).abs() < 0.02, "seed {seed}: {all} of 40,000 references");
+        // A cache of 100 chunks hits the hot key and 2 % of the rest.
+        let ratio = curve.miss_ratio(100);
+        assert!((ratio - 0.49).abs() < 0.06, "seed {seed}: miss ratio {ratio}");
+    }
+}
+
+#[test]
+fn a_hot_key_of_one_class_does_not_bend_the_curve_of_another() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.1, ..EXACT });
+        profiler.note_gets(0);
+        let hot = random.next_u64();
+        let (mut known, mut gets) = (HashSet::new(), 0.0);
+        for all in 1..=60_000 {
+            let (class, key) = match random.below(3) {
+                0 => (0, hot),
+                1 => (0, random.below(2_000)),
+                _ => (1, 10_000 + random.below(3_000)),
+            };
+            gets += f64::from(class);
+            get(&mut profiler, key, class, !known.insert(key));
+            profiler.note_gets(all);
+        }
+        let curve = profiler.profile(ClassId(1)).curve;
+        let all = curve.references();
+        // A hot key that is not in the sample may be taken for one of either class: hits, if it is wrong.
+        assert!(all / gets > 0.85, "seed {seed}: {all} of {gets} references");
+        let misses = curve.misses(600) / gets;
+        assert!((misses - 0.8).abs() < 0.12, "seed {seed}: {misses} miss in a fifth of the memory");
+    }
+}
+
+#[test]
+fn old_references_fade() {
+    let options = ProfilerOptions { window_references: 1_000, ..EXACT };
+    let mut profiler = Profiler::new(options);
+    // A loop of 100 keys, then one of 10.
+    (0..20_000).for_each(|at| get(&mut profiler, at % 100, 0, at >= 100));
+    let curve = profiler.profile(ClassId(0)).curve;
+    assert!(curve.miss_ratio(99) > 0.999 && curve.miss_ratio(100) < 0.001, "{curve:?}");
+    (0..2_000).for_each(|at| get(&mut profiler, at % 10, 0, true));
+    let old = profiler.profile(ClassId(0)).curve.miss_ratio(50);
+    assert!((old - 0.25).abs() < 0.01, "two half-lives later {old} is left");
+}
+
+#[test]
+fn distances_below_that_of_two_sampled_keys_are_told_apart() {
+    // Of 1,000 keys about 20 are sampled, 50 chunks apart. In 25 chunks 2.5 % hit, and 7.5 % in 75.
+    let mut means = [0.0; 2];
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.02, ..EXACT });
+        let offset = random.next_u64();
+        for at in 0..40_000 {
+            get(&mut profiler, offset ^ random.below(1_000), 0, at > 10_000);
+        }
+        let curve = profiler.profile(ClassId(0)).curve;
+        for (mean, chunks) in means.iter_mut().zip([25, 75]) {
+            *mean += (1.0 - curve.miss_ratio(chunks)) / 20.0;
+        }
+    }
+    assert!((0.015..0.035).contains(&means[0]), "{means:?}");
+    assert!((0.055..0.1).contains(&means[1]), "{means:?}");
+}
+
+#[test]
+fn what_fades_never_jumps() {
+    let options = ProfilerOptions { window_references: 50, ..EXACT };
+    let mut profiler = Profiler::new(options);
+    profiler.note_gets(0);
+    let mut last = 0.0;
+    // Of three gets the sample misses two. In 100 half-lives weights are divided twice.
+    for at in 0..5_000 {
+        get(&mut profiler, at % 30, 0, at >= 30);
+        profiler.note_gets(3 * (at + 1));
+        let all = profiler.profile(ClassId(0)).curve.references();
+        assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
+        last = all;
+    }
+    // The sum of all weights of one geometric series.
+    let expected = 3.0 / (1.0 - (-1.0f64 / 50.0).exp2());
+    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, and not {expected}");
+}
+
+#[test]
+fn the_time_of_a_miss_ends_with_the_store() {
+    let mut profiler = Profiler::new(EXACT);
+    let mut at = |key, kind, class: Option<u8>, at_nanos| {
+        profiler.access(&Access { at_nanos, ..access(key, kind, class) });
+    };
+    // Counted from the first of two misses.
+    at(1, AccessKind::Miss, None, 1_000);
+    at(1, AccessKind::Miss, None, 3_000);
+    at(1, AccessKind::Store, Some(0), 5_000);
+    // A store that no miss came before, and one a minute later, tell nothing.
+    at(1, AccessKind::Store, Some(0), 9_000);
+    at(2, AccessKind::Miss, None, 10_000);
+    at(2, AccessKind::Store, Some(0), 60_000_000_000);
+    at(3, AccessKind::Miss, None, 20_000);
+    at(3, AccessKind::Store, Some(0), 28_000);
+    // Nor does one after a hit: the miss has been answered before, unseen.
+    at(4, AccessKind::Store, Some(0), 30_000);
+    at(4, AccessKind::Miss, None, 31_000);
+    at(4, AccessKind::Hit, Some(0), 32_000);
+    at(4, AccessKind::Store, Some(0), 99_000);
+    profiler.set_hit_time_us(ClassId(0), 0.5);
+    profiler.set_cost(ClassId(0), 7.0);
+    let profile = profiler.profile(ClassId(0));
+    assert_eq!((profile.miss_time_us, profile.hit_time_us, profile.cost), (6.0, 0.5, 7.0));
+}
+
+#[test]
+fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
+    let mut profiler = Profiler::new(EXACT);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)]);
+    (0..90).for_each(|key| get(&mut profiler, key, (key % 3) as u8, false));
+    (0..9).for_each(|key| profiler.access(&access(key, AccessKind::Delete, None)));
+    profiler.set_sizes(&[size(0, 50, 10), size(2, 10, 20)]);
+    profiler.check();
+    assert_eq!(profiler.keys(), 30);
+    let references = [0, 1, 2].map(|class| profiler.profile(ClassId(class)).curve.references());
+    assert_eq!(references, [30.0, 0.0, 0.0]);
+    assert_eq!(profiler.profile(ClassId(77)), ClassProfile::default());
+}
+
+#[test]
+fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
+    let mut profiler = Profiler::new(EXACT);
+    // Three pages in all: twelve pages of a class are its history.
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)]);
+    let reach = [HISTORY_FACTOR * 3 * 10, HISTORY_FACTOR * 3 * 100];
+    (0..5_000).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
+    assert_eq!(profiler.keys() as u64, reach[0] + reach[1]);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 0, 100)]);
+    profiler.check();
+    assert_eq!(profiler.keys(), CLASS_KEYS_MIN.max(4 * 10) + 4 * 100);
+}
+
+#[test]
+fn history_gives_way_before_the_rate_does() {
+    // Four times the memory is 400 keys, twice is 200.
+    for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
+        let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
+        profiler.set_sizes(&[size(0, 100, 10)]);
+        (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+        assert_eq!((profiler.keys(), profiler.rate()), (keys, rate), "{keys_max} keys");
+    }
+    let mut profiler = Profiler::new(ProfilerOptions { keys_max: 100, ..EXACT });
+    profiler.set_sizes(&[size(0, 100, 10)]);
+    (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+    assert!(profiler.rate() < 0.6 && profiler.rate() > 0.3, "rate {}", profiler.rate());
+}
+
+#[test]
+fn keys_that_nobody_stores_are_few() {
+    let mut profiler = Profiler::new(ProfilerOptions { keys_max: 800, ..EXACT });
+    (0..500).for_each(|key| get(&mut profiler, key, 0, false));
+    for key in 0..100_000 {
+        profiler.access(&access(1_000 + key, AccessKind::Miss, None));
+    }
+    profiler.check();
+    assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
+}
+
+#[test]
+fn a_hit_of_a_key_that_was_there_before_is_no_reference() {
+    let mut profiler = Profiler::new(EXACT);
+    get(&mut profiler, 1, 0, true);
+    assert_eq!(profiler.profile(ClassId(0)).curve.references(), 0.0);
+    get(&mut profiler, 1, 0, true);
+    assert_eq!(profiler.profile(ClassId(0)).curve.points().len(), 2);
+}
