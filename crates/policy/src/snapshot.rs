@@ -24,6 +24,14 @@ pub struct Snapshot {
     pub profiles: Vec<ClassProfile>,
 }
 
+impl Snapshot {
+    /// Whether a class in need takes a page without any policy's help: from the pool, or from memory that has
+    /// not been handed out yet.
+    pub fn has_room(&self) -> bool {
+        !self.memory_full || self.pages_free > 0
+    }
+}
+
 /// One class at that moment. Counts called *ever* only rise while the cache runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSnapshot {
