@@ -92,12 +92,13 @@ impl AutomoveClassic {
             }
         }
         let receiver = self.receiver(highest.map(|(class, _)| class));
-        let page_move = victim.zip(receiver).map(|(victim, receiver)| PageMove {
+        let mut plan = Plan::default();
+        plan.moves.extend(victim.zip(receiver).map(|(victim, receiver)| PageMove {
             victim,
             receiver: Some(receiver),
             reason: "no evictions for some windows, to the one with most of them in each",
-        });
-        Plan { moves: page_move.into_iter().collect() }
+        }));
+        plan
     }
 
     /// Counts this window's winner; the class that has won enough of them.

@@ -93,8 +93,8 @@ impl Cliffhanger {
     pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.credits.follow(snapshot, |_| 0.0);
-        // While memory has room nobody's gain is another's loss.
-        if snapshot.has_room() {
+        // While the pool has pages nobody's gain is another's loss.
+        if !snapshot.is_divided() {
             return Plan::default();
         }
         let earned = self.earned(snapshot, &changes);

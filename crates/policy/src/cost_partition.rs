@@ -60,10 +60,11 @@ impl CostPartition {
     /// One page from the class of least risk to the one whose evictions cost most.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
         let changes = self.changes.since_last(snapshot);
-        if snapshot.has_room() {
-            return Plan::default();
+        let mut plan = Plan::default();
+        if !snapshot.is_divided() {
+            return plan;
         }
-        let page_move = least_risk_to_most_misses(
+        plan.moves.extend(least_risk_to_most_misses(
             snapshot,
             &changes,
             cost_of_misses,
@@ -72,8 +73,8 @@ impl CostPartition {
                 requests => cost_of_misses(change) / (requests * class.pages as f64),
             },
             "least cost of evictions by requests and pages, to the one with most",
-        );
-        Plan { moves: page_move.into_iter().collect() }
+        ));
+        plan
     }
 }
 

@@ -61,7 +61,7 @@ impl CostPerByte {
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
         let changes = self.changes.since_last(snapshot);
         let mut plan = Plan::default();
-        if snapshot.has_room() {
+        if !snapshot.is_divided() {
             return plan;
         }
         let worths = worths(snapshot);

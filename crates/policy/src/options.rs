@@ -100,7 +100,31 @@ enum Kind {
     U64(Place<u64>, u64, u64),
     Usize(Place<usize>, usize, usize),
     Real(Place<f64>, f64, f64),
-    Switch(Place<bool>),
+    Choice(Place<dyn Choice>),
+}
+
+/// A value that is one of a few words.
+pub(crate) trait Choice {
+    /// All of them.
+    fn words(&self) -> &'static [&'static str];
+    /// Which of them it is.
+    fn word(&self) -> &'static str;
+    /// Makes it another.
+    fn choose(&mut self, word: &str);
+}
+
+impl Choice for bool {
+    fn words(&self) -> &'static [&'static str] {
+        &["on", "off"]
+    }
+
+    fn word(&self) -> &'static str {
+        if *self { "on" } else { "off" }
+    }
+
+    fn choose(&mut self, word: &str) {
+        *self = word == "on";
+    }
 }
 
 struct Row {
@@ -197,7 +221,7 @@ const ROWS: [Row; 15] = [
     ),
     row(
         "cliffs",
-        Kind::Switch(place!(Cliffhanger.cliffs)),
+        Kind::Choice(place!(Cliffhanger.cliffs)),
         "whether classes are carried over cliffs of their curves",
     ),
 ];
@@ -220,9 +244,7 @@ impl Kind {
             Kind::U64(place, ..) => place(policy).map(|value| value.to_string()),
             Kind::Usize(place, ..) => place(policy).map(|value| value.to_string()),
             Kind::Real(place, ..) => place(policy).map(|value| value.to_string()),
-            Kind::Switch(place) => {
-                place(policy).map(|value| if *value { "on" } else { "off" }.to_string())
-            }
+            Kind::Choice(place) => place(policy).map(|value| value.word().to_string()),
         }
     }
 
@@ -233,25 +255,25 @@ impl Kind {
             Kind::U64(place, min, max) => *place(policy)? = number(text, min, max)?,
             Kind::Usize(place, min, max) => *place(policy)? = number(text, min, max)?,
             Kind::Real(place, min, max) => *place(policy)? = number(text, min, max)?,
-            Kind::Switch(place) => {
-                *place(policy)? = match text {
-                    "on" => true,
-                    "off" => false,
-                    _ => return None,
-                }
+            Kind::Choice(place) => {
+                let choice = place(policy)?;
+                choice.words().contains(&text).then(|| choice.choose(text))?;
             }
         }
         Some(())
     }
 
-    /// What it takes, in words.
-    fn values(&self) -> String {
+    /// What it takes in this policy, in words.
+    fn values(&self, policy: &mut PagePolicy) -> String {
         match self {
             Kind::U32(_, min, max) => format!("a whole number from {min} to {max}"),
             Kind::U64(_, min, max) => format!("a whole number from {min} to {max}"),
             Kind::Usize(_, min, max) => format!("a whole number from {min} to {max}"),
             Kind::Real(_, min, max) => format!("a number from {min} to {max}"),
-            Kind::Switch(_) => "on or off".to_string(),
+            Kind::Choice(place) => {
+                let words = place(policy).map_or(&[][..], |choice| choice.words());
+                words.join(" or ")
+            }
         }
     }
 }
@@ -291,12 +313,14 @@ impl PagePolicy {
                     policy: policy.name(),
                     name: option.to_string(),
                 })?;
-            row.kind.set(&mut policy, value).ok_or_else(|| PolicyOptionError::BadValue {
-                policy: policy.name(),
-                name: row.name,
-                value: value.to_string(),
-                values: row.kind.values(),
-            })?;
+            if row.kind.set(&mut policy, value).is_none() {
+                return Err(PolicyOptionError::BadValue {
+                    policy: policy.name(),
+                    name: row.name,
+                    value: value.to_string(),
+                    values: row.kind.values(&mut policy),
+                });
+            }
         }
         Ok(policy)
     }
@@ -307,7 +331,8 @@ impl PagePolicy {
         let info = |row: &Row| {
             let Row { name, kind, help } = row;
             let default = kind.get(&mut policy)?;
-            Some(OptionInfo { name, values: kind.values(), default, help })
+            let values = kind.values(&mut policy);
+            Some(OptionInfo { name, values, default, help })
         };
         Some(ROWS.iter().filter_map(info).collect())
     }

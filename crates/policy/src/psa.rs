@@ -52,17 +52,18 @@ impl Psa {
     /// One page from the class with the fewest requests a page to the one with most misses.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
         let changes = self.changes.since_last(snapshot);
-        if snapshot.has_room() {
-            return Plan::default();
+        let mut plan = Plan::default();
+        if !snapshot.is_divided() {
+            return plan;
         }
-        let page_move = least_risk_to_most_misses(
+        plan.moves.extend(least_risk_to_most_misses(
             snapshot,
             &changes,
             Counts::misses,
             requests_a_page,
             "fewest requests a page, to the one with most misses",
-        );
-        Plan { moves: page_move.into_iter().collect() }
+        ));
+        plan
     }
 }
 

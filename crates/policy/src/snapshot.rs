@@ -25,10 +25,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Whether a class in need takes a page without any policy's help: from the pool, or from memory that has
-    /// not been handed out yet.
-    pub fn has_room(&self) -> bool {
-        !self.memory_full || self.pages_free > 0
+    /// Whether classes own all the memory: while the pool has pages, whoever needs one takes it there.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.memory_full && self.pages_free == 0
     }
 }
 

@@ -86,7 +86,7 @@ impl Twemcache {
         let changes = self.changes.since_last(snapshot);
         self.fade(snapshot, &changes);
         let mut plan = Plan::default();
-        if snapshot.has_room() {
+        if !snapshot.is_divided() {
             return plan;
         }
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
