@@ -36,6 +36,8 @@ mod options;
 mod per_class;
 mod plan;
 mod psa;
+#[cfg(test)]
+mod shift_tests;
 mod snapshot;
 mod tail_age;
 mod twemcache;
