@@ -28,6 +28,7 @@ mod changes;
 mod cliffhanger;
 mod cost_partition;
 mod cost_per_byte;
+mod draw;
 mod eager;
 #[cfg(test)]
 mod laws_tests;
@@ -225,7 +226,7 @@ impl PagePolicy {
             PagePolicy::Twemcache(twemcache) => twemcache.step(snapshot, random),
             PagePolicy::Psa(psa) => psa.step(snapshot),
             PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),
-            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot),
+            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot, random),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
         }
     }

@@ -191,7 +191,11 @@ const ROWS: [Row; 15] = [
     ),
     row(
         "moves_max",
-        Kind::Usize(place!(TailAge.moves_max), 1, usize::MAX),
+        Kind::Usize(
+            place!(TailAge | Twemcache | CostPerByte | Cliffhanger.moves_max),
+            1,
+            usize::MAX,
+        ),
         "pages that move in a step",
     ),
     row(
