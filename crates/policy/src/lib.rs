@@ -26,6 +26,7 @@ mod automove;
 mod dynacache;
 mod eager;
 mod lama;
+mod marginal;
 mod none;
 mod per_class;
 mod plan;
@@ -33,12 +34,15 @@ mod snapshot;
 pub mod split;
 mod tail_age;
 #[cfg(test)]
+mod test_cache;
+#[cfg(test)]
 mod test_curves;
 
 pub use automove::{Automove, AutomoveOptions};
 pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
 pub use lama::{Lama, LamaOptions};
+pub use marginal::{Marginal, MarginalOptions};
 pub use plan::{PageMove, Plan, Prediction};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
@@ -89,11 +93,14 @@ pub enum PagePolicy {
     Lama(Lama),
     /// The split that is best if curves were convex.
     Dynacache(Dynacache),
+    /// Ours: LAMA's goal for any number of pages, and moves only where they pay.
+    Marginal(Marginal),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 6] = ["none", "automove", "eager", "tail_age", "space_time", "lama"];
+    pub const NAMES: [&str; 8] =
+        ["none", "automove", "eager", "tail_age", "space_time", "lama", "dynacache", "marginal"];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
@@ -108,6 +115,7 @@ impl PagePolicy {
             }
             "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
             "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
+            "marginal" => Some(PagePolicy::Marginal(Marginal::new(MarginalOptions::default()))),
             _ => None,
         }
     }
@@ -124,6 +132,7 @@ impl PagePolicy {
             },
             PagePolicy::Lama(_) => "lama",
             PagePolicy::Dynacache(_) => "dynacache",
+            PagePolicy::Marginal(_) => "marginal",
         }
     }
 
@@ -136,6 +145,7 @@ impl PagePolicy {
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
             PagePolicy::Lama(lama) => lama.trigger(),
             PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
+            PagePolicy::Marginal(marginal) => marginal.trigger(),
         }
     }
 
@@ -146,7 +156,9 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_) => Wants::Counts,
-            PagePolicy::Lama(_) | PagePolicy::Dynacache(_) => Wants::Profiles,
+            PagePolicy::Lama(_) | PagePolicy::Dynacache(_) | PagePolicy::Marginal(_) => {
+                Wants::Profiles
+            }
         }
     }
 
@@ -161,6 +173,7 @@ impl PagePolicy {
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
             PagePolicy::Lama(lama) => lama.step(snapshot),
             PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
+            PagePolicy::Marginal(marginal) => marginal.step(snapshot),
         }
     }
 }
