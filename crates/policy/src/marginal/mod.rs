@@ -90,7 +90,7 @@ impl Default for MarginalOptions {
 /// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct Marginal {
-    options: MarginalOptions,
+    pub(crate) options: MarginalOptions,
     space_time: TailAge,
     /// By class; empty before the first step.
     usages: PerClass<Usage>,
@@ -145,11 +145,20 @@ impl Marginal {
         if let Some(gets) = looked {
             self.aim(&classes, gets as f64);
         }
-        let targets: Vec<u64> = classes
-            .iter()
-            .zip(self.usages.iter())
-            .map(|(class, usage)| usage.target.unwrap_or(class.pages))
-            .collect();
+        // Who gives or takes by an urgent move does neither by another.
+        let is_moved = |class: &ClassSnapshot| {
+            let of = |page_move: &PageMove| {
+                page_move.victim == class.class || page_move.receiver == Some(class.class)
+            };
+            plan.moves.iter().any(of)
+        };
+        let known = snapshot.classes.iter().zip(self.usages.iter());
+        let each = classes.iter().zip(known);
+        let targets = each.map(|(class, (shown, usage))| match usage.target {
+            Some(target) if !is_moved(shown) => target.max(class.pages_min),
+            _ => class.pages,
+        });
+        let targets: Vec<u64> = targets.collect();
         let pages: u64 = classes.iter().map(|class| class.pages).sum();
         let moves = Moves {
             classes: &classes,
@@ -158,8 +167,10 @@ impl Marginal {
             reason: "towards equal marginal gains, cliffs taken whole",
         };
         let towards = moves.of(snapshot, |place, pages| moves.slope(place, pages));
-        if towards.is_empty() {
+        if towards.is_empty() && plan.moves.is_empty() {
             self.usages.iter_mut().for_each(|usage| usage.target = None);
+        }
+        if towards.is_empty() {
             return plan;
         }
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
