@@ -29,9 +29,12 @@ mod cliffhanger;
 mod cost_partition;
 mod cost_per_byte;
 mod draw;
+mod dynacache;
 mod eager;
+mod lama;
 #[cfg(test)]
 mod laws_tests;
+mod marginal;
 mod none;
 mod options;
 mod per_class;
@@ -40,7 +43,12 @@ mod psa;
 #[cfg(test)]
 mod shift_tests;
 mod snapshot;
+pub mod split;
 mod tail_age;
+#[cfg(test)]
+mod test_cache;
+#[cfg(test)]
+mod test_curves;
 mod twemcache;
 
 pub use automove::{Automove, AutomoveOptions};
@@ -48,9 +56,12 @@ pub use automove_classic::{AutomoveClassic, AutomoveClassicOptions};
 pub use cliffhanger::{Cliffhanger, CliffhangerOptions};
 pub use cost_partition::{CostPartition, CostPartitionOptions};
 pub use cost_per_byte::{CostPerByte, CostPerByteOptions};
+pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
+pub use lama::{Lama, LamaOptions};
+pub use marginal::{Marginal, MarginalOptions};
 pub use options::{OptionInfo, PolicyOptionError};
-pub use plan::{PageMove, Plan};
+pub use plan::{PageMove, Plan, Prediction};
 pub use psa::{Psa, PsaOptions};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
@@ -100,6 +111,12 @@ pub enum PagePolicy {
     Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
+    /// The split that misses least, by dynamic programming.
+    Lama(Lama),
+    /// The split that is best if curves were convex.
+    Dynacache(Dynacache),
+    /// Ours: LAMA's goal for any number of pages, and moves only where they pay.
+    Marginal(Marginal),
     /// Twitter's: any page, or the one accessed longest ago, for a store that finds no free chunk.
     Twemcache(Twemcache),
     /// Carra and Michiardi's first: from the fewest requests a page to the most misses.
@@ -114,7 +131,7 @@ pub enum PagePolicy {
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 12] = [
+    pub const NAMES: [&str; 15] = [
         "none",
         "automove_classic",
         "automove",
@@ -127,6 +144,9 @@ impl PagePolicy {
         "space_time",
         "cost_per_byte",
         "cliffhanger",
+        "dynacache",
+        "lama",
+        "marginal",
     ];
 
     /// The policy of this name with its default options; `None` for an unknown name.
@@ -153,6 +173,9 @@ impl PagePolicy {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
+            "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
+            "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
+            "marginal" => Some(PagePolicy::Marginal(Marginal::new(MarginalOptions::default()))),
             "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
             "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             _ => None,
@@ -170,6 +193,9 @@ impl PagePolicy {
                 Worth::Age => "tail_age",
                 Worth::SpaceTime => "space_time",
             },
+            PagePolicy::Lama(_) => "lama",
+            PagePolicy::Dynacache(_) => "dynacache",
+            PagePolicy::Marginal(_) => "marginal",
             PagePolicy::Twemcache(twemcache) => match twemcache.pick() {
                 Pick::Random => "twemcache_random",
                 Pick::LeastRecentlyAccessed => "twemcache_lra",
@@ -189,6 +215,9 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+            PagePolicy::Lama(lama) => lama.trigger(),
+            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
+            PagePolicy::Marginal(marginal) => marginal.trigger(),
             PagePolicy::Twemcache(twemcache) => twemcache.trigger(),
             PagePolicy::Psa(psa) => psa.trigger(),
             PagePolicy::CostPartition(cost_partition) => cost_partition.trigger(),
@@ -209,7 +238,10 @@ impl PagePolicy {
             | PagePolicy::Psa(_) => Wants::Counts,
             PagePolicy::CostPartition(_)
             | PagePolicy::CostPerByte(_)
-            | PagePolicy::Cliffhanger(_) => Wants::Profiles,
+            | PagePolicy::Cliffhanger(_)
+            | PagePolicy::Lama(_)
+            | PagePolicy::Dynacache(_)
+            | PagePolicy::Marginal(_) => Wants::Profiles,
         }
     }
 
@@ -223,6 +255,9 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
+            PagePolicy::Lama(lama) => lama.step(snapshot),
+            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
+            PagePolicy::Marginal(marginal) => marginal.step(snapshot),
             PagePolicy::Twemcache(twemcache) => twemcache.step(snapshot, random),
             PagePolicy::Psa(psa) => psa.step(snapshot),
             PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),

@@ -8,6 +8,7 @@
 //! A row of the table says what its option is called, where it lies in a policy, and what values it takes. A
 //! policy has the option if the row finds its place there; defaults are those of the policy's own options.
 
+use crate::split::Objective;
 use crate::{PagePolicy, Pick};
 use slabwise_base::Ticks;
 use std::fmt;
@@ -128,6 +129,26 @@ impl Choice for bool {
     }
 }
 
+impl Choice for Objective {
+    fn words(&self) -> &'static [&'static str] {
+        &["miss_ratio", "request_time"]
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Objective::MissRatio => "miss_ratio",
+            Objective::RequestTime => "request_time",
+        }
+    }
+
+    fn choose(&mut self, word: &str) {
+        *self = match word {
+            "request_time" => Objective::RequestTime,
+            _ => Objective::MissRatio,
+        };
+    }
+}
+
 struct Row {
     name: &'static str,
     kind: Kind,
@@ -156,7 +177,7 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 const PAGES_MAX: u64 = 1 << 31;
 
 /// Every option of every policy.
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 24] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
@@ -194,13 +215,13 @@ const ROWS: [Row; 15] = [
     ),
     row(
         "period_ticks",
-        Kind::U32(place!(TailAge.period_ticks), 1, TICKS_MAX),
+        Kind::U32(place!(TailAge | Marginal.period_ticks), 1, TICKS_MAX),
         "ticks (1/64 s) between two steps",
     ),
     row(
         "moves_max",
         Kind::Usize(
-            place!(TailAge | Twemcache | CostPerByte | Cliffhanger.moves_max),
+            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama | Dynacache.moves_max),
             1,
             usize::MAX,
         ),
@@ -235,6 +256,47 @@ const ROWS: [Row; 15] = [
         "cliffs",
         Kind::Choice(place!(Cliffhanger.cliffs)),
         "whether classes are carried over cliffs of their curves",
+    ),
+    row(
+        "period_gets",
+        Kind::U64(place!(Lama | Dynacache.period_gets), 1, COUNT_MAX),
+        "gets between two steps",
+    ),
+    row(
+        "gain_min",
+        Kind::Real(place!(Lama | Marginal.gain_min), 0.0, 1.0),
+        "the least gain to move for, in misses a get or their mean costs",
+    ),
+    row("objective", Kind::Choice(place!(Lama | Marginal.objective)), "what is made least"),
+    row(
+        "buckets",
+        Kind::U64(place!(Dynacache.buckets), 1, 1_000_000),
+        "buckets that a class's stack distances are counted in",
+    ),
+    row(
+        "look_gets",
+        Kind::U64(place!(Marginal.look_gets), 1, COUNT_MAX),
+        "gets between looks at the curves",
+    ),
+    row(
+        "window_gets",
+        Kind::U64(place!(Marginal.window_gets), 1, COUNT_MAX),
+        "gets after which references count half, and free chunks are idle",
+    ),
+    row(
+        "gain_sure",
+        Kind::Real(place!(Marginal.gain_sure), 0.0, 1.0),
+        "the gain, in misses a get or their mean costs, that needs no proof",
+    ),
+    row(
+        "move_price",
+        Kind::Real(place!(Marginal.move_price), 0.0, 1.0),
+        "what moving all pages costs, in misses a get or their mean costs",
+    ),
+    row(
+        "item_price",
+        Kind::Real(place!(Marginal.item_price), 0.0, 1.0),
+        "misses that an item costs which a move drops",
     ),
 ];
 
