@@ -22,7 +22,6 @@ mod key_table;
 mod marks;
 mod mrc;
 mod profiler;
-mod sampling;
 mod stack;
 mod stack_distances;
 
@@ -32,5 +31,5 @@ pub use class_profile::ClassProfile;
 pub use distances::Distances;
 pub use mrc::{Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, Profiler, ProfilerOptions};
-pub use sampling::is_sampled;
+pub use slabwise_base::sampling::is_sampled;
 pub use stack_distances::StackDistances;

@@ -40,10 +40,11 @@ use crate::class_keys::{ClassKeys, ClassSize, Share};
 use crate::class_profile::ClassProfile;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
-use crate::sampling::{is_sampled, rate_of, threshold_of};
+
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
+use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
 /// How many times the present memory a class's history reaches.
 pub const HISTORY_FACTOR: u64 = 4;
