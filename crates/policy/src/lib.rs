@@ -23,16 +23,23 @@
 #![forbid(unsafe_code)]
 
 mod automove;
+mod dynacache;
 mod eager;
+mod lama;
 mod none;
 mod per_class;
 mod plan;
 mod snapshot;
+pub mod split;
 mod tail_age;
+#[cfg(test)]
+mod test_curves;
 
 pub use automove::{Automove, AutomoveOptions};
+pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
-pub use plan::{PageMove, Plan};
+pub use lama::{Lama, LamaOptions};
+pub use plan::{PageMove, Plan, Prediction};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
@@ -78,11 +85,15 @@ pub enum PagePolicy {
     Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
+    /// The split that misses least, by dynamic programming.
+    Lama(Lama),
+    /// The split that is best if curves were convex.
+    Dynacache(Dynacache),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 5] = ["none", "automove", "eager", "tail_age", "space_time"];
+    pub const NAMES: [&str; 6] = ["none", "automove", "eager", "tail_age", "space_time", "lama"];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
@@ -95,6 +106,8 @@ impl PagePolicy {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
+            "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
+            "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             _ => None,
         }
     }
@@ -109,6 +122,8 @@ impl PagePolicy {
                 Worth::Age => "tail_age",
                 Worth::SpaceTime => "space_time",
             },
+            PagePolicy::Lama(_) => "lama",
+            PagePolicy::Dynacache(_) => "dynacache",
         }
     }
 
@@ -119,6 +134,8 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+            PagePolicy::Lama(lama) => lama.trigger(),
+            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
         }
     }
 
@@ -129,6 +146,7 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_) => Wants::Counts,
+            PagePolicy::Lama(_) | PagePolicy::Dynacache(_) => Wants::Profiles,
         }
     }
 
@@ -141,6 +159,8 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
+            PagePolicy::Lama(lama) => lama.step(snapshot),
+            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
         }
     }
 }
