@@ -33,7 +33,12 @@ impl MoveBudget {
     const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
 
     /// Chunks to visit in one step of a page of so many.
-    pub(crate) fn chunks(&self, load: Load, chunks_per_page: usize, page_size_bytes: usize) -> usize {
+    pub(crate) fn chunks(
+        &self,
+        load: Load,
+        chunks_per_page: usize,
+        page_size_bytes: usize,
+    ) -> usize {
         let chunk_size_bytes = page_size_bytes / chunks_per_page;
         let few = (MoveBudget::STEP_SIZE_BYTES_MAX / chunk_size_bytes).max(1);
         match load {

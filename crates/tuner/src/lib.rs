@@ -1,14 +1,16 @@
 //! The control loop as a step: snapshot, policy, plan, mover.
 //!
 //! ```text
-//!            due?                                 one at a time
+//!   engine's tap --> queue --> profiler (where profiling is on)
+//!                                 | profiles
+//!            due?                 v               one at a time
 //!   step --> snapshot of the engine --> policy --> plan --> engine.reassign --> engine.mover_step
 //!     ^                                                                             |
 //!     '-------------------------- again, while there is work <----------------------'
 //! ```
 //!
 //! Whoever owns the tuner calls [`Tuner::step`] again and again: a thread of the server, the lab on
-//! virtual time. It never waits and reads no clock.
+//! virtual time. It never waits; the only clock it reads is the one that profiling was given.
 //!
 //! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
 //! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served steps lie so far
@@ -16,9 +18,24 @@
 //! out like a planned one.
 #![forbid(unsafe_code)]
 
-use slabwise_base::{Moment, Now, Random, Ticks};
-use slabwise_engine::{ClassStats, Engine, MoverStep, ReassignError};
-use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
+mod budget;
+mod due;
+mod profiling;
+mod record;
+mod sampler;
+mod view;
+
+pub use budget::{Load, MoveBudget};
+pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
+pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
+pub use sampler::{Sampler, Samples};
+pub use view::snapshot;
+
+use due::{Due, Wait};
+use record::{Counts, Records};
+use slabwise_base::{Moment, Now, Random};
+use slabwise_engine::{Engine, MoverStep, ReassignError};
+use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -28,10 +45,11 @@ pub struct Tuner {
     policy: PagePolicy,
     budget: MoveBudget,
     random: Random,
-    /// When the policy was stepped last; `None` before the first time.
-    stepped_at: Option<Ticks>,
+    profiling: Option<Profiling>,
+    due: Due,
     pending: VecDeque<PageMove>,
     moves_planned: u64,
+    records: Records,
 }
 
 /// What a step came to.
@@ -50,7 +68,7 @@ pub enum TunerStep {
     Rest(Duration),
     /// Nothing to do for this many ticks, unless a move is asked for by hand.
     Idle {
-        /// Ticks until the policy is due; `None` if it never is.
+        /// Ticks until the policy is due, or there may be something to look at; `None` if it never is.
         ticks: Option<u32>,
     },
 }
@@ -62,10 +80,17 @@ impl Tuner {
             policy,
             budget,
             random: Random::new(seed),
-            stepped_at: None,
+            profiling: None,
+            due: Due::default(),
             pending: VecDeque::new(),
             moves_planned: 0,
+            records: Records::default(),
         }
+    }
+
+    /// The same with profiles to show to policies that want them. Without, they see none.
+    pub fn with_profiling(self, profiling: Profiling) -> Tuner {
+        Tuner { profiling: Some(profiling), ..self }
     }
 
     /// The policy in force.
@@ -77,17 +102,41 @@ impl Tuner {
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
         self.pending.clear();
-        self.stepped_at = None;
+        self.due = Due::default();
     }
 
-    /// Moves that the policies have planned so far.
-    pub fn moves_planned(&self) -> u64 {
-        self.moves_planned
+    /// What profiles the cache's keys, if it is done.
+    pub fn profiling(&self) -> Option<&Profiling> {
+        self.profiling.as_ref()
     }
 
-    /// One bounded piece of work.
+    /// The same, to tell it something.
+    pub fn profiling_mut(&mut self) -> Option<&mut Profiling> {
+        self.profiling.as_mut()
+    }
+
+    /// The last plan that moves pages.
+    pub fn last_plan(&self) -> Option<&PlanRecord> {
+        self.records.last()
+    }
+
+    /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
+        let has_more = self.observe(engine, at.now);
+        match self.act(engine, load, at) {
+            TunerStep::Idle { .. } if has_more => TunerStep::Working,
+            step => step,
+        }
+    }
+
+    /// Takes in some of what was sampled. True: there is more.
+    pub fn observe(&mut self, engine: &Engine, now: Now) -> bool {
+        self.profiling.as_mut().is_some_and(|profiling| profiling.step(engine, now))
+    }
+
+    /// Moves, plans, or finds nothing to do.
+    pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let chunks_per_page = engine.chunks_of_moving_page();
         let page_size_bytes = engine.config().page_size_bytes;
         let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
@@ -114,24 +163,46 @@ impl Tuner {
                 return TunerStep::Working;
             }
             // Where it fails otherwise the move has lost its reason.
+            self.records.asked(outcome.is_ok());
             return TunerStep::Asked { page_move: next, outcome };
         }
-        let Trigger::EveryTicks(period) = self.policy.trigger() else {
-            return TunerStep::Idle { ticks: None };
-        };
-        let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
-        if waited < period {
-            return TunerStep::Idle { ticks: Some(period - waited) };
+        let counts = Counts { gets: engine.gets_ever(), misses: engine.misses_ever() };
+        self.records.note(counts);
+        let trigger = self.policy.trigger();
+        let profiling = self.profiling.as_ref();
+        match self.due.wait(trigger, engine, profiling, now) {
+            Wait::Over => {}
+            Wait::Ticks(ticks) => return self.idle(Some(ticks)),
+            Wait::Forever => return self.idle(None),
         }
-        self.stepped_at = Some(now.ticks);
-        let Plan { moves, .. } = self.policy.step(&snapshot(engine, now), &mut self.random);
-        self.moves_planned += moves.len() as u64;
-        self.pending.extend(moves);
-        if self.pending.is_empty() {
-            TunerStep::Idle { ticks: Some(period) }
-        } else {
-            TunerStep::Working
+        self.due.step(trigger, engine, profiling, now);
+        let plan = self.policy.step(&self.snapshot(engine, now), &mut self.random);
+        self.records.plan(&plan, counts, now.ticks);
+        self.moves_planned += plan.moves.len() as u64;
+        self.pending.extend(plan.moves);
+        if !self.pending.is_empty() {
+            return TunerStep::Working;
+        }
+        match self.due.wait(trigger, engine, self.profiling.as_ref(), now) {
+            Wait::Ticks(ticks) => self.idle(Some(ticks)),
+            // It asks to be stepped without a pause, but has nothing to do.
+            Wait::Over => self.idle(Some(1)),
+            Wait::Forever => self.idle(None),
         }
     }
-}
 
+    /// Nothing to do, but to look into the queue after a tick.
+    fn idle(&self, ticks: Option<u32>) -> TunerStep {
+        let is_watching = self.profiling.is_some();
+        TunerStep::Idle { ticks: if is_watching { Some(ticks.unwrap_or(1).min(1)) } else { ticks } }
+    }
+
+    /// The engine as the policy in force wants to see it.
+    fn snapshot(&self, engine: &Engine, now: Now) -> Snapshot {
+        let mut snapshot = snapshot(engine, now);
+        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &self.profiling) {
+            snapshot.profiles = profiling.profiles(&snapshot);
+        }
+        snapshot
+    }
+}

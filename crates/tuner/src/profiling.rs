@@ -56,7 +56,8 @@ impl ProfilingOptions {
     /// The least memory that [`ProfilingOptions::within`] takes, in bytes.
     pub const MEMORY_BYTES_MIN: u64 = (Self::KEYS_MAX_MIN * KEY_SIZE_BYTES
         + CLASSES_SIZE_BYTES
-        + Self::QUEUE_LEN_MAX * Sampler::ACCESS_SIZE_BYTES) as u64;
+        + Self::QUEUE_LEN_MAX * Sampler::ACCESS_SIZE_BYTES)
+        as u64;
 
     /// What a server does within so much memory, the queue's included; `None`: too little.
     pub fn within(memory_bytes: u64) -> Option<ProfilingOptions> {

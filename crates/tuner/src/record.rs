@@ -84,8 +84,8 @@ impl Records {
         self.last.as_ref()
     }
 
-    /// Takes a reading in; `is_settled`: no planned move is left.
-    pub fn note(&mut self, counts: Counts, is_settled: bool) {
+    /// Takes a reading in, while no move is under way or planned.
+    pub fn note(&mut self, counts: Counts) {
         let step = EFFECT_GETS_MAX / NOTES_MAX as u64;
         if self.notes.back().is_none_or(|last| counts.gets - last.gets >= step) {
             self.notes.push_back(counts);
@@ -94,7 +94,7 @@ impl Records {
         while self.notes.get(1).is_some_and(|note| counts.gets - note.gets >= EFFECT_GETS_MAX) {
             self.notes.pop_front();
         }
-        if let Some(last) = self.last.as_mut().filter(|_| is_settled) {
+        if let Some(last) = &mut self.last {
             let start = *self.settled.get_or_insert(counts);
             if last.after.gets < EFFECT_GETS_MAX {
                 last.after = counts.since(start);
@@ -140,11 +140,13 @@ mod tests {
         let page_move = PageMove { victim: ClassId(0), receiver: None, reason: "test" };
         let plan = Plan { moves: vec![page_move; 2], ..Plan::default() };
         let mut counts = Counts::default();
-        let mut serve = |records: &mut Records, gets: u64, one_in: u64, is_settled| {
+        let mut serve = |records: &mut Records, gets: u64, one_in: u64, is_settled: bool| {
             for _ in 0..gets / 1_000 {
                 counts.gets += 1_000;
                 counts.misses += 1_000 / one_in;
-                records.note(counts, is_settled);
+                if is_settled {
+                    records.note(counts);
+                }
             }
             counts
         };
