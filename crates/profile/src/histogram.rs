@@ -1,16 +1,9 @@
-//! Weights by distance in bounded memory: fine steps near 0, and steps of about 1 % of the distance beyond.
-//!
-//! ```text
-//!   octave 0       1          2            3
-//!   0 .. 64     64 .. 128   128 .. 256   256 .. 512      64 steps each, of 1, 1, 2, 4, ... chunks
-//! ```
+//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance.
 //!
 //! An octave takes memory from its first reference on: under a low sampling rate the lower ones stay empty.
 
 use crate::mrc::{Mrc, Point};
-
-/// Steps of one octave.
-const STEPS: u64 = 64;
+use crate::steps::{OCTAVE_STEPS, edges, place};
 
 /// References by distance, with weights.
 #[derive(Clone, Debug, Default)]
@@ -19,13 +12,11 @@ pub struct Histogram {
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
     infinite: f64,
-    total: f64,
 }
 
 impl Histogram {
     /// Adds a reference; `None` is a distance beyond every size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
-        self.total += weight;
         let Some(distance) = distance else {
             self.infinite += weight;
             return;
@@ -36,21 +27,15 @@ impl Histogram {
         }
         let steps = &mut self.octaves[octave];
         if steps.is_empty() {
-            *steps = vec![0.0; STEPS as usize];
+            *steps = vec![0.0; OCTAVE_STEPS];
         }
         steps[step] += weight;
-    }
-
-    /// The weight of all references.
-    pub fn total(&self) -> f64 {
-        self.total
     }
 
     /// Multiplies every weight.
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
-        self.total *= factor;
     }
 
     /// What it takes, in bytes.
@@ -90,43 +75,11 @@ impl Histogram {
     }
 }
 
-/// Octave and step of a distance.
-fn place(distance: u64) -> (usize, usize) {
-    if distance < STEPS {
-        return (0, distance as usize);
-    }
-    let octave = distance.ilog2() - STEPS.ilog2() + 1;
-    (octave as usize, ((distance >> (octave - 1)) - STEPS) as usize)
-}
-
-/// The least distance of a step, and that of the step behind it.
-fn edges(octave: usize, step: usize) -> (u64, u64) {
-    let step = step as u64;
-    match octave {
-        0 => (step, step + 1),
-        _ => ((STEPS + step) << (octave - 1), (STEPS + step + 1) << (octave - 1)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Histogram, STEPS, edges, place};
+    use super::Histogram;
     use crate::Distances;
     use slabwise_base::Random;
-
-    #[test]
-    fn steps_tile_the_distances_and_are_narrow() {
-        let mut expected = 0;
-        for octave in 0..40 {
-            for step in 0..STEPS as usize {
-                let (from, to) = edges(octave, step);
-                assert_eq!(from, expected);
-                assert!(place(from) == (octave, step) && place(to - 1) == (octave, step));
-                assert!(to - from == 1 || (to - from) * STEPS <= from);
-                expected = to;
-            }
-        }
-    }
 
     #[test]
     fn the_curve_is_exact_at_its_points() {

@@ -4,7 +4,7 @@ use super::{CLASS_KEYS_MIN, HISTORY_FACTOR, Profiler, ProfilerOptions};
 use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, StackDistances};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 const EXACT: ProfilerOptions =
     ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, window_references: u64::MAX };
@@ -157,14 +157,14 @@ fn skewed(random: &mut Random, keys: u64) -> u64 {
 
 #[test]
 fn a_sample_in_bounded_memory_tells_nearly_the_same() {
-    for seed in 0..4 {
+    for seed in 0..3 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
         let mut profiler = Profiler::new(options);
         let mut exact = [(); 2].map(|()| (StackDistances::default(), Distances::default()));
-        for all in 1..=600_000 {
+        for all in 1..=300_000 {
             let class = random.below(2);
-            let key = skewed(&mut random, [20_000, 40_000][class as usize]) * 2 + class;
+            let key = skewed(&mut random, [15_000, 30_000][class as usize]) * 2 + class;
             let (stack, distances) = &mut exact[class as usize];
             let distance = stack.reference(key);
             distances.record(distance);
@@ -174,7 +174,7 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             }
         }
         profiler.check();
-        assert!(profiler.rate() < 0.08, "rate {}", profiler.rate());
+        assert!(profiler.rate() < 0.12, "rate {}", profiler.rate());
         assert!(profiler.keys() > 3_000, "{} keys", profiler.keys());
         let per_key = profiler.size_bytes() / profiler.keys();
         assert!(per_key < 75, "seed {seed}: {per_key} bytes a key");
@@ -182,10 +182,10 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             let (found, curve) = (profiler.profile(ClassId(class as u8)).curve, distances.mrc(1));
             let off = found.references() / curve.references() - 1.0;
             assert!(off.abs() < 0.08, "seed {seed}, class {class}: references {off} off");
-            for chunks in (0..40_000).step_by(500) {
+            for chunks in (0..30_000).step_by(500) {
                 let off = found.miss_ratio(chunks) - curve.miss_ratio(chunks);
                 assert!(
-                    off.abs() < 0.025,
+                    off.abs() < 0.035,
                     "seed {seed}, class {class}, {chunks} chunks: {off} off"
                 );
             }
@@ -202,7 +202,7 @@ fn all_gets_correct_what_a_hot_key_does_to_a_sample() {
         let mut profiler = Profiler::new(options);
         profiler.note_gets(0);
         let hot = random.next_u64();
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         for all in 1..=40_000 {
             let key = if random.below(2) == 0 { hot } else { random.below(5_000) };
             get(&mut profiler, key, 0, !known.insert(key));
@@ -216,6 +216,33 @@ fn all_gets_correct_what_a_hot_key_does_to_a_sample() {
         // A cache of 100 chunks hits the hot key and 2 % of the rest.
         let ratio = curve.miss_ratio(100);
         assert!((ratio - 0.49).abs() < 0.06, "seed {seed}: miss ratio {ratio}");
+    }
+}
+
+#[test]
+fn a_hot_key_of_one_class_does_not_bend_the_curve_of_another() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.1, ..EXACT });
+        profiler.note_gets(0);
+        let hot = random.next_u64();
+        let (mut known, mut gets) = (HashSet::new(), 0.0);
+        for all in 1..=60_000 {
+            let (class, key) = match random.below(3) {
+                0 => (0, hot),
+                1 => (0, random.below(2_000)),
+                _ => (1, 10_000 + random.below(3_000)),
+            };
+            gets += f64::from(class);
+            get(&mut profiler, key, class, !known.insert(key));
+            profiler.note_gets(all);
+        }
+        let curve = profiler.profile(ClassId(1)).curve;
+        let all = curve.references();
+        // A hot key that is not in the sample may be taken for one of either class: hits, if it is wrong.
+        assert!(all / gets > 0.85, "seed {seed}: {all} of {gets} references");
+        let misses = curve.misses(600) / gets;
+        assert!((misses - 0.8).abs() < 0.12, "seed {seed}: {misses} miss in a fifth of the memory");
     }
 }
 
