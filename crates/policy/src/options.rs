@@ -259,7 +259,7 @@ const ROWS: [Row; 16] = [
     ),
     row(
         "objective",
-        Kind::Choice(place!(Lama.objective)),
+        Kind::Choice(place!(Lama | Marginal.objective)),
         "what is made least: misses, or the mean time of a get",
     ),
 ];
