@@ -81,6 +81,8 @@ pub struct Profiling {
     options: ProfilingOptions,
     profiler: Profiler,
     samples: Samples,
+    /// What the engine was told.
+    threshold_shown: u64,
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
@@ -131,7 +133,9 @@ impl Profiling {
         engine.sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
         let looked = Look { at: now.ticks, accesses: 0 };
-        Profiling { options, profiler, samples, accesses: 0, hit_time_us: 0.0, looked }
+        let threshold_shown = profiler.threshold();
+        let (accesses, hit_time_us) = (0, 0.0);
+        Profiling { options, profiler, samples, threshold_shown, accesses, hit_time_us, looked }
     }
 
     /// One bounded piece of work. True: there is more.
@@ -141,7 +145,11 @@ impl Profiling {
         if waited >= LOOK_TICKS {
             self.look(engine, waited, now);
         }
-        engine.sample_accesses(self.profiler.threshold());
+        // Those who serve read it at every access: it is only written where it falls.
+        if self.profiler.threshold() < self.threshold_shown {
+            self.threshold_shown = self.profiler.threshold();
+            engine.sample_accesses(self.threshold_shown);
+        }
         has_more
     }
 
