@@ -14,7 +14,7 @@
 
 use crate::eviction::Eviction;
 use crate::mrc::{Mrc, Point};
-use crate::sampling::{is_sampled, rate_of, threshold_of};
+use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
 /// Caches of several sizes, simulated at once.
 #[derive(Clone, Debug)]

@@ -43,10 +43,11 @@ use crate::class_profile::ClassProfile;
 use crate::deviation::Sample;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
-use crate::sampling::{is_sampled, rate_of, threshold_of};
+
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
+use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
 /// What a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and a share of the histograms.
 const KEY_SIZE_BYTES: usize = 80;
@@ -382,8 +383,14 @@ impl Profiler {
         self.classes[class.index()] = None;
     }
 
-    /// Looks at an eighth fewer keys from here on, and forgets those.
-    fn lower_threshold(&mut self) {
+    /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
+    pub fn shadow_hits(&self) -> f64 {
+        self.classes.iter().flatten().map(|class| class.shadow_hits()).sum()
+    }
+
+    /// Looks at an eighth fewer keys from here on, and forgets those: as it does by itself where there are too
+    /// many, so whoever has not the time for so many accesses.
+    pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
         self.scale = 1.0 / self.rate();
         let threshold = self.threshold;
