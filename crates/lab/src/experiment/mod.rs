@@ -11,15 +11,18 @@
 
 mod course;
 mod error;
+mod exact_curves;
 mod live;
 mod mover_speed;
 mod outcome;
 mod progress;
+mod run;
 mod server;
 mod spec;
 mod split;
 mod steady;
 mod two_phase;
+mod worker;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! published figure with its place in the paper. The files are in the binary.
 
 use super::error::ExperimentError;
-use crate::virtual_time::MoverName;
+use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
 use serde::{Deserialize, Serialize};
 use slabwise_base::ClassId;
@@ -107,7 +107,8 @@ pub struct WorkloadSetup {
     pub name: String,
     /// All requests.
     pub requests: u64,
-    /// Those before the change.
+    /// Those before the change; 0 where nothing changes.
+    #[serde(default)]
     pub first_phase_requests: u64,
 }
 
@@ -120,9 +121,24 @@ pub struct CacheSetup {
     /// Bytes a page in KiB.
     pub page_size_kib: usize,
     /// The chunk sizes; items are counted as memcached counts them.
-    pub chunk_sizes: Vec<usize>,
+    pub chunk_sizes: ChunkSizes,
     /// The order in which items leave.
     pub eviction: EvictionName,
+}
+
+/// The chunk sizes of an engine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ChunkSizes {
+    /// These, in bytes.
+    List(Vec<usize>),
+    /// memcached's: each so many times the one before, up to a page.
+    Geometric {
+        /// The least, in bytes.
+        first_bytes: usize,
+        /// The growth factor.
+        factor: f64,
+    },
 }
 
 /// The engine's eviction kinds by name.
@@ -141,6 +157,18 @@ pub struct TimeSetup {
     pub operations_per_second: f64,
     /// What `base` and `fast` sleep after a busy chunk.
     pub sleep_us: u64,
+}
+
+/// How long answers take: nothing on virtual time waits for them, they are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSetup {
+    /// Microseconds of a hit.
+    pub hit_us: f64,
+    /// Microseconds of a miss: the get, the source, and the set.
+    pub miss_us: f64,
+    /// What it takes more for each KiB of the value.
+    pub miss_us_per_kib: f64,
 }
 
 /// Real servers.
@@ -227,20 +255,41 @@ impl WorkloadSetup {
     }
 }
 
+impl AnswerSetup {
+    /// Microseconds of an answer; what is no get is nobody's wait.
+    pub fn us(&self, access: Access, value_len: u32) -> f64 {
+        match access {
+            Access::Hit => self.hit_us,
+            Access::Miss => self.of_miss_us(f64::from(value_len)),
+            Access::Other => 0.0,
+        }
+    }
+
+    /// Microseconds of a miss of a value of so many bytes.
+    pub fn of_miss_us(&self, value_len: f64) -> f64 {
+        self.miss_us + self.miss_us_per_kib * value_len / 1024.0
+    }
+}
+
 impl CacheSetup {
     /// What the engine is made with, at a scale.
     pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
-        let memory_limit_bytes = scaled(self.memory_mib << 20, scale);
+        self.engine_config_of(self.memory_mib, scale, seed)
+    }
+
+    /// The same with another memory limit.
+    pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
+        let memory_limit_bytes = scaled(memory_mib << 20, scale);
         let mut page_size_bytes = self.page_size_kib << 10;
-        while memory_limit_bytes / (page_size_bytes as u64) < PAGES_MIN
+        while scale < 1.0
+            && memory_limit_bytes / (page_size_bytes as u64) < PAGES_MIN
             && page_size_bytes > PAGE_SIZE_BYTES_MIN
         {
             page_size_bytes /= 2;
         }
-        let classes = ClassTable::explicit(&self.chunk_sizes, page_size_bytes);
         EngineConfig {
             page_size_bytes,
-            classes: classes.unwrap_or_else(|error| panic!("an experiment's classes: {error}")),
+            classes: self.chunk_sizes.table(page_size_bytes),
             size_model: SizeModel::Memcached,
             first_page_beyond_limit: true,
             index_within_limit: false,
@@ -249,6 +298,20 @@ impl CacheSetup {
             },
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)
+        }
+    }
+}
+
+impl ChunkSizes {
+    fn table(&self, page_size_bytes: usize) -> ClassTable {
+        match self {
+            ChunkSizes::List(sizes) => {
+                let table = ClassTable::explicit(sizes, page_size_bytes);
+                table.unwrap_or_else(|error| panic!("an experiment's classes: {error}"))
+            }
+            &ChunkSizes::Geometric { first_bytes, factor } => {
+                ClassTable::geometric(first_bytes, factor, page_size_bytes)
+            }
         }
     }
 }

@@ -1,16 +1,17 @@
 //! Every experiment, small, and the laws of a course.
 
-use super::course::{AtTarget, Course, Run};
+use super::course::Course;
 use super::mover_speed;
 use super::outcome::Outcome;
 use super::progress::Progress;
-use super::spec::{Setup, Spec, TwoPhaseSetup};
+use super::run::Run;
+use super::spec::{Setup, Spec, TwoPhaseSetup, scaled};
 use super::split::Split;
+use super::worker::{Divider, Told};
 use super::{live, two_phase};
-use crate::virtual_time::{MoverName, Rate, SleepLength, VisitCost};
+use crate::virtual_time::{MoverName, VisitCost};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
-use std::time::Duration;
 
 const SCALE: f64 = 0.004;
 const SEED: u64 = 7;
@@ -78,21 +79,15 @@ fn mover_speed_small() {
 }
 
 fn run(setup: &TwoPhaseSetup, mover: MoverName) -> Course {
-    let run = Run {
-        workload: &setup.workload,
-        cache: &setup.cache,
-        mover,
-        mover_rest: Duration::from_millis(1),
-        sleep: SleepLength::AsAsked,
-        cost: VisitCost::new(100.0).expect("a cost"),
-        rate: Rate::new(setup.time.operations_per_second),
-        scale: SCALE / 2.0,
-        seed: SEED,
-        windows: 50,
-        at_target: AtTarget::GoOn,
-    };
-    let half = |pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
-    run.go(half, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
+    let size = (SCALE / 2.0, SEED);
+    let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+    let cost = VisitCost::new(100.0).expect("a cost");
+    let run = Run { cost, windows: 50, ..run };
+    let half =
+        |_: usize, pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
+    let at = [scaled(setup.workload.first_phase_requests, run.scale)];
+    let told = Divider::Told(Told { at: &at, split: &half });
+    run.go(told, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]

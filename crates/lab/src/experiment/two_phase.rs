@@ -7,17 +7,19 @@
 //!
 //! Every mover sees the same requests, the same split and the same time; only the mover differs.
 
-use super::course::{AtTarget, Course, Run};
+use super::course::Course;
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series, number};
 use super::progress::Progress;
+use super::run::Run;
 use super::spec::{Spec, TwoPhaseSetup, scaled};
-use super::split::{Split, exact_curves};
+use super::exact_curves;
+use super::split::Split;
 use super::steady::{Steady, steady};
-use crate::virtual_time::{MoverName, Rate, SleepLength, VisitCost};
+use super::worker::{Divider, Told};
+use crate::virtual_time::MoverName;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_profile::Mrc;
-use std::time::Duration;
 
 macro_rules! measures {
     ($($id:ident: $name:literal, $text:literal, $unit:literal, $scaling:ident;)+) => {
@@ -68,10 +70,12 @@ pub fn run(
     let mut outcome = Outcome::new(spec, seed, scale, false);
     let runs = measured_runs(setup, scale, seed, progress)?;
     let decision = decide(setup, scale, seed, progress)?;
-    let decide_split = |pages: &[u64]| decision.split(pages.iter().sum());
+    let split = |_: usize, pages: &[u64]| decision.split(pages.iter().sum());
+    let at = [scaled(setup.workload.first_phase_requests, scale)];
+    let told = Divider::Told(Told { at: &at, split: &split });
     let courses: Result<Vec<_>, ExperimentError> = runs
         .par_iter()
-        .map(|run| run.go(decide_split, &progress.bar(&run.mover.to_string())))
+        .map(|run| run.go(told.clone(), &progress.bar(&run.mover.to_string())))
         .collect();
     let courses = courses?;
     describe(&mut outcome, setup, scale, seed, &decision);
@@ -98,20 +102,10 @@ fn measured_runs<'s>(
 ) -> Result<Vec<Run<'s>>, ExperimentError> {
     let spinner = progress.spinner("measuring what a visit to a chunk costs");
     let runs = setup.movers.iter().map(|&mover| {
-        let run = Run {
-            workload: &setup.workload,
-            cache: &setup.cache,
-            mover,
-            mover_rest: Duration::from_micros(setup.time.sleep_us),
-            sleep: SleepLength::AsAsked,
-            // The control moves nothing: whatever it is charged, it is never charged.
-            cost: VisitCost::new(1.0)?,
-            rate: Rate::new(setup.time.operations_per_second),
-            scale,
-            seed,
-            windows: setup.windows,
-            at_target: AtTarget::GoOn,
-        };
+        let size = (scale, seed);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+        let run = Run { windows: setup.windows, ..run };
+        // The control moves nothing: whatever it is charged, it is never charged.
         if mover == MoverName::None { Ok(run) } else { run.measured() }
     });
     let runs = runs.collect();
@@ -156,7 +150,7 @@ fn decide(
         let request = workload.next();
         Ok(request.unwrap_or_else(|| panic!("a second phase has all its requests"))?)
     });
-    let curves = exact_curves(requests, &config)?;
+    let curves = exact_curves::of_second_half(requests, &config)?;
     let sizes = config.classes.sizes().iter();
     let chunks: Vec<u64> =
         sizes.map(|&size| config.page_size_bytes as u64 / u64::from(size)).collect();

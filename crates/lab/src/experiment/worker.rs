@@ -1,0 +1,151 @@
+//! Who divides the pages during a run, and moves them between its requests.
+
+use super::course::Course;
+use super::run::Run;
+use super::split::{Split, pages_by_class};
+use crate::virtual_time::{Mover, MoverTime, Rate, Tuned};
+use slabwise_base::Now;
+use slabwise_engine::Engine;
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{MoveBudget, Tuner};
+
+/// Who divides the pages.
+#[derive(Clone, Debug)]
+pub enum Divider<'t> {
+    /// A page policy, by a tuner's steps.
+    Policy(PagePolicy),
+    /// The lab.
+    Told(Told<'t>),
+}
+
+/// Splits that are decided outside; pages move one at a time, as fast as the mover can.
+#[derive(Clone, Copy)]
+pub struct Told<'t> {
+    /// The requests before which a split is decided, ascending.
+    pub at: &'t [u64],
+    /// The split that is decided at that place in `at`, by the pages owned then.
+    pub split: &'t (dyn Fn(usize, &[u64]) -> Split + Sync),
+}
+
+impl std::fmt::Debug for Told<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Told(at {:?})", self.at)
+    }
+}
+
+impl Divider<'_> {
+    /// The request before which the first split is decided; 0 where none is.
+    pub fn first_at(&self) -> u64 {
+        match self {
+            Divider::Policy(_) => 0,
+            Divider::Told(told) => told.at.first().copied().unwrap_or(0),
+        }
+    }
+}
+
+/// A divider at work on one engine.
+pub struct Worker<'e, 't> {
+    engine: &'e Engine,
+    rate: Rate,
+    kind: Kind<'e, 't>,
+}
+
+enum Kind<'e, 't> {
+    Tuned(Box<Tuned<'e>>),
+    Told(TellingMover<'e, 't>),
+}
+
+/// A mover that is told splits.
+struct TellingMover<'e, 't> {
+    told: Told<'t>,
+    mover: Mover<'e>,
+    /// Splits decided so far.
+    decided: usize,
+    split: Option<Split>,
+    /// Nanoseconds at which the first one was.
+    start_nanos: f64,
+}
+
+impl<'e, 't> Worker<'e, 't> {
+    /// This divider at work on an engine of this run.
+    pub fn new(engine: &'e Engine, run: &Run<'_>, divider: Divider<'t>) -> Worker<'e, 't> {
+        let kind = match divider {
+            Divider::Policy(policy) => {
+                let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+                let tuner = Tuner::new(policy, budget, run.seed);
+                Kind::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
+            }
+            Divider::Told(told) => {
+                let mover = Mover::new(engine, run.mover, run.cost, run.sleep, 0.0);
+                Kind::Told(TellingMover { told, mover, decided: 0, split: None, start_nanos: 0.0 })
+            }
+        };
+        Worker { engine, rate: run.rate, kind }
+    }
+
+    /// The request before which the next split is decided, if that lies behind `request`.
+    pub fn next_decision(&self, request: u64) -> Option<u64> {
+        let Kind::Told(telling) = &self.kind else { return None };
+        telling.told.at[telling.decided..].iter().copied().find(|&at| at > request)
+    }
+
+    /// Decides the next split if it is time to.
+    pub fn decide(&mut self, course: &mut Course, now: Now) {
+        let Kind::Told(telling) = &mut self.kind else { return };
+        let at = &telling.told.at[telling.decided..];
+        if at.first().is_none_or(|&at| at > course.requests) {
+            return;
+        }
+        if telling.decided == 0 {
+            telling.start_nanos = self.rate.nanos_at(course.operations);
+            telling.mover.idle_until(telling.start_nanos);
+        }
+        let split = (telling.told.split)(telling.decided, &pages_by_class(self.engine, now));
+        telling.decided += 1;
+        course.split = Some(split.clone());
+        course.at_target = None;
+        telling.split = Some(split);
+    }
+
+    /// Works until the next request comes.
+    #[inline]
+    pub fn work(&mut self, course: &mut Course) {
+        let nanos = self.rate.nanos_at(course.operations);
+        match &mut self.kind {
+            Kind::Tuned(tuned) => tuned.work_until(nanos),
+            Kind::Told(telling) if course.at_target.is_none() => {
+                telling.work_until(nanos, self.rate.now_at(course.operations), course);
+            }
+            Kind::Told(_) => {}
+        }
+    }
+
+    /// Where the time went.
+    pub fn time(&self) -> MoverTime {
+        match &self.kind {
+            Kind::Tuned(tuned) => tuned.time(),
+            Kind::Told(telling) => telling.mover.time(),
+        }
+    }
+}
+
+impl TellingMover<'_, '_> {
+    fn work_until(&mut self, nanos: f64, now: Now, course: &mut Course) {
+        let Some(split) = &self.split else { return };
+        let request = course.requests;
+        let (arrivals, at_target) = (&mut course.arrivals, &mut course.at_target);
+        let next = |engine: &Engine| {
+            // While the pool has pages, whoever needs one takes it there.
+            if !engine.page_stats().memory_full() {
+                return None;
+            }
+            let next = split.next_move(engine, now);
+            if next.is_none() {
+                *at_target = Some(request);
+            }
+            next
+        };
+        self.mover.work_until(nanos, request, next, |arrival| arrivals.push(arrival));
+        course.moving_nanos = nanos - self.start_nanos;
+    }
+}
