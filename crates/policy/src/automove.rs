@@ -106,7 +106,7 @@ impl Automove {
         let to_pool = self.to_the_pool(snapshot);
         self.gave_to_pool = to_pool.is_some();
         let page_move = to_pool.or_else(|| self.to_the_youngest(snapshot));
-        Plan { moves: page_move.into_iter().collect() }
+        Plan { moves: page_move.into_iter().collect(), ..Plan::default() }
     }
 
     fn remember(&mut self, snapshot: &Snapshot) {

@@ -24,15 +24,20 @@
 
 mod automove;
 mod eager;
+mod lama;
 mod none;
 mod per_class;
 mod plan;
 mod snapshot;
+pub mod split;
 mod tail_age;
+#[cfg(test)]
+mod test_curves;
 
 pub use automove::{Automove, AutomoveOptions};
 pub use eager::Eager;
-pub use plan::{PageMove, Plan};
+pub use lama::{Lama, LamaOptions};
+pub use plan::{PageMove, Plan, Prediction};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
@@ -78,11 +83,13 @@ pub enum PagePolicy {
     Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
+    /// The split that misses least, by dynamic programming.
+    Lama(Lama),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 5] = ["none", "automove", "eager", "tail_age", "space_time"];
+    pub const NAMES: [&str; 6] = ["none", "automove", "eager", "tail_age", "space_time", "lama"];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
@@ -95,6 +102,7 @@ impl PagePolicy {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
+            "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
             _ => None,
         }
     }
@@ -109,6 +117,7 @@ impl PagePolicy {
                 Worth::Age => "tail_age",
                 Worth::SpaceTime => "space_time",
             },
+            PagePolicy::Lama(_) => "lama",
         }
     }
 
@@ -119,6 +128,7 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+            PagePolicy::Lama(lama) => lama.trigger(),
         }
     }
 
@@ -129,6 +139,7 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_) => Wants::Counts,
+            PagePolicy::Lama(_) => Wants::Profiles,
         }
     }
 
@@ -141,6 +152,7 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
+            PagePolicy::Lama(lama) => lama.step(snapshot),
         }
     }
 }

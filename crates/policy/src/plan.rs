@@ -1,12 +1,38 @@
 //! What a policy answers.
 
+use crate::split::ClassCurve;
 use slabwise_base::ClassId;
 
 /// Page moves, to be carried out in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Empty when all is well.
     pub moves: Vec<PageMove>,
+    /// What the split that the moves lead to is to bring; `None` where a policy does not foresee it.
+    pub predicted: Option<Prediction>,
+}
+
+/// What curves say of a split. Where a plan is only the first moves towards a split, it is the split that is
+/// foreseen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// Misses per 1,000 gets with the pages as they are.
+    pub misses_before: f64,
+    /// The same with the pages of the split.
+    pub misses_after: f64,
+}
+
+impl Prediction {
+    /// Of going from one split to another.
+    pub(crate) fn of(classes: &[ClassCurve], before: &[u64], after: &[u64]) -> Prediction {
+        let references: f64 = classes.iter().map(|class| class.curve.references()).sum();
+        let misses = |split: &[u64]| -> f64 {
+            let each = classes.iter().zip(split);
+            each.map(|(class, &pages)| class.misses(pages)).sum()
+        };
+        let per_thousand = |split| 1_000.0 * misses(split) / references.max(f64::MIN_POSITIVE);
+        Prediction { misses_before: per_thousand(before), misses_after: per_thousand(after) }
+    }
 }
 
 /// One page's move.

@@ -24,6 +24,13 @@ pub struct Snapshot {
     pub profiles: Vec<ClassProfile>,
 }
 
+impl Snapshot {
+    /// Whether classes own all the memory: while the pool has pages, whoever needs one takes it there.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.memory_full && self.pages_free == 0
+    }
+}
+
 /// One class at that moment. Counts called *ever* only rise while the cache runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSnapshot {

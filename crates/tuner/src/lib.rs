@@ -180,7 +180,7 @@ impl Tuner {
             return TunerStep::Idle { ticks: Some(period - waited) };
         }
         self.stepped_at = Some(now.ticks);
-        let Plan { moves } = self.policy.step(&snapshot(engine, now), &mut self.random);
+        let Plan { moves, .. } = self.policy.step(&snapshot(engine, now), &mut self.random);
         self.moves_planned += moves.len() as u64;
         self.pending.extend(moves);
         if self.pending.is_empty() {

@@ -1,0 +1,102 @@
+//! A class as a splitter sees it.
+
+use crate::{ClassProfile, Snapshot};
+use slabwise_profile::Mrc;
+
+/// What a split is to make least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Objective {
+    /// The share of gets that miss.
+    #[default]
+    MissRatio,
+    /// The mean time of a get: of each class `MR * Tm + (1 - MR) * Th`, with the miss ratio MR and the mean
+    /// times of a miss and of a hit.
+    RequestTime,
+}
+
+/// One class's curve, and what is needed to read it by pages.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassCurve<'a> {
+    /// Misses by chunks.
+    pub curve: &'a Mrc,
+    /// Chunks a page; at least 1.
+    pub chunks_per_page: u64,
+    /// What a miss costs more than a hit: 1 where misses are counted, microseconds where time is.
+    pub miss_cost: f64,
+    /// Pages it has.
+    pub pages: u64,
+    /// Pages that it keeps.
+    pub pages_min: u64,
+    /// Further pages are of no use to it, whatever its curve says.
+    pub pages_usable: u64,
+}
+
+impl ClassCurve<'_> {
+    /// Its misses with so many pages.
+    pub fn misses(&self, pages: u64) -> f64 {
+        let chunks = pages.min(self.pages_usable).saturating_mul(self.chunks_per_page);
+        self.curve.misses(chunks)
+    }
+
+    /// The cost of its misses with so many pages.
+    pub fn cost(&self, pages: u64) -> f64 {
+        self.misses(pages) * self.miss_cost
+    }
+
+    /// The cost of its misses with no page.
+    pub(crate) fn cost_max(&self) -> f64 {
+        self.curve.references() * self.miss_cost
+    }
+
+    /// The most pages that a split of `pages` has a reason to give it: where its curve is level, or what it
+    /// has.
+    pub(crate) fn pages_max(&self, pages: u64) -> u64 {
+        let level = self.curve.points().last().map_or(0, |last| last.chunks);
+        let level = level.div_ceil(self.chunks_per_page).min(self.pages_usable);
+        level.max(self.pages).max(self.pages_min).min(pages)
+    }
+}
+
+/// The cost of a split: the sum of its classes'.
+pub fn cost(classes: &[ClassCurve], split: &[u64]) -> f64 {
+    classes.iter().zip(split).map(|(class, &pages)| class.cost(pages)).sum()
+}
+
+/// What a page's move costs a splitter: nothing beside any miss, and enough that of two splits whose costs
+/// differ by rounding only the one nearer to the present is taken.
+pub(crate) fn move_price(classes: &[ClassCurve]) -> f64 {
+    classes.iter().map(ClassCurve::cost_max).sum::<f64>().max(1.0) * 1e-12
+}
+
+/// The classes of a snapshot with their curves; none if the snapshot has no profiles. A class that holds
+/// items keeps a page.
+pub(crate) fn class_curves(snapshot: &Snapshot, objective: Objective) -> Vec<ClassCurve<'_>> {
+    let unknown = mean_miss_cost(&snapshot.profiles);
+    let each = snapshot.classes.iter().zip(&snapshot.profiles);
+    each.map(|(class, profile)| ClassCurve {
+        curve: &profile.curve,
+        chunks_per_page: class.chunks_per_page as u64,
+        miss_cost: match objective {
+            Objective::MissRatio => 1.0,
+            Objective::RequestTime => miss_cost(profile).unwrap_or(unknown),
+        },
+        pages: class.pages,
+        pages_min: class.pages.min(u64::from(class.used_chunks > 0)),
+        pages_usable: u64::MAX,
+    })
+    .collect()
+}
+
+/// The time that a miss takes longer than a hit, if it is known.
+fn miss_cost(profile: &ClassProfile) -> Option<f64> {
+    (profile.miss_time_us > profile.hit_time_us)
+        .then_some(profile.miss_time_us - profile.hit_time_us)
+}
+
+/// For classes whose misses have not been timed: the mean of the others, by references.
+fn mean_miss_cost(profiles: &[ClassProfile]) -> f64 {
+    let timed = || profiles.iter().filter_map(|profile| Some((profile, miss_cost(profile)?)));
+    let references: f64 = timed().map(|(profile, _)| profile.curve.references()).sum();
+    let sum: f64 = timed().map(|(profile, cost)| profile.curve.references() * cost).sum();
+    if references > 0.0 { sum / references } else { 1.0 }
+}

@@ -1,0 +1,69 @@
+//! The cheapest split of all, by dynamic programming.
+//!
+//! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
+//! Locality-aware Memory Allocation for Key-value Cache", ATC 2015, on slab repartition.
+
+use super::{ClassCurve, move_price};
+
+/// The split of at most `pages` pages that costs least; an element a class. From the classes' exact
+/// curves it is the theoretical upper bound of any policy's hits (TUB).
+///
+/// With `f(i, j)` the least cost of the first `i` classes on `j` pages,
+/// `f(i, j) = min over k of f(i - 1, j - k) + cost(i, k)`.
+///
+/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. Beyond the pages where a class's
+/// curve is level nothing is tried.
+///
+/// # Panics
+/// If there are fewer pages than the classes keep, or 2^32 or more.
+pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
+    let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
+    assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
+    assert!(u32::try_from(pages).is_ok(), "{pages} pages are more than a split is tried for");
+    let pages = pages as usize;
+    let move_price = move_price(classes);
+    let mut costs = vec![0.0; pages + 1];
+    let mut choices: Vec<Vec<u32>> = Vec::with_capacity(classes.len());
+    for class in classes {
+        let own = own_costs(class, pages as u64, move_price);
+        let (with_it, choice) = add_class(&costs, &own, class.pages_min as usize);
+        costs = with_it;
+        choices.push(choice);
+    }
+    let mut left = pages;
+    let mut split: Vec<u64> = Vec::with_capacity(classes.len());
+    for choice in choices.iter().rev() {
+        split.push(u64::from(choice[left]));
+        left -= choice[left] as usize;
+    }
+    split.reverse();
+    split
+}
+
+/// Element `k`: the class's cost with `pages_min + k` pages, the way there included.
+fn own_costs(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<f64> {
+    let sizes = class.pages_min..=class.pages_max(pages);
+    sizes.map(|size| class.cost(size) + move_price * size.abs_diff(class.pages) as f64).collect()
+}
+
+/// One row of the table: the least cost with one class more, and how many pages that class then has, by
+/// the pages of all. Sizes at which the classes do not all have what they keep cost infinitely much.
+fn add_class(costs: &[f64], own: &[f64], pages_min: usize) -> (Vec<f64>, Vec<u32>) {
+    let mut least = vec![f64::INFINITY; costs.len()];
+    let mut choice = vec![0; costs.len()];
+    for (more, &own) in own.iter().enumerate() {
+        let size = pages_min + more;
+        let Some(others) = costs.len().checked_sub(size) else { break };
+        let rows = least[size..].iter_mut().zip(&mut choice[size..]).zip(&costs[..others]);
+        for ((least, choice), &other) in rows {
+            if other + own < *least {
+                (*least, *choice) = (other + own, size as u32);
+            }
+        }
+    }
+    (least, choice)
+}
+
+#[cfg(test)]
+#[path = "exact_tests.rs"]
+mod tests;

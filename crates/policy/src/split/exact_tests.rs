@@ -1,0 +1,83 @@
+//! Against every split there is.
+
+use super::best_split;
+use crate::split::{ClassCurve, cost};
+use crate::test_curves::{any, cliff, scan, zipf};
+use slabwise_base::Random;
+use slabwise_profile::Mrc;
+
+fn classes(curves: &[Mrc], chunks_per_page: u64, pages: u64) -> Vec<ClassCurve<'_>> {
+    let class = |curve| ClassCurve {
+        curve,
+        chunks_per_page,
+        miss_cost: 1.0,
+        pages,
+        pages_min: 0,
+        pages_usable: u64::MAX,
+    };
+    curves.iter().map(class).collect()
+}
+
+/// The least cost and, among the splits that have it, the fewest pages that differ from the present.
+fn by_trial(classes: &[ClassCurve], pages: u64) -> (f64, u64) {
+    let Some((class, others)) = classes.split_first() else { return (0.0, 0) };
+    let mut best = (f64::INFINITY, u64::MAX);
+    for own in class.pages_min..=pages {
+        let (rest, moved) = by_trial(others, pages - own);
+        let found = (class.cost(own) + rest, own.abs_diff(class.pages).saturating_add(moved));
+        let cheaper = found.0 < best.0 - 1e-6;
+        if cheaper || found.0 < best.0 + 1e-6 && found.1 < best.1 {
+            best = (found.0.min(best.0), found.1);
+        }
+    }
+    best
+}
+
+#[test]
+fn no_split_costs_less_and_none_as_cheap_is_nearer() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let curves: Vec<Mrc> = (0..1 + random.below(4)).map(|_| any(&mut random, 30)).collect();
+        let mut classes = classes(&curves, 1 + random.below(4), 0);
+        for class in &mut classes {
+            class.pages = random.below(5);
+            class.pages_min = random.below(class.pages + 1);
+            class.miss_cost = 1.0 + random.below(3) as f64;
+            class.pages_usable = if random.below(4) == 0 { random.below(8) } else { u64::MAX };
+        }
+        let pages = classes.iter().map(|class| class.pages).sum::<u64>() + random.below(3);
+        let split = best_split(&classes, pages);
+        let (least, moved) = by_trial(&classes, pages);
+        let found = cost(&classes, &split);
+        assert!((found - least).abs() < 1e-6, "seed {seed}: {split:?} costs {found}, not {least}");
+        let away = classes.iter().zip(&split).map(|(c, &own)| own.abs_diff(c.pages)).sum::<u64>();
+        assert_eq!(away, moved, "seed {seed}: {split:?} is as cheap as one nearer to the present");
+        assert!(split.iter().sum::<u64>() <= pages, "seed {seed}");
+        assert!(classes.iter().zip(&split).all(|(c, &own)| own >= c.pages_min), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_cliff_is_taken_whole_or_not_at_all() {
+    // The slope of the other class is steeper everywhere but over the whole cliff.
+    let curves = [cliff(80, 1_000.0), zipf(1_000, 900.0, 100)];
+    let split = best_split(&classes(&curves, 1, 50), 100);
+    assert_eq!(split[0], 80);
+    let split = best_split(&classes(&curves, 1, 35), 70);
+    assert_eq!(split, [0, 70]);
+}
+
+#[test]
+fn pages_that_nobody_needs_stay_where_they_are() {
+    let curves = [scan(1_000.0), cliff(3, 10.0), scan(5.0)];
+    assert_eq!(best_split(&classes(&curves, 1, 7), 21), [7, 7, 7]);
+    assert_eq!(best_split(&classes(&curves, 1, 2), 6).iter().sum::<u64>(), 6);
+}
+
+#[test]
+#[should_panic(expected = "classes keep 4 pages and there are only 3")]
+fn what_classes_keep_must_be_there() {
+    let curves = [scan(1.0)];
+    let keeps = ClassCurve { pages_min: 4, ..classes(&curves, 1, 4)[0] };
+    best_split(&[keeps], 3);
+}

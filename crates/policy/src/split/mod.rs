@@ -1,0 +1,24 @@
+//! Splits: how many pages each class should have, by the classes' curves.
+//!
+//! ```text
+//!   Snapshot --ClassCurve each--> best_split       exact, O(classes * pages^2)
+//!                                 near_best_split  nearly, whatever the pages; says how near
+//!                                 hull_split       exact where curves are convex, blind to cliffs
+//!                                      |
+//!                                      '--split--> moves: which pages go first
+//! ```
+//!
+//! The cost of a split is the sum of its classes' misses, each times what a miss of the class costs more
+//! than a hit. Less is better.
+//!
+//! Laws of every split: it has no more pages than there are; each class has its `pages_min`; between two
+//! equally cheap splits the one nearer to the present is taken, so that nothing moves without gain.
+
+mod class_curve;
+mod exact;
+mod moves;
+
+pub use class_curve::{ClassCurve, Objective, cost};
+pub(crate) use class_curve::{class_curves, move_price};
+pub use exact::best_split;
+pub(crate) use moves::Moves;

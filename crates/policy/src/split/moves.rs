@@ -1,0 +1,51 @@
+//! From the present split to a better one: which pages move first.
+
+use super::ClassCurve;
+use crate::{PageMove, Snapshot};
+
+/// What a round of moves is to lead to, and in which order.
+pub(crate) struct Moves<'a> {
+    pub classes: &'a [ClassCurve<'a>],
+    /// Pages by class, in the end.
+    pub target: &'a [u64],
+    /// The most moves of this round.
+    pub moves_max: usize,
+    /// Why, for the record.
+    pub reason: &'static str,
+}
+
+impl Moves<'_> {
+    /// Page by page from the class whose `risk`, given its place and its pages, is least, to the class that
+    /// gains most by a page in the mean over all that it is still to get. A class that has more pages than
+    /// its target gives, one that has fewer takes.
+    pub fn of(&self, snapshot: &Snapshot, risk: impl Fn(usize, u64) -> f64) -> Vec<PageMove> {
+        let mut pages: Vec<u64> = self.classes.iter().map(|class| class.pages).collect();
+        let mut moves = Vec::new();
+        while moves.len() < self.moves_max {
+            let places = 0..pages.len();
+            let gives = |&place: &usize| pages[place] > self.target[place];
+            let takes = |&place: &usize| pages[place] < self.target[place];
+            let by_risk = |&a: &usize, &b: &usize| risk(a, pages[a]).total_cmp(&risk(b, pages[b]));
+            let gain = |place: usize| self.slope(place, pages[place]);
+            let by_gain = |&a: &usize, &b: &usize| gain(a).total_cmp(&gain(b));
+            let victim = places.clone().filter(gives).min_by(by_risk);
+            let receiver = places.filter(takes).max_by(by_gain);
+            let (Some(victim), Some(receiver)) = (victim, receiver) else { break };
+            pages[victim] -= 1;
+            pages[receiver] += 1;
+            moves.push(PageMove {
+                victim: snapshot.classes[victim].class,
+                receiver: Some(snapshot.classes[receiver].class),
+                reason: self.reason,
+            });
+        }
+        moves
+    }
+
+    /// How much less the class costs with a page more, in the mean between `pages` and its target.
+    pub fn slope(&self, place: usize, pages: u64) -> f64 {
+        let (class, target) = (&self.classes[place], self.target[place]);
+        let (fewer, more) = (pages.min(target), pages.max(target));
+        (class.cost(fewer) - class.cost(more)) / (more - fewer).max(1) as f64
+    }
+}
