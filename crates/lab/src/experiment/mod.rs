@@ -1,8 +1,8 @@
 //! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
 //!
 //! ```text
-//!   experiments/NAME.toml --> spec --> two_phase, mover_speed --> outcome --> table, result.json
-//!                                        |         '--> course: one run on virtual time
+//!   experiments/NAME.toml --> spec --> two_phase, mover_speed, policies --> outcome --> table, result.json
+//!                                        |         '--> run: one course on virtual time
 //!                                        '--> split: where the pages should be
 //! ```
 //!
@@ -10,11 +10,13 @@
 //! that says why.
 
 mod course;
+mod course_rows;
 mod error;
 mod exact_curves;
 mod live;
 mod mover_speed;
 mod outcome;
+mod policies;
 mod progress;
 mod run;
 mod server;
@@ -58,7 +60,7 @@ enum Command {
 struct RunArgs {
     /// The experiment's name; all for each in turn
     name: String,
-    /// Multiply requests, keys and memory [default: 1, the published size; live as the experiment says]
+    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// Everything random follows from this number
@@ -128,6 +130,7 @@ fn run(args: &RunArgs) -> Result<(), ExperimentError> {
 fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let default = match (&spec.setup, args.live) {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
+        (Setup::PagePolicies(setup), _) => setup.scale,
         _ => 1.0,
     };
     let scale = args.scale.unwrap_or(default);
@@ -139,14 +142,15 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     match &spec.setup {
         Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
         Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
-        Setup::MoverSpeed(_) if args.live => {
+        _ if args.live => {
             let name = &spec.name;
-            let text = format!("{name} looks inside the mover, as no server shows it: no --live");
+            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
             Err(ExperimentError::Option(text))
         }
         Setup::MoverSpeed(setup) => {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
         }
+        Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

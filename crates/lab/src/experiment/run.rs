@@ -219,7 +219,8 @@ impl Requests {
         Ok(&self.batch)
     }
 
-    fn value_len(&self, key: u64) -> u32 {
+    /// The length of a key's value in bytes.
+    pub fn value_len(&self, key: u64) -> u32 {
         self.workload.value_len(key).min(self.value_len_max)
     }
 }

@@ -4,6 +4,7 @@
 //! published figure with its place in the paper. The files are in the binary.
 
 use super::error::ExperimentError;
+use super::policies::PoliciesSetup;
 use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,16 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 2] = [spec!("two-phase"), spec!("mover-speed")];
+const FILES: [(&str, &str); 8] = [
+    spec!("two-phase"),
+    spec!("mover-speed"),
+    spec!("toy"),
+    spec!("etc-steady"),
+    spec!("etc-memory-sweep"),
+    spec!("three-phase"),
+    spec!("time-varying"),
+    spec!("multi-tenant"),
+];
 
 /// An experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -57,6 +67,8 @@ pub enum Setup {
     TwoPhase(TwoPhaseSetup),
     /// What a move costs the mover.
     MoverSpeed(MoverSpeedSetup),
+    /// Who divides the pages.
+    PagePolicies(Box<PoliciesSetup>),
 }
 
 /// The experiment `two-phase`.

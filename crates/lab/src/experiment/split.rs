@@ -27,12 +27,7 @@ impl Split {
 
     /// The split of `pages` pages with the least cost by the classes' curves; with `miss_costs`, what a miss
     /// of each costs. A class keeps a page if there are any references to it.
-    pub fn best(
-        curves: &[Mrc],
-        chunks_per_page: &[u64],
-        miss_costs: &[f64],
-        pages: u64,
-    ) -> Split {
+    pub fn best(curves: &[Mrc], chunks_per_page: &[u64], miss_costs: &[f64], pages: u64) -> Split {
         let classes = curves.iter().zip(chunks_per_page).zip(miss_costs);
         let classes = classes.map(|((curve, &chunks_per_page), &miss_cost)| ClassCurve {
             curve,
