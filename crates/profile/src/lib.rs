@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!   keys --> StackDistances --distance--> Distances --> Mrc: misses at every size
-//!            (exact: the oracle)          (counts)
+//!            (exact: the oracle)          (counts)      ^
+//!        --> Footprint: from reuse times, in one pass ---'
+//!
+//!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
 //! ```
 //!
 //! One profile is of one class: all its items take one chunk, so sizes are counted in chunks.
@@ -11,14 +14,28 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod class_keys;
 mod class_profile;
 mod distances;
+mod fading;
+mod footprint;
+mod histogram;
+mod key_map;
+mod key_table;
 mod marks;
 mod mrc;
+mod profiler;
+mod sampling;
+mod stack;
 mod stack_distances;
+mod steps;
 
 pub use access::{Access, AccessKind};
+pub use class_keys::ClassSize;
 pub use class_profile::ClassProfile;
 pub use distances::Distances;
+pub use footprint::Footprint;
 pub use mrc::{Mrc, Point};
+pub use profiler::{HISTORY_FACTOR, Profiler, ProfilerOptions};
+pub use sampling::is_sampled;
 pub use stack_distances::StackDistances;

@@ -12,10 +12,8 @@
 //!
 //! When the slots are used up, the marks are moved together: O(log n) a reference over all, for n keys.
 
+use crate::key_map::KeyMap;
 use crate::marks::Marks;
-use slabwise_base::random::mix;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Slots at first, and never less.
 const SLOTS_MIN: usize = 1 << 12;
@@ -24,7 +22,7 @@ const SLOTS_MIN: usize = 1 << 12;
 #[derive(Debug)]
 pub struct StackDistances {
     /// Each key's marked slot.
-    slots: HashMap<u64, u32, BuildHasherDefault<KeyNumberHasher>>,
+    slots: KeyMap<u32>,
     marks: Marks,
     /// The slot of the next reference.
     next: usize,
@@ -32,7 +30,7 @@ pub struct StackDistances {
 
 impl Default for StackDistances {
     fn default() -> StackDistances {
-        StackDistances { slots: HashMap::default(), marks: Marks::new(SLOTS_MIN, 0), next: 0 }
+        StackDistances { slots: KeyMap::default(), marks: Marks::new(SLOTS_MIN, 0), next: 0 }
     }
 }
 
@@ -59,7 +57,14 @@ impl StackDistances {
         distance
     }
 
-    /// How many different keys there were.
+    /// Forgets a key: its next reference is its first again.
+    pub fn forget(&mut self, key: u64) {
+        if let Some(slot) = self.slots.remove(&key) {
+            self.marks.unmark(slot as usize);
+        }
+    }
+
+    /// How many different keys there are.
     pub fn keys(&self) -> u64 {
         self.slots.len() as u64
     }
@@ -77,24 +82,6 @@ impl StackDistances {
     }
 }
 
-/// Keys are numbers already: they only need mixing.
-#[derive(Debug, Default)]
-struct KeyNumberHasher(u64);
-
-impl Hasher for KeyNumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = mix(self.0 ^ number);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{SLOTS_MIN, StackDistances};
@@ -106,12 +93,15 @@ mod tests {
 
     impl List {
         fn reference(&mut self, key: u64) -> Option<u64> {
-            let place = self.0.iter().position(|&known| known == key);
-            if let Some(place) = place {
-                self.0.remove(place);
-            }
+            let place = self.forget(key);
             self.0.insert(0, key);
             place.map(|place| place as u64)
+        }
+
+        fn forget(&mut self, key: u64) -> Option<usize> {
+            let place = self.0.iter().position(|&known| known == key)?;
+            self.0.remove(place);
+            Some(place)
         }
     }
 
@@ -131,6 +121,11 @@ mod tests {
                 };
                 let (found, expected) = (exact.reference(key), list.reference(key));
                 assert_eq!(found, expected, "seed {seed}, reference {at}, key {key}");
+                if random.below(30) == 0 {
+                    let key = random.below(keys);
+                    exact.forget(key);
+                    list.forget(key);
+                }
             }
             assert_eq!(exact.keys(), list.0.len() as u64);
         }

@@ -1,0 +1,106 @@
+//! Weights that fade: an event counts half after `half_life` further ones.
+//!
+//! Old weights are not made smaller; new ones are made larger, and all are divided by the present one when
+//! they are read. So an event costs one multiplication. Before weights grow out of range their owner divides
+//! them all.
+
+/// Beyond this all weights are to be divided.
+const WEIGHT_MAX: f64 = (1u64 << 40) as f64;
+
+/// The weight of the present moment.
+#[derive(Clone, Debug)]
+pub struct Fading {
+    weight: f64,
+    growth: f64,
+}
+
+impl Fading {
+    /// Nothing has happened. With `u64::MAX` events nothing fades.
+    ///
+    /// # Panics
+    /// If `half_life` is 0.
+    pub fn new(half_life: u64) -> Fading {
+        assert!(half_life > 0, "a half-life is at least one event");
+        Fading { weight: 1.0, growth: (1.0 / half_life as f64).exp2() }
+    }
+
+    /// What an event counts now.
+    #[inline]
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Another event. A number returned is what every weight is to be multiplied by, this one's included.
+    #[inline]
+    pub fn step(&mut self) -> Option<f64> {
+        self.weight *= self.growth;
+        if self.weight < WEIGHT_MAX {
+            return None;
+        }
+        let factor = 1.0 / self.weight;
+        self.weight = 1.0;
+        Some(factor)
+    }
+}
+
+/// A mean whose older values count less.
+#[derive(Clone, Debug, Default)]
+pub struct FadingMean {
+    sum: f64,
+    weight: f64,
+}
+
+impl FadingMean {
+    /// Adds a value.
+    pub fn record(&mut self, value: f64, weight: f64) {
+        self.sum += value * weight;
+        self.weight += weight;
+    }
+
+    /// Multiplies every weight.
+    pub fn scale(&mut self, factor: f64) {
+        self.sum *= factor;
+        self.weight *= factor;
+    }
+
+    /// The mean; 0 of no value.
+    pub fn mean(&self) -> f64 {
+        if self.weight == 0.0 { 0.0 } else { self.sum / self.weight }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fading, FadingMean};
+
+    #[test]
+    fn an_event_counts_half_after_its_half_life() {
+        let (mut fading, mut sum) = (Fading::new(100), 1.0);
+        for event in 1..=20_000 {
+            if let Some(factor) = fading.step() {
+                sum *= factor;
+            }
+            if event % 100 == 0 && event <= 1_000 {
+                let expected = 0.5f64.powi(event / 100);
+                assert!((sum / fading.weight() / expected - 1.0).abs() < 1e-9, "event {event}");
+            }
+        }
+        assert!(fading.weight() < 1e13 && sum < 1e-30);
+    }
+
+    #[test]
+    fn a_mean_follows_its_values() {
+        let (mut fading, mut mean) = (Fading::new(10), FadingMean::default());
+        assert_eq!(mean.mean(), 0.0);
+        for event in 0..2_000 {
+            if let Some(factor) = fading.step() {
+                mean.scale(factor);
+            }
+            mean.record(if event < 1_000 { 5.0 } else { 8.0 }, fading.weight());
+            if event == 999 {
+                assert!((mean.mean() - 5.0).abs() < 1e-9);
+            }
+        }
+        assert!((mean.mean() - 8.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,275 @@
+//! The footprint: how many different keys a window of references holds, and the curve that follows from it.
+//!
+//! ```text
+//!   time       1  2  3  4  5  6       a window of w references does not hold a key where it lies in a gap:
+//!   key        a  b  a  c  c  a       of t references, t - w of them, t > w
+//!   gaps of a  '-2-' '---3---'        (a key's first: from time 0; its last: to time n + 1)
+//! ```
+//!
+//! So the mean number of different keys of all windows of w references, of n references to m keys, is
+//! `fp(w) = m - sum over all gaps t > w of (t - w) / (n - w + 1)`.
+//! Source: X. Xiang, B. Bao, C. Ding, Y. Gao, "Linear-time modeling of program working set in shared cache",
+//! PACT 2011, for fp; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: a higher order theory of locality", ASPLOS
+//! 2013, for the misses of an LRU of c chunks: reuses whose gap t has `fp(t) > c`, and first references. That
+//! holds exactly where windows of one length hold about as many keys wherever they lie, as in loops.
+//!
+//! Gaps are told apart by [steps](crate::steps) of about 1 %, so memory is bounded but for the keys; fp is exact
+//! at windows that are a step's edge.
+
+use crate::key_map::KeyMap;
+use crate::mrc::{Mrc, Point};
+use crate::steps::{OCTAVE_STEPS, place};
+
+/// The gaps of a stream of references.
+#[derive(Clone, Debug, Default)]
+pub struct Footprint {
+    /// By key, the time of its last reference.
+    last: KeyMap<u64>,
+    /// The time of the last reference: how many there were.
+    time: u64,
+    /// Gaps that end at a reference to the same key.
+    reuses: Gaps,
+    /// Gaps from time 0 to a key's first reference.
+    firsts: Gaps,
+}
+
+impl Footprint {
+    /// Notes a reference.
+    pub fn reference(&mut self, key: u64) {
+        self.time += 1;
+        match self.last.insert(key, self.time) {
+            Some(last) => self.reuses.record(self.time - last),
+            None => self.firsts.record(self.time),
+        }
+    }
+
+    /// How many references there were.
+    pub fn references(&self) -> u64 {
+        self.time
+    }
+
+    /// How many different keys.
+    pub fn keys(&self) -> u64 {
+        self.last.len() as u64
+    }
+
+    /// The mean number of different keys in a window of so many references; of all keys, if there were not
+    /// so many. It takes time in proportion to the keys.
+    pub fn mean_keys(&self, window_references: u64) -> f64 {
+        self.windows().mean_keys(window_references)
+    }
+
+    /// The curve of an LRU.
+    pub fn mrc(&self) -> Mrc {
+        let windows = self.windows();
+        let chunks_for = |gap| (windows.mean_keys(gap) - ROUNDING).ceil() as u64;
+        let mut misses = self.time;
+        let mut points = vec![Point { chunks: 0, misses: misses as f64 }];
+        for step in self.reuses.0.iter().filter(|step| step.count > 0) {
+            // The reuses of a step hit one after the other from the least gap's size to the largest's.
+            let (from, to) = (chunks_for(step.least), chunks_for(step.most));
+            push(&mut points, from - 1, misses);
+            misses -= step.count;
+            push(&mut points, to, misses);
+        }
+        Mrc::new(points)
+    }
+
+    fn windows(&self) -> Windows {
+        let mut gaps = self.reuses.clone();
+        gaps.add(&self.firsts);
+        self.last.values().for_each(|last| gaps.record(self.time + 1 - last));
+        let (mut count, mut sum) = (0, 0);
+        let mut beyond: Vec<Beyond> = Vec::with_capacity(gaps.0.len());
+        for step in gaps.0.iter().rev() {
+            beyond.push(Beyond { step: *step, count, sum });
+            count += step.count;
+            sum += u128::from(step.sum);
+        }
+        beyond.reverse();
+        Windows { references: self.time, keys: self.keys(), beyond }
+    }
+}
+
+/// What a mean may be off by as it is computed. It is a whole number or, of n references, 1 / n from one.
+const ROUNDING: f64 = 1e-9;
+
+/// Adds a point to those of smaller sizes; at the size of the last one it takes its place.
+fn push(points: &mut Vec<Point>, chunks: u64, misses: u64) {
+    let last = points.last_mut().expect("a curve has a first point");
+    let misses = misses as f64;
+    if chunks > last.chunks {
+        points.push(Point { chunks, misses });
+    } else if chunks == last.chunks && chunks > 0 {
+        last.misses = misses;
+    }
+}
+
+/// Gaps by steps, all octaves in a row.
+#[derive(Clone, Debug, Default)]
+struct Gaps(Vec<Step>);
+
+/// The gaps of one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    count: u64,
+    sum: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Gaps {
+    fn record(&mut self, gap: u64) {
+        self.add_to(index_of(gap), Step { count: 1, sum: gap, least: gap, most: gap });
+    }
+
+    fn add(&mut self, other: &Gaps) {
+        let steps = other.0.iter().enumerate().filter(|(_, step)| step.count > 0);
+        steps.for_each(|(index, step)| self.add_to(index, *step));
+    }
+
+    fn add_to(&mut self, index: usize, more: Step) {
+        if index >= self.0.len() {
+            self.0.resize(index + 1, Step::default());
+        }
+        let step = &mut self.0[index];
+        let least = if step.count == 0 { more.least } else { step.least.min(more.least) };
+        *step = Step {
+            count: step.count + more.count,
+            sum: step.sum + more.sum,
+            least,
+            most: step.most.max(more.most),
+        };
+    }
+}
+
+fn index_of(gap: u64) -> usize {
+    let (octave, step) = place(gap);
+    octave * OCTAVE_STEPS + step
+}
+
+/// All gaps, summed up for the windows of every length.
+struct Windows {
+    references: u64,
+    keys: u64,
+    /// By step.
+    beyond: Vec<Beyond>,
+}
+
+/// A step's gaps, and those of all larger steps.
+struct Beyond {
+    step: Step,
+    count: u64,
+    sum: u128,
+}
+
+impl Windows {
+    fn mean_keys(&self, window: u64) -> f64 {
+        if window == 0 || window > self.references {
+            return if window == 0 { 0.0 } else { self.keys as f64 };
+        }
+        let Some(Beyond { step, count, sum }) = self.beyond.get(index_of(window)) else {
+            return self.keys as f64;
+        };
+        // Of the window's own step some gaps may be longer, by less than 1 %: as if they were one gap.
+        let own = u128::from(step.sum).saturating_sub(u128::from(window) * u128::from(step.count));
+        let without = sum - u128::from(window) * u128::from(*count) + own;
+        let windows = self.references - window + 1;
+        let with = u128::from(self.keys) * u128::from(windows) - without;
+        with as f64 / windows as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Footprint;
+    use crate::steps::edges;
+    use crate::{Distances, Mrc, StackDistances};
+    use slabwise_base::Random;
+
+    fn footprint(keys: &[u64]) -> Footprint {
+        let mut footprint = Footprint::default();
+        keys.iter().for_each(|&key| footprint.reference(key));
+        footprint
+    }
+
+    fn exact(keys: &[u64]) -> Mrc {
+        let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
+        keys.iter().for_each(|&key| distances.record(stack.reference(key)));
+        distances.mrc(1)
+    }
+
+    /// By the definition: a window slides over the keys, which are below 256.
+    fn mean_of_all(keys: &[u64], window: u64) -> f64 {
+        let (window, mut counts, mut sum) = (window as usize, [0; 256], 0);
+        for (at, &key) in keys.iter().enumerate() {
+            counts[key as usize] += 1;
+            if at + 1 >= window {
+                sum += counts.iter().filter(|&&count| count > 0).count();
+                counts[keys[at + 1 - window] as usize] -= 1;
+            }
+        }
+        sum as f64 / (keys.len() - window + 1) as f64
+    }
+
+    #[test]
+    fn the_mean_is_that_of_all_windows() {
+        for seed in 0..10 {
+            let mut random = Random::new(seed);
+            let bound = 2 + random.below(200);
+            let keys: Vec<u64> =
+                (0..700).map(|_| random.below(bound).min(random.below(bound))).collect();
+            let footprint = footprint(&keys);
+            let edges = (2..4).flat_map(|octave| (0..64).map(move |step| edges(octave, step).0));
+            for window in (1..130).chain(edges).chain([699, 700]) {
+                let (found, expected) = (footprint.mean_keys(window), mean_of_all(&keys, window));
+                assert!(
+                    (found - expected).abs() < 1e-9,
+                    "seed {seed}, {window}: {found}, {expected}"
+                );
+            }
+            assert_eq!(footprint.mean_keys(0), 0.0);
+            assert_eq!(footprint.mean_keys(701), footprint.keys() as f64);
+        }
+    }
+
+    #[test]
+    fn the_mean_never_falls_as_windows_grow() {
+        let mut random = Random::new(1);
+        let keys: Vec<u64> =
+            (0..50_000).map(|_| random.below(3_000).min(random.below(3_000))).collect();
+        let windows = footprint(&keys).windows();
+        let mut last = 0.0;
+        for window in 1..=50_000 {
+            let mean = windows.mean_keys(window);
+            assert!(mean >= last * 0.999, "window {window}: {mean} keys after {last}");
+            last = mean;
+        }
+    }
+
+    #[test]
+    fn the_cliff_of_a_loop_is_exact() {
+        for keys in [1, 2, 63, 100, 1_000, 12_345] {
+            let looped: Vec<u64> = (0..keys * 4).map(|at| at % keys).collect();
+            let (found, exact) = (footprint(&looped).mrc(), exact(&looped));
+            for chunks in [0, 1, keys / 2, keys - 1, keys, keys + 1, 2 * keys] {
+                let (found, expected) = (found.misses(chunks), exact.misses(chunks));
+                assert_eq!(found, expected, "{keys} keys, {chunks} chunks");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_but_first_references_always_misses() {
+        let scan: Vec<u64> = (0..1_000).collect();
+        let curve = footprint(&scan).mrc();
+        assert!([0, 1, 500, 5_000].iter().all(|&chunks| curve.miss_ratio(chunks) == 1.0));
+        assert_eq!(Footprint::default().mrc(), Mrc::empty());
+    }
+
+    #[test]
+    fn one_key_needs_one_chunk() {
+        let curve = footprint(&[7; 10]).mrc();
+        assert_eq!((curve.misses(0), curve.misses(1)), (10.0, 1.0));
+    }
+}

@@ -1,0 +1,230 @@
+//! What a profiler keeps of each key it looks at: one record of 24 bytes, found by the key's hash.
+//!
+//! ```text
+//!   hash --> index (open addressing, linear probing) --> number --> record
+//! ```
+//!
+//! A key has the same number as long as it is known, so stacks name it by four bytes. A number that is free
+//! goes to the next new key.
+
+use slabwise_base::ClassId;
+use slabwise_base::random::mix;
+
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It was asked for and never stored: in no class.
+    Nowhere,
+    /// In the stack of its class, whether its item is in the cache or was evicted.
+    Stacked(ClassId),
+    /// It was deleted: of the class, and not in its stack.
+    Deleted(ClassId),
+}
+
+/// What is known of one key.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Stands for the key.
+    pub hash: u64,
+    /// When the first of `misses` was.
+    pub miss_at_nanos: u64,
+    /// Its slot in the stack that it is in, or [`OUT`].
+    pub slot: u32,
+    /// Gets that missed since it was last stored; at most 65,535 are counted.
+    pub misses: u16,
+    /// Which stack that is.
+    pub place: Place,
+}
+
+/// The slot of a key that is in no stack.
+pub const OUT: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Record>() == 24);
+
+/// Marks an index entry that names no record.
+const NONE: u32 = u32::MAX;
+/// Index entries at first.
+const ENTRIES_MIN: usize = 64;
+
+/// Records by hash.
+#[derive(Debug)]
+pub struct KeyTable {
+    /// A power of two of entries, at most three quarters in use. Law: from the entry that a key's hash names
+    /// to the one that names its record none is `NONE`.
+    index: Vec<u32>,
+    records: Vec<Record>,
+    free: Vec<u32>,
+    records_max: usize,
+}
+
+impl KeyTable {
+    /// A table that takes memory for at most `records_max` records ahead.
+    pub fn new(records_max: usize) -> KeyTable {
+        KeyTable {
+            index: vec![NONE; ENTRIES_MIN],
+            records: Vec::new(),
+            free: Vec::new(),
+            records_max,
+        }
+    }
+
+    /// How many keys are known.
+    pub fn count(&self) -> usize {
+        self.records.len() - self.free.len()
+    }
+
+    /// What it takes, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let numbers = self.index.capacity() + self.free.capacity();
+        numbers * size_of::<u32>() + self.records.capacity() * size_of::<Record>()
+    }
+
+    /// The number of the key with this hash.
+    #[inline]
+    pub fn find(&self, hash: u64) -> Option<u32> {
+        let mut entry = self.home(hash);
+        loop {
+            match self.index[entry] {
+                NONE => return None,
+                number if self.records[number as usize].hash == hash => return Some(number),
+                _ => entry = self.behind(entry),
+            }
+        }
+    }
+
+    /// The record of a known key.
+    #[inline]
+    pub fn get(&self, number: u32) -> &Record {
+        &self.records[number as usize]
+    }
+
+    /// The same, to be changed; its hash stays.
+    #[inline]
+    pub fn get_mut(&mut self, number: u32) -> &mut Record {
+        &mut self.records[number as usize]
+    }
+
+    /// Makes a key known that is not, and returns its number.
+    pub fn insert(&mut self, hash: u64) -> u32 {
+        debug_assert!(self.find(hash).is_none(), "key {hash:x} is known");
+        if (self.count() + 1) * 4 > self.index.len() * 3 {
+            self.grow();
+        }
+        let record = Record { hash, miss_at_nanos: 0, slot: OUT, misses: 0, place: Place::Nowhere };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.records[number as usize] = record;
+                number
+            }
+            None => self.push(record),
+        };
+        self.enter(number);
+        number
+    }
+
+    /// Forgets a key.
+    pub fn remove(&mut self, number: u32) {
+        let mut hole = self.home(self.get(number).hash);
+        while self.index[hole] != number {
+            hole = self.behind(hole);
+        }
+        // Entries behind the hole move up, but for those whose home lies behind it.
+        let mut entry = self.behind(hole);
+        while self.index[entry] != NONE {
+            let home = self.home(self.get(self.index[entry]).hash);
+            if self.gap(home, entry) >= self.gap(hole, entry) {
+                self.index[hole] = self.index[entry];
+                hole = entry;
+            }
+            entry = self.behind(entry);
+        }
+        self.index[hole] = NONE;
+        self.free.push(number);
+    }
+
+    /// The numbers of all keys that the condition holds for, in no order.
+    pub fn numbers_where(&self, holds: impl Fn(&Record) -> bool) -> Vec<u32> {
+        let known = self.index.iter().filter(|&&number| number != NONE);
+        known.copied().filter(|&number| holds(self.get(number))).collect()
+    }
+
+    fn push(&mut self, record: Record) -> u32 {
+        let count = self.records.len();
+        assert!(count < NONE as usize, "{count} keys are more than can be numbered");
+        if count == self.records.capacity() {
+            let ahead = self.records_max.saturating_sub(count).min(count).max(ENTRIES_MIN);
+            self.records.reserve_exact(ahead);
+        }
+        self.records.push(record);
+        count as u32
+    }
+
+    fn grow(&mut self) {
+        let old = std::mem::take(&mut self.index);
+        self.index = vec![NONE; 2 * old.len()];
+        old.into_iter().filter(|&number| number != NONE).for_each(|number| self.enter(number));
+    }
+
+    fn enter(&mut self, number: u32) {
+        let mut entry = self.home(self.get(number).hash);
+        while self.index[entry] != NONE {
+            entry = self.behind(entry);
+        }
+        self.index[entry] = number;
+    }
+
+    /// The entry where the search for a hash begins. The keys of a sample are alike in some bits of their
+    /// hashes, so these are mixed.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        mix(hash) as usize & (self.index.len() - 1)
+    }
+
+    #[inline]
+    fn behind(&self, entry: usize) -> usize {
+        (entry + 1) & (self.index.len() - 1)
+    }
+
+    /// How many steps of a search lead from one entry to the other.
+    fn gap(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.index.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyTable;
+    use slabwise_base::Random;
+    use std::collections::HashMap;
+
+    #[test]
+    fn it_finds_what_a_map_finds() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let (mut table, mut map) = (KeyTable::new(100), HashMap::new());
+            let keys = 1 + random.below(500);
+            for step in 0..5_000 {
+                let hash = random.below(keys);
+                assert_eq!(table.find(hash), map.get(&hash).copied(), "seed {seed}, step {step}");
+                match map.remove(&hash) {
+                    Some(number) if random.below(2) == 0 => table.remove(number),
+                    Some(number) => drop(map.insert(hash, number)),
+                    None => drop(map.insert(hash, table.insert(hash))),
+                }
+                assert_eq!(table.count(), map.len(), "seed {seed}, step {step}");
+            }
+            let even = table.numbers_where(|record| record.hash % 2 == 0).len();
+            assert_eq!(even, map.keys().filter(|&&hash| hash % 2 == 0).count(), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_used_again() {
+        let mut table = KeyTable::new(10);
+        for hash in 0..10_000 {
+            let number = table.insert(hash);
+            table.remove(number);
+        }
+        assert!(table.size_bytes() < 4_000, "{} bytes for no key", table.size_bytes());
+    }
+}

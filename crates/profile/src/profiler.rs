@@ -1,0 +1,440 @@
+//! The profiler that a server runs: from sampled accesses, in bounded memory, to a profile of each class.
+//!
+//! ```text
+//!   Access --is_sampled--> KeyTable: one record a key         (found by hash; says in which stack, where)
+//!                             |
+//!               .-------------+----------------.
+//!               v             v                v
+//!        stack of class 0   of class 1 ...   absent keys      (order of use; a key is in one of them)
+//!               | distance / rate
+//!               v
+//!          Histogram --> Mrc                                  (weights 1 / rate, fading)
+//! ```
+//!
+//! Sources: the sample, its rescaling and the bound on its keys are those of SHARDS (Waldspurger and others,
+//! FAST 2015, sections 3 and 4: SHARDS-adj, and fixed size by lowering the threshold); distances are those of
+//! an LRU (Mattson and others, 1970).
+//!
+//! What an access counts:
+//!
+//! - A get of a key in a stack is a reference at its distance, scaled; hit or miss, it then goes on top.
+//! - A get of a deleted key is a reference that misses at every size: no cache would have had it.
+//! - A miss of a key that was never stored waits for the store, which tells the class, and then counts as
+//!   a first reference. It waits for ever where no store follows: such gets miss in every class alike.
+//! - A hit of a key that is not known (stored before the profiler looked) is noted, not counted: its
+//!   distance is unknown.
+//! - A store puts the key on top of its class's stack, out of any other's, and is no reference.
+//! - A delete takes it out and keeps its class, so that its next miss is known not to be the first.
+//!
+//! Laws: keys never number more than `keys_max`; a key is in the stack that its record says, on the slot that it
+//! says, and in no other; without fading and at rate 1 curves are those of exact stack distances, at their
+//! points.
+//!
+//! History is bounded, too: beyond what a class could hold in [`HISTORY_FACTOR`] times the present memory the
+//! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all.
+//!
+//! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
+
+use crate::access::{Access, AccessKind};
+use crate::class_keys::{ClassKeys, ClassSize, Share};
+use crate::class_profile::ClassProfile;
+use crate::fading::Fading;
+use crate::key_table::{KeyTable, OUT, Place, Record};
+use crate::sampling::{is_sampled, rate_of, threshold_of};
+use crate::stack::Stack;
+use slabwise_base::ClassId;
+use slabwise_base::random::unit;
+
+/// How many times the present memory a class's history reaches.
+pub const HISTORY_FACTOR: u64 = 4;
+/// Of so many keys one may be absent.
+const ABSENT_SHARE: usize = 8;
+/// However few keys there are, as many may be absent.
+const ABSENT_KEYS_MIN: usize = 8;
+/// However small the memory, a class may remember as many keys.
+const CLASS_KEYS_MIN: usize = 64;
+/// A store longer after a miss is not its answer.
+const MISS_TIME_NANOS_MAX: u64 = 10_000_000_000;
+
+/// 2^64 divided by the golden ratio: its multiples, modulo 2^64, leave no large gap.
+const SPREAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Limits of a [`Profiler`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfilerOptions {
+    /// The most keys that are remembered, at least 1; a key takes up to 60 bytes.
+    pub keys_max: usize,
+    /// The share of keys that are looked at until they are too many, in (0, 1].
+    pub rate_max: f64,
+    /// The half-life of what fades, in sampled references; at least 1. With `u64::MAX` nothing fades.
+    pub window_references: u64,
+}
+
+impl Default for ProfilerOptions {
+    fn default() -> ProfilerOptions {
+        ProfilerOptions { keys_max: 25_000, rate_max: 1.0, window_references: 1_000_000 }
+    }
+}
+
+/// Profiles of all classes from one stream of accesses.
+#[derive(Debug)]
+pub struct Profiler {
+    options: ProfilerOptions,
+    threshold: u64,
+    keys: KeyTable,
+    /// By class number; `None` for a class of which nothing is known.
+    classes: Vec<Option<Box<ClassKeys>>>,
+    /// Keys that are in no class's stack, by their last get or delete.
+    absent: Stack,
+    fading: Fading,
+    /// Runs evenly through all numbers: spreads scaled distances over what they stand for.
+    spread: u64,
+    /// All gets as last told.
+    gets_told: Option<u64>,
+    /// The same since then by the sample, scaled.
+    gets_sampled: f64,
+    /// What the sample misses of all gets: a weight that fades.
+    gets_missing: f64,
+}
+
+impl Profiler {
+    /// A profiler that has seen nothing.
+    ///
+    /// # Panics
+    /// If a limit is not in its range.
+    pub fn new(options: ProfilerOptions) -> Profiler {
+        assert!(options.keys_max > 0, "a profiler remembers at least one key");
+        Profiler {
+            options,
+            threshold: threshold_of(options.rate_max),
+            keys: KeyTable::new(options.keys_max),
+            classes: Vec::new(),
+            absent: Stack::default(),
+            fading: Fading::new(options.window_references),
+            spread: 0,
+            gets_told: None,
+            gets_sampled: 0.0,
+            gets_missing: 0.0,
+        }
+    }
+
+    /// What [`is_sampled`] is to be asked with; it only falls.
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// The share of keys that are looked at.
+    pub fn rate(&self) -> f64 {
+        rate_of(self.threshold)
+    }
+
+    /// How many keys are remembered.
+    pub fn keys(&self) -> usize {
+        self.keys.count()
+    }
+
+    /// What it takes, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let classes: usize = self.classes.iter().flatten().map(|class| class.size_bytes()).sum();
+        let list = self.classes.capacity() * size_of::<Option<Box<ClassKeys>>>();
+        size_of::<Profiler>() + self.keys.size_bytes() + self.absent.size_bytes() + list + classes
+    }
+
+    /// Tells all gets ever, of any key, by a counter that rises. What the sample misses of the gets from one
+    /// call to the next, because a hot key is in it or not, is corrected at distance 0 (SHARDS-adj), in
+    /// proportion to the classes' references. The first call begins the count.
+    pub fn note_gets(&mut self, all: u64) {
+        if let Some(told) = self.gets_told.replace(all) {
+            let since = all.saturating_sub(told) as f64;
+            self.gets_missing += (since - self.gets_sampled) * self.fading.weight();
+        }
+        self.gets_sampled = 0.0;
+    }
+
+    /// Takes an access in; one of a key that is not sampled is passed over.
+    pub fn access(&mut self, access: &Access) {
+        if !is_sampled(access.hash, self.threshold) {
+            return;
+        }
+        let known = self.keys.find(access.hash);
+        match access.kind {
+            AccessKind::Hit => self.hit(access, known),
+            AccessKind::Miss => self.miss(access, known),
+            AccessKind::Store => self.store(access, known),
+            AccessKind::Delete => self.delete(known),
+        }
+        while self.keys.count() > self.options.keys_max {
+            self.lower_threshold();
+        }
+    }
+
+    /// Tells the present sizes of all classes. Others are forgotten, and so is what was known of a class that
+    /// has another number of chunks a page: it has other chunks.
+    pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
+        for index in 0..self.classes.len() {
+            let Some(keys) = &self.classes[index] else { continue };
+            let class = ClassId(index as u8);
+            let same = |size: &&ClassSize| {
+                let chunks_per_page = keys.size.map(|known| known.chunks_per_page);
+                size.class == class
+                    && chunks_per_page.is_none_or(|known| known == size.chunks_per_page)
+            };
+            if !sizes.iter().any(|size| same(&size)) {
+                self.forget_class(class);
+            }
+        }
+        for &size in sizes {
+            self.class_mut(size.class).size = Some(size);
+        }
+        self.limit_histories();
+    }
+
+    /// Tells the mean time to answer a hit of a class, in microseconds.
+    pub fn set_hit_time_us(&mut self, class: ClassId, hit_time_us: f64) {
+        self.class_mut(class).hit_time_us = hit_time_us;
+    }
+
+    /// Tells the mean cost of recomputing an item of a class.
+    pub fn set_cost(&mut self, class: ClassId, cost: f64) {
+        self.class_mut(class).cost = cost;
+    }
+
+    /// What is known of a class.
+    pub fn profile(&self, class: ClassId) -> ClassProfile {
+        let Some(Some(keys)) = self.classes.get(class.index()) else {
+            return ClassProfile::default();
+        };
+        let all: f64 = self.classes.iter().flatten().map(|class| class.references()).sum();
+        let share = if all == 0.0 { 0.0 } else { keys.references() / all };
+        keys.profile(1.0 / self.fading.weight(), self.gets_missing * share)
+    }
+
+    /// Recomputes what the laws say of keys and stacks.
+    ///
+    /// # Panics
+    /// If one is broken.
+    pub fn check(&self) {
+        let classes = self.classes.iter().flatten();
+        let stacked: usize = classes.map(|class| class.stack.count()).sum();
+        let (keys, keys_max) = (self.keys.count(), self.options.keys_max);
+        assert!(keys <= keys_max, "{keys} keys are remembered, and {keys_max} may be");
+        assert!(stacked + self.absent.count() == keys, "{keys} keys are in {stacked} places");
+        for number in self.keys.numbers_where(|_| true) {
+            let Record { hash, slot, place, .. } = *self.keys.get(number);
+            assert!(is_sampled(hash, self.threshold), "key {hash:x} is not of the sample");
+            let stack = match place {
+                Place::Stacked(class) => {
+                    &self.classes[class.index()].as_ref().expect("known").stack
+                }
+                Place::Nowhere | Place::Deleted(_) => &self.absent,
+            };
+            assert!(stack.key_on(slot) == Some(number), "key {hash:x} is not on slot {slot}");
+        }
+    }
+
+    fn hit(&mut self, access: &Access, known: Option<u32>) {
+        match (known, access.class) {
+            (Some(number), class) if self.stacked(number).is_some() => {
+                let (old, distance) = self.take(number);
+                let share = self.count_get();
+                self.class_mut(old).hit(distance, share);
+                self.keys.get_mut(number).misses = 0;
+                self.put(number, Place::Stacked(class.unwrap_or(old)));
+            }
+            (_, Some(class)) => {
+                let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
+                self.arrive(number, class);
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn miss(&mut self, access: &Access, known: Option<u32>) {
+        let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
+        let record = self.keys.get_mut(number);
+        if record.misses == 0 {
+            record.miss_at_nanos = access.at_nanos;
+        }
+        record.misses = record.misses.saturating_add(1);
+        let place = record.place;
+        let distance = self.stacked(number).map(|_| self.take(number).1);
+        let share = self.count_get();
+        match place {
+            Place::Stacked(class) | Place::Deleted(class) => {
+                self.class_mut(class).miss(distance, share);
+            }
+            Place::Nowhere => {}
+        }
+        self.put(number, place);
+    }
+
+    fn store(&mut self, access: &Access, known: Option<u32>) {
+        let Some(class) = access.class else { return };
+        let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
+        let record = *self.keys.get(number);
+        let waited = access.at_nanos.saturating_sub(record.miss_at_nanos);
+        if record.misses > 0 && waited <= MISS_TIME_NANOS_MAX {
+            let weight = self.share().fading;
+            self.class_mut(class).miss_time_us.record(waited as f64 / 1e3, weight);
+        }
+        self.arrive(number, class);
+    }
+
+    fn delete(&mut self, known: Option<u32>) {
+        let Some(number) = known else { return };
+        if let Some(class) = self.stacked(number) {
+            self.put(number, Place::Deleted(class));
+        }
+    }
+
+    /// A key has come to a class without a reference; its misses that waited for that are counted.
+    fn arrive(&mut self, number: u32, class: ClassId) {
+        let share = self.share();
+        let record = self.keys.get_mut(number);
+        let misses = std::mem::take(&mut record.misses);
+        if record.place == Place::Nowhere {
+            let keys = self.class_mut(class);
+            (0..misses).for_each(|_| keys.miss(None, share));
+        }
+        self.put(number, Place::Stacked(class));
+    }
+
+    /// Takes a key out of its class's stack; returns the class, and the distance among all keys.
+    fn take(&mut self, number: u32) -> (ClassId, u64) {
+        let Record { place: Place::Stacked(class), slot, .. } = *self.keys.get(number) else {
+            unreachable!("key {number} is in no class's stack");
+        };
+        let distance = self.class_mut(class).stack.take(slot);
+        self.keys.get_mut(number).slot = OUT;
+        // `distance` sampled keys stand for distance / rate to (distance + 1) / rate keys: taken in turn.
+        self.spread = self.spread.wrapping_add(SPREAD_STEP);
+        (class, ((distance as f64 + unit(self.spread)) / self.rate()) as u64)
+    }
+
+    /// Puts a key on top of the stack that belongs to a place, whatever stack it is in.
+    fn put(&mut self, number: u32, place: Place) {
+        self.take_out(number);
+        let keys = &mut self.keys;
+        let moved = |number, slot| keys.get_mut(number).slot = slot;
+        let slot = match place {
+            Place::Stacked(class) => class_of(&mut self.classes, class).stack.push(number, moved),
+            Place::Nowhere | Place::Deleted(_) => self.absent.push(number, moved),
+        };
+        let record = self.keys.get_mut(number);
+        (record.place, record.slot) = (place, slot);
+        self.limit_history(place);
+    }
+
+    /// Takes a key out of the stack that it is in, if it is.
+    fn take_out(&mut self, number: u32) {
+        let Record { place, slot, .. } = *self.keys.get(number);
+        if slot == OUT {
+            return;
+        }
+        self.stack_mut(place).remove(slot);
+        self.keys.get_mut(number).slot = OUT;
+    }
+
+    fn forget(&mut self, number: u32) {
+        self.take_out(number);
+        self.keys.remove(number);
+    }
+
+    fn forget_class(&mut self, class: ClassId) {
+        let of_class = |record: &Record| match record.place {
+            Place::Stacked(place) | Place::Deleted(place) => place == class,
+            Place::Nowhere => false,
+        };
+        self.keys.numbers_where(of_class).into_iter().for_each(|number| self.forget(number));
+        self.classes[class.index()] = None;
+    }
+
+    /// Looks at an eighth fewer keys from here on, and forgets those.
+    fn lower_threshold(&mut self) {
+        self.threshold = self.threshold / 8 * 7;
+        let threshold = self.threshold;
+        let above = |record: &Record| !is_sampled(record.hash, threshold);
+        self.keys.numbers_where(above).into_iter().for_each(|number| self.forget(number));
+        self.limit_histories();
+    }
+
+    /// How many keys of each class the history reaches back to, by the sizes and the rate of the moment.
+    fn limit_histories(&mut self) {
+        let rate = self.rate();
+        let pages = |size: ClassSize| size.chunks.div_ceil(size.chunks_per_page);
+        let sizes = self.classes.iter().flatten().filter_map(|keys| keys.size);
+        let pages_all: u64 = sizes.map(pages).sum();
+        for keys in self.classes.iter_mut().flatten() {
+            if let Some(size) = keys.size {
+                let chunks = HISTORY_FACTOR * pages_all * size.chunks_per_page;
+                keys.keys_max = ((chunks as f64 * rate).ceil() as usize).max(CLASS_KEYS_MIN);
+            }
+        }
+        for index in 0..self.classes.len() {
+            if self.classes[index].is_some() {
+                self.limit_history(Place::Stacked(ClassId(index as u8)));
+            }
+        }
+        self.limit_history(Place::Nowhere);
+    }
+
+    /// Forgets the keys used longest ago of a stack that has too many.
+    fn limit_history(&mut self, place: Place) {
+        let keys_max = match place {
+            Place::Stacked(class) => self.class_mut(class).keys_max,
+            Place::Nowhere | Place::Deleted(_) => {
+                (self.options.keys_max / ABSENT_SHARE).max(ABSENT_KEYS_MIN)
+            }
+        };
+        while self.stack_mut(place).count() > keys_max {
+            let oldest = self.stack_mut(place).oldest();
+            self.forget(oldest.expect("a stack of several keys has an oldest"));
+        }
+    }
+
+    fn stack_mut(&mut self, place: Place) -> &mut Stack {
+        match place {
+            Place::Stacked(class) => &mut self.class_mut(class).stack,
+            Place::Nowhere | Place::Deleted(_) => &mut self.absent,
+        }
+    }
+
+    fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
+        class_of(&mut self.classes, class)
+    }
+
+    /// The class in whose stack a key is.
+    fn stacked(&self, number: u32) -> Option<ClassId> {
+        match self.keys.get(number).place {
+            Place::Stacked(class) => Some(class),
+            Place::Nowhere | Place::Deleted(_) => None,
+        }
+    }
+
+    /// Counts a get of a sampled key, and returns what it counts.
+    fn count_get(&mut self) -> Share {
+        self.gets_sampled += 1.0 / self.rate();
+        if let Some(factor) = self.fading.step() {
+            self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
+            self.gets_missing *= factor;
+        }
+        self.share()
+    }
+
+    fn share(&self) -> Share {
+        let ever = 1.0 / self.rate();
+        Share { ever, fading: ever * self.fading.weight() }
+    }
+}
+
+/// What is known of a class, made where there is nothing.
+fn class_of(classes: &mut Vec<Option<Box<ClassKeys>>>, class: ClassId) -> &mut ClassKeys {
+    if class.index() >= classes.len() {
+        classes.resize_with(class.index() + 1, || None);
+    }
+    classes[class.index()].get_or_insert_default()
+}
+
+#[cfg(test)]
+#[path = "profiler_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! A stack of numbered keys: the last used is at the top.
+//!
+//! ```text
+//!   slots, in order of time:   . 7 . . 4 9 . 2 | next
+//!                                ^             a key is on one slot, that of its last use;
+//!                                '- distance = keys behind it
+//! ```
+//!
+//! Where a key is, its owner keeps; the stack tells when it moves a key to another slot. When the slots are
+//! used up, the keys are moved together: O(log n) a use over all, for n keys.
+//!
+//! Law: a slot is marked exactly if a key is on it; no key is before `oldest`, none from `next` on.
+
+use crate::marks::Marks;
+
+/// Slots at first, and never less.
+const SLOTS_MIN: usize = 512;
+
+/// Keys in the order of their last use.
+#[derive(Debug)]
+pub struct Stack {
+    marks: Marks,
+    /// By slot: the key on it, if it is marked.
+    keys: Vec<u32>,
+    count: usize,
+    oldest: usize,
+    next: usize,
+}
+
+impl Default for Stack {
+    fn default() -> Stack {
+        Stack {
+            marks: Marks::new(SLOTS_MIN, 0),
+            keys: vec![0; SLOTS_MIN],
+            count: 0,
+            oldest: 0,
+            next: 0,
+        }
+    }
+}
+
+impl Stack {
+    /// How many keys it has.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Puts a key on top and returns its slot. `moved` is told of every other key that gets another slot.
+    pub fn push(&mut self, key: u32, moved: impl FnMut(u32, u32)) -> u32 {
+        if self.next == self.marks.slots() {
+            self.move_together(moved);
+        }
+        let slot = self.next;
+        self.marks.mark(slot);
+        self.keys[slot] = key;
+        self.count += 1;
+        self.next += 1;
+        slot as u32
+    }
+
+    /// Takes the key on this slot out and returns its distance: how many keys are above it.
+    pub fn take(&mut self, slot: u32) -> u64 {
+        let slot = slot as usize;
+        let distance = self.count - 1 - self.marks.before(slot);
+        self.remove(slot as u32);
+        distance as u64
+    }
+
+    /// Takes the key on this slot out.
+    pub fn remove(&mut self, slot: u32) {
+        self.marks.unmark(slot as usize);
+        self.count -= 1;
+    }
+
+    /// The key on this slot, if there is one.
+    pub fn key_on(&self, slot: u32) -> Option<u32> {
+        let slot = slot as usize;
+        (slot < self.next && self.marks.is_marked(slot)).then(|| self.keys[slot])
+    }
+
+    /// The key that was used longest ago.
+    pub fn oldest(&mut self) -> Option<u32> {
+        while self.oldest < self.next && !self.marks.is_marked(self.oldest) {
+            self.oldest += 1;
+        }
+        (self.oldest < self.next).then(|| self.keys[self.oldest])
+    }
+
+    /// What it takes, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        self.marks.size_bytes() + self.keys.capacity() * size_of::<u32>()
+    }
+
+    /// Gives every key the slot of its rank, and leaves as many free ones.
+    fn move_together(&mut self, mut moved: impl FnMut(u32, u32)) {
+        let mut rank = 0;
+        for slot in self.oldest..self.next {
+            if self.marks.is_marked(slot) {
+                self.keys[rank] = self.keys[slot];
+                moved(self.keys[rank], rank as u32);
+                rank += 1;
+            }
+        }
+        assert!(rank == self.count, "{rank} marked slots hold {} keys", self.count);
+        self.marks = Marks::new((2 * rank).max(SLOTS_MIN), rank);
+        let slots = self.marks.slots();
+        assert!(slots <= u32::MAX as usize, "{rank} keys are more than slots can be numbered for");
+        self.keys.truncate(rank);
+        self.keys.shrink_to(slots);
+        self.keys.reserve_exact(slots - rank);
+        self.keys.resize(slots, 0);
+        (self.oldest, self.next) = (0, rank);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SLOTS_MIN, Stack};
+    use slabwise_base::Random;
+
+    /// A stack with the slots that its owner keeps, and by the definition a list, the newest last.
+    #[derive(Default)]
+    struct Pair {
+        stack: Stack,
+        slots: Vec<u32>,
+        list: Vec<u32>,
+    }
+
+    impl Pair {
+        fn push(&mut self, key: u32) {
+            let slots = &mut self.slots;
+            let slot = self.stack.push(key, |moved, slot| slots[moved as usize] = slot);
+            self.slots[key as usize] = slot;
+            self.list.push(key);
+        }
+
+        /// The distance by the stack, and by the list.
+        fn take(&mut self, key: u32) -> (u64, u64) {
+            let place = self.list.iter().position(|&other| other == key).expect("key is there");
+            self.list.remove(place);
+            (self.stack.take(self.slots[key as usize]), (self.list.len() - place) as u64)
+        }
+    }
+
+    #[test]
+    fn distances_and_the_oldest_are_those_of_a_list() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let keys = 1 + random.below(2 * SLOTS_MIN as u64) as u32;
+            let mut pair = Pair { slots: vec![0; keys as usize], ..Pair::default() };
+            for at in 0..8 * SLOTS_MIN {
+                let key = random.below(u64::from(keys)) as u32;
+                if pair.list.contains(&key) {
+                    let (found, expected) = pair.take(key);
+                    assert_eq!(found, expected, "seed {seed}, step {at}, key {key}");
+                }
+                if random.below(8) > 0 {
+                    pair.push(key);
+                }
+                assert_eq!(pair.stack.oldest(), pair.list.first().copied(), "seed {seed}");
+                assert_eq!(pair.stack.count(), pair.list.len(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn memory_follows_the_keys() {
+        let mut pair = Pair { slots: vec![0; 100_000], ..Pair::default() };
+        (0..100_000).for_each(|key| pair.push(key));
+        let large = pair.stack.size_bytes();
+        assert!(large < 100_000 * 16, "{large} bytes for 100,000 keys");
+        (0..100_000).rev().take(99_900).for_each(|key| pair.stack.remove(pair.slots[key]));
+        for _ in 0..200_000 {
+            pair.stack.take(pair.slots[0]);
+            let slots = &mut pair.slots;
+            pair.slots[0] = pair.stack.push(0, |moved, slot| slots[moved as usize] = slot);
+        }
+        assert!(pair.stack.size_bytes() < 8 * SLOTS_MIN, "{} bytes", pair.stack.size_bytes());
+    }
+}
