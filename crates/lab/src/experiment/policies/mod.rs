@@ -16,6 +16,9 @@ mod report;
 mod spec;
 mod splits;
 
+#[cfg(test)]
+mod tests;
+
 pub use spec::PoliciesSetup;
 
 use super::course::Course;
