@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod automove;
+mod dynacache;
 mod eager;
 mod lama;
 mod none;
@@ -35,6 +36,7 @@ mod tail_age;
 mod test_curves;
 
 pub use automove::{Automove, AutomoveOptions};
+pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
 pub use lama::{Lama, LamaOptions};
 pub use plan::{PageMove, Plan, Prediction};
@@ -85,6 +87,8 @@ pub enum PagePolicy {
     TailAge(TailAge),
     /// The split that misses least, by dynamic programming.
     Lama(Lama),
+    /// The split that is best if curves were convex.
+    Dynacache(Dynacache),
 }
 
 impl PagePolicy {
@@ -103,6 +107,7 @@ impl PagePolicy {
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
             "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
+            "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             _ => None,
         }
     }
@@ -118,6 +123,7 @@ impl PagePolicy {
                 Worth::SpaceTime => "space_time",
             },
             PagePolicy::Lama(_) => "lama",
+            PagePolicy::Dynacache(_) => "dynacache",
         }
     }
 
@@ -129,6 +135,7 @@ impl PagePolicy {
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
             PagePolicy::Lama(lama) => lama.trigger(),
+            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
         }
     }
 
@@ -139,7 +146,7 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_) => Wants::Counts,
-            PagePolicy::Lama(_) => Wants::Profiles,
+            PagePolicy::Lama(_) | PagePolicy::Dynacache(_) => Wants::Profiles,
         }
     }
 
@@ -153,6 +160,7 @@ impl PagePolicy {
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
             PagePolicy::Lama(lama) => lama.step(snapshot),
+            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
         }
     }
 }

@@ -1,0 +1,77 @@
+//! Convex hulls of curves, and the split that is best if curves were their hulls.
+//!
+//! ```text
+//!   cost *
+//!        |\  *  *  *            * sizes      \ hull
+//!        |  \         *
+//!        |     \       *        where the curve lies above its hull there is a cliff: part of the way
+//!        |        \     *       down brings nothing
+//!        |           \   *
+//!        |              \*---*
+//!        '------------------------ pages
+//! ```
+//!
+//! If every curve were convex, page after page to whoever gains most by it would be the best split. So
+//! it is of hulls, with the hull's segments in place of pages.
+
+/// A size that a class might have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    pub pages: u64,
+    pub cost: f64,
+}
+
+/// What a page more saves from one size to the next.
+fn slope(from: Size, to: Size) -> f64 {
+    (from.cost - to.cost) / (to.pages - from.pages) as f64
+}
+
+/// The corners of the lower convex hull of these sizes, which rise in pages, down to the least cost: each
+/// page saves something, and less and less from corner to corner.
+pub(crate) fn hull(sizes: &[Size]) -> Vec<Size> {
+    let mut corners: Vec<Size> = Vec::new();
+    for &size in sizes {
+        if corners.last().is_some_and(|last| size.cost >= last.cost) {
+            continue;
+        }
+        while let [.., before, last] = corners[..]
+            && slope(last, size) >= slope(before, last)
+        {
+            corners.pop();
+        }
+        corners.push(size);
+    }
+    corners
+}
+
+/// What a greedy split came to.
+pub(crate) struct HullSplit {
+    /// Each class's pages, at a corner of its hull.
+    pub split: Vec<u64>,
+    /// The pages that are left; fewer than the next segment takes.
+    pub pages_left: u64,
+    /// The next segment's class and what it saves a page; `None` when there is nothing more to save.
+    pub next: Option<(usize, f64)>,
+}
+
+/// Segment after segment from the one that saves most a page, until the next does not fit. `pages` are at
+/// least those of all first corners.
+pub(crate) fn hull_split(hulls: &[Vec<Size>], pages: u64) -> HullSplit {
+    let mut split: Vec<u64> = hulls.iter().map(|hull| hull[0].pages).collect();
+    let mut pages_left = pages - split.iter().sum::<u64>();
+    let segments = hulls.iter().enumerate().flat_map(|(class, hull)| {
+        hull.windows(2).map(move |ends| (class, ends[1].pages, slope(ends[0], ends[1])))
+    });
+    let mut segments: Vec<(usize, u64, f64)> = segments.collect();
+    // A class's own segments are in this order already, and the sort is stable.
+    segments.sort_by(|a, b| b.2.total_cmp(&a.2));
+    for (class, end, saved) in segments {
+        let more = end - split[class];
+        if more > pages_left {
+            return HullSplit { split, pages_left, next: Some((class, saved)) };
+        }
+        split[class] = end;
+        pages_left -= more;
+    }
+    HullSplit { split, pages_left, next: None }
+}

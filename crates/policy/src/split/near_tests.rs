@@ -1,0 +1,92 @@
+//! Against the exact split where that is possible, and the work at sizes where it is not.
+
+use super::{Near, near_best_split};
+use crate::split::{ClassCurve, best_split, cost};
+use crate::test_curves::{any, cliff, ragged, scan, zipf};
+use slabwise_base::Random;
+use slabwise_profile::Mrc;
+
+fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassCurve<'a>> {
+    let mut left = pages;
+    let mut classes = Vec::new();
+    for curve in curves {
+        let pages = random.below(left + 1);
+        left -= pages;
+        classes.push(ClassCurve {
+            curve,
+            chunks_per_page: 1 + random.below(8),
+            miss_cost: 1.0,
+            pages,
+            pages_min: pages.min(1),
+            pages_usable: u64::MAX,
+        });
+    }
+    classes
+}
+
+/// By how much of its cost the split is worse than the best one.
+fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
+    let best = cost(classes, &best_split(classes, pages));
+    let split = Near::new(classes, pages).split();
+    assert!(split.iter().sum::<u64>() <= pages, "{split:?} has more than {pages} pages");
+    assert!(split.iter().zip(classes).all(|(&own, class)| own >= class.pages_min));
+    (cost(classes, &split) - best) / best.max(1.0)
+}
+
+#[test]
+fn within_half_a_percent_of_the_exact_split() {
+    let mut sum = 0.0;
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let pages = 20 + random.below(if seed % 10 == 0 { 1_000 } else { 200 });
+        let count = 1 + random.below(8);
+        let chunks = 4 * pages / count + 1;
+        let curves: Vec<Mrc> = (0..count)
+            .map(|_| {
+                let references = 1_000.0 + random.below(9_000) as f64;
+                match seed % 3 {
+                    0 => any(&mut random, chunks),
+                    1 => cliff(2 + random.below(2 * chunks), references),
+                    _ => ragged(&mut random, 2 * chunks, references),
+                }
+            })
+            .collect();
+        let classes = classes(&curves, &mut random, pages);
+        let excess = excess(&classes, pages);
+        assert!(excess <= 0.005, "seed {seed}: {count} classes, {pages} pages: {excess}");
+        sum += excess;
+    }
+    assert!(sum / 300.0 < 0.0005, "in the mean {}", sum / 300.0);
+}
+
+#[test]
+fn where_nothing_is_gained_nothing_moves() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let curves: Vec<Mrc> = (0..5).map(|_| scan(random.below(1_000) as f64)).collect();
+        let classes = classes(&curves, &mut random, 5_000);
+        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let pages = present.iter().sum();
+        assert_eq!(near_best_split(&classes, pages), present, "seed {seed}");
+        assert_eq!(Near::new(&classes, pages).split(), present, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_hundred_thousand_pages_take_no_more_looks_than_a_thousand() {
+    for seed in 0..8 {
+        let mut random = Random::new(seed);
+        let curves: Vec<Mrc> = (0..60)
+            .map(|class| match class % 4 {
+                0 => zipf(1_000_000, 1e6 * random.unit(), 300),
+                1 => ragged(&mut random, 2_000_000, 1e6),
+                2 => cliff(100_000 + random.below(1_000_000), 1e6 * random.unit()),
+                _ => scan(1e5),
+            })
+            .collect();
+        let classes = classes(&curves, &mut random, 100_000);
+        let mut near = Near::new(&classes, 100_000);
+        near.split();
+        assert!(near.looks < 2_500_000, "seed {seed}: {} looks", near.looks);
+    }
+}

@@ -1,0 +1,72 @@
+//! What more or less memory would bring.
+
+use super::{ClassCurve, Objective, class_curves, near_best_split};
+use crate::Snapshot;
+
+/// A memory size and the miss ratio expected of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WhatIf {
+    /// The memory, in percent of the present.
+    pub memory_percent: u64,
+    /// Misses a get, were the memory divided best.
+    pub miss_ratio: f64,
+}
+
+/// The sizes that are asked about, in percent of the present memory.
+const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
+
+/// The miss ratio of the whole cache at half to twice its memory, divided so that it is least, by the curves
+/// of the snapshot. Nothing if it has no curves, or they are of no reference.
+pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
+    let classes: Vec<ClassCurve> = class_curves(snapshot, Objective::MissRatio)
+        .into_iter()
+        .map(|class| ClassCurve { pages_min: 0, ..class })
+        .collect();
+    let references: f64 = classes.iter().map(|class| class.curve.references()).sum();
+    if references == 0.0 {
+        return Vec::new();
+    }
+    let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
+    let at = |memory_percent: u64| {
+        let split = near_best_split(&classes, pages * memory_percent / 100);
+        let misses: f64 =
+            classes.iter().zip(&split).map(|(class, &pages)| class.misses(pages)).sum();
+        WhatIf { memory_percent, miss_ratio: misses / references }
+    };
+    MEMORY_PERCENTS.map(at).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::what_if;
+    use crate::test_curves::{any, cliff, scan, snapshot};
+    use slabwise_base::Random;
+
+    #[test]
+    fn a_loop_fits_or_it_does_not() {
+        // 100 chunks now; the loop takes 150.
+        let cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
+        let found: Vec<_> =
+            what_if(&cache).iter().map(|it| (it.memory_percent, it.miss_ratio)).collect();
+        let expected = [(50, 1.0), (75, 1.0), (100, 1.0), (125, 1.0), (150, 0.25), (200, 0.25)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn more_memory_never_brings_more_misses() {
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let classes =
+                (0..1 + random.below(6)).map(|_| (random.below(40), any(&mut random, 200)));
+            let found = what_if(&snapshot(1, classes.collect()));
+            let falls = found.is_sorted_by(|a, b| a.miss_ratio >= b.miss_ratio - 0.001);
+            assert!(falls, "seed {seed}: {found:?}");
+            assert!(found.iter().all(|it| (0.0..=1.0).contains(&it.miss_ratio)), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_known() {
+        assert_eq!(what_if(&snapshot(1, vec![(3, scan(0.0))])), []);
+    }
+}
