@@ -44,7 +44,7 @@ impl Default for AutomoveOptions {
 /// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct Automove {
-    options: AutomoveOptions,
+    pub(crate) options: AutomoveOptions,
     /// By class; empty before the first step.
     memory: PerClass<Memory>,
     /// Decisions by age wait until the window has been filled once.

@@ -15,7 +15,7 @@
 //! - it is stepped at its [`Trigger`], by one caller, in the order of time;
 //! - a plan's moves are carried out, or dropped, before the next step;
 //! - a plan never has a class as its own receiver, and never takes more pages from a class than it
-//!   owns;
+//!   owns; the last page of a class that holds items it takes only under Twemcache's policies;
 //! - the classes may be others from step to step, and in any order of their numbers; retired ones are not
 //!   among them: their pages leave without any policy's help.
 //!
@@ -23,26 +23,45 @@
 #![forbid(unsafe_code)]
 
 mod automove;
+mod automove_classic;
+mod changes;
+mod cliffhanger;
+mod cost_partition;
+mod cost_per_byte;
 mod dynacache;
 mod eager;
 mod lama;
+#[cfg(test)]
+mod laws_tests;
 mod none;
+mod options;
 mod per_class;
 mod plan;
+mod psa;
+#[cfg(test)]
+mod shift_tests;
 mod snapshot;
 pub mod split;
 mod tail_age;
 #[cfg(test)]
 mod test_curves;
+mod twemcache;
 
 pub use automove::{Automove, AutomoveOptions};
+pub use automove_classic::{AutomoveClassic, AutomoveClassicOptions};
+pub use cliffhanger::{Cliffhanger, CliffhangerOptions};
+pub use cost_partition::{CostPartition, CostPartitionOptions};
+pub use cost_per_byte::{CostPerByte, CostPerByteOptions};
 pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
 pub use lama::{Lama, LamaOptions};
+pub use options::{OptionInfo, PolicyOptionError};
 pub use plan::{PageMove, Plan, Prediction};
+pub use psa::{Psa, PsaOptions};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
+pub use twemcache::{Pick, Twemcache, TwemcacheOptions};
 
 use slabwise_base::Random;
 
@@ -79,6 +98,8 @@ pub enum Wants {
 pub enum PagePolicy {
     /// Pages never move.
     None,
+    /// memcached's first: three windows of most evictions, from a class without any.
+    AutomoveClassic(AutomoveClassic),
     /// memcached's, of today.
     Automove(Automove),
     /// memcached's `automove 2`: a page for whoever evicts.
@@ -89,18 +110,56 @@ pub enum PagePolicy {
     Lama(Lama),
     /// The split that is best if curves were convex.
     Dynacache(Dynacache),
+    /// Twitter's: any page, or the one accessed longest ago, for a store that finds no free chunk.
+    Twemcache(Twemcache),
+    /// Carra and Michiardi's first: from the fewest requests a page to the most misses.
+    Psa(Psa),
+    /// Carra and Michiardi's second: the same by what misses of evicted keys cost.
+    CostPartition(CostPartition),
+    /// Li and Cox's: from the least cost a byte to whoever evicts at a higher one.
+    CostPerByte(CostPerByte),
+    /// Cidon and others': shadow hits earn credits at a random other's expense.
+    Cliffhanger(Cliffhanger),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 6] = ["none", "automove", "eager", "tail_age", "space_time", "lama"];
+    pub const NAMES: [&str; 14] = [
+        "none",
+        "automove_classic",
+        "automove",
+        "eager",
+        "twemcache_random",
+        "twemcache_lra",
+        "psa",
+        "cost_partition",
+        "tail_age",
+        "space_time",
+        "cost_per_byte",
+        "cliffhanger",
+        "lama",
+        "dynacache",
+    ];
 
     /// The policy of this name with its default options; `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
         match name {
             "none" => Some(PagePolicy::None),
+            "automove_classic" => {
+                Some(PagePolicy::AutomoveClassic(AutomoveClassic::new(Default::default())))
+            }
             "automove" => Some(PagePolicy::Automove(Automove::new(AutomoveOptions::default()))),
             "eager" => Some(PagePolicy::Eager(Eager::default())),
+            "twemcache_random" => Some(PagePolicy::Twemcache(Twemcache::new(Default::default()))),
+            "twemcache_lra" => {
+                let pick = Pick::LeastRecentlyAccessed;
+                let options = TwemcacheOptions { pick, ..Default::default() };
+                Some(PagePolicy::Twemcache(Twemcache::new(options)))
+            }
+            "psa" => Some(PagePolicy::Psa(Psa::new(PsaOptions::default()))),
+            "cost_partition" => {
+                Some(PagePolicy::CostPartition(CostPartition::new(Default::default())))
+            }
             "tail_age" => Some(PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))),
             "space_time" => {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
@@ -108,6 +167,8 @@ impl PagePolicy {
             }
             "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
             "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
+            "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
+            "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             _ => None,
         }
     }
@@ -116,6 +177,7 @@ impl PagePolicy {
     pub fn name(&self) -> &'static str {
         match self {
             PagePolicy::None => "none",
+            PagePolicy::AutomoveClassic(_) => "automove_classic",
             PagePolicy::Automove(_) => "automove",
             PagePolicy::Eager(_) => "eager",
             PagePolicy::TailAge(tail_age) => match tail_age.worth() {
@@ -124,6 +186,14 @@ impl PagePolicy {
             },
             PagePolicy::Lama(_) => "lama",
             PagePolicy::Dynacache(_) => "dynacache",
+            PagePolicy::Twemcache(twemcache) => match twemcache.pick() {
+                Pick::Random => "twemcache_random",
+                Pick::LeastRecentlyAccessed => "twemcache_lra",
+            },
+            PagePolicy::Psa(_) => "psa",
+            PagePolicy::CostPartition(_) => "cost_partition",
+            PagePolicy::CostPerByte(_) => "cost_per_byte",
+            PagePolicy::Cliffhanger(_) => "cliffhanger",
         }
     }
 
@@ -131,11 +201,17 @@ impl PagePolicy {
     pub fn trigger(&self) -> Trigger {
         match self {
             PagePolicy::None => none::TRIGGER,
+            PagePolicy::AutomoveClassic(automove) => automove.trigger(),
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
             PagePolicy::Lama(lama) => lama.trigger(),
             PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
+            PagePolicy::Twemcache(twemcache) => twemcache.trigger(),
+            PagePolicy::Psa(psa) => psa.trigger(),
+            PagePolicy::CostPartition(cost_partition) => cost_partition.trigger(),
+            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.trigger(),
+            PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.trigger(),
         }
     }
 
@@ -143,24 +219,37 @@ impl PagePolicy {
     pub fn wants(&self) -> Wants {
         match self {
             PagePolicy::None
+            | PagePolicy::AutomoveClassic(_)
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
-            | PagePolicy::TailAge(_) => Wants::Counts,
-            PagePolicy::Lama(_) | PagePolicy::Dynacache(_) => Wants::Profiles,
+            | PagePolicy::TailAge(_)
+            | PagePolicy::Twemcache(_)
+            | PagePolicy::Psa(_) => Wants::Counts,
+            PagePolicy::CostPartition(_)
+            | PagePolicy::CostPerByte(_)
+            | PagePolicy::Cliffhanger(_)
+            | PagePolicy::Lama(_)
+            | PagePolicy::Dynacache(_) => Wants::Profiles,
         }
     }
 
     /// One step: the cache as it is now goes in, the page moves it calls for come out.
     ///
-    /// `random` is the only source of chance; the policies of today need none.
-    pub fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+    /// `random` is the only source of chance.
+    pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         match self {
             PagePolicy::None => none::step(snapshot),
+            PagePolicy::AutomoveClassic(automove) => automove.step(snapshot),
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
             PagePolicy::Lama(lama) => lama.step(snapshot),
             PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
+            PagePolicy::Twemcache(twemcache) => twemcache.step(snapshot, random),
+            PagePolicy::Psa(psa) => psa.step(snapshot),
+            PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),
+            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot),
+            PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
         }
     }
 }

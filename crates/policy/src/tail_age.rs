@@ -78,7 +78,7 @@ impl Default for TailAgeOptions {
 /// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct TailAge {
-    options: TailAgeOptions,
+    pub(crate) options: TailAgeOptions,
     /// By class; empty before the first step.
     memory: PerClass<Memory>,
 }

@@ -1,0 +1,158 @@
+//! The page policy of GD-Wheel (C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value
+//! Stores", EuroSys 2015, the section on slab rebalancing).
+//!
+//! A byte of a class is worth the mean cost of recomputing an item over the bytes that it takes. Whenever a
+//! class must evict, and its bytes are worth more than those of the class where they are worth least, it is
+//! given a page of that class at once.
+//!
+//! ```text
+//!   cost a byte   class 0  #########  evicts: receives
+//!                 class 1  ####       evicts: receives, too
+//!                 class 2  ##         gives while it owns two pages or more
+//! ```
+//!
+//! The engine evicts an item where the published policy moves a page, so that a page is planned for each page's
+//! worth of such stores. Bytes of an item are those of its chunk. Costs come with the profiles; without these, or
+//! where nobody gives costs, an item costs 1.
+//!
+//! Weaknesses: an eviction alone shows no need, so pages move as long as costly classes store anything; the
+//! cheapest class is emptied to its last page before the next cheapest gives one, whatever its hits; and where
+//! costs are equal small items take all.
+//!
+//! Laws: a receiver's bytes are worth more than its victim's; a class keeps one page.
+
+use crate::changes::Changes;
+use crate::{PageMove, Plan, Snapshot, Trigger};
+
+/// The policy's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostPerByteOptions {
+    /// Allocations without a free chunk between two steps, at least 1.
+    pub evictions: u64,
+}
+
+impl Default for CostPerByteOptions {
+    /// At every eviction, as published.
+    fn default() -> CostPerByteOptions {
+        CostPerByteOptions { evictions: 1 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug)]
+pub struct CostPerByte {
+    pub(crate) options: CostPerByteOptions,
+    changes: Changes,
+}
+
+impl CostPerByte {
+    /// A policy that has seen nothing yet.
+    pub fn new(options: CostPerByteOptions) -> CostPerByte {
+        CostPerByte { options, changes: Changes::default() }
+    }
+
+    /// Every [`CostPerByteOptions::evictions`].
+    pub fn trigger(&self) -> Trigger {
+        Trigger::EveryEvictions(self.options.evictions)
+    }
+
+    /// Pages of the class of least cost per byte for every costlier one that evicted since the last step, the
+    /// costliest first.
+    pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        let changes = self.changes.since_last(snapshot);
+        let mut plan = Plan::default();
+        if !snapshot.is_divided() {
+            return plan;
+        }
+        let worths = worths(snapshot);
+        let mut by_worth: Vec<usize> = (0..worths.len()).collect();
+        by_worth.sort_by(|&a, &b| worths[a].total_cmp(&worths[b]));
+        let mut spare: Vec<u64> =
+            snapshot.classes.iter().map(|class| class.pages.saturating_sub(1)).collect();
+        for &receiver in by_worth.iter().rev() {
+            let class = &snapshot.classes[receiver];
+            for _ in 0..changes[receiver].pages_asked(class) {
+                let cheapest = by_worth.iter().copied().find(|&victim| spare[victim] > 0);
+                let cheaper = cheapest.filter(|&victim| worths[victim] < worths[receiver]);
+                let Some(victim) = cheaper else { break };
+                spare[victim] -= 1;
+                plan.moves.push(PageMove {
+                    victim: snapshot.classes[victim].class,
+                    receiver: Some(class.class),
+                    reason: "least cost a byte, to a costlier one that evicts",
+                });
+            }
+        }
+        plan
+    }
+}
+
+/// What a byte of each class is worth: the mean cost of its items over the bytes of a chunk.
+fn worths(snapshot: &Snapshot) -> Vec<f64> {
+    let costs = snapshot.profiles.iter().map(|profile| profile.cost).chain(std::iter::repeat(1.0));
+    let each = snapshot.classes.iter().zip(costs);
+    each.map(|(class, cost)| cost / class.chunk_size_bytes as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CostPerByte, CostPerByteOptions};
+    use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
+    use slabwise_base::ClassId;
+
+    /// Chunk size, mean cost, pages, and evictions between two steps.
+    type Class = (usize, f64, u64, u64);
+
+    fn step(classes: &[Class]) -> Vec<(u8, u8)> {
+        let snapshot = |times: u64| {
+            let class = |(index, &(size, _, pages, evicted)): (usize, &Class)| ClassSnapshot {
+                pages,
+                used_chunks: pages * 10,
+                evicted: times * evicted,
+                ..ClassSnapshot::empty(ClassId(index as u8), size, 10)
+            };
+            let profile = |&(_, cost, ..): &Class| ClassProfile { cost, ..ClassProfile::default() };
+            Snapshot {
+                memory_full: true,
+                classes: classes.iter().enumerate().map(class).collect(),
+                profiles: classes.iter().map(profile).collect(),
+                ..Snapshot::default()
+            }
+        };
+        let mut policy = CostPerByte::new(CostPerByteOptions::default());
+        assert_eq!(policy.trigger(), Trigger::EveryEvictions(1));
+        assert!(policy.step(&snapshot(3)).moves.is_empty(), "nothing is new");
+        let moves = policy.step(&snapshot(4)).moves;
+        moves.iter().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0)).collect()
+    }
+
+    #[test]
+    fn an_eviction_of_a_costlier_class_takes_a_page_of_the_cheapest() {
+        let cheap = (200, 10.0, 5, 0);
+        assert_eq!(step(&[cheap, (200, 40.0, 5, 1), (200, 20.0, 5, 1)]), [(0, 1), (0, 2)]);
+        assert_eq!(step(&[cheap, (200, 40.0, 5, 25)]), [(0, 1); 3], "ten chunks a page");
+    }
+
+    #[test]
+    fn the_cheapest_class_evicts_and_receives_nothing() {
+        assert_eq!(step(&[(200, 10.0, 5, 100), (200, 40.0, 5, 0)]), []);
+    }
+
+    #[test]
+    fn cost_is_by_the_byte() {
+        assert_eq!(step(&[(100, 10.0, 5, 1), (1_000, 50.0, 5, 1)]), [(1, 0)]);
+    }
+
+    #[test]
+    fn its_weakness_the_cheapest_is_emptied_to_its_last_page_then_the_next() {
+        let classes = [(200, 10.0, 3, 0), (200, 20.0, 3, 0), (200, 40.0, 5, 35)];
+        assert_eq!(step(&classes), [(0, 2), (0, 2), (1, 2), (1, 2)]);
+        let last = [(200, 10.0, 1, 0), (200, 20.0, 1, 5), (200, 40.0, 5, 35)];
+        assert_eq!(step(&last), []);
+    }
+
+    #[test]
+    fn its_weakness_at_equal_costs_the_small_take_all_from_the_large() {
+        assert_eq!(step(&[(100, 1.0, 5, 100), (1_000, 1.0, 4, 100)]), [(1, 0); 3]);
+    }
+}

@@ -1,0 +1,268 @@
+//! A workload that changes its sizes, under policies stepped by their own triggers: two classes of exact LRUs
+//! whose requests are profiled exactly, and moves that are made at once.
+
+use crate::{ClassProfile, ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger, Wants};
+use slabwise_base::{ClassId, Random, Ticks};
+use slabwise_profile::{Distances, StackDistances};
+use std::collections::{BTreeMap, HashMap};
+
+const CHUNKS_PER_PAGE: u64 = 16;
+const PAGES: u64 = 64;
+const KEYS: u64 = 2_000;
+const REQUESTS_PER_TICK: u64 = 4;
+/// Gets after which curves are made of what came since.
+const CURVE_GETS: u64 = 4_000;
+
+/// One class: an LRU over the chunks of its pages, and what a profiler sees.
+#[derive(Default)]
+struct Lru {
+    pages: u64,
+    /// Keys by serial number of their last use, and back, with its tick.
+    by_use: BTreeMap<u64, u64>,
+    items: HashMap<u64, (u64, u32)>,
+    hits: u64,
+    sets: u64,
+    evicted: u64,
+    out_of_memory: u64,
+    stack: StackDistances,
+    distances: Distances,
+    profile: ClassProfile,
+}
+
+impl Lru {
+    fn chunks(&self) -> u64 {
+        self.pages * CHUNKS_PER_PAGE
+    }
+
+    /// A get and, on a miss, a set; whether it hit.
+    fn request(&mut self, key: u64, serial: u64, now: u32, pages_free: &mut u64) -> bool {
+        let distance = self.stack.reference(key);
+        self.distances.record(distance);
+        if let Some((used, _)) = self.items.insert(key, (serial, now)) {
+            self.by_use.remove(&used);
+            self.by_use.insert(serial, key);
+            self.hits += 1;
+            return true;
+        }
+        self.profile.misses += 1.0;
+        if let Some(distance) = distance {
+            self.profile.misses_by_eviction += 1.0;
+            let near = distance < self.chunks() + CHUNKS_PER_PAGE;
+            self.profile.shadow_hits += f64::from(u8::from(near));
+        }
+        self.sets += 1;
+        if self.items.len() as u64 > self.chunks() {
+            if *pages_free > 0 {
+                *pages_free -= 1;
+                self.pages += 1;
+            } else if self.by_use.is_empty() {
+                self.items.clear();
+                self.out_of_memory += 1;
+                return false;
+            } else {
+                self.drop_oldest();
+                self.evicted += 1;
+            }
+        }
+        self.by_use.insert(serial, key);
+        false
+    }
+
+    fn drop_oldest(&mut self) {
+        let (_, key) = self.by_use.pop_first().expect("a class over its pages has items");
+        self.items.remove(&key);
+    }
+
+    fn snapshot(&self, index: usize, now: u32) -> ClassSnapshot {
+        let used_chunks = self.items.len() as u64;
+        let oldest = self.by_use.first_key_value().and_then(|(_, key)| self.items.get(key));
+        ClassSnapshot {
+            pages: self.pages,
+            used_chunks,
+            free_chunks: self.chunks() - used_chunks,
+            evicted: self.evicted,
+            out_of_memory: self.out_of_memory,
+            tail_age_ticks: oldest.map_or(0, |&(_, tick)| now - tick),
+            hits: self.hits,
+            sets: self.sets,
+            ..ClassSnapshot::empty(ClassId(index as u8), 256, CHUNKS_PER_PAGE as usize)
+        }
+    }
+}
+
+/// In which order keys of the first class are asked for; those of the second come at random.
+#[derive(Clone, Copy)]
+enum Order {
+    /// At random.
+    Any,
+    /// So many, round and round.
+    Loop(u64),
+}
+
+/// Classes with one pool, under a policy.
+struct Cache {
+    policy: PagePolicy,
+    classes: [Lru; 2],
+    pages_free: u64,
+    gets: u64,
+    misses: u64,
+    /// What the trigger counts, at the last step.
+    stepped_at: u64,
+    moves: usize,
+    random: Random,
+}
+
+impl Cache {
+    fn new(policy: &str, seed: u64) -> Cache {
+        let policy = PagePolicy::parse(policy).expect("it is well written");
+        let mut classes = <[Lru; 2]>::default();
+        // What one class's items cost is of no matter to the other policies.
+        for (class, cost) in classes.iter_mut().zip([1.0, 2.0]) {
+            class.profile.cost = cost;
+        }
+        let random = Random::new(seed);
+        let (pages_free, gets, misses, stepped_at, moves) = (PAGES, 0, 0, 0, 0);
+        Cache { policy, classes, pages_free, gets, misses, stepped_at, moves, random }
+    }
+
+    fn now(&self) -> u32 {
+        (self.gets / REQUESTS_PER_TICK) as u32
+    }
+
+    /// Whether the policy's trigger has come.
+    fn is_due(&mut self) -> bool {
+        let each = || self.classes.iter();
+        let (count, period) = match self.policy.trigger() {
+            Trigger::Never => return false,
+            Trigger::EveryTicks(ticks) => (u64::from(self.now()), u64::from(ticks)),
+            Trigger::EveryGets(gets) => (self.gets, gets),
+            Trigger::EveryMisses(misses) => (self.misses, misses),
+            Trigger::EveryEvictions(evictions) => {
+                (each().map(|class| class.evicted + class.out_of_memory).sum(), evictions)
+            }
+            Trigger::EveryShadowHits(hits) => {
+                (each().map(|class| class.profile.shadow_hits as u64).sum(), hits)
+            }
+        };
+        let is_due = count - self.stepped_at >= period;
+        if is_due {
+            self.stepped_at = count;
+        }
+        is_due
+    }
+
+    fn step(&mut self) {
+        let now = self.now();
+        let classes = self.classes.iter().enumerate();
+        let profiles = self.classes.iter().map(|class| class.profile.clone());
+        let is_shown = self.policy.wants() == Wants::Profiles;
+        let snapshot = Snapshot {
+            now: Ticks(now),
+            pages_free: self.pages_free,
+            memory_full: true,
+            classes: classes.map(|(index, class)| class.snapshot(index, now)).collect(),
+            gets: self.gets,
+            misses: self.misses,
+            profiles: if is_shown { profiles.collect() } else { Vec::new() },
+        };
+        let plan = self.policy.step(&snapshot, &mut self.random);
+        self.moves += plan.moves.len();
+        plan.moves.into_iter().for_each(|page_move| self.carry_out(page_move));
+    }
+
+    fn carry_out(&mut self, page_move: PageMove) {
+        let victim = &mut self.classes[page_move.victim.index()];
+        victim.pages -= 1;
+        while victim.items.len() as u64 > victim.chunks() {
+            victim.drop_oldest();
+        }
+        match page_move.receiver {
+            Some(receiver) => self.classes[receiver.index()].pages += 1,
+            None => self.pages_free += 1,
+        }
+    }
+
+    /// So many requests, `share` percent of them to the second class; the percentage that missed.
+    fn run(&mut self, requests: u64, share: u64, order: Order) -> f64 {
+        let misses_before = self.misses;
+        for _ in 0..requests {
+            let class = usize::from(self.random.below(100) < share);
+            let key = match order {
+                Order::Loop(keys) if class == 0 => {
+                    (self.classes[0].hits + self.classes[0].sets) % keys
+                }
+                // Low ones are asked for more often.
+                _ => (self.random.unit() * self.random.unit() * KEYS as f64) as u64,
+            };
+            let now = self.now();
+            let hit = self.classes[class].request(key, self.gets, now, &mut self.pages_free);
+            self.gets += 1;
+            self.misses += u64::from(!hit);
+            if self.gets.is_multiple_of(CURVE_GETS) {
+                for class in &mut self.classes {
+                    let distances = std::mem::take(&mut class.distances);
+                    class.profile.curve = distances.mrc(CHUNKS_PER_PAGE as usize);
+                }
+            }
+            if self.is_due() {
+                self.step();
+            }
+        }
+        100.0 * (self.misses - misses_before) as f64 / requests as f64
+    }
+}
+
+/// Percent of misses and moves, long after nearly all requests went to the first class at first and to the
+/// second from then on.
+fn after_a_shift(policy: &str, seed: u64) -> (f64, usize) {
+    let mut cache = Cache::new(policy, seed);
+    cache.run(8_000, 5, Order::Any);
+    cache.run(16_000, 85, Order::Any);
+    cache.moves = 0;
+    (cache.run(8_000, 85, Order::Any), cache.moves)
+}
+
+#[test]
+fn after_a_shift_some_policies_leave_pages_where_they_were_and_others_never_rest() {
+    for seed in 1..=2 {
+        let (calcified, _) = after_a_shift("none", seed);
+        let classic = after_a_shift("automove_classic", seed);
+        assert_eq!(classic, (calcified, 0), "seed {seed}: the classic automover moves nothing");
+        let settled = [
+            "automove",
+            "tail_age",
+            "space_time",
+            "psa:misses=100",
+            "cost_partition:misses=100",
+            "cost_per_byte",
+            "cliffhanger:credit_bytes=1024",
+        ];
+        for policy in settled {
+            let (misses, moves) = after_a_shift(policy, seed);
+            let found =
+                format!("{policy}, seed {seed}: {misses} % of {calcified} %, {moves} moves");
+            assert!(misses < 0.6 * calcified && moves < 50, "{found}");
+        }
+        for policy in ["eager", "twemcache_random", "twemcache_lra"] {
+            let (misses, moves) = after_a_shift(policy, seed);
+            let found =
+                format!("{policy}, seed {seed}: {misses} % of {calcified} %, {moves} moves");
+            assert!(misses < 0.7 * calcified && moves > 300, "{found}");
+        }
+    }
+}
+
+#[test]
+fn the_search_for_cliffs_finds_the_pages_that_hold_a_loop() {
+    for seed in 1..=2 {
+        let misses = |policy| {
+            let mut cache = Cache::new(policy, seed);
+            cache.run(8_000, 95, Order::Any);
+            cache.run(32_000, 50, Order::Loop(400));
+            cache.run(8_000, 50, Order::Loop(400))
+        };
+        let with = misses("cliffhanger:credit_bytes=1024");
+        let without = misses("cliffhanger:credit_bytes=1024:cliffs=off");
+        assert!(with < 0.8 * without, "seed {seed}: {with} % with the search, {without} % without");
+    }
+}

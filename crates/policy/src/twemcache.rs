@@ -1,0 +1,156 @@
+//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): a store
+//! that finds no free chunk takes a whole page from any class.
+//!
+//! ```text
+//!   store, no free chunk in class 2
+//!        random:  a page of all pages, each as likely       [0][0][0][1][1][2]
+//!        lra:     the page accessed longest ago                       ^
+//!                 its items go, and the page with them, to class 2
+//! ```
+//!
+//! *Random* makes classes lose pages as they own them and win them as they store: the split drifts to where
+//! every class evicts at the same rate a page. *Lra* (least recently accessed) keeps pages in the order of
+//! their last access, a hit or a store of any of their items.
+//!
+//! Weaknesses: neither asks what a page's items were worth, the last page of a class goes like any other, and
+//! there is no rest as long as anybody evicts. A scan takes nearly all pages.
+//!
+//! What differs here. The engine evicts an item where Twemcache takes a page, so that a page is planned for
+//! each page's worth of such stores, and arrives behind them; where the page is one of the class's own nothing
+//! moves. What becomes of the page's items is the mover's matter. The engine keeps no order of pages, so *lra*
+//! estimates it: of a class with `a` accesses to `p` pages in a while a page is accessed `a/p` times, and the
+//! page accessed longest ago is likely to be of the class where that is least; among equals, of the one with
+//! the oldest tail. Accesses fade, by half over [`TwemcacheOptions::half_life`].
+//!
+//! Law: a plan takes pages that were there at the snapshot, so none twice.
+
+use crate::changes::{Changes, Counts};
+use crate::per_class::PerClass;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random};
+
+/// Which page goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// Any, each as likely.
+    Random,
+    /// One of the class with the fewest accesses a page.
+    LeastRecentlyAccessed,
+}
+
+/// The policy's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwemcacheOptions {
+    /// Which page goes.
+    pub pick: Pick,
+    /// Allocations without a free chunk between two steps, at least 1.
+    pub evictions: u64,
+    /// Accesses after which one counts half; at least 1. Of no matter to [`Pick::Random`].
+    pub half_life: u64,
+}
+
+impl Default for TwemcacheOptions {
+    /// Twemcache's default, random, at every store without a free chunk. The half-life is ours.
+    fn default() -> TwemcacheOptions {
+        TwemcacheOptions { pick: Pick::Random, evictions: 1, half_life: 100_000 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug)]
+pub struct Twemcache {
+    pub(crate) options: TwemcacheOptions,
+    changes: Changes,
+    /// Faded accesses of each class.
+    accesses: PerClass<f64>,
+}
+
+impl Twemcache {
+    /// A policy that has seen nothing yet.
+    pub fn new(options: TwemcacheOptions) -> Twemcache {
+        Twemcache { options, changes: Changes::default(), accesses: PerClass::default() }
+    }
+
+    /// Which page it takes.
+    pub fn pick(&self) -> Pick {
+        self.options.pick
+    }
+
+    /// Every [`TwemcacheOptions::evictions`].
+    pub fn trigger(&self) -> Trigger {
+        Trigger::EveryEvictions(self.options.evictions)
+    }
+
+    /// A page from any class for each page's worth of stores that found no free chunk.
+    pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
+        let changes = self.changes.since_last(snapshot);
+        self.fade(snapshot, &changes);
+        let mut plan = Plan::default();
+        if !snapshot.is_divided() {
+            return plan;
+        }
+        let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        for (class, change) in snapshot.classes.iter().zip(&changes) {
+            for _ in 0..change.pages_asked(class) {
+                let victim = match self.options.pick {
+                    Pick::Random => random_page(&snapshot.classes, &pages, random),
+                    Pick::LeastRecentlyAccessed => self.coldest_page(&snapshot.classes, &pages),
+                };
+                let Some(index) = victim else { return plan };
+                let victim = snapshot.classes[index].class;
+                pages[index] -= 1;
+                if victim != class.class {
+                    plan.moves.push(self.page_move(victim, class.class));
+                }
+            }
+        }
+        plan
+    }
+
+    fn page_move(&self, victim: ClassId, receiver: ClassId) -> PageMove {
+        let reason = match self.options.pick {
+            Pick::Random => "a store found no free chunk: any page",
+            Pick::LeastRecentlyAccessed => "a store found no free chunk: the page least accessed",
+        };
+        PageMove { victim, receiver: Some(receiver), reason }
+    }
+
+    fn fade(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
+        let accesses = |change: &Counts| (change.hits + change.sets) as f64;
+        let all: f64 = changes.iter().map(accesses).sum();
+        let kept = 0.5f64.powf(all / self.options.half_life as f64);
+        self.accesses.follow(snapshot, |_| 0.0);
+        for (faded, change) in self.accesses.iter_mut().zip(changes) {
+            *faded = *faded * kept + accesses(change);
+        }
+    }
+
+    fn coldest_page(&self, classes: &[ClassSnapshot], pages: &[u64]) -> Option<usize> {
+        // By the pages at the snapshot: a page that is taken leaves the others as warm as they were.
+        let warmth = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
+        let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
+        let coldest = with_pages.min_by(|a, b| {
+            let older = |index: usize| std::cmp::Reverse(classes[index].tail_age_ticks);
+            warmth(a).total_cmp(&warmth(b)).then(older(a.0).cmp(&older(b.0)))
+        });
+        coldest.map(|(index, _)| index)
+    }
+}
+
+/// The class of a page, each as likely; `None` where there is none.
+fn random_page(classes: &[ClassSnapshot], pages: &[u64], random: &mut Random) -> Option<usize> {
+    let all: u64 = pages.iter().sum();
+    if all == 0 {
+        return None;
+    }
+    let mut page = random.below(all);
+    (0..classes.len()).find(|&index| {
+        let here = page < pages[index];
+        page = page.saturating_sub(pages[index]);
+        here
+    })
+}
+
+#[cfg(test)]
+#[path = "twemcache_tests.rs"]
+mod tests;
