@@ -40,7 +40,7 @@ impl Default for DynacacheOptions {
 /// The policy; it remembers nothing.
 #[derive(Clone, Debug)]
 pub struct Dynacache {
-    options: DynacacheOptions,
+    pub(crate) options: DynacacheOptions,
 }
 
 impl Dynacache {

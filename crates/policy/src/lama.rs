@@ -51,7 +51,7 @@ impl Default for LamaOptions {
 /// The policy; it remembers nothing.
 #[derive(Clone, Debug)]
 pub struct Lama {
-    options: LamaOptions,
+    pub(crate) options: LamaOptions,
 }
 
 impl Lama {

@@ -148,7 +148,7 @@ macro_rules! place {
 }
 
 /// Every option of every policy.
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 19] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, u32::MAX),
@@ -191,7 +191,7 @@ const ROWS: [Row; 15] = [
     ),
     row(
         "moves_max",
-        Kind::Usize(place!(TailAge.moves_max), 1, usize::MAX),
+        Kind::Usize(place!(TailAge | Lama | Dynacache.moves_max), 1, usize::MAX),
         "pages that move in a step",
     ),
     row(
@@ -223,6 +223,22 @@ const ROWS: [Row; 15] = [
         "cliffs",
         Kind::Choice(place!(Cliffhanger.cliffs)),
         "whether classes are carried over cliffs of their curves",
+    ),
+    row(
+        "period_gets",
+        Kind::U64(place!(Lama | Dynacache.period_gets), 1, u64::MAX),
+        "gets from round to round",
+    ),
+    row(
+        "gain_min",
+        Kind::Real(place!(Lama.gain_min), 0.0, 1.0),
+        "the least gain to move for, in misses a get, or in mean costs of a miss a get",
+    ),
+    row("objective", Kind::Choice(place!(Lama.objective)), "what is made least"),
+    row(
+        "buckets",
+        Kind::U64(place!(Dynacache.buckets), 1, 1 << 20),
+        "buckets that a class's stack distances are counted in",
     ),
 ];
 

@@ -26,7 +26,7 @@ use super::error::ExperimentError;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::run::Run;
-use super::spec::Spec;
+use super::spec::{Spec, scaled};
 use super::worker::{Divider, Told};
 use crate::virtual_time::VisitCost;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -170,6 +170,10 @@ impl<'s> Trial<'s> {
 /// The policy of a variant; why there is none.
 fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
     let name = variant.policy.as_deref().unwrap_or("none");
-    let _ = scale;
-    PagePolicy::named(name).ok_or_else(|| format!("no page policy is called {name}"))
+    let counts = variant.scaled_options.iter();
+    let counts = counts.map(|(name, count)| (name, scaled(*count, scale).to_string()));
+    let counts: Vec<_> = counts.collect();
+    let options = variant.options.iter().chain(counts.iter().map(|(name, count)| (*name, count)));
+    let options: Vec<_> = options.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    PagePolicy::with_options(name, &options).map_err(|error| error.to_string())
 }
