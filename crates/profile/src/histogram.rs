@@ -1,4 +1,4 @@
-//! Weights by distance in bounded memory: by [steps](crate::steps) of about 1 % of the distance.
+//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance.
 //!
 //! An octave takes memory from its first reference on: under a low sampling rate the lower ones stay empty.
 

@@ -16,6 +16,7 @@
 mod access;
 mod class_keys;
 mod class_profile;
+mod deviation;
 mod distances;
 mod fading;
 mod footprint;
@@ -33,6 +34,7 @@ mod steps;
 pub use access::{Access, AccessKind};
 pub use class_keys::ClassSize;
 pub use class_profile::ClassProfile;
+pub use deviation::Sample;
 pub use distances::Distances;
 pub use footprint::Footprint;
 pub use mrc::{Mrc, Point};

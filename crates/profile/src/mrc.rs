@@ -61,14 +61,61 @@ impl Mrc {
         here.misses + (next.misses - here.misses) * part
     }
 
+    /// Misses of two streams of references, each with a cache of its own of the same size.
+    pub fn plus(&self, other: &Mrc) -> Mrc {
+        let mut sizes: Vec<u64> = [self, other]
+            .iter()
+            .flat_map(|curve| curve.points.iter().map(|point| point.chunks))
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let (mut misses_min, mut points) = (f64::INFINITY, Vec::with_capacity(sizes.len()));
+        for chunks in sizes {
+            // Rounded sums must not rise either.
+            misses_min = misses_min.min(self.misses(chunks) + other.misses(chunks));
+            points.push(Point { chunks, misses: misses_min });
+        }
+        Mrc::new(points)
+    }
+
+    /// The same curve with its sizes in bytes, that is in chunks of one byte: so curves of several classes can
+    /// be added and compared.
+    pub fn in_bytes(&self, chunk_size_bytes: u64) -> Mrc {
+        assert!(chunk_size_bytes > 0, "a chunk has at least one byte");
+        let scaled = |point: &Point| Point { chunks: point.chunks * chunk_size_bytes, ..*point };
+        Mrc::new(self.points.iter().map(scaled).collect())
+    }
+
+    /// The largest convex curve that is nowhere above this one: what is left of it once cliffs are bridged.
+    /// No further chunk gains more than the one before.
+    pub fn lower_hull(&self) -> Mrc {
+        let mut hull: Vec<Point> = Vec::new();
+        for &point in &self.points {
+            while let [.., before, last] = hull[..] {
+                if slope(before, last) < slope(last, point) {
+                    break;
+                }
+                hull.pop();
+            }
+            hull.push(point);
+        }
+        Mrc::new(hull)
+    }
+
     /// The same of all references; 0 where there were none.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
         if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
 }
 
+/// Misses a chunk from one point to the next.
+fn slope(from: Point, to: Point) -> f64 {
+    (to.misses - from.misses) / (to.chunks - from.chunks) as f64
+}
+
 #[cfg(test)]
 mod tests {
+    use super::{Mrc, Point};
     use crate::{Distances, StackDistances};
     use slabwise_base::Random;
     use std::collections::VecDeque;
@@ -122,5 +169,66 @@ mod tests {
         assert_eq!(mrc.misses(1_000), 10.0);
         assert_eq!(mrc.miss_ratio(1_000), 0.5);
         assert_eq!(super::Mrc::empty().miss_ratio(3), 0.0);
+    }
+
+    fn random_curve(random: &mut Random) -> Mrc {
+        let (mut chunks, mut misses) = (0, 1_000.0);
+        let mut points = vec![Point { chunks, misses }];
+        for _ in 0..random.below(30) {
+            chunks += 1 + random.below(20);
+            // Plateaus and cliffs, and gentle slopes between.
+            misses *= [1.0, 0.4, 0.95][random.below(3) as usize];
+            points.push(Point { chunks, misses });
+        }
+        Mrc::new(points)
+    }
+
+    #[test]
+    fn a_sum_has_the_misses_of_both_at_every_size() {
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let (one, other) = (random_curve(&mut random), random_curve(&mut random));
+            let sum = one.plus(&other);
+            for chunks in 0..700 {
+                let expected = one.misses(chunks) + other.misses(chunks);
+                let off = (sum.misses(chunks) - expected).abs();
+                assert!(off < 1e-6, "seed {seed}, {chunks} chunks: {off} off");
+            }
+            assert_eq!(one.plus(&Mrc::empty()), one, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn in_bytes_a_curve_is_the_same() {
+        for seed in 0..20 {
+            let curve = random_curve(&mut Random::new(seed));
+            let bytes = curve.in_bytes(96);
+            for chunks in 0..700 {
+                let off = (bytes.misses(96 * chunks) - curve.misses(chunks)).abs();
+                assert!(off < 1e-9, "seed {seed}, {chunks} chunks: {off} off");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lower_hull_is_convex_and_touches_the_curve_at_its_corners() {
+        for seed in 0..100 {
+            let curve = random_curve(&mut Random::new(seed));
+            let hull = curve.lower_hull();
+            let gains: Vec<f64> =
+                (0..700).map(|chunks| hull.misses(chunks) - hull.misses(chunks + 1)).collect();
+            assert!(gains.is_sorted_by(|a, b| *a >= *b - 1e-9), "seed {seed}: {hull:?}");
+            for chunks in 0..700 {
+                let above = hull.misses(chunks) - curve.misses(chunks);
+                assert!(above < 1e-9, "seed {seed}, {chunks} chunks: {above} above the curve");
+            }
+            assert!(
+                hull.points().iter().all(|point| curve.points().contains(point)),
+                "seed {seed}"
+            );
+            let last = |curve: &Mrc| curve.points().last().copied();
+            assert_eq!(hull.points()[0], curve.points()[0], "seed {seed}");
+            assert_eq!(last(&hull), last(&curve), "seed {seed}");
+        }
     }
 }

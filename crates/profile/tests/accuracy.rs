@@ -1,0 +1,171 @@
+//! Curves of samples and footprints against those of exact stack distances, on generated references.
+//!
+//! Law: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a size nearby, and the mean
+//! error is at most [`MEAN_POINTS_MAX`]. Nearby are, for a sample, three standard deviations and
+//! the step that distances are counted by; for a footprint, which takes all windows of one length as alike,
+//! 1 % of the size.
+
+use slabwise_base::random::mix;
+use slabwise_base::{ClassId, Random};
+use slabwise_profile::{
+    Access, AccessKind, Distances, Footprint, Mrc, Profiler, ProfilerOptions, Sample,
+    StackDistances,
+};
+
+const POINTS_MAX: f64 = 0.015;
+const MEAN_POINTS_MAX: f64 = 0.005;
+const CLASS: ClassId = ClassId(0);
+
+/// Ranks from 0, the `n`th with a chance in proportion to 1 / n.
+struct Zipf(Vec<f64>);
+
+impl Zipf {
+    fn new(keys: u64) -> Zipf {
+        let mut sum = 0.0;
+        let add = |rank| {
+            sum += 1.0 / rank as f64;
+            sum
+        };
+        Zipf((1..=keys).map(add).collect())
+    }
+
+    fn key(&self, random: &mut Random) -> u64 {
+        let at = random.unit() * self.0.last().expect("there are keys");
+        self.0.partition_point(|&sum| sum <= at) as u64
+    }
+}
+
+/// The three curves of one stream of keys: exact, by footprint, and sampled, with the sample.
+struct Curves {
+    exact: Mrc,
+    footprint: Mrc,
+    sampled: Mrc,
+    sample: Sample,
+}
+
+fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
+    let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
+    let mut footprint = Footprint::default();
+    let options = ProfilerOptions { keys_max, rate_max: 1.0, window_references: u64::MAX };
+    let mut profiler = Profiler::new(options);
+    profiler.note_gets(0);
+    for (at, key) in keys.enumerate() {
+        let distance = stack.reference(key);
+        distances.record(distance);
+        footprint.reference(key);
+        let access =
+            Access { hash: mix(key), kind: AccessKind::Hit, class: Some(CLASS), at_nanos: 0 };
+        if distance.is_some() {
+            profiler.access(&access);
+        } else {
+            profiler.access(&Access { kind: AccessKind::Miss, class: None, ..access });
+            profiler.access(&Access { kind: AccessKind::Store, ..access });
+        }
+        profiler.note_gets(at as u64 + 1);
+    }
+    profiler.check();
+    let sampled = profiler.profile(CLASS).curve;
+    Curves {
+        exact: distances.mrc(1),
+        footprint: footprint.mrc(),
+        sampled,
+        sample: profiler.sample(CLASS),
+    }
+}
+
+/// How far a curve is off, at worst and in the mean of all sizes up to `chunks_max`, as shares of references.
+/// At worst: where the exact curve is steep, what it is within `reach` of the size counts.
+fn errors(found: &Mrc, exact: &Mrc, reach: impl Fn(u64) -> u64, chunks_max: u64) -> (f64, f64) {
+    let (mut worst, mut sum, mut count) = (0.0f64, 0.0, 0.0);
+    for step in 1..=1_000 {
+        let chunks = step * chunks_max / 1_000;
+        let reach = reach(chunks);
+        let most = exact.miss_ratio(chunks.saturating_sub(reach));
+        let least = exact.miss_ratio(chunks + reach);
+        let ratio = found.miss_ratio(chunks);
+        worst = worst.max(ratio - most).max(least - ratio);
+        sum += (ratio - exact.miss_ratio(chunks)).abs();
+        count += 1.0;
+    }
+    (worst, sum / count)
+}
+
+fn assert_near(name: &str, seed: u64, curves: &Curves, chunks_max: u64) {
+    // Of `chunks` keys a sample has `chunks * rate`, binomially distributed.
+    let rate = curves.sample.rate;
+    let deviation = |chunks: u64| (chunks as f64 * (1.0 - rate) / rate).sqrt();
+    let sampled = errors(
+        &curves.sampled,
+        &curves.exact,
+        |at| (3.0 * deviation(at)) as u64 + at / 128,
+        chunks_max,
+    );
+    let footprint = errors(&curves.footprint, &curves.exact, |at| at / 100, chunks_max);
+    for (method, (worst, mean)) in [("sampled", sampled), ("footprint", footprint)] {
+        let what = format!("{method} curve of {name}, seed {seed}, rate {rate}");
+        assert!(worst <= POINTS_MAX, "{what}: {worst} off at worst");
+        assert!(mean <= MEAN_POINTS_MAX, "{what}: {mean} off in the mean");
+    }
+}
+
+#[test]
+fn zipf() {
+    let zipf = Zipf::new(100_000);
+    for seed in 0..3 {
+        let mut random = Random::new(seed);
+        let curves = curves((0..300_000).map(|_| mix(seed) ^ zipf.key(&mut random)), 10_000);
+        assert_near("a Zipf distribution", seed, &curves, 100_000);
+    }
+}
+
+#[test]
+fn zipf_with_a_scan() {
+    let zipf = Zipf::new(50_000);
+    for seed in 0..3 {
+        let mut random = Random::new(seed);
+        let mut scanned = 0;
+        let mut key = || match random.below(5) {
+            // A fifth of the references goes through keys one after the other, and then begins again.
+            0 => {
+                scanned += 1;
+                1_000_000 + scanned % 20_000
+            }
+            _ => zipf.key(&mut random),
+        };
+        let curves = curves((0..300_000).map(|_| mix(seed) ^ key()), 10_000);
+        assert_near("a scan in a Zipf distribution", seed, &curves, 100_000);
+    }
+}
+
+#[test]
+fn a_loop() {
+    for seed in 0..3 {
+        let curves = curves((0..300_000).map(|at| mix(seed) ^ (at % 60_000)), 30_000);
+        assert_near("a loop", seed, &curves, 120_000);
+    }
+}
+
+#[test]
+fn the_deviation_of_samples_is_the_expected_one() {
+    let zipf = Zipf::new(10_000);
+    let mut random = Random::new(1);
+    let skewed: Vec<u64> = (0..50_000).map(|_| zipf.key(&mut random)).collect();
+    let looped: Vec<u64> = (0..50_000).map(|at| at % 10_000).collect();
+    for (name, keys, sizes) in [
+        ("a Zipf distribution", skewed, [500, 2_500, 7_500]),
+        ("a loop", looped, [5_000, 9_900, 10_100]),
+    ] {
+        let (mut ratios, mut exact) = ([0.0; 3], None);
+        for seed in 0..30 {
+            let curves = curves(keys.iter().map(|key| mix(seed) ^ key), 1_000);
+            let exact = exact.get_or_insert(curves.exact);
+            for (ratio, chunks) in ratios.iter_mut().zip(sizes) {
+                let off = curves.sampled.misses(chunks) - exact.misses(chunks);
+                *ratio += (off / exact.deviation(chunks, curves.sample)).powi(2) / 30.0;
+            }
+        }
+        let ratios = ratios.map(f64::sqrt);
+        eprintln!("{name} {ratios:?}");
+        assert!(ratios.iter().all(|ratio| (0.3..2.0).contains(ratio)), "{name}: {ratios:?}");
+    }
+}
