@@ -11,6 +11,7 @@
 
 mod course;
 mod course_rows;
+mod curves;
 mod error;
 mod exact_curves;
 mod live;
@@ -131,6 +132,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let default = match (&spec.setup, args.live) {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
         (Setup::PagePolicies(setup), _) => setup.scale,
+        (Setup::Curves(setup), _) => setup.scale,
         _ => 1.0,
     };
     let scale = args.scale.unwrap_or(default);
@@ -150,6 +152,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
         Setup::MoverSpeed(setup) => {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
         }
+        Setup::Curves(setup) => curves::run(spec, setup, scale, args.seed, &progress),
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
     }
 }

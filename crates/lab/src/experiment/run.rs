@@ -146,7 +146,7 @@ impl<'s> Run<'s> {
             let batch = requests.next(window_left.min(next.min(total) - course.requests))?;
             cache.prefetch(batch);
             let now = self.rate.now_at(course.operations);
-            worker.decide(&mut course, now);
+            worker.decide(&mut course);
             for request in batch {
                 worker.work(&mut course);
                 let access = cache.request(request, now);

@@ -18,7 +18,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -27,6 +27,7 @@ const FILES: [(&str, &str); 8] = [
     spec!("three-phase"),
     spec!("time-varying"),
     spec!("multi-tenant"),
+    spec!("curves"),
 ];
 
 /// An experiment's file.
@@ -41,7 +42,8 @@ pub struct Spec {
     pub source: String,
     /// What is run.
     pub setup: Setup,
-    /// What was published of it.
+    /// What was published of it; none where it holds ours against each other.
+    #[serde(default)]
     pub published: Vec<Published>,
 }
 
@@ -69,6 +71,8 @@ pub enum Setup {
     MoverSpeed(MoverSpeedSetup),
     /// Who divides the pages.
     PagePolicies(Box<PoliciesSetup>),
+    /// How far cheap curves are from exact ones.
+    Curves(CurvesSetup),
 }
 
 /// The experiment `two-phase`.
@@ -109,6 +113,40 @@ pub struct MoverSpeedSetup {
     pub cache: CacheSetup,
     /// The time.
     pub time: TimeSetup,
+}
+
+/// The experiment `curves`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurvesSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// The streams whose curves are compared.
+    pub streams: Vec<StreamSetup>,
+}
+
+/// Keys of which curves are made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSetup {
+    /// The workload, or what a loop is called.
+    pub name: String,
+    /// Keys of a loop; none for a workload.
+    pub loop_keys: Option<u64>,
+    /// Whether the workload is a recorded one.
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What the workload's keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// References.
+    pub requests: u64,
+    /// The memory of the cache whose server would sample them, in MiB.
+    pub memory_mib: u64,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// Requests, at scale 1.
@@ -216,8 +254,10 @@ pub struct ServerSetup {
     pub told: bool,
 }
 
-/// Fewer pages than this are too coarse to be divided: pages get smaller with the scale instead.
+/// Fewer pages than this are too coarse to be divided: below scale 1 pages get smaller instead.
 const PAGES_MIN: u64 = 48;
+/// The same for each class: one cannot own less than a page.
+const PAGES_A_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
 /// The class that owns all memory at first, and the one that wants some of it.
@@ -293,9 +333,16 @@ impl CacheSetup {
     pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
         let memory_limit_bytes = scaled(memory_mib << 20, scale);
         let mut page_size_bytes = self.page_size_kib << 10;
+        let is_coarse = |page_size_bytes: usize| {
+            let classes = self.chunk_sizes.table(page_size_bytes).count() as u64;
+            let pages = memory_limit_bytes / page_size_bytes as u64;
+            pages < PAGES_MIN.max(classes * PAGES_A_CLASS_MIN)
+        };
+        let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
+        // At its own size an experiment keeps its own pages.
         while scale < 1.0
-            && memory_limit_bytes / (page_size_bytes as u64) < PAGES_MIN
-            && page_size_bytes > PAGE_SIZE_BYTES_MIN
+            && page_size_bytes / 2 >= page_size_bytes_min
+            && is_coarse(page_size_bytes)
         {
             page_size_bytes /= 2;
         }
@@ -315,6 +362,15 @@ impl CacheSetup {
 }
 
 impl ChunkSizes {
+    /// A page is never smaller; a geometric table ends with the page, which must hold most items.
+    fn largest_bytes(&self) -> usize {
+        const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
+        match self {
+            ChunkSizes::List(sizes) => sizes.iter().copied().max().unwrap_or(0),
+            ChunkSizes::Geometric { .. } => GEOMETRIC_BYTES_MIN,
+        }
+    }
+
     fn table(&self, page_size_bytes: usize) -> ClassTable {
         match self {
             ChunkSizes::List(sizes) => {
@@ -340,7 +396,8 @@ mod tests {
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {
         for spec in Spec::all() {
-            assert!(!spec.published.is_empty(), "{}: nothing to compare with", spec.name);
+            let is_ours = matches!(spec.setup, Setup::Curves(_));
+            assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }
     }

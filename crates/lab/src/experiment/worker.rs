@@ -59,10 +59,11 @@ enum Kind<'e, 't> {
 struct TellingMover<'e, 't> {
     told: Told<'t>,
     mover: Mover<'e>,
-    /// Splits decided so far.
-    decided: usize,
+    /// Decisions that were due so far.
+    due: usize,
+    /// What the last of them came to; none while it waits for all memory to be handed out.
     split: Option<Split>,
-    /// Nanoseconds at which the first one was.
+    /// Nanoseconds at which the first one was due.
     start_nanos: f64,
 }
 
@@ -77,7 +78,7 @@ impl<'e, 't> Worker<'e, 't> {
             }
             Divider::Told(told) => {
                 let mover = Mover::new(engine, run.mover, run.cost, run.sleep, 0.0);
-                Kind::Told(TellingMover { told, mover, decided: 0, split: None, start_nanos: 0.0 })
+                Kind::Told(TellingMover { told, mover, due: 0, split: None, start_nanos: 0.0 })
             }
         };
         Worker { engine, rate: run.rate, kind }
@@ -86,25 +87,23 @@ impl<'e, 't> Worker<'e, 't> {
     /// The request before which the next split is decided, if that lies behind `request`.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
         let Kind::Told(telling) = &self.kind else { return None };
-        telling.told.at[telling.decided..].iter().copied().find(|&at| at > request)
+        telling.told.at[telling.due..].iter().copied().find(|&at| at > request)
     }
 
-    /// Decides the next split if it is time to.
-    pub fn decide(&mut self, course: &mut Course, now: Now) {
+    /// Asks for the next split if it is time to.
+    pub fn decide(&mut self, course: &mut Course) {
         let Kind::Told(telling) = &mut self.kind else { return };
-        let at = &telling.told.at[telling.decided..];
+        let at = &telling.told.at[telling.due..];
         if at.first().is_none_or(|&at| at > course.requests) {
             return;
         }
-        if telling.decided == 0 {
+        if telling.due == 0 {
             telling.start_nanos = self.rate.nanos_at(course.operations);
             telling.mover.idle_until(telling.start_nanos);
         }
-        let split = (telling.told.split)(telling.decided, &pages_by_class(self.engine, now));
-        telling.decided += 1;
-        course.split = Some(split.clone());
+        telling.due += 1;
+        telling.split = None;
         course.at_target = None;
-        telling.split = Some(split);
     }
 
     /// Works until the next request comes.
@@ -131,21 +130,28 @@ impl<'e, 't> Worker<'e, 't> {
 
 impl TellingMover<'_, '_> {
     fn work_until(&mut self, nanos: f64, now: Now, course: &mut Course) {
-        let Some(split) = &self.split else { return };
+        let Some(decision) = self.due.checked_sub(1) else { return };
+        let TellingMover { told, mover, split, start_nanos, .. } = self;
         let request = course.requests;
         let (arrivals, at_target) = (&mut course.arrivals, &mut course.at_target);
+        let decided = &mut course.split;
         let next = |engine: &Engine| {
             // While the pool has pages, whoever needs one takes it there.
-            if !engine.page_stats().memory_full() {
+            if split.is_none() && !engine.page_stats().memory_full() {
                 return None;
             }
+            let split = split.get_or_insert_with(|| {
+                let split = (told.split)(decision, &pages_by_class(engine, now));
+                *decided = Some(split.clone());
+                split
+            });
             let next = split.next_move(engine, now);
             if next.is_none() {
                 *at_target = Some(request);
             }
             next
         };
-        self.mover.work_until(nanos, request, next, |arrival| arrivals.push(arrival));
-        course.moving_nanos = nanos - self.start_nanos;
+        mover.work_until(nanos, request, next, |arrival| arrivals.push(arrival));
+        course.moving_nanos = nanos - *start_nanos;
     }
 }

@@ -82,8 +82,9 @@ pub fn run(
     let (decisions, found) = (decisions?, found?);
     let told: Result<Vec<_>, ExperimentError> =
         told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
-    let bounds = if setup.bound { bounds(&runs, &decisions) } else { BTreeMap::new() };
-    let findings = Findings { trials: found.into_iter().chain(told?).collect(), bounds };
+    let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
+    let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
+    let findings = Findings { trials, bounds };
     report::add(&mut outcome, setup, &findings);
     outcome.complete();
     Ok(outcome)
@@ -121,17 +122,25 @@ fn decide(
     decided.collect()
 }
 
-/// The bound under every memory limit, by the first decision.
-fn bounds(runs: &[&Run<'_>], decisions: &BTreeMap<usize, Decisions>) -> BTreeMap<u64, Bound> {
+/// The bound under every memory limit, on as many pages as any variant came to own: first pages are granted
+/// beyond the limit.
+fn bounds(
+    trials: &[Finding<'_>],
+    runs: &[&Run<'_>],
+    decisions: &BTreeMap<usize, Decisions>,
+) -> BTreeMap<u64, Bound> {
+    let pages = |memory_mib| {
+        let courses = trials.iter().filter(|trial| trial.memory_mib == memory_mib);
+        let courses = courses.filter_map(|trial| trial.course.as_ref().ok());
+        let last = courses.filter_map(|course| course.pages.last());
+        last.map(|pages| pages.iter().sum::<u64>()).max()
+    };
     let bound = |run: &&Run<'_>| {
-        let config = run.engine_config();
-        let decisions = &decisions[&config.page_size_bytes];
-        let pages = config.memory_limit_bytes / config.page_size_bytes as u64;
+        let decisions = &decisions[&run.engine_config().page_size_bytes];
+        let pages = pages(run.memory_mib)?;
         Some((run.memory_mib, decisions.curves.first()?.bound(pages)))
     };
-    let limits: BTreeMap<u64, &Run<'_>> = runs.iter().map(|run| (run.memory_mib, *run)).collect();
-    let limits: Vec<_> = limits.into_values().collect();
-    limits.iter().filter_map(bound).collect()
+    runs.iter().filter_map(bound).collect()
 }
 
 impl<'s> Trial<'s> {
