@@ -8,6 +8,7 @@ pub mod clock;
 pub mod hash;
 pub mod ids;
 pub mod random;
+pub mod sampling;
 pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};

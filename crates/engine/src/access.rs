@@ -6,7 +6,8 @@ use crate::item::ItemView;
 use crate::mem::{ChunkAddress, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
-use slabwise_base::{Expiry, Now};
+use crate::tap::AccessKind;
+use slabwise_base::{ClassId, Expiry, Now};
 
 /// What a get does beside showing the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,9 @@ impl<'e> Handle<'e> {
                 Lookup::Missing(stripe) => match (made.take(), options.vivify) {
                     (Some(reservation), Some(vivify)) => {
                         let made = (reservation, hash, vivify.cas);
-                        return Ok(Some(self.make(stripe, made, options, now, f)));
+                        let shown = self.make(stripe, made, options, now, f);
+                        self.tap_get(hash, None, options);
+                        return Ok(Some(shown));
                     }
                     (_, Some(vivify)) => {
                         drop(stripe);
@@ -73,10 +76,13 @@ impl<'e> Handle<'e> {
                             continue;
                         }
                         self.counters().get_misses.bump();
+                        self.tap_get(hash, None, options);
                         return Ok(None);
                     }
                     (_, None) => {
+                        drop(stripe);
                         self.counters().get_misses.bump();
+                        self.tap_get(hash, None, options);
                         return Ok(None);
                     }
                 },
@@ -90,9 +96,20 @@ impl<'e> Handle<'e> {
                     ExpirySet::LookAgain => continue,
                 },
             };
-            self.count_get(found.address, options);
+            let class = self.count_get(found.address, options);
             let met = Met { is_new: false, expiry_before };
-            return Ok(Some(self.show_met(&found, options, met, now, f)));
+            let shown = self.show_met(&found, options, met, now, f);
+            drop(found);
+            self.tap_get(hash, Some(class), options);
+            return Ok(Some(shown));
+        }
+    }
+
+    /// Shows a get to whoever profiles: one that leaves no mark says nothing of how soon keys come again.
+    fn tap_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
+        if options.marks {
+            let kind = if class.is_some() { AccessKind::Hit } else { AccessKind::Miss };
+            self.engine().tap(hash, kind, class);
         }
     }
 
@@ -137,16 +154,19 @@ impl<'e> Handle<'e> {
         f(ItemView::new(engine, found.address, proof, last_access, fetched), met)
     }
 
-    /// Counts a get that hit, as a touch if it was one.
-    fn count_get(&self, address: ChunkAddress, options: &GetOptions) {
+    /// Counts a get that hit, as a touch if it was one. Returns the class in whose queue the item is.
+    fn count_get(&self, address: ChunkAddress, options: &GetOptions) -> ClassId {
         let engine = self.engine();
-        let class = self.counters().class(engine.queue_class(address));
+        let id = engine.queue_class(address);
+        let class = self.counters().class(id);
         if options.touch.is_some() {
             self.counters().touches.bump();
+            self.counters().gat_hits.bump();
             class.touch_hits.bump();
         } else {
             let state = engine.memory.header(address).state().load();
             class.hits_to[state.queue().index()].bump();
         }
+        id
     }
 }

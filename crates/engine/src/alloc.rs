@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
 use crate::queues::{VictimSearch, VictimStep, coldest};
 use crate::size_map::Choice;
+use crate::tap::AccessKind;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,6 +42,8 @@ pub(crate) struct Victim {
     pub pin: Pin,
     /// Its expiry, if somebody wants to see it leave.
     wanted: Option<Expiry>,
+    /// It is no eviction: it had expired, or was flushed.
+    ended: bool,
     now: Now,
 }
 
@@ -251,9 +254,10 @@ impl Engine {
             VictimStep::Further => return Detached::Further,
             VictimStep::Nothing => return Detached::Nothing,
         };
-        self.count_eviction(state, address, now);
+        let ended = self.count_eviction(state, address, now);
         let wanted = self.wanted_eviction(state, address, now);
-        Detached::Victim(Victim { pin: state.detach(&self.memory, address), wanted, now })
+        let pin = state.detach(&self.memory, address);
+        Detached::Victim(Victim { pin, wanted, ended, now })
     }
 
     /// Takes up to `count` items that a class gives up next out of its queues, many in one hold of its lock.
@@ -285,7 +289,7 @@ impl Engine {
         if let Some(expiry) = victim.wanted {
             self.show_eviction(&victim.pin, expiry, victim.now);
         }
-        self.remove_hashed(&victim.pin, hash);
+        self.remove_hashed(&victim.pin, hash, victim.ended);
         let mut chunk = self.unpin_to_owned(victim.pin)?;
         if !self.serves(chunk.address(), class) {
             self.give_free(chunk);
@@ -303,7 +307,13 @@ impl Engine {
         self.memory.page_entry(address).owner() == Some(class)
     }
 
-    pub(crate) fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) {
+    /// Returns whether it is none: the item has ended.
+    pub(crate) fn count_eviction(
+        &self,
+        state: &mut ClassState,
+        victim: ChunkAddress,
+        now: Now,
+    ) -> bool {
         let proof = ReadProof::under_class(state);
         let item = self.memory.header(victim).state().load();
         let death = self.death_of(victim, now, proof);
@@ -312,7 +322,7 @@ impl Engine {
             state.counters.reclaimed += 1;
             state.counters.direct_reclaims += 1;
             state.counters.expired_unfetched += u64::from(!item.fetched());
-            return;
+            return true;
         }
         let age_ticks = self.memory.header(victim).time().age_at(now.ticks);
         let counters = &mut state.counters;
@@ -321,19 +331,24 @@ impl Engine {
         counters.evicted_nonzero += u64::from(ends);
         counters.evicted_unfetched += u64::from(!item.fetched());
         counters.evicted_active += u64::from(item.active());
+        false
     }
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
-    pub(crate) fn remove_detached(&self, pin: &Pin) {
-        self.remove_hashed(pin, self.hash_of(pin.address(), ReadProof::under_pin(pin)));
+    pub(crate) fn remove_detached(&self, pin: &Pin, ended: bool) {
+        self.remove_hashed(pin, self.hash_of(pin.address(), ReadProof::under_pin(pin)), ended);
     }
 
-    fn remove_hashed(&self, pin: &Pin, hash: u64) {
+    fn remove_hashed(&self, pin: &Pin, hash: u64, ended: bool) {
         let mut stripe = self.index.lock(hash);
         if let Some((slot, address)) = stripe.find(hash, |candidate| candidate == pin.address()) {
             stripe.remove(slot);
             let owned = self.memory.arena.unlink(address);
             debug_assert!(owned.is_none(), "the caller's pin is still there");
+            drop(stripe);
+            if ended {
+                self.tap(hash, AccessKind::Delete, Some(self.queue_class(pin.address())));
+            }
         }
     }
 

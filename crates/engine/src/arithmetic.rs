@@ -10,6 +10,7 @@ use crate::mem::{ChunkAddress, ReadProof};
 use crate::reservation::{ItemMeta, Reservation};
 use crate::spare::{Room, Spare};
 use crate::store::StoreOutcome;
+use crate::tap::AccessKind;
 use slabwise_base::{Expiry, Now};
 use std::io::Write;
 
@@ -72,6 +73,7 @@ pub enum ArithmeticOutcome {
 #[derive(Clone, Copy)]
 struct Change<'a> {
     key: &'a [u8],
+    hash: u64,
     delta: Delta,
     conditions: &'a ArithmeticConditions,
     now: Now,
@@ -117,7 +119,7 @@ impl<'e> Handle<'e> {
         let hash = engine.hasher.hash(key);
         let mut spare = Spare::default();
         let mut made: Option<Reservation<'e>> = None;
-        let change = Change { key, delta, conditions, now };
+        let change = Change { key, hash, delta, conditions, now };
         loop {
             let found = match engine.lookup(key, hash, now, self.counters()) {
                 Lookup::Found(found) => found,
@@ -130,7 +132,11 @@ impl<'e> Handle<'e> {
                         self.counters().items_total.bump();
                         let cas = conditions.new_cas;
                         let address = engine.publish_new(&mut stripe, first, hash, cas, now);
-                        return engine.made_number(address, initial.value);
+                        let outcome = engine.made_number(address, initial.value);
+                        let class = engine.queue_class(address);
+                        drop(stripe);
+                        engine.tap(hash, AccessKind::Store, Some(class));
+                        return outcome;
                     }
                     drop(stripe);
                     made = engine.reserve_number(key, initial, now);
@@ -154,7 +160,7 @@ impl<'e> Handle<'e> {
         spare: &mut Spare<'e>,
     ) -> Option<ArithmeticOutcome> {
         let engine = self.engine();
-        let Change { key, delta, conditions, now } = *change;
+        let Change { key, hash, delta, conditions, now } = *change;
         let header = engine.memory.header(found.address);
         let proof = ReadProof::under_stripe(&found.stripe);
         // In memcached's order: what can be no number is told before a CAS value that differs.
@@ -181,6 +187,9 @@ impl<'e> Handle<'e> {
             }
             self.count_hit(&found, delta);
             let cas = header.cas();
+            let class = engine.queue_class(found.address);
+            drop(found);
+            engine.tap(hash, AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let client_flags = engine.memory.client_flags(found.address, proof);
@@ -197,7 +206,7 @@ impl<'e> Handle<'e> {
                     let old = engine.memory.header(found.address).state().load();
                     engine.memory.header(changed.address()).state().inherit(old);
                 }
-                match engine.publish_over(changed, found, new_cas, now) {
+                match engine.publish_over(changed, found, hash, new_cas, now) {
                     StoreOutcome::Stored { cas, .. } => {
                         Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
                     }

@@ -103,6 +103,8 @@ tallies! {
         get_flushed,
         touches,
         touch_misses,
+        gat_hits,
+        gat_misses,
         delete_misses,
         incr_misses,
         decr_misses,
@@ -121,10 +123,15 @@ impl HandleCounters {
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
-    /// Gets, hits and misses.
+    /// Gets, hits and misses, those that touched included.
     pub fn gets_ever(&self) -> u64 {
         let hits = |class: &ClassOperations| class.hits_to.iter().map(Counter::ever).sum::<u64>();
-        self.classes.iter().map(hits).sum::<u64>() + self.get_misses.ever()
+        self.classes.iter().map(hits).sum::<u64>() + self.gat_hits.ever() + self.misses_ever()
+    }
+
+    /// Gets that missed, those that touched included.
+    pub fn misses_ever(&self) -> u64 {
+        self.get_misses.ever() + self.gat_misses.ever()
     }
 
     /// The counters of one class.

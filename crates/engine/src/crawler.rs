@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, Pin, ReadProof};
+use crate::tap::AccessKind;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
 
@@ -174,6 +175,7 @@ impl Engine {
             if ended {
                 stripe.remove(slot);
                 self.unlink(address);
+                self.tap(hash, AccessKind::Delete, Some(self.queue_class(address)));
             } else {
                 visit(self.show_crawled(address, proof));
             }

@@ -12,6 +12,7 @@ use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
 use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
+use crate::tap::AccessKind;
 use slabwise_base::{Expiry, Now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -87,10 +88,15 @@ impl<'e> Handle<'e> {
                 let class = self.engine.queue_class(found.address);
                 let state = self.engine.memory.header(found.address).state().load();
                 self.counters.class(class).hits_to[state.queue().index()].bump();
-                Some(self.show(&found, now, f))
+                let shown = self.show(&found, now, f);
+                drop(found);
+                self.engine.tap(hash, AccessKind::Hit, Some(class));
+                Some(shown)
             }
-            Lookup::Missing(_) => {
+            Lookup::Missing(stripe) => {
+                drop(stripe);
                 self.counters.get_misses.bump();
+                self.engine.tap(hash, AccessKind::Miss, None);
                 None
             }
         }
@@ -124,15 +130,21 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Result<Option<R>, ReserveError> {
         self.counters.touches.bump();
-        let found = self.set_expiry(key, expiry, now)?;
-        match found {
+        let hash = self.engine.hasher.hash(key);
+        match self.set_expiry(key, hash, expiry, now)? {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
-                Ok(Some(self.show(&found, now, f)))
+                self.counters.gat_hits.bump();
+                let shown = self.show(&found, now, f);
+                drop(found);
+                self.engine.tap(hash, AccessKind::Hit, Some(class));
+                Ok(Some(shown))
             }
             None => {
                 self.counters.touch_misses.bump();
+                self.counters.gat_misses.bump();
+                self.engine.tap(hash, AccessKind::Miss, None);
                 Ok(None)
             }
         }
@@ -141,11 +153,14 @@ impl<'e> Handle<'e> {
     /// Changes when an item ends. `Ok(false)`: there is no such item.
     pub fn touch(&mut self, key: &[u8], expiry: Expiry, now: Now) -> Result<bool, ReserveError> {
         self.counters.touches.bump();
-        match self.set_expiry(key, expiry, now)? {
+        let hash = self.engine.hasher.hash(key);
+        match self.set_expiry(key, hash, expiry, now)? {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
                 self.engine.mark_hit(&found, now);
+                drop(found);
+                self.engine.tap(hash, AccessKind::Touch, Some(class));
                 Ok(true)
             }
             None => {
@@ -163,10 +178,13 @@ impl<'e> Handle<'e> {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).delete_hits.bump();
                 self.engine.remove(found);
+                self.engine.tap(hash, AccessKind::Delete, Some(class));
                 true
             }
-            Lookup::Missing(_) => {
+            Lookup::Missing(stripe) => {
+                drop(stripe);
                 self.counters.delete_misses.bump();
+                self.engine.tap(hash, AccessKind::Delete, None);
                 false
             }
         }
@@ -176,7 +194,9 @@ impl<'e> Handle<'e> {
     pub fn discard(&mut self, key: &[u8], now: Now) {
         let hash = self.engine.hasher.hash(key);
         if let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) {
+            let class = self.engine.queue_class(found.address);
             self.engine.remove(found);
+            self.engine.tap(hash, AccessKind::Delete, Some(class));
         }
     }
 
@@ -216,10 +236,10 @@ impl<'e> Handle<'e> {
     fn set_expiry(
         &self,
         key: &[u8],
+        hash: u64,
         expiry: Expiry,
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
-        let hash = self.engine.hasher.hash(key);
         let mut spare = Spare::default();
         loop {
             let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) else {
@@ -290,6 +310,7 @@ impl<'e> Engine {
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
+        self.tap(hash, AccessKind::Delete, Some(self.queue_class(ended.address)));
         if self.memory.header(ended.address).state().load().chained() {
             self.remove(ended);
             return self.lookup(key, hash, now, counters);

@@ -3,7 +3,8 @@
 use crate::handle::{Found, Handle, Lookup};
 use crate::reservation::ItemMeta;
 use crate::spare::{ExpirySet, Room, Spare};
-use slabwise_base::{Expiry, Now};
+use crate::tap::AccessKind;
+use slabwise_base::{ClassId, Expiry, Now};
 
 /// What a delete leaves in the item's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,9 @@ impl<'e> Handle<'e> {
         let hash = engine.hasher.hash(key);
         let mut spare = Spare::default();
         loop {
-            let Lookup::Found(mut found) = engine.lookup(key, hash, now, self.counters()) else {
+            let Lookup::Found(found) = engine.lookup(key, hash, now, self.counters()) else {
                 self.counters().delete_misses.bump();
+                engine.tap(hash, AccessKind::Delete, None);
                 return DeleteOutcome::NotFound;
             };
             let header = engine.memory.header(found.address);
@@ -65,11 +67,9 @@ impl<'e> Handle<'e> {
             }
             match leave {
                 Leave::Nothing => {
-                    self.count_delete(&found);
-                    found.stripe.remove(found.slot);
-                    let remains = engine.unlink_unfreed(found.address);
-                    drop(found);
-                    engine.free_remains(remains);
+                    let class = self.count_delete(&found);
+                    engine.remove(found);
+                    engine.tap(hash, AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }
                 Leave::Stale { expiry, new_cas } => {
@@ -93,7 +93,7 @@ impl<'e> Handle<'e> {
                                 self.count_delete(&found);
                             }
                             self.counters().items_total.bump();
-                            engine.empty_over(empty, found, stale, new_cas, now);
+                            engine.empty_over((empty, hash, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
                         Err(_) => return DeleteOutcome::OutOfMemory,
@@ -103,8 +103,10 @@ impl<'e> Handle<'e> {
         }
     }
 
-    fn count_delete(&self, found: &Found<'_>) {
+    /// Returns the class in whose queue the item is.
+    fn count_delete(&self, found: &Found<'_>) -> ClassId {
         let class = self.engine().queue_class(found.address);
         self.counters().class(class).delete_hits.bump();
+        class
     }
 }

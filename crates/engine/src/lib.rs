@@ -80,4 +80,4 @@ pub use reservation::{ItemMeta, Reservation, ReserveError};
 pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use stats::{ClassStats, EngineStats, PageStats};
 pub use store::{StoreConditions, StoreMode, StoreOutcome};
-pub use tap::{Eviction, EvictionObserver};
+pub use tap::{AccessKind, AccessObserver, Eviction, EvictionObserver, KeyAccess};

@@ -41,7 +41,7 @@ impl Engine {
         self.count_reclaim(&mut state, ended);
         let pin = state.detach(&self.memory, ended);
         drop(state);
-        self.remove_detached(&pin);
+        self.remove_detached(&pin, true);
         self.unpin(pin);
         None
     }

@@ -46,6 +46,10 @@ pub struct EngineStats {
     pub touches: u64,
     /// Touches that found nothing.
     pub touch_misses: u64,
+    /// Gets that touched what they found.
+    pub gat_hits: u64,
+    /// Gets that were to touch what they found, and found nothing; of `gat` only.
+    pub gat_misses: u64,
     /// Deletes that found nothing.
     pub delete_misses: u64,
     /// Increments that found nothing.
@@ -203,9 +207,22 @@ impl Engine {
         stats
     }
 
-    /// Gets of all handles since the start.
-    pub(crate) fn gets_ever(&self) -> u64 {
+    /// Gets of all handles since the start, those that touched included; cheap.
+    pub fn gets_ever(&self) -> u64 {
         lock(&self.registry).iter().map(|handle| handle.gets_ever()).sum()
+    }
+
+    /// Of these, those that missed; a get that vivified counts as a hit.
+    pub fn misses_ever(&self) -> u64 {
+        lock(&self.registry).iter().map(|handle| handle.misses_ever()).sum()
+    }
+
+    /// Evictions, and stores that found no memory in their class, since the start.
+    pub fn evictions_ever(&self) -> u64 {
+        let calls = |ever: &ClassCounters| ever.evicted + ever.out_of_memory + ever.homeless;
+        let tables = lock(&self.tables);
+        let present = self.queueing_classes().map(|class| calls(&class.lock().counters_ever()));
+        calls(&tables.former.counters_ever) + present.sum::<u64>()
     }
 
     /// Where the pages are; cheap.

@@ -10,6 +10,7 @@ use crate::index::StripeGuard;
 use crate::mem::{ChunkAddress, OwnedChunk, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{Room, Spare};
+use crate::tap::AccessKind;
 use slabwise_base::{ClassId, Now};
 
 /// On what a store depends.
@@ -144,14 +145,19 @@ impl<'e> Handle<'e> {
                     self.counters().items_total.bump();
                     let (value_len, cas) = (reservation.value_len(), conditions.new_cas);
                     let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
-                    return engine.stored(address, value_len);
+                    let outcome = engine.stored(address, value_len);
+                    let class = engine.queue_class(address);
+                    drop(stripe);
+                    engine.tap(hash, AccessKind::Store, Some(class));
+                    return outcome;
                 }
             };
             match self.judge_found(&found, conditions) {
                 Verdict::Refused(outcome) => return outcome,
                 Verdict::Replaced => {
                     self.counters().items_total.bump();
-                    return engine.publish_over(reservation, found, conditions.new_cas, now);
+                    let cas = conditions.new_cas;
+                    return engine.publish_over(reservation, found, hash, cas, now);
                 }
                 Verdict::Joined(join) => {
                     let (value_len, meta) = engine.joined(&found, &reservation, join);
@@ -161,7 +167,8 @@ impl<'e> Handle<'e> {
                             engine.fill_joined(&mut joined, &found, &mut reservation, join);
                             self.counters().items_total.bump();
                             let cas = conditions.new_cas;
-                            return engine.publish_joined(joined, found, join, cas, now);
+                            let made = (joined, hash, cas);
+                            return engine.publish_joined(made, found, join, now);
                         }
                         Err(error) => return error.into(),
                     }
@@ -294,11 +301,12 @@ impl<'e> Engine {
         address
     }
 
-    /// Publishes a reservation in the place of the item found, as new.
+    /// Publishes a reservation in the place of the item found under its key's hash, as new.
     pub(crate) fn publish_over(
         &self,
         reservation: Reservation<'_>,
         mut found: Found<'_>,
+        hash: u64,
         cas: Option<u64>,
         now: Now,
     ) -> StoreOutcome {
@@ -312,6 +320,7 @@ impl<'e> Engine {
         let outcome = self.stored(address, value_len);
         drop(found);
         self.free_remains(remains);
+        self.tap(hash, AccessKind::Store, Some(queue_class));
         outcome
     }
 
@@ -357,10 +366,9 @@ impl<'e> Engine {
 
     fn publish_joined(
         &self,
-        joined: Reservation<'_>,
+        (joined, hash, cas): (Reservation<'_>, u64, Option<u64>),
         found: Found<'_>,
         join: Join,
-        cas: Option<u64>,
         now: Now,
     ) -> StoreOutcome {
         if join == Join::Stale {
@@ -371,16 +379,15 @@ impl<'e> Engine {
                 word.claim();
             }
         }
-        self.publish_over(joined, found, cas, now)
+        self.publish_over(joined, found, hash, cas, now)
     }
 
     /// Publishes an item without a value in the place of the one found.
     pub(crate) fn empty_over(
         &self,
-        empty: Reservation<'_>,
+        (empty, hash, new_cas): (Reservation<'_>, u64, Option<u64>),
         found: Found<'_>,
         stale: bool,
-        new_cas: Option<u64>,
         now: Now,
     ) {
         let cas = if stale {
@@ -389,7 +396,7 @@ impl<'e> Engine {
         } else {
             new_cas.or(Some(self.memory.header(found.address).cas()))
         };
-        self.publish_over(empty, found, cas, now);
+        self.publish_over(empty, found, hash, cas, now);
     }
 
     /// Adds a found item's value to a reservation.

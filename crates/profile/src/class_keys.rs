@@ -97,6 +97,11 @@ impl ClassKeys {
         self.histogram.total()
     }
 
+    /// See [`ClassProfile::shadow_hits`].
+    pub fn shadow_hits(&self) -> f64 {
+        self.shadow_hits
+    }
+
     /// Multiplies every weight that fades.
     pub fn scale(&mut self, factor: f64) {
         self.histogram.scale(factor);

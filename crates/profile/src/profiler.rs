@@ -41,10 +41,11 @@ use crate::class_profile::ClassProfile;
 use crate::deviation::Sample;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
-use crate::sampling::{is_sampled, rate_of, threshold_of};
+
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
+use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
 /// How many times the present memory a class's history reaches.
 pub const HISTORY_FACTOR: u64 = 4;
@@ -356,8 +357,14 @@ impl Profiler {
         self.classes[class.index()] = None;
     }
 
-    /// Looks at an eighth fewer keys from here on, and forgets those.
-    fn lower_threshold(&mut self) {
+    /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
+    pub fn shadow_hits(&self) -> f64 {
+        self.classes.iter().flatten().map(|class| class.shadow_hits()).sum()
+    }
+
+    /// Looks at an eighth fewer keys from here on, and forgets those: as it does by itself where there are too
+    /// many, so whoever has not the time for so many accesses.
+    pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
         let threshold = self.threshold;
         let above = |record: &Record| !is_sampled(record.hash, threshold);

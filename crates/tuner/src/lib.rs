@@ -1,14 +1,16 @@
 //! The control loop as a step: snapshot, policy, plan, mover.
 //!
 //! ```text
-//!            due?                                 one at a time
+//!   engine's tap --> queue --> profiler (where profiling is on)
+//!                                 | profiles
+//!            due?                 v               one at a time
 //!   step --> snapshot of the engine --> policy --> plan --> engine.reassign --> engine.mover_step
 //!     ^                                                                             |
 //!     '-------------------------- again, while there is work <----------------------'
 //! ```
 //!
 //! Whoever owns the tuner calls [`Tuner::step`] again and again: a thread of the server, the lab on
-//! virtual time. It never waits and reads no clock.
+//! virtual time. It never waits; the only clock it reads is the one that profiling was given.
 //!
 //! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
 //! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served steps lie so far
@@ -16,67 +18,26 @@
 //! out like a planned one.
 #![forbid(unsafe_code)]
 
-use slabwise_base::{Moment, Now, Random, Ticks};
-use slabwise_engine::{ClassStats, Engine, MoverStep, ReassignError};
-use slabwise_policy::{ClassSnapshot, PageMove, PagePolicy, Plan, Snapshot, Trigger};
+mod budget;
+mod due;
+mod profiling;
+mod record;
+mod sampler;
+mod view;
+
+pub use budget::{Load, MoveBudget};
+pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
+pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
+pub use sampler::{Sampler, Samples};
+pub use view::snapshot;
+
+use due::{Due, Wait};
+use record::{Counts, Records};
+use slabwise_base::{Moment, Now, Random};
+use slabwise_engine::{Engine, MoverStep, ReassignError};
+use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// How much of the machine page moves may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveBudget {
-    /// Chunks that the mover visits in one step while clients are served; at least 1.
-    pub chunks_per_step: usize,
-    /// Pages that may move in a second while clients are served; at least 1. When nobody is, pages move as
-    /// fast as they can.
-    pub pages_per_second: u32,
-}
-
-impl MoveBudget {
-    /// A step is some ten microseconds' work: a request that has to wait for it is not among the slow ones.
-    pub const CHUNKS_PER_STEP_DEFAULT: usize = 32;
-
-    /// When nobody has to wait.
-    const CHUNKS_PER_STEP_IDLE: usize = 256;
-
-    /// Bytes of pages that move in a second by default. At a millisecond a mebibyte, and twice that for small
-    /// chunks, few requests in a hundred meet a step.
-    const BYTES_PER_SECOND_DEFAULT: usize = 16 << 20;
-
-    /// The default for pages of this size.
-    pub fn for_pages_of(page_size_bytes: usize) -> MoveBudget {
-        let pages_per_second = (Self::BYTES_PER_SECOND_DEFAULT / page_size_bytes).max(1) as u32;
-        MoveBudget { chunks_per_step: Self::CHUNKS_PER_STEP_DEFAULT, pages_per_second }
-    }
-
-    /// Bytes that a step may have to copy: of large chunks it visits fewer.
-    const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
-
-    /// Chunks to visit in one step of a page of so many.
-    fn chunks(&self, load: Load, chunks_per_page: usize, page_size_bytes: usize) -> usize {
-        let chunk_size_bytes = page_size_bytes / chunks_per_page;
-        let few = (MoveBudget::STEP_SIZE_BYTES_MAX / chunk_size_bytes).max(1);
-        match load {
-            Load::Idle => MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.chunks_per_step),
-            Load::Serving => self.chunks_per_step.min(few),
-        }
-    }
-
-    /// What so many chunks of a page are worth in time.
-    fn rest(&self, chunks: usize, chunks_per_page: usize) -> Duration {
-        let share = chunks as f64 / chunks_per_page as f64;
-        Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
-    }
-}
-
-/// Whether clients are being served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// They ask for little or nothing.
-    Idle,
-    /// They ask for so much that a core that is taken from them is missed.
-    Serving,
-}
 
 /// The control loop's state.
 #[derive(Debug)]
@@ -84,10 +45,11 @@ pub struct Tuner {
     policy: PagePolicy,
     budget: MoveBudget,
     random: Random,
-    /// When the policy was stepped last; `None` before the first time.
-    stepped_at: Option<Ticks>,
+    profiling: Option<Profiling>,
+    due: Due,
     pending: VecDeque<PageMove>,
     moves_planned: u64,
+    records: Records,
 }
 
 /// What a step came to.
@@ -106,7 +68,7 @@ pub enum TunerStep {
     Rest(Duration),
     /// Nothing to do for this many ticks, unless a move is asked for by hand.
     Idle {
-        /// Ticks until the policy is due; `None` if it never is.
+        /// Ticks until the policy is due, or there may be something to look at; `None` if it never is.
         ticks: Option<u32>,
     },
 }
@@ -118,10 +80,17 @@ impl Tuner {
             policy,
             budget,
             random: Random::new(seed),
-            stepped_at: None,
+            profiling: None,
+            due: Due::default(),
             pending: VecDeque::new(),
             moves_planned: 0,
+            records: Records::default(),
         }
+    }
+
+    /// The same with profiles to show to policies that want them. Without, they see none.
+    pub fn with_profiling(self, profiling: Profiling) -> Tuner {
+        Tuner { profiling: Some(profiling), ..self }
     }
 
     /// The policy in force.
@@ -133,17 +102,41 @@ impl Tuner {
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
         self.pending.clear();
-        self.stepped_at = None;
+        self.due = Due::default();
     }
 
-    /// Moves that the policies have planned so far.
-    pub fn moves_planned(&self) -> u64 {
-        self.moves_planned
+    /// What profiles the cache's keys, if it is done.
+    pub fn profiling(&self) -> Option<&Profiling> {
+        self.profiling.as_ref()
     }
 
-    /// One bounded piece of work.
+    /// The same, to tell it something.
+    pub fn profiling_mut(&mut self) -> Option<&mut Profiling> {
+        self.profiling.as_mut()
+    }
+
+    /// The last plan that moves pages.
+    pub fn last_plan(&self) -> Option<&PlanRecord> {
+        self.records.last()
+    }
+
+    /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
+        let has_more = self.observe(engine, at.now);
+        match self.act(engine, load, at) {
+            TunerStep::Idle { .. } if has_more => TunerStep::Working,
+            step => step,
+        }
+    }
+
+    /// Takes in some of what was sampled. True: there is more.
+    pub fn observe(&mut self, engine: &Engine, now: Now) -> bool {
+        self.profiling.as_mut().is_some_and(|profiling| profiling.step(engine, now))
+    }
+
+    /// Moves, plans, or finds nothing to do.
+    pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let chunks_per_page = engine.chunks_of_moving_page();
         let page_size_bytes = engine.config().page_size_bytes;
         let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
@@ -170,59 +163,46 @@ impl Tuner {
                 return TunerStep::Working;
             }
             // Where it fails otherwise the move has lost its reason.
+            self.records.asked(outcome.is_ok());
             return TunerStep::Asked { page_move: next, outcome };
         }
-        let Trigger::EveryTicks(period) = self.policy.trigger() else {
-            return TunerStep::Idle { ticks: None };
-        };
-        let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
-        if waited < period {
-            return TunerStep::Idle { ticks: Some(period - waited) };
+        let counts = Counts { gets: engine.gets_ever(), misses: engine.misses_ever() };
+        self.records.note(counts);
+        let trigger = self.policy.trigger();
+        let profiling = self.profiling.as_ref();
+        match self.due.wait(trigger, engine, profiling, now) {
+            Wait::Over => {}
+            Wait::Ticks(ticks) => return self.idle(Some(ticks)),
+            Wait::Forever => return self.idle(None),
         }
-        self.stepped_at = Some(now.ticks);
-        let Plan { moves, .. } = self.policy.step(&snapshot(engine, now), &mut self.random);
-        self.moves_planned += moves.len() as u64;
-        self.pending.extend(moves);
-        if self.pending.is_empty() {
-            TunerStep::Idle { ticks: Some(period) }
-        } else {
-            TunerStep::Working
+        self.due.step(trigger, engine, profiling, now);
+        let plan = self.policy.step(&self.snapshot(engine, now), &mut self.random);
+        self.records.plan(&plan, counts, now.ticks);
+        self.moves_planned += plan.moves.len() as u64;
+        self.pending.extend(plan.moves);
+        if !self.pending.is_empty() {
+            return TunerStep::Working;
+        }
+        match self.due.wait(trigger, engine, self.profiling.as_ref(), now) {
+            Wait::Ticks(ticks) => self.idle(Some(ticks)),
+            // It asks to be stepped without a pause, but has nothing to do.
+            Wait::Over => self.idle(Some(1)),
+            Wait::Forever => self.idle(None),
         }
     }
-}
 
-/// The engine as a policy sees it.
-pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
-    let pages = engine.page_stats();
-    // A retired class's pages leave by themselves.
-    let present = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
-    let classes = present.filter_map(|stats| Some((stats.class?, stats)));
-    let classes = classes.map(|(class, stats)| ClassSnapshot {
-        class,
-        chunk_size_bytes: stats.chunk_size_bytes,
-        chunks_per_page: stats.chunks_per_page,
-        pages: stats.pages,
-        used_chunks: stats.used_chunks,
-        free_chunks: stats.free_chunks,
-        evicted: stats.counters_ever.evicted,
-        // An item that had to live in a larger class is a call for a page just as well.
-        out_of_memory: stats.counters_ever.out_of_memory + stats.counters_ever.homeless,
-        tail_age_ticks: oldest_tail(&stats),
-        hits: stats.hits_ever,
-        sets: stats.sets_ever,
-    });
-    Snapshot {
-        now: now.ticks,
-        pages_free: pages.free,
-        memory_full: pages.memory_full(),
-        classes: classes.collect(),
-        ..Snapshot::default()
+    /// Nothing to do, but to look into the queue after a tick.
+    fn idle(&self, ticks: Option<u32>) -> TunerStep {
+        let is_watching = self.profiling.is_some();
+        TunerStep::Idle { ticks: if is_watching { Some(ticks.unwrap_or(1).min(1)) } else { ticks } }
     }
-}
 
-/// The age of the item that the class would give up next: the cold tail's, or where that queue is
-/// empty the oldest of the others.
-fn oldest_tail(stats: &ClassStats) -> u32 {
-    let [hot, warm, cold, temp] = stats.tail_age_ticks;
-    cold.or(hot.max(warm).max(temp)).unwrap_or(0)
+    /// The engine as the policy in force wants to see it.
+    fn snapshot(&self, engine: &Engine, now: Now) -> Snapshot {
+        let mut snapshot = snapshot(engine, now);
+        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &self.profiling) {
+            snapshot.profiles = profiling.profiles(&snapshot);
+        }
+        snapshot
+    }
 }

@@ -233,20 +233,20 @@ impl Engine {
     /// Drops an item that the mover pins, if nobody else does.
     pub(super) fn drop_pinned(&self, pin: &Pin, now: Now) -> Dropped {
         let head = pin.address();
-        let (detached, wanted) = {
+        let (detached, wanted, ended) = {
             let mut class = self.class(self.queue_class(head)).lock();
             let state = self.memory.header(head).state().load();
             if !state.queued() || state.pins() != 1 {
                 return Dropped::Held;
             }
-            self.count_eviction(&mut class, head, now);
+            let ended = self.count_eviction(&mut class, head, now);
             let wanted = self.wanted_eviction(&class, head, now);
-            (class.detach(&self.memory, head), wanted)
+            (class.detach(&self.memory, head), wanted, ended)
         };
         if let Some(expiry) = wanted {
             self.show_eviction(&detached, expiry, now);
         }
-        self.remove_detached(&detached);
+        self.remove_detached(&detached, ended);
         self.unpin(detached);
         Dropped::Item
     }

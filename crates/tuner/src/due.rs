@@ -1,0 +1,83 @@
+//! When a policy is due.
+//!
+//! A trigger by time is due after its ticks; the first time at once. One by counts is due when so many have
+//! come since the policy was stepped, or since it came into force: they are looked at again after a tick.
+
+use crate::profiling::Profiling;
+use slabwise_base::Now;
+use slabwise_base::Ticks;
+use slabwise_engine::Engine;
+use slabwise_policy::Trigger;
+
+/// Between two looks at a count.
+const LOOK_TICKS: u32 = 1;
+
+/// When the policy was stepped last, by what its trigger goes by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Due {
+    stepped_at: Option<Ticks>,
+    counted: Option<f64>,
+}
+
+/// Whether it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It is due.
+    Over,
+    /// To be looked at again after so many ticks.
+    Ticks(u32),
+    /// It never is.
+    Forever,
+}
+
+impl Due {
+    /// Whether a policy with this trigger is due.
+    pub fn wait(
+        &mut self,
+        trigger: Trigger,
+        engine: &Engine,
+        profiling: Option<&Profiling>,
+        now: Now,
+    ) -> Wait {
+        let period = match trigger {
+            Trigger::Never => return Wait::Forever,
+            Trigger::EveryTicks(period) => {
+                let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
+                return match period.saturating_sub(waited) {
+                    0 => Wait::Over,
+                    rest => Wait::Ticks(rest),
+                };
+            }
+            Trigger::EveryGets(count)
+            | Trigger::EveryMisses(count)
+            | Trigger::EveryEvictions(count)
+            | Trigger::EveryShadowHits(count) => count as f64,
+        };
+        let Some(count) = count(trigger, engine, profiling) else { return Wait::Forever };
+        let since = count - *self.counted.get_or_insert(count);
+        if since >= period { Wait::Over } else { Wait::Ticks(LOOK_TICKS) }
+    }
+
+    /// The policy is stepped now; `trigger` is the one that it is stepped by.
+    pub fn step(
+        &mut self,
+        trigger: Trigger,
+        engine: &Engine,
+        profiling: Option<&Profiling>,
+        now: Now,
+    ) {
+        self.stepped_at = Some(now.ticks);
+        self.counted = count(trigger, engine, profiling);
+    }
+}
+
+/// What a trigger counts, so far; `None` if it goes by time, or by profiles where there are none.
+fn count(trigger: Trigger, engine: &Engine, profiling: Option<&Profiling>) -> Option<f64> {
+    match trigger {
+        Trigger::Never | Trigger::EveryTicks(_) => None,
+        Trigger::EveryGets(_) => Some(engine.gets_ever() as f64),
+        Trigger::EveryMisses(_) => Some(engine.misses_ever() as f64),
+        Trigger::EveryEvictions(_) => Some(engine.evictions_ever() as f64),
+        Trigger::EveryShadowHits(_) => profiling.map(Profiling::shadow_hits),
+    }
+}

@@ -1,0 +1,214 @@
+//! Profiling while the cache serves: the engine's tap, a queue, a profiler, and what they may cost.
+//!
+//! ```text
+//!   Engine --tap--> Sampler --queue--> Profiler --> profiles of the classes
+//!      ^                                  |
+//!      '----------- threshold ------------'      which keys are shown: fewer as they grow too many
+//! ```
+//!
+//! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
+//! threshold falls; a step takes at most [`ACCESSES_PER_STEP_MAX`] accesses in; memory is bounded by the
+//! options, time by [`ProfilingOptions::accesses_per_second_max`].
+
+use crate::sampler::{Sampler, Samples};
+use slabwise_base::{Clock, Now, Ticks};
+use slabwise_engine::{AccessObserver, Engine};
+use slabwise_policy::Snapshot;
+use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
+use std::sync::Arc;
+
+/// Accesses that one step takes in: some hundred microseconds' work.
+const ACCESSES_PER_STEP_MAX: usize = 1_024;
+/// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
+const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
+/// With few keys in the sample a curve is coarse: they are only made fewer below this rate ...
+const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
+/// ... where few means this part of the most.
+const FEW_KEYS_PART: usize = 4;
+/// Bytes a key, as [`ProfilerOptions::keys_max`] says.
+const KEY_SIZE_BYTES: usize = 60;
+/// Bytes that the histograms of a table's classes may take.
+const CLASSES_SIZE_BYTES: usize = 512 << 10;
+
+/// Limits of profiling.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfilingOptions {
+    /// The profiler's.
+    pub profiler: ProfilerOptions,
+    /// Accesses that may wait between two steps, at least 1; more are dropped.
+    pub queue_len_max: usize,
+    /// Accesses that may be taken in in a second of the cache's time, over a while. Where there are more, fewer
+    /// keys are looked at from then on.
+    pub accesses_per_second_max: u64,
+}
+
+impl ProfilingOptions {
+    /// What a second's work may be: at well under a microsecond an access, on the thread that serves and on the
+    /// one that profiles, under a hundredth of two processors.
+    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 20_000;
+
+    const QUEUE_LEN_MAX: usize = 8_192;
+    const RATE_MAX: f64 = 0.25;
+    const KEYS_MAX_MIN: usize = 1_000;
+    /// Sampled references of a half-life: some ten for each key.
+    const WINDOW_REFERENCES_PER_KEY: u64 = 10;
+
+    /// The least memory that [`ProfilingOptions::within`] takes, in bytes.
+    pub const MEMORY_BYTES_MIN: u64 = (Self::KEYS_MAX_MIN * KEY_SIZE_BYTES
+        + CLASSES_SIZE_BYTES
+        + Self::QUEUE_LEN_MAX * Sampler::ACCESS_SIZE_BYTES)
+        as u64;
+
+    /// What a server does within so much memory, the queue's included; `None`: too little.
+    pub fn within(memory_bytes: u64) -> Option<ProfilingOptions> {
+        let spare_bytes = memory_bytes.checked_sub(Self::MEMORY_BYTES_MIN)?;
+        let keys_max = Self::KEYS_MAX_MIN + spare_bytes as usize / KEY_SIZE_BYTES;
+        Some(ProfilingOptions {
+            profiler: ProfilerOptions {
+                keys_max,
+                rate_max: Self::RATE_MAX,
+                window_references: keys_max as u64 * Self::WINDOW_REFERENCES_PER_KEY,
+            },
+            queue_len_max: Self::QUEUE_LEN_MAX,
+            accesses_per_second_max: Self::ACCESSES_PER_SECOND_DEFAULT,
+        })
+    }
+}
+
+/// The profiler of an engine, and its queue.
+#[derive(Debug)]
+pub struct Profiling {
+    options: ProfilingOptions,
+    profiler: Profiler,
+    samples: Samples,
+    accesses: u64,
+    hit_time_us: f64,
+    looked: Look,
+}
+
+/// What was seen at a look.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Ticks,
+    /// Taken in or dropped by then.
+    accesses: u64,
+}
+
+/// What profiling takes, and how much it sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ProfilingStats {
+    /// The share of keys that are looked at.
+    pub rate: f64,
+    /// Keys that are remembered.
+    pub keys: usize,
+    /// The most of them.
+    pub keys_max: usize,
+    /// Accesses taken in.
+    pub accesses: u64,
+    /// Accesses dropped because the queue was full.
+    pub accesses_dropped: u64,
+    /// Bytes, the queue's included.
+    pub size_bytes: usize,
+    /// Mean time to answer a hit, in microseconds; 0 where nobody measures it.
+    pub hit_time_us: f64,
+}
+
+impl Profiling {
+    /// Begins to look at the keys of this engine; `clock` dates what is seen.
+    ///
+    /// # Panics
+    /// If the engine is observed already.
+    pub fn start(
+        engine: &Engine,
+        options: ProfilingOptions,
+        clock: Arc<Clock>,
+        now: Now,
+    ) -> Profiling {
+        let (sampler, samples) = Sampler::new(clock, options.queue_len_max);
+        let mut profiler = Profiler::new(options.profiler);
+        profiler.note_gets(engine.gets_ever());
+        engine.set_access_observer(sampler as Arc<dyn AccessObserver>);
+        engine.sample_accesses(profiler.threshold());
+        let looked = Look { at: now.ticks, accesses: 0 };
+        let mut profiling =
+            Profiling { options, profiler, samples, accesses: 0, hit_time_us: 0.0, looked };
+        profiling.set_sizes(engine, now);
+        profiling
+    }
+
+    /// One bounded piece of work. True: there is more.
+    pub fn step(&mut self, engine: &Engine, now: Now) -> bool {
+        let has_more = self.drain();
+        let waited = self.looked.at.age_at(now.ticks);
+        if waited >= LOOK_TICKS {
+            self.look(engine, waited, now);
+        }
+        engine.sample_accesses(self.profiler.threshold());
+        has_more
+    }
+
+    fn drain(&mut self) -> bool {
+        for _ in 0..ACCESSES_PER_STEP_MAX {
+            let Some(access) = self.samples.pop() else { return false };
+            self.profiler.access(&access);
+            self.accesses += 1;
+        }
+        true
+    }
+
+    fn look(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {
+        let accesses = self.accesses + self.samples.dropped();
+        let since = (accesses - self.looked.accesses) as f64;
+        let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
+        let few_keys = self.profiler.keys() < self.options.profiler.keys_max / FEW_KEYS_PART;
+        let has_spare_keys = !few_keys || self.profiler.rate() > RATE_FEW_KEYS_MAX;
+        if per_second > self.options.accesses_per_second_max as f64 && has_spare_keys {
+            self.profiler.lower_threshold();
+        }
+        self.looked = Look { at: now.ticks, accesses };
+        self.profiler.note_gets(engine.gets_ever());
+        self.set_sizes(engine, now);
+    }
+
+    fn set_sizes(&mut self, engine: &Engine, now: Now) {
+        let size = |class: &slabwise_policy::ClassSnapshot| {
+            let chunks_per_page = class.chunks_per_page as u64;
+            ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
+        };
+        let classes = crate::view::snapshot(engine, now).classes;
+        self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
+    }
+
+    /// Tells the mean time to answer a hit, in microseconds: of all classes alike.
+    pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
+        self.hit_time_us = hit_time_us;
+    }
+
+    /// Profiles of a snapshot's classes, in their order.
+    pub fn profiles(&self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+        let profile = |class: &slabwise_policy::ClassSnapshot| {
+            let profile = self.profiler.profile(class.class);
+            ClassProfile { hit_time_us: self.hit_time_us, ..profile }
+        };
+        snapshot.classes.iter().map(profile).collect()
+    }
+
+    /// Shadow hits of all classes, ever; see [`ClassProfile::shadow_hits`].
+    pub fn shadow_hits(&self) -> f64 {
+        self.profiler.shadow_hits()
+    }
+
+    /// What it takes, and how much it sees.
+    pub fn stats(&self) -> ProfilingStats {
+        ProfilingStats {
+            rate: self.profiler.rate(),
+            keys: self.profiler.keys(),
+            keys_max: self.options.profiler.keys_max,
+            accesses: self.accesses,
+            accesses_dropped: self.samples.dropped(),
+            size_bytes: self.profiler.size_bytes()
+                + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES,
+            hit_time_us: self.hit_time_us,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What was planned last, and what came of it.
+//!
+//! ```text
+//!   gets  ...|--- up to 100,000 ---| plan, moves |--- up to 100,000 ---|...
+//!              miss ratio before                    miss ratio after
+//! ```
+//!
+//! The miss ratio while pages move belongs to neither. A plan that is followed by another too soon is measured
+//! on what there was in between.
+
+use slabwise_base::Ticks;
+use slabwise_policy::{Plan, Prediction};
+use std::collections::VecDeque;
+
+/// Gets over which a miss ratio is measured.
+pub const EFFECT_GETS_MAX: u64 = 100_000;
+/// Gets and misses are noted as often: so many times in [`EFFECT_GETS_MAX`].
+const NOTES_MAX: usize = 16;
+
+/// Gets and misses, ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub gets: u64,
+    pub misses: u64,
+}
+
+impl Counts {
+    fn since(self, before: Counts) -> Effect {
+        let (gets, misses) = (self.gets - before.gets, self.misses - before.misses);
+        Effect { gets, misses }
+    }
+}
+
+/// Gets of a while, and those of them that missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// Gets.
+    pub gets: u64,
+    /// Of these, those that missed.
+    pub misses: u64,
+}
+
+impl Effect {
+    /// Misses of each 1,000 gets; 0 of none.
+    pub fn misses_per_thousand(self) -> f64 {
+        1_000.0 * self.misses as f64 / self.gets.max(1) as f64
+    }
+}
+
+/// The last plan that moves pages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlanRecord {
+    /// When it was made.
+    pub at: Ticks,
+    /// Page moves planned.
+    pub moves: usize,
+    /// Of these, moves that began.
+    pub begun: usize,
+    /// Of these, moves that had lost their reason.
+    pub refused: usize,
+    /// Why the first of them was planned.
+    pub reason: &'static str,
+    /// What the policy foresees, if it does.
+    pub predicted: Option<Prediction>,
+    /// What was measured before the plan.
+    pub before: Effect,
+    /// What was measured after its last move; goes on for [`EFFECT_GETS_MAX`] gets.
+    pub after: Effect,
+}
+
+/// The record, and what it is measured by.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// Readings of the last gets, the oldest first.
+    notes: VecDeque<Counts>,
+    last: Option<PlanRecord>,
+    /// Where the pages of the last plan were moved.
+    settled: Option<Counts>,
+}
+
+impl Records {
+    /// The last plan.
+    pub fn last(&self) -> Option<&PlanRecord> {
+        self.last.as_ref()
+    }
+
+    /// Takes a reading in, while no move is under way or planned.
+    pub fn note(&mut self, counts: Counts) {
+        let step = EFFECT_GETS_MAX / NOTES_MAX as u64;
+        if self.notes.back().is_none_or(|last| counts.gets - last.gets >= step) {
+            self.notes.push_back(counts);
+        }
+        // The second is far enough back: the first is no longer needed.
+        while self.notes.get(1).is_some_and(|note| counts.gets - note.gets >= EFFECT_GETS_MAX) {
+            self.notes.pop_front();
+        }
+        if let Some(last) = &mut self.last {
+            let start = *self.settled.get_or_insert(counts);
+            if last.after.gets < EFFECT_GETS_MAX {
+                last.after = counts.since(start);
+            }
+        }
+    }
+
+    /// A policy was stepped and planned this.
+    pub fn plan(&mut self, plan: &Plan, counts: Counts, at: Ticks) {
+        let Some(first) = plan.moves.first() else { return };
+        let before = self.notes.front().map(|&oldest| counts.since(oldest));
+        self.settled = None;
+        self.last = Some(PlanRecord {
+            at,
+            moves: plan.moves.len(),
+            begun: 0,
+            refused: 0,
+            reason: first.reason,
+            predicted: plan.predicted,
+            before: before.unwrap_or_default(),
+            after: Effect::default(),
+        });
+    }
+
+    /// A planned move was asked for.
+    pub fn asked(&mut self, is_begun: bool) {
+        if let Some(last) = &mut self.last {
+            last.begun += usize::from(is_begun);
+            last.refused += usize::from(!is_begun);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, EFFECT_GETS_MAX, Effect, Records};
+    use slabwise_base::{ClassId, Ticks};
+    use slabwise_policy::{PageMove, Plan};
+
+    #[test]
+    fn a_plan_is_measured_before_it_and_behind_its_moves() {
+        let mut records = Records::default();
+        let page_move = PageMove { victim: ClassId(0), receiver: None, reason: "test" };
+        let plan = Plan { moves: vec![page_move; 2], ..Plan::default() };
+        let mut counts = Counts::default();
+        let mut serve = |records: &mut Records, gets: u64, one_in: u64, is_settled: bool| {
+            for _ in 0..gets / 1_000 {
+                counts.gets += 1_000;
+                counts.misses += 1_000 / one_in;
+                if is_settled {
+                    records.note(counts);
+                }
+            }
+            counts
+        };
+        serve(&mut records, 500_000, 2, true);
+        let counts = serve(&mut records, EFFECT_GETS_MAX + 10_000, 4, true);
+        records.plan(&Plan::default(), counts, Ticks(5));
+        assert_eq!(records.last(), None, "nothing was planned");
+        records.plan(&plan, counts, Ticks(6));
+        let before = records.last().expect("it was planned").before;
+        assert_eq!(before.misses_per_thousand(), 250.0);
+        assert!(before.gets.abs_diff(EFFECT_GETS_MAX) <= EFFECT_GETS_MAX / 16, "{before:?}");
+        records.asked(true);
+        serve(&mut records, 50_000, 1, false);
+        records.asked(false);
+        serve(&mut records, 1_000, 1, true);
+        serve(&mut records, EFFECT_GETS_MAX, 5, true);
+        serve(&mut records, 500_000, 1, true);
+        let last = records.last().expect("it was planned");
+        assert_eq!((last.moves, last.begun, last.refused, last.at), (2, 1, 1, Ticks(6)));
+        assert_eq!(last.after, Effect { gets: EFFECT_GETS_MAX, misses: EFFECT_GETS_MAX / 5 });
+    }
+}

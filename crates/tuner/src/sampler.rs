@@ -1,0 +1,164 @@
+//! From the engine's tap to whoever profiles: a bounded queue between the threads that serve and the one that
+//! tunes.
+//!
+//! ```text
+//!   worker: Engine -> tap -> Sampler --dated, pushed--> | queue | --> Samples: the tuner's thread
+//!   worker: Engine -> tap -> Sampler ------------------> '-------'
+//! ```
+//!
+//! Laws: a sampler never waits: where the queue is full the access is dropped, and counted; what was pushed
+//! comes out once, in the order in which it was pushed.
+
+use slabwise_base::Clock;
+use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
+use slabwise_profile as profile;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// The queue's end at the engine.
+pub struct Sampler {
+    clock: Arc<Clock>,
+    queue: SyncSender<profile::Access>,
+    dropped: AtomicU64,
+}
+
+/// Its other end.
+#[derive(Debug)]
+pub struct Samples {
+    sampler: Arc<Sampler>,
+    queue: Receiver<profile::Access>,
+}
+
+impl Sampler {
+    /// Bytes that the queue takes for an access.
+    pub const ACCESS_SIZE_BYTES: usize = size_of::<profile::Access>() + size_of::<usize>();
+
+    /// A queue for at most `len_max` accesses, dated by this clock.
+    pub fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
+        assert!(len_max > 0, "a queue without room takes nothing");
+        let (push, pop) = sync_channel(len_max);
+        let sampler = Arc::new(Sampler { clock, queue: push, dropped: AtomicU64::new(0) });
+        (Arc::clone(&sampler), Samples { sampler, queue: pop })
+    }
+}
+
+impl fmt::Debug for Sampler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sampler").field("dropped", &self.dropped).finish_non_exhaustive()
+    }
+}
+
+impl AccessObserver for Sampler {
+    fn accessed(&self, access: &KeyAccess) {
+        let access = profile::Access {
+            hash: access.hash,
+            kind: kind(access.kind),
+            class: access.class,
+            at_nanos: self.clock.nanos(),
+        };
+        if self.queue.try_send(access).is_err() {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// A touch renews an item as a store does, and is no reference either.
+fn kind(kind: AccessKind) -> profile::AccessKind {
+    match kind {
+        AccessKind::Hit => profile::AccessKind::Hit,
+        AccessKind::Miss => profile::AccessKind::Miss,
+        AccessKind::Store | AccessKind::Touch => profile::AccessKind::Store,
+        AccessKind::Delete => profile::AccessKind::Delete,
+    }
+}
+
+impl Samples {
+    /// The access pushed first of those still there.
+    pub fn pop(&self) -> Option<profile::Access> {
+        // The other end is kept, so that this is never disconnected.
+        self.queue.try_recv().ok()
+    }
+
+    /// Accesses dropped so far, because the queue was full.
+    pub fn dropped(&self) -> u64 {
+        self.sampler.dropped.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Sampler;
+    use slabwise_base::{ClassId, Clock};
+    use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
+    use slabwise_profile as profile;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    const CLASS: Option<ClassId> = Some(ClassId(3));
+
+    #[test]
+    fn what_does_not_fit_is_dropped_and_counted_and_the_rest_comes_out_in_order() {
+        let clock = Arc::new(Clock::manual());
+        let (sampler, samples) = Sampler::new(Arc::clone(&clock), 4);
+        let push = |hash| {
+            clock.advance(Duration::from_nanos(7));
+            sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+        };
+        let popped = || std::iter::from_fn(|| samples.pop()).map(|access| access.hash);
+        (0..6).for_each(push);
+        assert_eq!(samples.dropped(), 2);
+        let first = samples.pop().expect("four fit");
+        assert_eq!((first.hash, first.at_nanos, first.class), (0, 7, CLASS));
+        push(6);
+        assert!(popped().eq([1, 2, 3, 6]));
+        assert_eq!(samples.dropped(), 2);
+    }
+
+    #[test]
+    fn a_touch_renews_and_is_no_reference() {
+        let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 8);
+        let kinds = [
+            (AccessKind::Hit, profile::AccessKind::Hit),
+            (AccessKind::Miss, profile::AccessKind::Miss),
+            (AccessKind::Store, profile::AccessKind::Store),
+            (AccessKind::Touch, profile::AccessKind::Store),
+            (AccessKind::Delete, profile::AccessKind::Delete),
+        ];
+        for (shown, expected) in kinds {
+            sampler.accessed(&KeyAccess { hash: 1, kind: shown, class: None });
+            assert_eq!(samples.pop().map(|access| access.kind), Some(expected));
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_between_threads_but_what_is_counted() {
+        const PUSHED: u64 = 20_000;
+        let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 64);
+        let push = |thread: u64| {
+            for number in 0..PUSHED {
+                let hash = thread << 32 | number;
+                sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+            }
+        };
+        let mut popped = [Vec::new(), Vec::new()];
+        std::thread::scope(|scope| {
+            let threads = [scope.spawn(|| push(0)), scope.spawn(|| push(1))];
+            loop {
+                let all_pushed = threads.iter().all(|thread| thread.is_finished());
+                while let Some(access) = samples.pop() {
+                    popped[(access.hash >> 32) as usize].push(access.hash as u32);
+                }
+                if all_pushed {
+                    break;
+                }
+            }
+        });
+        let count = popped.iter().map(Vec::len).sum::<usize>() as u64;
+        assert_eq!(count + samples.dropped(), 2 * PUSHED);
+        for numbers in popped {
+            assert!(numbers.is_sorted_by(|a, b| a < b), "in the order in which they were pushed");
+        }
+    }
+}
