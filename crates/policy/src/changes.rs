@@ -115,6 +115,7 @@ mod tests {
         let class = |&(id, sets)| ClassSnapshot {
             sets,
             evicted: sets,
+            out_of_memory: 2 * sets,
             ..ClassSnapshot::empty(ClassId(id), 96, 10)
         };
         let profile = |&misses| ClassProfile { misses, ..ClassProfile::default() };
@@ -134,6 +135,7 @@ mod tests {
         let second = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
         let sets: Vec<u64> = second.iter().map(|counts| counts.sets).collect();
         assert_eq!(sets, [0, 10, 1]);
+        assert_eq!(second[1].pressed, 30, "evicted or refused");
         let third = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
         assert_eq!(third, [Counts::default(); 3]);
     }

@@ -108,16 +108,22 @@ fn on_convex_curves_pages_climb_to_equal_slopes() {
 }
 
 #[test]
-fn credits_make_a_page_before_one_moves_and_the_deepest_in_debt_gives() {
+fn credits_make_a_page_before_one_moves_and_a_class_in_debt_gives() {
     let flat = || curve(&[100.0, 50.0, 50.0]);
     let classes = [(1, curve(&[100.0, 90.0, 80.0, 70.0])), (9, flat()), (9, flat()), (1, flat())];
     let mut scene = Scene::new(false, 3, &classes);
     // A tenth of the gets are shadow hits of class 0.
     assert_eq!(scene.step(150.0), [], "fifteen are not enough");
+    let credits: Vec<f64> = scene.policy.credits.iter().copied().collect();
+    assert!(credits[1] < 0.0 && credits[2] < 0.0, "each is drawn for some: {credits:?}");
+    assert_eq!(credits[3], 0.0, "who has one page pays nothing");
     let moves = scene.step(20.0);
     assert_eq!(moves.len(), 1);
     assert_eq!(moves[0].receiver, Some(ClassId(0)));
-    assert!([ClassId(1), ClassId(2)].contains(&moves[0].victim), "who has one page pays nothing");
+    // The move has paid a page's worth back, and made the deepest debt a claim.
+    let credits: Vec<f64> = scene.policy.credits.iter().copied().collect();
+    let victim = moves[0].victim.index();
+    assert!(credits[victim] > 0.0 && credits[3 - victim] < 0.0, "{credits:?}");
     assert_eq!(scene.policy.trigger(), Trigger::EveryShadowHits(16));
 }
 

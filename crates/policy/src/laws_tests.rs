@@ -5,7 +5,7 @@ use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::{Mrc, Point};
 
 const STEPS: u32 = 1_000;
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 4;
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 
 /// A cache whose counts rise as they please.
@@ -25,13 +25,13 @@ impl Cache {
     /// Other classes, some with the numbers of old ones; now and then few, or none.
     fn change_table(&mut self) {
         let random = &mut self.random;
-        let count = [0, 1, 2, 3, 8, 20][random.below(6) as usize];
+        let count = [0, 1, 2, 3, 6, 12][random.below(6) as usize];
         let mut numbers: Vec<u8> = (0..ClassId::NUMBERS as u8).collect();
         let mut chunk_size_bytes = 48;
         let mut class = |_| {
             let number = numbers.swap_remove(random.below(numbers.len() as u64) as usize);
             chunk_size_bytes += 8 + random.below(400) as usize;
-            let pages = random.below(3) * random.below(50);
+            let pages = random.below(3) * random.below(20);
             ClassSnapshot {
                 pages,
                 used_chunks: pages * random.below(2),

@@ -108,12 +108,13 @@ fn stores_that_come_together_take_a_page_for_each_page_s_worth() {
 fn the_page_least_accessed_goes() {
     let classes = [class(0, 10), class(1, 10), class(2, 1)];
     let mut scene = Scene::new(Pick::LeastRecentlyAccessed, 15, &classes);
-    scene.snapshot.classes[0].hits += 1_000;
-    scene.snapshot.classes[1].hits += 999;
-    scene.snapshot.classes[2].sets += 1_000;
+    scene.snapshot.classes[0].hits += 5_000;
+    scene.snapshot.classes[1].hits += 4_000;
+    scene.snapshot.classes[2].sets += 5_000;
     assert_eq!(victims(&scene.step(2, 1)), [1]);
     // Of what was long ago nearly nothing is left.
-    scene.snapshot.classes[1].hits += 900;
+    scene.snapshot.classes[0].sets += 50;
+    scene.snapshot.classes[1].sets += 100;
     scene.snapshot.classes[2].sets += 1_000_000;
     assert_eq!(victims(&scene.step(2, 1)), [0]);
 }
