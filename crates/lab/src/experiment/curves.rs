@@ -13,6 +13,7 @@ use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series, number};
 use super::progress::Progress;
 use super::spec::{CurvesSetup, Spec, StreamSetup, scaled};
+use super::worker::profiling_options;
 use crate::workload::{self, Op};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::ClassId;
@@ -20,7 +21,6 @@ use slabwise_base::random::mix;
 use slabwise_profile::{
     Access, AccessKind, Distances, Footprint, Mrc, Profiler, ProfilerOptions, StackDistances,
 };
-use slabwise_tuner::ProfilingOptions;
 
 const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
     Measure { name, text, unit, scaling: Scaling::Fixed }
@@ -119,10 +119,8 @@ fn curves(
     bar.set_length(scaled(stream.requests, scale));
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
     let mut footprint = Footprint::default();
-    let memory_bytes = (scaled(stream.memory_mib << 20, scale) / 50) + (1 << 20);
-    let options = ProfilingOptions::within(memory_bytes);
-    let options = options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a sample"));
-    let options = ProfilerOptions { window_references: u64::MAX, ..options.profiler };
+    let options = profiling_options(scaled(stream.memory_mib << 20, scale)).profiler;
+    let options = ProfilerOptions { window_references: u64::MAX, ..options };
     let mut profiler = Profiler::new(options);
     profiler.note_gets(0);
     let mut references = 0;

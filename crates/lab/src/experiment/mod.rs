@@ -17,6 +17,7 @@ mod exact_curves;
 mod live;
 mod mover_speed;
 mod outcome;
+mod overhead;
 mod policies;
 mod progress;
 mod run;
@@ -40,6 +41,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Run published experiments again on this engine, and see the paper's figures beside ours.
 #[derive(Debug, Parser)]
@@ -153,6 +155,9 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
         }
         Setup::Curves(setup) => curves::run(spec, setup, scale, args.seed, &progress),
+        Setup::Overhead(setup) => {
+            overhead::run(spec, setup, scale, args.seed, &Arc::new(Clock::real()), &progress)
+        }
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
     }
 }

@@ -5,6 +5,9 @@
 //!                  ^ between two of them: Worker (nobody | a tuner | told splits)
 //! ```
 //!
+//! What is profiled is dated by a clock of its own, that of one client who waits for every answer: so profiles
+//! tell how long answers take, which nothing here waits for.
+//!
 //! Laws: everything follows from the run's fields, where the cost of a visit is not measured; a value that no
 //! chunk holds is cut to the longest that one does.
 
@@ -19,7 +22,9 @@ use super::worker::{Divider, Worker};
 use crate::virtual_time::{Access, Cache, MoveCounts, MoverName, Rate, SleepLength, VisitCost};
 use crate::workload::{Op, Request, Workload, key_of};
 use indicatif::ProgressBar;
+use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is run.
@@ -136,7 +141,8 @@ impl<'s> Run<'s> {
         };
         let mut cache = Cache::new(&engine);
         self.preload(&mut cache, &requests);
-        let mut worker = Worker::new(&engine, self, divider);
+        let dates = Arc::new(Clock::manual());
+        let mut worker = Worker::new(&engine, self, divider, &dates);
         let (mut misses, mut answer_us) = (0, 0.0);
         progress.set_length(total);
         while course.requests < total {
@@ -149,9 +155,14 @@ impl<'s> Run<'s> {
             worker.decide(&mut course);
             for request in batch {
                 worker.work(&mut course);
-                let access = cache.request(request, now);
-                misses += u64::from(access == Access::Miss);
-                answer_us += self.answer.us(access, request.value_len);
+                let access = cache.look_up(request, now);
+                let us = self.answer.us(access, request.value_len);
+                dates.advance(Duration::from_nanos((us * 1e3) as u64));
+                if access == Access::Miss {
+                    cache.bring_in(request, now);
+                    misses += 1;
+                }
+                answer_us += us;
                 course.operations += access.operations();
                 course.requests += 1;
             }

@@ -18,7 +18,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -28,6 +28,7 @@ const FILES: [(&str, &str); 9] = [
     spec!("time-varying"),
     spec!("multi-tenant"),
     spec!("curves"),
+    spec!("overhead"),
 ];
 
 /// An experiment's file.
@@ -73,6 +74,8 @@ pub enum Setup {
     PagePolicies(Box<PoliciesSetup>),
     /// How far cheap curves are from exact ones.
     Curves(CurvesSetup),
+    /// What profiling costs.
+    Overhead(OverheadSetup),
 }
 
 /// The experiment `two-phase`.
@@ -112,6 +115,22 @@ pub struct MoverSpeedSetup {
     /// The cache.
     pub cache: CacheSetup,
     /// The time.
+    pub time: TimeSetup,
+}
+
+/// The experiment `overhead`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverheadSetup {
+    /// Rounds of each kind, in turns.
+    pub rounds: usize,
+    /// Requests of a round, at scale 1.
+    pub requests_a_round: u64,
+    /// The requests; those of its first phase fill the cache.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+    /// Not used: time is the machine's.
     pub time: TimeSetup,
 }
 

@@ -4,10 +4,11 @@ use super::course::Course;
 use super::run::Run;
 use super::split::{Split, pages_by_class};
 use crate::virtual_time::{Mover, MoverTime, Rate, Tuned};
-use slabwise_base::Now;
+use slabwise_base::{Clock, Now};
 use slabwise_engine::Engine;
-use slabwise_policy::PagePolicy;
-use slabwise_tuner::{MoveBudget, Tuner};
+use slabwise_policy::{PagePolicy, Wants};
+use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
+use std::sync::Arc;
 
 /// Who divides the pages.
 #[derive(Clone, Debug)]
@@ -45,7 +46,6 @@ impl Divider<'_> {
 
 /// A divider at work on one engine.
 pub struct Worker<'e, 't> {
-    engine: &'e Engine,
     rate: Rate,
     kind: Kind<'e, 't>,
 }
@@ -68,12 +68,16 @@ struct TellingMover<'e, 't> {
 }
 
 impl<'e, 't> Worker<'e, 't> {
-    /// This divider at work on an engine of this run.
-    pub fn new(engine: &'e Engine, run: &Run<'_>, divider: Divider<'t>) -> Worker<'e, 't> {
+    /// This divider at work on an engine of this run; `dates` are what a profile says of when answers came.
+    pub fn new(
+        engine: &'e Engine,
+        run: &Run<'_>,
+        divider: Divider<'t>,
+        dates: &Arc<Clock>,
+    ) -> Worker<'e, 't> {
         let kind = match divider {
             Divider::Policy(policy) => {
-                let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-                let tuner = Tuner::new(policy, budget, run.seed);
+                let tuner = tuner(engine, run, policy, dates);
                 Kind::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
             }
             Divider::Told(told) => {
@@ -81,7 +85,7 @@ impl<'e, 't> Worker<'e, 't> {
                 Kind::Told(TellingMover { told, mover, due: 0, split: None, start_nanos: 0.0 })
             }
         };
-        Worker { engine, rate: run.rate, kind }
+        Worker { rate: run.rate, kind }
     }
 
     /// The request before which the next split is decided, if that lies behind `request`.
@@ -126,6 +130,30 @@ impl<'e, 't> Worker<'e, 't> {
             Kind::Told(telling) => telling.mover.time(),
         }
     }
+}
+
+/// The tuner of a server with this policy. What it profiles takes no more memory than a server's.
+fn tuner(engine: &Engine, run: &Run<'_>, policy: PagePolicy, dates: &Arc<Clock>) -> Tuner {
+    let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+    let wants = policy.wants();
+    let tuner = Tuner::new(policy, budget, run.seed);
+    if wants == Wants::Counts {
+        return tuner;
+    }
+    let options = profiling_options(engine.config().memory_limit_bytes);
+    let profiling = Profiling::start(engine, options, Arc::clone(dates), run.rate.now_at(0));
+    let mut tuner = tuner.with_profiling(profiling);
+    if let Some(profiling) = tuner.profiling_mut() {
+        profiling.set_hit_time_us(run.answer.hit_us);
+    }
+    tuner
+}
+
+/// What a server with so much memory profiles within: a fiftieth, and a mebibyte.
+pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
+    let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
+    let options = ProfilingOptions::within(memory_bytes);
+    options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profile"))
 }
 
 impl TellingMover<'_, '_> {

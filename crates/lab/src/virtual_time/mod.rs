@@ -27,6 +27,7 @@ mod visit_cost;
 pub use cache::{Access, Cache};
 pub use mechanism::{MoveCounts, MoverName};
 pub use mover::{Arrival, Mover, MoverTime, SleepLength};
+pub use processor::thread_cpu_nanos;
 pub use sleep_cost::SleepCost;
 pub use tuned::Tuned;
 pub use visit_cost::{NoVisitCost, VisitCost};

@@ -17,6 +17,8 @@ measures! {
     STEADY_TIME: "steady_answer_time", "steady mean time of an answer", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
+    MOVING: "requests_moving", "from the decision to the last page", "requests", WithRun;
+    REACHED: "potential_reached", "of the bound's fewer misses, reached", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
     FEWER_LEAST: "fewer_misses_least", "fewer misses, least over memory sizes", "%", Fixed;
     FEWER_MOST: "fewer_misses_most", "fewer misses, most over memory sizes", "%", Fixed;
@@ -105,8 +107,13 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
             }
         }
     }
+    for pair in &setup.against {
+        add_against(outcome, setup, findings, pair);
+    }
     for [variant, other] in &setup.against {
-        add_against(outcome, setup, findings, variant, other);
+        if setup.bound && variant != BOUND && other != BOUND {
+            add_reached(outcome, setup, findings, [variant, other]);
+        }
     }
     for stretch in &setup.stretches {
         add_ranks(outcome, setup, findings, stretch);
@@ -142,6 +149,8 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
             Report::Moves => {
                 if course.split.is_some() {
                     add_at_target(outcome, name, course);
+                    let moving = course.at_target.map(|at| (at - course.changed_at) as f64);
+                    outcome.add(MOVING, name, moving.ok_or_else(|| "not all arrived".to_owned()));
                     add_gets(outcome, name, course);
                 }
                 add_met(outcome, name, &course.counts);
@@ -187,43 +196,68 @@ fn course_of<'f>(
     found.course.as_ref().map_err(String::clone)
 }
 
-/// How much less a variant misses and takes than another, in percent: the mean over the memory limits, and
-/// with several of them the range.
+/// How much less a variant misses (place 0) or takes (place 1) than another in the steady stretch, in
+/// percent, under every memory limit.
+fn less(
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    scale: f64,
+    [variant, other]: [&str; 2],
+    place: usize,
+) -> Result<Vec<f64>, String> {
+    let limits = setup.limits_mib();
+    let less = limits.iter().map(|&limit| {
+        let ours = steady_of(setup, findings, scale, variant, limit)?[place];
+        match steady_of(setup, findings, scale, other, limit)?[place] {
+            others if others > 0.0 => Ok((1.0 - ours / others) * 100.0),
+            _ => Err(format!("{other} has none")),
+        }
+    });
+    less.collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How much less one variant misses and takes than the other: the mean over the memory limits, and with
+/// several of them the range.
 fn add_against(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,
     findings: &Findings<'_>,
-    variant: &str,
-    other: &str,
+    [variant, other]: &[String; 2],
 ) {
-    let (limits, scale) = (setup.limits_mib(), outcome.scale);
     let name = format!("{variant} against {other}");
-    let less = |place: usize, limit: u64| {
-        let steady = |name| steady_of(setup, findings, scale, name, limit);
-        let (ours, others) = (steady(variant)?[place], steady(other)?[place]);
-        if others > 0.0 {
-            Ok((1.0 - ours / others) * 100.0)
-        } else {
-            Err(format!("{other} has none"))
-        }
-    };
     let times = setup.report.contains(&Report::AnswerTime);
-    let measures =
-        [(0, [FEWER, FEWER_LEAST, FEWER_MOST]), (1, [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST])];
-    for (place, [mean, least, most]) in measures.into_iter().take(if times { 2 } else { 1 }) {
-        let all: Result<Vec<f64>, String> =
-            limits.iter().map(|&limit| less(place, limit)).collect();
-        let of = |reduce: &dyn Fn(&[f64]) -> f64| all.clone().map(|all| reduce(&all));
-        outcome.add(mean, &name, of(&|all| all.iter().sum::<f64>() / all.len() as f64));
-        if limits.len() > 1 {
-            outcome.add(least, &name, of(&|all| all.iter().copied().fold(f64::INFINITY, f64::min)));
-            outcome.add(
-                most,
-                &name,
-                of(&|all| all.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
-            );
+    let measures = [[FEWER, FEWER_LEAST, FEWER_MOST], [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST]];
+    for (place, [all, least, most]) in measures.into_iter().take(1 + usize::from(times)).enumerate()
+    {
+        let found = less(setup, findings, outcome.scale, [variant, other], place);
+        outcome.add(all, &name, found.clone().map(|found| mean(&found)));
+        if setup.limits_mib().len() > 1 {
+            let fold = |from: f64, by: fn(f64, f64) -> f64| {
+                found.clone().map(|found| found.into_iter().fold(from, by))
+            };
+            outcome.add(least, &name, fold(f64::INFINITY, f64::min));
+            outcome.add(most, &name, fold(f64::NEG_INFINITY, f64::max));
         }
     }
+}
+
+/// How much of what the bound misses less than the other a variant does.
+fn add_reached(
+    outcome: &mut Outcome,
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    [variant, other]: [&str; 2],
+) {
+    let less = |variant| less(setup, findings, outcome.scale, [variant, other], 0);
+    let reached = less(variant).and_then(|ours| match mean(&less(BOUND)?) {
+        bound if bound > 0.0 => Ok(mean(&ours) / bound * 100.0),
+        _ => Err(format!("the bound does not miss less than {other}")),
+    });
+    outcome.add(REACHED, &format!("{variant} against {other}"), reached);
 }
 
 /// Ranks of one stretch under the first memory limit: how many of the ranked variants miss less, and one.
