@@ -179,7 +179,8 @@ impl Errors {
             largest: error(chunks),
             mean: sizes().map(error).sum::<f64>() / SIZES as f64,
             chunks,
-            distance: distance(found, exact.miss_ratio(chunks), chunks, keys),
+            // A cliff may lie behind all keys.
+            distance: distance(found, exact.miss_ratio(chunks), chunks, 4 * keys),
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct Run<'s> {
     pub rate: Rate,
     /// How long answers take.
     pub answer: AnswerSetup,
+    /// Gets of a half-life of a profile of every key; none for what a server profiles.
+    pub full_profile_gets: Option<u64>,
     /// The size of the run.
     pub scale: f64,
     /// What everything random follows from.
@@ -89,6 +91,7 @@ impl<'s> Run<'s> {
             cost: VisitCost::NOMINAL,
             rate: Rate::new(time.operations_per_second),
             answer: AnswerSetup::default(),
+            full_profile_gets: None,
             scale,
             seed,
             windows: 200,

@@ -7,6 +7,7 @@ use crate::virtual_time::{Mover, MoverTime, Rate, Tuned};
 use slabwise_base::{Clock, Now};
 use slabwise_engine::Engine;
 use slabwise_policy::{PagePolicy, Wants};
+use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
 
@@ -132,7 +133,7 @@ impl<'e, 't> Worker<'e, 't> {
     }
 }
 
-/// The tuner of a server with this policy. What it profiles takes no more memory than a server's.
+/// The tuner of a server with this policy, and what its profile is to be.
 fn tuner(engine: &Engine, run: &Run<'_>, policy: PagePolicy, dates: &Arc<Clock>) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
     let wants = policy.wants();
@@ -140,7 +141,10 @@ fn tuner(engine: &Engine, run: &Run<'_>, policy: PagePolicy, dates: &Arc<Clock>)
     if wants == Wants::Counts {
         return tuner;
     }
-    let options = profiling_options(engine.config().memory_limit_bytes);
+    let options = match run.full_profile_gets {
+        None => profiling_options(engine.config().memory_limit_bytes),
+        Some(gets) => full_profiling_options(gets),
+    };
     let profiling = Profiling::start(engine, options, Arc::clone(dates), run.rate.now_at(0));
     let mut tuner = tuner.with_profiling(profiling);
     if let Some(profiling) = tuner.profiling_mut() {
@@ -154,6 +158,18 @@ pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
     let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
     let options = ProfilingOptions::within(memory_bytes);
     options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profile"))
+}
+
+/// Every key, and every access, as published policies are told of them. No experiment has more keys.
+fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
+    const KEYS_MAX: usize = 1 << 26;
+    const QUEUE_LEN_MAX: usize = 1 << 16;
+    let window_references = half_life_gets;
+    ProfilingOptions {
+        profiler: ProfilerOptions { keys_max: KEYS_MAX, rate_max: 1.0, window_references },
+        queue_len_max: QUEUE_LEN_MAX,
+        accesses_per_second_max: u64::MAX,
+    }
 }
 
 impl TellingMover<'_, '_> {

@@ -45,7 +45,8 @@ impl Lengths {
 #[derive(Clone, Debug)]
 pub struct EtcLengths {
     salt: u64,
-    scale: f64,
+    /// Added to every length.
+    more_bytes: u32,
 }
 
 impl EtcLengths {
@@ -56,18 +57,18 @@ impl EtcLengths {
 
     /// `seed` gives every key another length.
     pub fn new(seed: u64) -> EtcLengths {
-        EtcLengths::longer(seed, 1.0)
+        EtcLengths::longer(seed, 0)
     }
 
-    /// The same law, every length `factor` times as long before it is clipped.
-    pub fn longer(seed: u64, factor: f64) -> EtcLengths {
-        EtcLengths { salt: salt(seed), scale: Self::SCALE * factor }
+    /// The same law, every length so many bytes longer.
+    pub fn longer(seed: u64, more_bytes: u32) -> EtcLengths {
+        EtcLengths { salt: salt(seed), more_bytes }
     }
 
     fn of(&self, key: u64) -> u32 {
         // In (0, 1]: the law's inverse has no value at 0.
         let u = 1.0 - unit(mix(key ^ self.salt));
-        let len = self.scale * (u.powf(-Self::SHAPE) - 1.0) / Self::SHAPE;
-        len.clamp(1.0, Self::LEN_MAX) as u32
+        let len = Self::SCALE * (u.powf(-Self::SHAPE) - 1.0) / Self::SHAPE;
+        len.clamp(1.0, Self::LEN_MAX) as u32 + self.more_bytes
     }
 }

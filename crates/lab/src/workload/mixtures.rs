@@ -14,8 +14,8 @@ const BESIDE_VALUE_BYTES: u32 = 48 + 8 + 17 + 3;
 pub enum MixtureName {
     /// Two working sets, of which the second comes in the place of the first (PSA, ICC 2014; LAMA, ATC
     /// 2015). The slides tell 200 million requests, two sets of 7 million items and three phases with a
-    /// pattern each. Chosen: ETC's popularity and lengths, those of the second set three times as long; only
-    /// the first set for a third, then the second takes over evenly for a third, then only the second.
+    /// pattern each. Chosen: ETC's popularity and lengths, those of the second set a KiB longer; only the
+    /// first set for a third, then the second takes over evenly for a third, then only the second.
     ThreePhase,
     /// Six applications, each with a class of its own (MEMSYS 2019, table 6). Told are the first two object
     /// sizes; the others are chosen in the same proportion.
@@ -31,7 +31,7 @@ type Part = (u64, f64);
 
 const THREE_PHASE: [Part; 2] = [(7_000_000, 1.0); 2];
 /// How much longer the second set's values are.
-const SECOND_SET_FACTOR: f64 = 3.0;
+const SECOND_SET_MORE_BYTES: u32 = 1024;
 
 const MULTI_TENANT: [Part; 6] = [
     (7_000_000, 0.25),
@@ -98,7 +98,7 @@ impl MixtureName {
         Lengths::ByPart(match self {
             MixtureName::ThreePhase => vec![
                 Lengths::Etc(EtcLengths::new(seed)),
-                Lengths::Etc(EtcLengths::longer(seed, SECOND_SET_FACTOR)),
+                Lengths::Etc(EtcLengths::longer(seed, SECOND_SET_MORE_BYTES)),
             ],
             MixtureName::MultiTenant => OBJECT_SIZES_BYTES.iter().map(fixed).collect(),
             MixtureName::TimeVarying => OBJECT_SIZES_BYTES[..2].iter().map(fixed).collect(),

@@ -5,7 +5,7 @@
 //! | `zipf` | Zipf, 1 M keys | kvcache_reg size table |
 //! | `etc` | Zipf, 7 M keys, skew 1.0 | generalised Pareto |
 //! | `two-phase` | 13 % of requests to one class, then 33 / 67 to two; 5 M keys each | 140 and 190 B |
-//! | `three-phase` | Zipf 1.0, 7 M keys; then as many others in their place | generalised Pareto, the second set's three times as long |
+//! | `three-phase` | Zipf 1.0, 7 M keys; then as many others in their place | generalised Pareto, the second set's a KiB longer |
 //! | `multi-tenant` | six parts, 3.5 to 10 M keys, skew 0.25 to 1.0 | one length a part |
 //! | `time-varying` | two parts of 7 M keys, skew 0.25, in shares that change over a day | one length a part |
 //! | `toy` | a loop of three keys between keys that never come again | 600,000 and 1,000,000 B |

@@ -97,7 +97,8 @@ fn trials(setup: &PoliciesSetup, scale: f64, seed: u64) -> Result<Vec<Trial<'_>>
         let size = (scale, seed);
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
         let (preload, windows, answer) = (setup.preload.as_slice(), setup.windows, setup.answer);
-        Run { memory_mib, preload, windows, answer, cost, ..run }
+        let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, scale));
+        Run { memory_mib, preload, windows, answer, cost, full_profile_gets, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {

@@ -49,7 +49,9 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, run: &Run<'_>) {
     let limits =
         setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
     outcome.choose("memory", format!("{} MiB", limits.join(", ")));
-    outcome.choose("page size", bytes(config.page_size_bytes));
+    let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
+    let why = if is_smaller { ", smaller than published at this scale" } else { "" };
+    outcome.choose("page size", bytes(config.page_size_bytes) + why);
     match sizes {
         [first, .., last] if sizes.len() > 8 => {
             let count = sizes.len();

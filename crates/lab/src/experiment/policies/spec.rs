@@ -78,6 +78,8 @@ pub struct Variant {
     /// The same for counts of requests, at scale 1.
     #[serde(default)]
     pub scaled_options: BTreeMap<String, u64>,
+    /// Gets of a half-life, at scale 1, of a profile of every key; none for a server's, of some.
+    pub full_profile_gets: Option<u64>,
 }
 
 /// A part of the run, in requests at scale 1.
