@@ -96,13 +96,19 @@ impl Counts {
 
     /// Pages that hold what found no free chunk; none for a class with a page's worth of free chunks, which
     /// has got what it asked for.
-    pub fn pages_asked(&self, class: &ClassSnapshot) -> u64 {
+    fn pages_asked(&self, class: &ClassSnapshot) -> u64 {
         let chunks_per_page = class.chunks_per_page as u64;
         if class.free_chunks >= chunks_per_page {
             return 0;
         }
         self.pressed.div_ceil(chunks_per_page)
     }
+}
+
+/// The pages that each class asks for by what found no free chunk.
+pub(crate) fn pages_asked(snapshot: &Snapshot, changes: &[Counts]) -> Vec<u64> {
+    let each = snapshot.classes.iter().zip(changes);
+    each.map(|(class, change)| change.pages_asked(class)).collect()
 }
 
 #[cfg(test)]

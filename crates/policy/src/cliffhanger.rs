@@ -57,6 +57,8 @@ pub struct CliffhangerOptions {
     pub credit_bytes: u64,
     /// Shadow hits between two steps, at least 1.
     pub shadow_hits: u64,
+    /// The most pages that one step may move; credits for more are kept.
+    pub moves_max: usize,
     /// Whether cliffs are looked for, or hills only climbed.
     pub cliffs: bool,
 }
@@ -65,7 +67,7 @@ impl Default for CliffhangerOptions {
     /// The published 4 KiB a hit. Published is a step at every hit; as no page moves for one, ours come sixteen
     /// at a time.
     fn default() -> CliffhangerOptions {
-        CliffhangerOptions { credit_bytes: 4 << 10, shadow_hits: 16, cliffs: true }
+        CliffhangerOptions { credit_bytes: 4 << 10, shadow_hits: 16, moves_max: 32, cliffs: true }
     }
 }
 
@@ -102,7 +104,7 @@ impl Cliffhanger {
         for (index, &shadow_hits) in earned.iter().enumerate() {
             self.pay(snapshot, &mut credits, index, shadow_hits, random);
         }
-        let plan = moves(snapshot, &mut credits);
+        let plan = moves(snapshot, &mut credits, self.options.moves_max);
         self.credits.iter_mut().zip(credits).for_each(|(kept, credit)| *kept = credit);
         plan
     }
@@ -143,13 +145,13 @@ impl Cliffhanger {
 }
 
 /// A page for each page's worth of credits, from the classes deepest in debt.
-fn moves(snapshot: &Snapshot, credits: &mut [f64]) -> Plan {
+fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
     let mut plan = Plan::default();
     let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
     // A page's bytes, as the class shows them that wastes least of its end.
     let bytes = |class: &ClassSnapshot| class.chunk_size_bytes * class.chunks_per_page;
     let page_bytes = snapshot.classes.iter().map(bytes).max().unwrap_or(0) as f64;
-    loop {
+    while plan.moves.len() < moves_max {
         let by_credit = |a: &usize, b: &usize| credits[*a].total_cmp(&credits[*b]);
         let richest = (0..credits.len()).max_by(by_credit);
         let Some(receiver) = richest.filter(|&index| credits[index] >= page_bytes) else { break };

@@ -21,20 +21,24 @@
 //!
 //! Laws: a receiver's bytes are worth more than its victim's; a class keeps one page.
 
-use crate::changes::Changes;
-use crate::{PageMove, Plan, Snapshot, Trigger};
+use crate::changes::{Changes, pages_asked};
+use crate::draw::draw;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::Random;
 
 /// The policy's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostPerByteOptions {
     /// Allocations without a free chunk between two steps, at least 1.
     pub evictions: u64,
+    /// The most pages that one step may move.
+    pub moves_max: usize,
 }
 
 impl Default for CostPerByteOptions {
-    /// At every eviction, as published.
+    /// At every eviction, as published. The other limit is ours.
     fn default() -> CostPerByteOptions {
-        CostPerByteOptions { evictions: 1 }
+        CostPerByteOptions { evictions: 1, moves_max: 32 }
     }
 }
 
@@ -56,32 +60,32 @@ impl CostPerByte {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
-    /// Pages of the class of least cost per byte for every costlier one that evicted since the last step, the
-    /// costliest first.
-    pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+    /// Pages of the class of least cost per byte for the costlier ones that evicted since the last step, these
+    /// in any order.
+    pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         let mut plan = Plan::default();
         if !snapshot.is_divided() {
             return plan;
         }
         let worths = worths(snapshot);
-        let mut by_worth: Vec<usize> = (0..worths.len()).collect();
-        by_worth.sort_by(|&a, &b| worths[a].total_cmp(&worths[b]));
-        let mut spare: Vec<u64> =
-            snapshot.classes.iter().map(|class| class.pages.saturating_sub(1)).collect();
-        for &receiver in by_worth.iter().rev() {
-            let class = &snapshot.classes[receiver];
-            for _ in 0..changes[receiver].pages_asked(class) {
-                let cheapest = by_worth.iter().copied().find(|&victim| spare[victim] > 0);
-                let cheaper = cheapest.filter(|&victim| worths[victim] < worths[receiver]);
-                let Some(victim) = cheaper else { break };
-                spare[victim] -= 1;
-                plan.moves.push(PageMove {
-                    victim: snapshot.classes[victim].class,
-                    receiver: Some(class.class),
-                    reason: "least cost a byte, to a costlier one that evicts",
-                });
-            }
+        let spare = |class: &ClassSnapshot| class.pages.saturating_sub(1);
+        let mut spare: Vec<u64> = snapshot.classes.iter().map(spare).collect();
+        let mut asked = pages_asked(snapshot, &changes);
+        while plan.moves.len() < self.options.moves_max {
+            let Some(receiver) = draw(&mut asked, random) else { break };
+            let with_pages = (0..spare.len()).filter(|&index| spare[index] > 0);
+            let cheapest = with_pages.min_by(|&a, &b| worths[a].total_cmp(&worths[b]));
+            let Some(victim) = cheapest.filter(|&index| worths[index] < worths[receiver]) else {
+                asked[receiver] = 0;
+                continue;
+            };
+            spare[victim] -= 1;
+            plan.moves.push(PageMove {
+                victim: snapshot.classes[victim].class,
+                receiver: Some(snapshot.classes[receiver].class),
+                reason: "least cost a byte, to a costlier one that evicts",
+            });
         }
         plan
     }
@@ -97,8 +101,8 @@ fn worths(snapshot: &Snapshot) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::{CostPerByte, CostPerByteOptions};
-    use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
-    use slabwise_base::ClassId;
+    use crate::{ClassProfile, ClassSnapshot, PageMove, Snapshot, Trigger};
+    use slabwise_base::{ClassId, Random};
 
     /// Chunk size, mean cost, pages, and evictions between two steps.
     type Class = (usize, f64, u64, u64);
@@ -121,9 +125,13 @@ mod tests {
         };
         let mut policy = CostPerByte::new(CostPerByteOptions::default());
         assert_eq!(policy.trigger(), Trigger::EveryEvictions(1));
-        assert!(policy.step(&snapshot(3)).moves.is_empty(), "nothing is new");
-        let moves = policy.step(&snapshot(4)).moves;
-        moves.iter().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0)).collect()
+        let mut random = Random::new(1);
+        assert!(policy.step(&snapshot(3), &mut random).moves.is_empty(), "nothing is new");
+        let moves = policy.step(&snapshot(4), &mut random).moves;
+        let pair = |m: &PageMove| (m.victim.0, m.receiver.expect("never to the pool").0);
+        let mut pairs: Vec<_> = moves.iter().map(pair).collect();
+        pairs.sort();
+        pairs
     }
 
     #[test]
@@ -131,6 +139,12 @@ mod tests {
         let cheap = (200, 10.0, 5, 0);
         assert_eq!(step(&[cheap, (200, 40.0, 5, 1), (200, 20.0, 5, 1)]), [(0, 1), (0, 2)]);
         assert_eq!(step(&[cheap, (200, 40.0, 5, 25)]), [(0, 1); 3], "ten chunks a page");
+    }
+
+    #[test]
+    fn a_step_moves_so_many_pages_and_no_more() {
+        let moves_max = CostPerByteOptions::default().moves_max;
+        assert_eq!(step(&[(200, 10.0, 90, 0), (200, 40.0, 5, 900)]).len(), moves_max);
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod changes;
 mod cliffhanger;
 mod cost_partition;
 mod cost_per_byte;
+mod draw;
 mod dynacache;
 mod eager;
 mod lama;
@@ -106,10 +107,6 @@ pub enum PagePolicy {
     Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
-    /// The split that misses least, by dynamic programming.
-    Lama(Lama),
-    /// The split that is best if curves were convex.
-    Dynacache(Dynacache),
     /// Twitter's: any page, or the one accessed longest ago, for a store that finds no free chunk.
     Twemcache(Twemcache),
     /// Carra and Michiardi's first: from the fewest requests a page to the most misses.
@@ -120,6 +117,10 @@ pub enum PagePolicy {
     CostPerByte(CostPerByte),
     /// Cidon and others': shadow hits earn credits at a random other's expense.
     Cliffhanger(Cliffhanger),
+    /// The split that misses least, by dynamic programming.
+    Lama(Lama),
+    /// The split that is best if curves were convex.
+    Dynacache(Dynacache),
 }
 
 impl PagePolicy {
@@ -165,10 +166,10 @@ impl PagePolicy {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
-            "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
-            "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
             "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
+            "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
+            "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             _ => None,
         }
     }
@@ -184,8 +185,6 @@ impl PagePolicy {
                 Worth::Age => "tail_age",
                 Worth::SpaceTime => "space_time",
             },
-            PagePolicy::Lama(_) => "lama",
-            PagePolicy::Dynacache(_) => "dynacache",
             PagePolicy::Twemcache(twemcache) => match twemcache.pick() {
                 Pick::Random => "twemcache_random",
                 Pick::LeastRecentlyAccessed => "twemcache_lra",
@@ -194,6 +193,8 @@ impl PagePolicy {
             PagePolicy::CostPartition(_) => "cost_partition",
             PagePolicy::CostPerByte(_) => "cost_per_byte",
             PagePolicy::Cliffhanger(_) => "cliffhanger",
+            PagePolicy::Lama(_) => "lama",
+            PagePolicy::Dynacache(_) => "dynacache",
         }
     }
 
@@ -205,13 +206,13 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
-            PagePolicy::Lama(lama) => lama.trigger(),
-            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
             PagePolicy::Twemcache(twemcache) => twemcache.trigger(),
             PagePolicy::Psa(psa) => psa.trigger(),
             PagePolicy::CostPartition(cost_partition) => cost_partition.trigger(),
             PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.trigger(),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.trigger(),
+            PagePolicy::Lama(lama) => lama.trigger(),
+            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
         }
     }
 
@@ -243,13 +244,13 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
-            PagePolicy::Lama(lama) => lama.step(snapshot),
-            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
             PagePolicy::Twemcache(twemcache) => twemcache.step(snapshot, random),
             PagePolicy::Psa(psa) => psa.step(snapshot),
             PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),
-            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot),
+            PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot, random),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
+            PagePolicy::Lama(lama) => lama.step(snapshot),
+            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! A row of the table says what its option is called, where it lies in a policy, and what values it takes. A
 //! policy has the option if the row finds its place there; defaults are those of the policy's own options.
 
+use crate::split::Objective;
 use crate::{PagePolicy, Pick};
 use std::fmt;
 
@@ -113,6 +114,26 @@ pub(crate) trait Choice {
     fn choose(&mut self, word: &str);
 }
 
+impl Choice for Objective {
+    fn words(&self) -> &'static [&'static str] {
+        &["miss_ratio", "request_time"]
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            Objective::MissRatio => "miss_ratio",
+            Objective::RequestTime => "request_time",
+        }
+    }
+
+    fn choose(&mut self, word: &str) {
+        *self = match word {
+            "request_time" => Objective::RequestTime,
+            _ => Objective::MissRatio,
+        };
+    }
+}
+
 impl Choice for bool {
     fn words(&self) -> &'static [&'static str] {
         &["on", "off"]
@@ -191,7 +212,11 @@ const ROWS: [Row; 19] = [
     ),
     row(
         "moves_max",
-        Kind::Usize(place!(TailAge | Lama | Dynacache.moves_max), 1, usize::MAX),
+        Kind::Usize(
+            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama | Dynacache.moves_max),
+            1,
+            usize::MAX,
+        ),
         "pages that move in a step",
     ),
     row(
@@ -234,11 +259,15 @@ const ROWS: [Row; 19] = [
         Kind::Real(place!(Lama.gain_min), 0.0, 1.0),
         "the least gain to move for, in misses a get, or in mean costs of a miss a get",
     ),
-    row("objective", Kind::Choice(place!(Lama.objective)), "what is made least"),
     row(
         "buckets",
         Kind::U64(place!(Dynacache.buckets), 1, 1 << 20),
         "buckets that a class's stack distances are counted in",
+    ),
+    row(
+        "objective",
+        Kind::Choice(place!(Lama.objective)),
+        "what is made least: misses, or the mean time of a get",
     ),
 ];
 

@@ -22,9 +22,11 @@
 //! page accessed longest ago is likely to be of the class where that is least; among equals, of the one with
 //! the oldest tail. Accesses fade, by half over [`TwemcacheOptions::half_life`].
 //!
-//! Law: a plan takes pages that were there at the snapshot, so none twice.
+//! Laws: a plan takes pages that were there at the snapshot, so none twice; where more are asked for than a step
+//! may take, each store without a chunk is as likely to be heard.
 
-use crate::changes::{Changes, Counts};
+use crate::changes::{Changes, Counts, pages_asked};
+use crate::draw::draw;
 use crate::per_class::PerClass;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random};
@@ -45,14 +47,16 @@ pub struct TwemcacheOptions {
     pub pick: Pick,
     /// Allocations without a free chunk between two steps, at least 1.
     pub evictions: u64,
+    /// The most pages that one step may take.
+    pub moves_max: usize,
     /// Accesses after which one counts half; at least 1. Of no matter to [`Pick::Random`].
     pub half_life: u64,
 }
 
 impl Default for TwemcacheOptions {
-    /// Twemcache's default, random, at every store without a free chunk. The half-life is ours.
+    /// Twemcache's default, random, at every store without a free chunk. The other limits are ours.
     fn default() -> TwemcacheOptions {
-        TwemcacheOptions { pick: Pick::Random, evictions: 1, half_life: 100_000 }
+        TwemcacheOptions { pick: Pick::Random, evictions: 1, moves_max: 32, half_life: 100_000 }
     }
 }
 
@@ -81,7 +85,7 @@ impl Twemcache {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
-    /// A page from any class for each page's worth of stores that found no free chunk.
+    /// A page from any class for each page's worth of stores that found no free chunk, these in any order.
     pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.fade(snapshot, &changes);
@@ -90,18 +94,18 @@ impl Twemcache {
             return plan;
         }
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
-        for (class, change) in snapshot.classes.iter().zip(&changes) {
-            for _ in 0..change.pages_asked(class) {
-                let victim = match self.options.pick {
-                    Pick::Random => random_page(&snapshot.classes, &pages, random),
-                    Pick::LeastRecentlyAccessed => self.coldest_page(&snapshot.classes, &pages),
-                };
-                let Some(index) = victim else { return plan };
-                let victim = snapshot.classes[index].class;
-                pages[index] -= 1;
-                if victim != class.class {
-                    plan.moves.push(self.page_move(victim, class.class));
-                }
+        let mut asked = pages_asked(snapshot, &changes);
+        for _ in 0..self.options.moves_max {
+            let Some(receiver) = draw(&mut asked, random) else { break };
+            let victim = match self.options.pick {
+                Pick::Random => draw(&mut pages, random),
+                Pick::LeastRecentlyAccessed => self.take_coldest(&snapshot.classes, &mut pages),
+            };
+            let Some(victim) = victim else { break };
+            if victim != receiver {
+                let [victim, receiver] =
+                    [victim, receiver].map(|index| snapshot.classes[index].class);
+                plan.moves.push(self.page_move(victim, receiver));
             }
         }
         plan
@@ -125,7 +129,8 @@ impl Twemcache {
         }
     }
 
-    fn coldest_page(&self, classes: &[ClassSnapshot], pages: &[u64]) -> Option<usize> {
+    /// Takes a page of the class whose pages are accessed least.
+    fn take_coldest(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
         // By the pages at the snapshot: a page that is taken leaves the others as warm as they were.
         let warmth = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
         let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
@@ -133,22 +138,10 @@ impl Twemcache {
             let older = |index: usize| std::cmp::Reverse(classes[index].tail_age_ticks);
             warmth(a).total_cmp(&warmth(b)).then(older(a.0).cmp(&older(b.0)))
         });
-        coldest.map(|(index, _)| index)
+        let (index, _) = coldest?;
+        pages[index] -= 1;
+        Some(index)
     }
-}
-
-/// The class of a page, each as likely; `None` where there is none.
-fn random_page(classes: &[ClassSnapshot], pages: &[u64], random: &mut Random) -> Option<usize> {
-    let all: u64 = pages.iter().sum();
-    if all == 0 {
-        return None;
-    }
-    let mut page = random.below(all);
-    (0..classes.len()).find(|&index| {
-        let here = page < pages[index];
-        page = page.saturating_sub(pages[index]);
-        here
-    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use crate::histogram::Histogram;
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 
+/// A distance is small if there are fewer sampled keys between.
+const NEAR_SAMPLED_KEYS: f64 = 4.0;
+
 /// What a class has at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSize {
@@ -42,6 +45,7 @@ pub struct ClassKeys {
     /// Told from outside.
     pub cost: f64,
     histogram: Histogram,
+    near: f64,
     misses: f64,
     misses_by_eviction: f64,
     shadow_hits: f64,
@@ -59,6 +63,7 @@ impl Default for ClassKeys {
             hit_time_us: nothing.hit_time_us,
             cost: nothing.cost,
             histogram: Histogram::default(),
+            near: 0.0,
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,
@@ -70,7 +75,7 @@ impl Default for ClassKeys {
 impl ClassKeys {
     /// Counts a get that hit, of a key at this distance.
     pub fn hit(&mut self, distance: u64, share: Share) {
-        self.histogram.record(Some(distance), share.fading);
+        self.record(Some(distance), share);
         let is_tail = |size: ClassSize| {
             (size.chunks.saturating_sub(size.chunks_per_page)..size.chunks).contains(&distance)
         };
@@ -81,7 +86,7 @@ impl ClassKeys {
 
     /// Counts a get that missed; without a distance, one that misses at every size.
     pub fn miss(&mut self, distance: Option<u64>, share: Share) {
-        self.histogram.record(distance, share.fading);
+        self.record(distance, share);
         self.misses += share.ever;
         let Some(distance) = distance else { return };
         self.misses_by_eviction += share.ever;
@@ -92,9 +97,9 @@ impl ClassKeys {
         }
     }
 
-    /// The fading weight of all its references.
-    pub fn references(&self) -> f64 {
-        self.histogram.total()
+    /// The fading weight of its references at small distances.
+    pub fn near(&self) -> f64 {
+        self.near
     }
 
     /// See [`ClassProfile::shadow_hits`].
@@ -105,7 +110,15 @@ impl ClassKeys {
     /// Multiplies every weight that fades.
     pub fn scale(&mut self, factor: f64) {
         self.histogram.scale(factor);
+        self.near *= factor;
         self.miss_time_us.scale(factor);
+    }
+
+    fn record(&mut self, distance: Option<u64>, share: Share) {
+        self.histogram.record(distance, share.fading);
+        if distance.is_some_and(|distance| (distance as f64) < NEAR_SAMPLED_KEYS * share.ever) {
+            self.near += share.fading;
+        }
     }
 
     /// What is known; weights are multiplied by `factor`, once `extra` is added at distance 0.

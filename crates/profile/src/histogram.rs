@@ -12,13 +12,11 @@ pub struct Histogram {
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
     infinite: f64,
-    total: f64,
 }
 
 impl Histogram {
     /// Adds a reference; `None` is a distance beyond every size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
-        self.total += weight;
         let Some(distance) = distance else {
             self.infinite += weight;
             return;
@@ -34,16 +32,10 @@ impl Histogram {
         steps[step] += weight;
     }
 
-    /// The weight of all references.
-    pub fn total(&self) -> f64 {
-        self.total
-    }
-
     /// Multiplies every weight.
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
-        self.total *= factor;
     }
 
     /// What it takes, in bytes.

@@ -3,7 +3,8 @@
 //! ```text
 //!   keys --> StackDistances --distance--> Distances --> Mrc: misses at every size
 //!            (exact: the oracle)          (counts)      ^
-//!        --> Footprint: from reuse times, in one pass ---'
+//!        --> Footprint: from reuse times, in one pass ---|
+//!        --> MiniatureSimulation<Eviction>: by sizes ----'
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
 //! ```
@@ -18,14 +19,20 @@ mod class_keys;
 mod class_profile;
 mod deviation;
 mod distances;
+mod eviction;
 mod fading;
 mod footprint;
 mod histogram;
 mod key_map;
 mod key_table;
+mod lists;
 mod marks;
+mod miniature;
 mod mrc;
 mod profiler;
+mod rotating_bloom;
+mod segmented;
+mod shadow_queue;
 mod stack;
 mod stack_distances;
 mod steps;
@@ -35,8 +42,13 @@ pub use class_keys::ClassSize;
 pub use class_profile::ClassProfile;
 pub use deviation::Sample;
 pub use distances::Distances;
+pub use eviction::{Eviction, Lru};
 pub use footprint::Footprint;
+pub use miniature::MiniatureSimulation;
 pub use mrc::{Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, Profiler, ProfilerOptions};
+pub use rotating_bloom::RotatingBloom;
+pub use segmented::Segmented;
+pub use shadow_queue::ShadowQueue;
 pub use slabwise_base::sampling::is_sampled;
 pub use stack_distances::StackDistances;

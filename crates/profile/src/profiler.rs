@@ -17,7 +17,8 @@
 //!
 //! What an access counts:
 //!
-//! - A get of a key in a stack is a reference at its distance, scaled; hit or miss, it then goes on top.
+//! - A get of a key in a stack is a reference of that stack's class at its distance, scaled; hit or miss, it then
+//!   goes on top.
 //! - A get of a deleted key is a reference that misses at every size: no cache would have had it.
 //! - A miss of a key that was never stored waits for the store, which tells the class, and then counts as
 //!   a first reference. It waits for ever where no store follows: such gets miss in every class alike.
@@ -83,6 +84,8 @@ impl Default for ProfilerOptions {
 pub struct Profiler {
     options: ProfilerOptions,
     threshold: u64,
+    /// How many keys one of the sample stands for: 1 / rate.
+    scale: f64,
     keys: KeyTable,
     /// By class number; `None` for a class of which nothing is known.
     classes: Vec<Option<Box<ClassKeys>>>,
@@ -106,9 +109,11 @@ impl Profiler {
     /// If a limit is not in its range.
     pub fn new(options: ProfilerOptions) -> Profiler {
         assert!(options.keys_max > 0, "a profiler remembers at least one key");
+        let threshold = threshold_of(options.rate_max);
         Profiler {
             options,
-            threshold: threshold_of(options.rate_max),
+            threshold,
+            scale: 1.0 / rate_of(threshold),
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
             absent: Stack::default(),
@@ -144,7 +149,8 @@ impl Profiler {
 
     /// Tells all gets ever, of any key, by a counter that rises. What the sample misses of the gets from one
     /// call to the next, because a hot key is in it or not, is corrected at distance 0 (SHARDS-adj), in
-    /// proportion to the classes' references. The first call begins the count.
+    /// proportion to the references of each class at small distances: hot keys have these. The first call
+    /// begins the count.
     pub fn note_gets(&mut self, all: u64) {
         if let Some(told) = self.gets_told.replace(all) {
             let since = all.saturating_sub(told) as f64;
@@ -206,8 +212,8 @@ impl Profiler {
         let Some(Some(keys)) = self.classes.get(class.index()) else {
             return ClassProfile::default();
         };
-        let all: f64 = self.classes.iter().flatten().map(|class| class.references()).sum();
-        let share = if all == 0.0 { 0.0 } else { keys.references() / all };
+        let all: f64 = self.classes.iter().flatten().map(|class| class.near()).sum();
+        let share = if all == 0.0 { 0.0 } else { keys.near() / all };
         keys.profile(1.0 / self.fading.weight(), self.gets_missing * share)
     }
 
@@ -316,7 +322,7 @@ impl Profiler {
         self.keys.get_mut(number).slot = OUT;
         // `distance` sampled keys stand for distance / rate to (distance + 1) / rate keys: taken in turn.
         self.spread = self.spread.wrapping_add(SPREAD_STEP);
-        (class, ((distance as f64 + unit(self.spread)) / self.rate()) as u64)
+        (class, ((distance as f64 + unit(self.spread)) * self.scale) as u64)
     }
 
     /// Puts a key on top of the stack that belongs to a place, whatever stack it is in.
@@ -366,6 +372,7 @@ impl Profiler {
     /// many, so whoever has not the time for so many accesses.
     pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
+        self.scale = 1.0 / self.rate();
         let threshold = self.threshold;
         let above = |record: &Record| !is_sampled(record.hash, threshold);
         self.keys.numbers_where(above).into_iter().for_each(|number| self.forget(number));
@@ -427,7 +434,7 @@ impl Profiler {
 
     /// Counts a get of a sampled key, and returns what it counts.
     fn count_get(&mut self) -> Share {
-        self.gets_sampled += 1.0 / self.rate();
+        self.gets_sampled += self.scale;
         if let Some(factor) = self.fading.step() {
             self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
             self.gets_missing *= factor;
@@ -436,8 +443,7 @@ impl Profiler {
     }
 
     fn share(&self) -> Share {
-        let ever = 1.0 / self.rate();
-        Share { ever, fading: ever * self.fading.weight() }
+        Share { ever: self.scale, fading: self.scale * self.fading.weight() }
     }
 }
 

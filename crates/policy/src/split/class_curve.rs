@@ -1,6 +1,5 @@
 //! A class as a splitter sees it.
 
-use crate::options::Choice;
 use crate::{ClassProfile, Snapshot};
 use slabwise_profile::Mrc;
 
@@ -13,23 +12,6 @@ pub enum Objective {
     /// The mean time of a get: of each class `MR * Tm + (1 - MR) * Th`, with the miss ratio MR and the mean
     /// times of a miss and of a hit.
     RequestTime,
-}
-
-impl Choice for Objective {
-    fn words(&self) -> &'static [&'static str] {
-        &["miss_ratio", "request_time"]
-    }
-
-    fn word(&self) -> &'static str {
-        match self {
-            Objective::MissRatio => "miss_ratio",
-            Objective::RequestTime => "request_time",
-        }
-    }
-
-    fn choose(&mut self, word: &str) {
-        *self = if word == "miss_ratio" { Objective::MissRatio } else { Objective::RequestTime };
-    }
 }
 
 /// One class's curve, and what is needed to read it by pages.

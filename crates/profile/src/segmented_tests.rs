@@ -1,0 +1,177 @@
+//! The segmented LRU against plain vectors.
+
+use super::{HOT_AGE_FACTOR, MAINTAINER_LOOKS_MAX, QueueKind, Segmented, WARM_AGE_FACTOR};
+use crate::{Eviction, Lru};
+use slabwise_base::Random;
+
+#[derive(Clone, Copy)]
+struct Item {
+    key: u64,
+    last_access: u64,
+    fetched: bool,
+    active: bool,
+}
+
+const HOT: usize = QueueKind::Hot as usize;
+const WARM: usize = QueueKind::Warm as usize;
+const COLD: usize = QueueKind::Cold as usize;
+
+/// By the rules as memcached tells them: three vectors, the oldest item last.
+struct Model {
+    chunks: usize,
+    queues: [Vec<Item>; 3],
+    now: u64,
+}
+
+impl Model {
+    fn items(&self) -> usize {
+        self.queues.iter().map(Vec::len).sum()
+    }
+
+    fn take(&mut self, key: u64) -> Option<Item> {
+        let found = |queue: &Vec<Item>| queue.iter().position(|item| item.key == key);
+        let queue = self.queues.iter().position(|queue| found(queue).is_some())?;
+        let place = found(&self.queues[queue])?;
+        Some(self.queues[queue].remove(place))
+    }
+
+    fn get(&mut self, key: u64) -> bool {
+        self.now += 1;
+        let now = self.now;
+        let item = self.queues.iter_mut().flatten().find(|item| item.key == key);
+        let hit = item.is_some();
+        if let Some(item) = item {
+            (item.active, item.fetched) = (item.active || item.fetched, true);
+            item.last_access = now;
+        }
+        self.maintain();
+        hit
+    }
+
+    fn store(&mut self, key: u64) {
+        self.now += 1;
+        self.take(key);
+        if self.items() == self.chunks {
+            self.evict();
+        }
+        let item = Item { key, last_access: self.now, fetched: false, active: false };
+        self.queues[HOT].insert(0, item);
+        self.look(HOT, 20, None);
+        self.look(WARM, 40, None);
+        self.maintain();
+    }
+
+    fn maintain(&mut self) {
+        for _ in 0..MAINTAINER_LOOKS_MAX {
+            let lifted = self.queues[COLD].last().is_some_and(|item| item.active);
+            if lifted {
+                self.pass(COLD, WARM);
+            }
+            let hot = self.look(HOT, 20, Some(HOT_AGE_FACTOR));
+            let warm = self.look(WARM, 40, Some(WARM_AGE_FACTOR));
+            if !(lifted || hot || warm) {
+                break;
+            }
+        }
+    }
+
+    fn look(&mut self, queue: usize, percent: usize, factor: Option<f64>) -> bool {
+        let Some(&tail) = self.queues[queue].last() else { return false };
+        let age = |item: &Item| (self.now - item.last_access) as f64;
+        let cold_age = self.queues[COLD].last().map_or(0.0, age);
+        let too_old = factor.is_some_and(|factor| age(&tail) > factor * cold_age);
+        let goes = too_old || 100 * self.queues[queue].len() > percent * self.items();
+        if goes {
+            self.pass(queue, if tail.active { WARM } else { COLD });
+        }
+        goes
+    }
+
+    /// The tail of a queue goes to the head of another.
+    fn pass(&mut self, from: usize, to: usize) {
+        let item = self.queues[from].pop().expect("a tail");
+        self.queues[to].insert(0, Item { active: false, ..item });
+    }
+
+    fn evict(&mut self) {
+        for put_off in 0.. {
+            let spared = |item: &Item| item.active && put_off < 31;
+            match self.queues[COLD][..] {
+                [] if self.queues[HOT].last().is_some_and(spared) => self.pass(HOT, WARM),
+                [] if !self.queues[HOT].is_empty() => self.pass(HOT, COLD),
+                [] => self.pass(WARM, COLD),
+                [_, .., tail] if spared(&tail) => self.pass(COLD, WARM),
+                _ => break,
+            }
+        }
+        self.queues[COLD].pop();
+    }
+}
+
+#[test]
+fn keys_are_where_plain_vectors_have_them() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let chunks = 1 + random.below(60) as usize;
+        let mut model = Model { chunks, queues: Default::default(), now: 0 };
+        let mut segmented = Segmented::with_chunks(chunks);
+        for step in 0..5_000 {
+            let key = random.below(100).min(random.below(100));
+            match random.below(10) {
+                0 => {
+                    segmented.delete(key);
+                    model.take(key);
+                }
+                1 => {
+                    segmented.store(key);
+                    model.store(key);
+                }
+                _ => {
+                    let (found, expected) = (segmented.get(key), model.get(key));
+                    assert_eq!(found, expected, "seed {seed}, step {step}, {chunks} chunks");
+                    if !found {
+                        segmented.store(key);
+                        model.store(key);
+                    }
+                }
+            }
+            let counts = model.queues.each_ref().map(Vec::len);
+            let found = segmented.queues.each_ref().map(|queue| queue.count());
+            assert_eq!(found, counts, "seed {seed}, step {step}, {chunks} chunks");
+            assert_eq!(segmented.numbers.len(), model.items(), "seed {seed}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_scan_spares_the_keys_that_are_in_use() {
+    let mut random = Random::new(1);
+    let mut misses = [0; 2];
+    let (mut lru, mut segmented) = (Lru::with_chunks(1_000), Segmented::with_chunks(1_000));
+    for at in 0..100_000 {
+        // Of three references two go to 600 keys, and one to a key that never comes again.
+        let key = if at % 3 == 0 { 1_000 + at } else { random.below(600) };
+        for (cache, misses) in
+            [&mut lru as &mut dyn Cache, &mut segmented].into_iter().zip(&mut misses)
+        {
+            *misses += u64::from(cache.misses(key));
+        }
+    }
+    let [lru, segmented] = misses.map(|misses| misses - 33_334);
+    assert!(segmented * 3 < lru * 2, "misses of used keys: {segmented} segmented, {lru} of an LRU");
+}
+
+/// A look-aside get.
+trait Cache {
+    fn misses(&mut self, key: u64) -> bool;
+}
+
+impl<E: Eviction> Cache for E {
+    fn misses(&mut self, key: u64) -> bool {
+        let misses = !self.get(key);
+        if misses {
+            self.store(key);
+        }
+        misses
+    }
+}
