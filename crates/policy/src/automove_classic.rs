@@ -1,4 +1,4 @@
-//! memcached's first automover (`slab_automove=1`, 1.4.11 to 1.4.33).
+//! memcached's first automover (`slab_automove=1` of memcached 1.4).
 //!
 //! Every ten seconds it looks at what each class evicted since the last look, its *window*:
 //!
@@ -9,8 +9,8 @@
 //!
 //! A page moves when there is both, so at most six in a minute. Its weakness: it nearly never moves one. A
 //! class that evicts a single item in half a minute gives nothing, and where two classes take turns at
-//! evicting most neither ever receives. Li and Cox (EuroSys 2015) and Hu and others (ATC 2015) measured next
-//! to no effect.
+//! evicting most neither ever receives. Li and Cox (EuroSys 2015) call it ineffective; Hu and others (ATC 2015)
+//! found no effect on misses.
 
 use crate::per_class::PerClass;
 use crate::{PageMove, Plan, Snapshot, Trigger};

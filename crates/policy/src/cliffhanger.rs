@@ -1,12 +1,12 @@
 //! Cliffhanger (A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Cliffhanger: Scaling Performance Cliffs in Web
 //! Memory Caches", NSDI 2016).
 //!
-//! *Hill climbing* (section 4.1). A shadow hit, a get that one page more would have made a hit, tells the
+//! *Hill climbing.* A shadow hit, a get that one page more would have made a hit, tells the
 //! slope of a class's hit curve where the class stands. Each earns its class a credit of some bytes at the
 //! expense of another class drawn at random. Where credits make a page, a page moves. So classes drift until
 //! their slopes are equal, which on concave hit curves is the best split.
 //!
-//! *Cliffs* (sections 4.2 and 4.3). Where the curve is flat first and steep later, the slope at hand says
+//! *Cliffs.* Where the curve is flat first and steep later, the slope at hand says
 //! nothing, and the class starves below the cliff:
 //!
 //! ```text

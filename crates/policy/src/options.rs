@@ -10,6 +10,7 @@
 
 use crate::split::Objective;
 use crate::{PagePolicy, Pick};
+use slabwise_base::Ticks;
 use std::fmt;
 
 /// What an option is called, what it takes, and what it is for.
@@ -168,16 +169,23 @@ macro_rules! place {
     };
 }
 
+/// The longest time between two steps, or of a window: a day.
+const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
+/// More events than any cache sees between two steps.
+const COUNT_MAX: u64 = 1_000_000_000_000;
+/// More pages than any cache has.
+const PAGES_MAX: usize = 1 << 31;
+
 /// Every option of every policy.
 const ROWS: [Row; 19] = [
     row(
         "window_ticks",
-        Kind::U32(place!(AutomoveClassic.window_ticks), 1, u32::MAX),
-        "1/64 s of a window whose evictions are compared",
+        Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
+        "ticks (1/64 s) of a window whose evictions are compared",
     ),
     row(
         "windows",
-        Kind::U32(place!(AutomoveClassic.windows), 1, u32::MAX),
+        Kind::U32(place!(AutomoveClassic.windows), 1, 1_000),
         "windows that a class wins, or evicts nothing in, before a page moves",
     ),
     row(
@@ -192,30 +200,30 @@ const ROWS: [Row; 19] = [
     ),
     row(
         "evictions",
-        Kind::U64(place!(Twemcache | CostPerByte.evictions), 1, u64::MAX),
+        Kind::U64(place!(Twemcache | CostPerByte.evictions), 1, COUNT_MAX),
         "allocations without a free chunk between two steps",
     ),
     row(
         "half_life",
-        Kind::U64(half_life, 1, u64::MAX),
+        Kind::U64(half_life, 1, COUNT_MAX),
         "accesses after which one counts half in the order of pages",
     ),
     row(
         "misses",
-        Kind::U64(place!(Psa | CostPartition.misses), 1, u64::MAX),
+        Kind::U64(place!(Psa | CostPartition.misses), 1, COUNT_MAX),
         "gets that miss between two steps",
     ),
     row(
         "period_ticks",
-        Kind::U32(place!(TailAge.period_ticks), 1, u32::MAX),
-        "1/64 s between two steps",
+        Kind::U32(place!(TailAge.period_ticks), 1, TICKS_MAX),
+        "ticks (1/64 s) between two steps",
     ),
     row(
         "moves_max",
         Kind::Usize(
             place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama | Dynacache.moves_max),
             1,
-            usize::MAX,
+            PAGES_MAX,
         ),
         "pages that move in a step",
     ),
@@ -226,12 +234,12 @@ const ROWS: [Row; 19] = [
     ),
     row(
         "hold_ticks",
-        Kind::U32(place!(TailAge.hold_ticks), 0, u32::MAX),
-        "1/64 s for which a class that gave does not receive, and the other way round",
+        Kind::U32(place!(TailAge.hold_ticks), 0, TICKS_MAX),
+        "ticks (1/64 s) for which a class that gave does not receive, and the other way round",
     ),
     row(
         "spare_pages",
-        Kind::U64(place!(TailAge.spare_pages), 0, u32::MAX as u64),
+        Kind::U64(place!(TailAge.spare_pages), 0, PAGES_MAX as u64),
         "pages' worth of free chunks that a class in use keeps",
     ),
     row(
@@ -241,7 +249,7 @@ const ROWS: [Row; 19] = [
     ),
     row(
         "shadow_hits",
-        Kind::U64(place!(Cliffhanger.shadow_hits), 1, u64::MAX),
+        Kind::U64(place!(Cliffhanger.shadow_hits), 1, COUNT_MAX),
         "shadow hits between two steps",
     ),
     row(

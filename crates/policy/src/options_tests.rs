@@ -1,6 +1,6 @@
 //! Every policy by its name, with every option that it has.
 
-use super::{PolicyOptionError, ROWS};
+use super::{OptionInfo, PolicyOptionError, ROWS};
 use crate::{PagePolicy, Trigger};
 use std::collections::BTreeSet;
 
@@ -74,4 +74,22 @@ fn errors_name_the_value_what_is_allowed_and_so_the_remedy() {
     };
     assert_eq!(random.expect_err("it keeps no order"), expected);
     assert!(PagePolicy::parse("automove:age_ratio=NaN").is_err());
+}
+
+/// What people read.
+const DOCUMENT: &str = include_str!("../../../docs/page-policies.md");
+
+#[test]
+fn every_policy_and_every_option_is_in_the_document_as_it_is() {
+    let mut expected = Vec::new();
+    for name in PagePolicy::NAMES {
+        assert!(DOCUMENT.contains(&format!("\n| `{name}` | ")), "{name} has a row of its own");
+        for info in PagePolicy::options(name).expect("it is one of the names") {
+            let OptionInfo { name: option, values, default, help } = info;
+            expected.push(format!("| `{name}` | `{option}` | {values} | {default} | {help} |"));
+        }
+    }
+    let (_, table) = DOCUMENT.split_once("|---|---|---|---|---|\n").expect("there is a table");
+    let found: Vec<&str> = table.lines().collect();
+    assert_eq!(found, expected, "the rows are to be:\n{}", expected.join("\n"));
 }

@@ -23,7 +23,7 @@
 //! the oldest tail. Accesses fade, by half over [`TwemcacheOptions::half_life`].
 //!
 //! Laws: a plan takes pages that were there at the snapshot, so none twice; where more are asked for than a step
-//! may take, each store without a chunk is as likely to be heard.
+//! may take, each page asked for is as likely to be given, and the rest is forgotten.
 
 use crate::changes::{Changes, Counts, pages_asked};
 use crate::draw::draw;
