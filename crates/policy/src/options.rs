@@ -177,7 +177,7 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 const PAGES_MAX: usize = 1 << 31;
 
 /// Every option of every policy.
-const ROWS: [Row; 19] = [
+const ROWS: [Row; 17] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
@@ -221,7 +221,7 @@ const ROWS: [Row; 19] = [
     row(
         "moves_max",
         Kind::Usize(
-            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama | Dynacache.moves_max),
+            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama.moves_max),
             1,
             PAGES_MAX,
         ),
@@ -259,18 +259,8 @@ const ROWS: [Row; 19] = [
     ),
     row(
         "period_gets",
-        Kind::U64(place!(Lama | Dynacache.period_gets), 1, u64::MAX),
+        Kind::U64(place!(Lama | Dynacache.period_gets), 1, COUNT_MAX),
         "gets from round to round",
-    ),
-    row(
-        "gain_min",
-        Kind::Real(place!(Lama.gain_min), 0.0, 1.0),
-        "the least gain to move for, in misses a get, or in mean costs of a miss a get",
-    ),
-    row(
-        "buckets",
-        Kind::U64(place!(Dynacache.buckets), 1, 1 << 20),
-        "buckets that a class's stack distances are counted in",
     ),
     row(
         "objective",
