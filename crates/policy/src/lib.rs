@@ -34,6 +34,7 @@ mod eager;
 mod lama;
 #[cfg(test)]
 mod laws_tests;
+mod marginal;
 mod none;
 mod options;
 mod per_class;
@@ -44,6 +45,8 @@ mod shift_tests;
 mod snapshot;
 pub mod split;
 mod tail_age;
+#[cfg(test)]
+mod test_cache;
 #[cfg(test)]
 mod test_curves;
 mod twemcache;
@@ -56,6 +59,7 @@ pub use cost_per_byte::{CostPerByte, CostPerByteOptions};
 pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
 pub use lama::{Lama, LamaOptions};
+pub use marginal::{Marginal, MarginalOptions};
 pub use options::{OptionInfo, PolicyOptionError};
 pub use plan::{PageMove, Plan, Prediction};
 pub use psa::{Psa, PsaOptions};
@@ -121,11 +125,13 @@ pub enum PagePolicy {
     Lama(Lama),
     /// The split that is best if curves were convex.
     Dynacache(Dynacache),
+    /// Ours: LAMA's goal for any number of pages, and moves only where they pay.
+    Marginal(Marginal),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 14] = [
+    pub const NAMES: [&str; 15] = [
         "none",
         "automove_classic",
         "automove",
@@ -140,6 +146,7 @@ impl PagePolicy {
         "cliffhanger",
         "lama",
         "dynacache",
+        "marginal",
     ];
 
     /// The policy of this name with its default options; `None` for an unknown name.
@@ -170,6 +177,7 @@ impl PagePolicy {
             "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
             "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
+            "marginal" => Some(PagePolicy::Marginal(Marginal::new(MarginalOptions::default()))),
             _ => None,
         }
     }
@@ -195,6 +203,7 @@ impl PagePolicy {
             PagePolicy::Cliffhanger(_) => "cliffhanger",
             PagePolicy::Lama(_) => "lama",
             PagePolicy::Dynacache(_) => "dynacache",
+            PagePolicy::Marginal(_) => "marginal",
         }
     }
 
@@ -213,6 +222,7 @@ impl PagePolicy {
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.trigger(),
             PagePolicy::Lama(lama) => lama.trigger(),
             PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
+            PagePolicy::Marginal(marginal) => marginal.trigger(),
         }
     }
 
@@ -230,7 +240,8 @@ impl PagePolicy {
             | PagePolicy::CostPerByte(_)
             | PagePolicy::Cliffhanger(_)
             | PagePolicy::Lama(_)
-            | PagePolicy::Dynacache(_) => Wants::Profiles,
+            | PagePolicy::Dynacache(_)
+            | PagePolicy::Marginal(_) => Wants::Profiles,
         }
     }
 
@@ -251,6 +262,7 @@ impl PagePolicy {
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
             PagePolicy::Lama(lama) => lama.step(snapshot),
             PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
+            PagePolicy::Marginal(marginal) => marginal.step(snapshot),
         }
     }
 }

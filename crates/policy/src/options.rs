@@ -264,7 +264,7 @@ const ROWS: [Row; 17] = [
     ),
     row(
         "objective",
-        Kind::Choice(place!(Lama.objective)),
+        Kind::Choice(place!(Lama | Marginal.objective)),
         "what is made least: misses, or the mean time of a get",
     ),
 ];

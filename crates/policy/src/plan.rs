@@ -25,7 +25,7 @@ pub struct Prediction {
 impl Prediction {
     /// Of going from one split to another.
     pub(crate) fn of(classes: &[ClassCurve], before: &[u64], after: &[u64]) -> Prediction {
-        let references: f64 = classes.iter().map(|class| class.curve.references()).sum();
+        let references: f64 = classes.iter().map(ClassCurve::references).sum();
         let misses = |split: &[u64]| -> f64 {
             let each = classes.iter().zip(split);
             each.map(|(class, &pages)| class.misses(pages)).sum()

@@ -94,6 +94,15 @@ struct Memory {
     busy_at: Ticks,
 }
 
+/// What a step may do with a class, beside what its state permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leave {
+    /// Give it pages that others need less.
+    pub receive: bool,
+    /// Take pages whose chunks are free.
+    pub spare: bool,
+}
+
 /// A class in the course of one step, with what the step has promised so far taken into account.
 #[derive(Clone, Copy, Debug)]
 struct Outlook {
@@ -127,7 +136,22 @@ impl TailAge {
 
     /// One step: plans as many moves as need and budget call for.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        self.step_with_leave(snapshot, |_| Leave { receive: true, spare: true })
+    }
+
+    /// The same for a policy that decides on some classes by other means; `leave` is asked with a class's
+    /// place in the snapshot.
+    pub(crate) fn step_with_leave(
+        &mut self,
+        snapshot: &Snapshot,
+        leave: impl Fn(usize) -> Leave,
+    ) -> Plan {
         let mut outlooks = self.look(snapshot);
+        for (place, outlook) in outlooks.iter_mut().enumerate() {
+            let leave = leave(place);
+            outlook.may_receive &= leave.receive;
+            outlook.quiet &= leave.spare;
+        }
         let mut plan = Plan::default();
         // While the pool has pages, a class in need takes one there without our help.
         if !snapshot.memory_full || snapshot.pages_free > 0 {

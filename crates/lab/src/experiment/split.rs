@@ -36,6 +36,8 @@ impl Split {
             pages: 0,
             pages_min: u64::from(curve.references() > 0.0),
             pages_usable: u64::MAX,
+            weight: 1.0,
+            stretch: 1.0,
         });
         let mut pages_by_class = best_split(&classes.collect::<Vec<_>>(), pages);
         // Pages that no curve has a use for stay where most of the memory is.

@@ -21,6 +21,10 @@ pub struct ClassCurve<'a> {
     pub curve: &'a Mrc,
     /// Chunks a page; at least 1.
     pub chunks_per_page: u64,
+    /// What each of the curve's references counts; 1 where they are all that is to be counted.
+    pub weight: f64,
+    /// How many chunks it takes where the curve says one; 1 where the curve is right.
+    pub stretch: f64,
     /// What a miss costs more than a hit: 1 where misses are counted, microseconds where time is.
     pub miss_cost: f64,
     /// Pages it has.
@@ -31,11 +35,35 @@ pub struct ClassCurve<'a> {
     pub pages_usable: u64,
 }
 
-impl ClassCurve<'_> {
+impl<'a> ClassCurve<'a> {
+    /// A class with these pages that keeps none of them, whose misses are counted as the curve has them.
+    pub fn new(curve: &'a Mrc, chunks_per_page: u64, pages: u64) -> ClassCurve<'a> {
+        ClassCurve {
+            curve,
+            chunks_per_page,
+            weight: 1.0,
+            stretch: 1.0,
+            miss_cost: 1.0,
+            pages,
+            pages_min: 0,
+            pages_usable: u64::MAX,
+        }
+    }
+
     /// Its misses with so many pages.
     pub fn misses(&self, pages: u64) -> f64 {
         let chunks = pages.min(self.pages_usable).saturating_mul(self.chunks_per_page);
-        self.curve.misses(chunks)
+        self.curve.misses((chunks as f64 / self.stretch) as u64) * self.weight
+    }
+
+    /// The pages at which so many of the curve's chunks are there, but for rounding.
+    pub(crate) fn pages_at(&self, chunks: u64) -> u64 {
+        (chunks as f64 * self.stretch) as u64 / self.chunks_per_page
+    }
+
+    /// Its references: its misses with no page.
+    pub fn references(&self) -> f64 {
+        self.curve.references() * self.weight
     }
 
     /// The cost of its misses with so many pages.
@@ -45,14 +73,14 @@ impl ClassCurve<'_> {
 
     /// The cost of its misses with no page.
     pub(crate) fn cost_max(&self) -> f64 {
-        self.curve.references() * self.miss_cost
+        self.references() * self.miss_cost
     }
 
     /// The most pages that a split of `pages` has a reason to give it: where its curve is level, or what it
     /// has.
     pub(crate) fn pages_max(&self, pages: u64) -> u64 {
         let level = self.curve.points().last().map_or(0, |last| last.chunks);
-        let level = level.div_ceil(self.chunks_per_page).min(self.pages_usable);
+        let level = (self.pages_at(level) + 1).min(self.pages_usable);
         level.max(self.pages).max(self.pages_min).min(pages)
     }
 }
@@ -62,10 +90,11 @@ pub fn cost(classes: &[ClassCurve], split: &[u64]) -> f64 {
     classes.iter().zip(split).map(|(class, &pages)| class.cost(pages)).sum()
 }
 
-/// What a page's move costs a splitter: nothing beside any miss, and enough that of two splits whose costs
+/// What a page's move must save at least: next to nothing, and enough that of two splits whose costs
 /// differ by rounding only the one nearer to the present is taken.
-pub(crate) fn move_price(classes: &[ClassCurve]) -> f64 {
-    classes.iter().map(ClassCurve::cost_max).sum::<f64>().max(1.0) * 1e-12
+pub(crate) fn least_move_price(classes: &[ClassCurve]) -> f64 {
+    let costs_all: f64 = classes.iter().map(ClassCurve::cost_max).sum();
+    costs_all.max(f64::MIN_POSITIVE * 1e12) * 1e-12
 }
 
 /// The classes of a snapshot with their curves; none if the snapshot has no profiles. A class that holds
@@ -74,15 +103,12 @@ pub(crate) fn class_curves(snapshot: &Snapshot, objective: Objective) -> Vec<Cla
     let unknown = mean_miss_cost(&snapshot.profiles);
     let each = snapshot.classes.iter().zip(&snapshot.profiles);
     each.map(|(class, profile)| ClassCurve {
-        curve: &profile.curve,
-        chunks_per_page: class.chunks_per_page as u64,
         miss_cost: match objective {
             Objective::MissRatio => 1.0,
             Objective::RequestTime => miss_cost(profile).unwrap_or(unknown),
         },
-        pages: class.pages,
         pages_min: class.pages.min(u64::from(class.used_chunks > 0)),
-        pages_usable: u64::MAX,
+        ..ClassCurve::new(&profile.curve, class.chunks_per_page as u64, class.pages)
     })
     .collect()
 }

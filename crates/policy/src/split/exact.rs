@@ -3,7 +3,7 @@
 //! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
 //! Locality-aware Memory Allocation for Key-value Cache", ATC 2015, on slab repartition.
 
-use super::{ClassCurve, move_price};
+use super::{ClassCurve, least_move_price};
 
 /// The split of at most `pages` pages that costs least; an element a class. From the classes' exact
 /// curves it is the theoretical upper bound of any policy's hits (TUB).
@@ -17,11 +17,15 @@ use super::{ClassCurve, move_price};
 /// # Panics
 /// If there are fewer pages than the classes keep, or 2^32 or more.
 pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
+    best_split_at(classes, pages, least_move_price(classes))
+}
+
+/// The same where every page that a class has more or less than at present costs `move_price`.
+pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
     let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
     assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
     assert!(u32::try_from(pages).is_ok(), "{pages} pages are more than a split is tried for");
     let pages = pages as usize;
-    let move_price = move_price(classes);
     let mut costs = vec![0.0; pages + 1];
     let mut choices: Vec<Vec<u32>> = Vec::with_capacity(classes.len());
     for class in classes {

@@ -7,14 +7,7 @@ use slabwise_base::Random;
 use slabwise_profile::Mrc;
 
 fn classes(curves: &[Mrc], chunks_per_page: u64, pages: u64) -> Vec<ClassCurve<'_>> {
-    let class = |curve| ClassCurve {
-        curve,
-        chunks_per_page,
-        miss_cost: 1.0,
-        pages,
-        pages_min: 0,
-        pages_usable: u64::MAX,
-    };
+    let class = |curve| ClassCurve::new(curve, chunks_per_page, pages);
     curves.iter().map(class).collect()
 }
 
@@ -42,6 +35,7 @@ fn no_split_costs_less_and_none_as_cheap_is_nearer() {
         for class in &mut classes {
             class.pages = random.below(5);
             class.pages_min = random.below(class.pages + 1);
+            class.stretch = if random.below(4) == 0 { 1.1 } else { 1.0 };
             class.miss_cost = 1.0 + random.below(3) as f64;
             class.pages_usable = if random.below(4) == 0 { random.below(8) } else { u64::MAX };
         }

@@ -22,9 +22,10 @@ mod near;
 mod what_if;
 
 pub use class_curve::{ClassCurve, Objective, cost};
-pub(crate) use class_curve::{class_curves, move_price};
+pub(crate) use class_curve::{class_curves, least_move_price};
 pub use exact::best_split;
 pub(crate) use hull::{Size, hull, hull_split};
 pub(crate) use moves::Moves;
 pub use near::near_best_split;
+pub(crate) use near::near_best_split_at;
 pub use what_if::{WhatIf, what_if};

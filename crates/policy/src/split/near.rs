@@ -19,15 +19,16 @@
 //! one: few are left, the core. Source: D. Pisinger, "A minimal algorithm for the multiple-choice
 //! knapsack problem", European Journal of Operational Research 83, 1995.
 
+use super::exact::best_split_at;
 use super::hull::{Size, hull, hull_split};
-use super::{ClassCurve, best_split, cost, move_price};
+use super::{ClassCurve, least_move_price};
 
 /// Up to so many steps of [`best_split`] it is asked instead.
 const EXACT_STEPS_MAX: u64 = 1 << 19;
 /// Sizes that are looked at between the bends of a curve.
 const GRID_STEPS: u64 = 128;
 /// Bends of a curve that are looked at.
-const BENDS_MAX: usize = 1 << 10;
+const BENDS_MAX: usize = 1 << 11;
 /// Sizes in the core, of all classes together.
 const CORE_SIZES_MAX: usize = 1 << 12;
 /// States of the core.
@@ -46,11 +47,16 @@ const GAP_MAX: f64 = 0.0005;
 /// # Panics
 /// If there are fewer pages than the classes keep.
 pub fn near_best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
+    near_best_split_at(classes, pages, least_move_price(classes))
+}
+
+/// The same where every page that a class has more or less than at present costs `move_price`.
+pub(crate) fn near_best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
     let exact_steps = pages.saturating_mul(pages).saturating_mul(classes.len() as u64) / 2;
     if exact_steps <= EXACT_STEPS_MAX {
-        return best_split(classes, pages);
+        return best_split_at(classes, pages, move_price);
     }
-    Near::new(classes, pages).split()
+    Near::new(classes, pages, move_price).split()
 }
 
 /// The problem, and how much has been looked at.
@@ -75,10 +81,9 @@ struct State {
 }
 
 impl<'a> Near<'a> {
-    pub fn new(classes: &'a [ClassCurve<'a>], pages: u64) -> Near<'a> {
+    pub fn new(classes: &'a [ClassCurve<'a>], pages: u64, move_price: f64) -> Near<'a> {
         let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
         assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
-        let move_price = move_price(classes);
         let sizes: Vec<_> =
             classes.iter().map(|class| sizes_of(class, pages, move_price)).collect();
         let looks = sizes.iter().map(|sizes| sizes.len() as u64).sum();
@@ -89,22 +94,28 @@ impl<'a> Near<'a> {
         let hulls: Vec<_> = self.sizes.iter().map(|sizes| hull(sizes)).collect();
         let mut relaxed = hull_split(&hulls, self.pages);
         let Some((_, price)) = relaxed.next else { return relaxed.split };
-        let bound = cost(self.classes, &relaxed.split) - price * relaxed.pages_left as f64;
+        let bound = self.cost(&relaxed.split) - price * relaxed.pages_left as f64;
         self.fill(&mut relaxed.split, relaxed.pages_left);
         let mut best = relaxed.split;
-        let mut best_cost = cost(self.classes, &best);
+        let mut best_cost = self.cost(&best);
         let gap = best_cost - bound;
         if gap > GAP_MAX * bound.max(0.0) {
             for mut split in self.core(price, gap) {
                 let left = self.pages - split.iter().sum::<u64>();
                 self.fill(&mut split, left);
-                let cost = cost(self.classes, &split);
+                let cost = self.cost(&split);
                 if cost < best_cost {
                     (best, best_cost) = (split, cost);
                 }
             }
         }
         best
+    }
+
+    /// The cost of a split, the way there from the present included.
+    fn cost(&self, split: &[u64]) -> f64 {
+        let each = self.classes.iter().zip(split);
+        each.map(|(class, &pages)| priced(class, pages, self.move_price)).sum()
     }
 
     /// Hands out what is left, each time to the class and size that save most a page.
@@ -172,7 +183,7 @@ fn sizes_of(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<Size> {
     let points = class.curve.points();
     let points = points.iter().step_by(points.len().div_ceil(BENDS_MAX));
     let bends = points.flat_map(|point| {
-        let fits = point.chunks / class.chunks_per_page;
+        let fits = class.pages_at(point.chunks);
         [fits, fits + 1]
     });
     let grid = range.clone().step_by((pages / GRID_STEPS).max(1) as usize);

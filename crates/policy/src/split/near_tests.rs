@@ -1,7 +1,7 @@
 //! Against the exact split where that is possible, and the work at sizes where it is not.
 
 use super::{Near, near_best_split};
-use crate::split::{ClassCurve, best_split, cost};
+use crate::split::{ClassCurve, best_split, cost, least_move_price};
 use crate::test_curves::{any, cliff, ragged, scan, zipf};
 use slabwise_base::Random;
 use slabwise_profile::Mrc;
@@ -13,12 +13,8 @@ fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassC
         let pages = random.below(left + 1);
         left -= pages;
         classes.push(ClassCurve {
-            curve,
-            chunks_per_page: 1 + random.below(8),
-            miss_cost: 1.0,
-            pages,
             pages_min: pages.min(1),
-            pages_usable: u64::MAX,
+            ..ClassCurve::new(curve, 1 + random.below(8), pages)
         });
     }
     classes
@@ -27,7 +23,7 @@ fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassC
 /// By how much of its cost the split is worse than the best one.
 fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
     let best = cost(classes, &best_split(classes, pages));
-    let split = Near::new(classes, pages).split();
+    let split = Near::new(classes, pages, least_move_price(classes)).split();
     assert!(split.iter().sum::<u64>() <= pages, "{split:?} has more than {pages} pages");
     assert!(split.iter().zip(classes).all(|(&own, class)| own >= class.pages_min));
     (cost(classes, &split) - best) / best.max(1.0)
@@ -68,7 +64,11 @@ fn where_nothing_is_gained_nothing_moves() {
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
         let pages = present.iter().sum();
         assert_eq!(near_best_split(&classes, pages), present, "seed {seed}");
-        assert_eq!(Near::new(&classes, pages).split(), present, "seed {seed}");
+        assert_eq!(
+            Near::new(&classes, pages, least_move_price(&classes)).split(),
+            present,
+            "seed {seed}"
+        );
     }
 }
 
@@ -85,7 +85,7 @@ fn a_hundred_thousand_pages_take_no_more_looks_than_a_thousand() {
             })
             .collect();
         let classes = classes(&curves, &mut random, 100_000);
-        let mut near = Near::new(&classes, 100_000);
+        let mut near = Near::new(&classes, 100_000, least_move_price(&classes));
         near.split();
         assert!(near.looks < 2_500_000, "seed {seed}: {} looks", near.looks);
     }

@@ -22,7 +22,7 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
         .into_iter()
         .map(|class| ClassCurve { pages_min: 0, ..class })
         .collect();
-    let references: f64 = classes.iter().map(|class| class.curve.references()).sum();
+    let references: f64 = classes.iter().map(ClassCurve::references).sum();
     if references == 0.0 {
         return Vec::new();
     }

@@ -1,0 +1,192 @@
+//! What `marginal` remembers of a class from step to step.
+
+use crate::{ClassProfile, ClassSnapshot};
+use slabwise_profile::Mrc;
+
+/// A class with fewer references a get has fallen silent.
+const SILENT_SHARE: f64 = 1e-4;
+/// However small the class, it is young for so many requests.
+const YOUNG_REQUESTS_MIN: u64 = 5_000;
+/// However large.
+const YOUNG_REQUESTS_MAX: u64 = 250_000;
+/// So many references between two looks tell a miss ratio.
+const MEASURED_REFERENCES_MIN: f64 = 1_000.0;
+/// A measured miss ratio as near to the curve's confirms it.
+const MISS_RATIO_ERROR: f64 = 0.03;
+/// Steps of a stretch.
+const STRETCH_STEP: f64 = 0.005;
+/// The most steps that a curve can be off by, in either direction.
+const STRETCH_STEPS_MAX: u32 = 30;
+
+/// One class's memory.
+#[derive(Clone, Debug)]
+pub(super) struct Usage {
+    /// Its counts at the last look.
+    hits: u64,
+    misses: f64,
+    pages: u64,
+    /// References a get lately, fading; `None` before the second look.
+    references: Option<f64>,
+    /// The same, fading as slowly as its curve does.
+    references_of_curve: f64,
+    /// Whether there were next to none lately.
+    silent: bool,
+    /// Requests ever when it was used first, or again after a silence.
+    born_at_requests: u64,
+    /// It has had the same pages, all full, since so many looks.
+    full_looks: u32,
+    /// How many chunks it takes where its curve says one.
+    pub stretch: f64,
+    /// Calls for memory ever at the last step, and whether there was one since the step before.
+    calls: u64,
+    pub is_pressed: bool,
+    /// The two last marks, the newer first.
+    marks: [Option<Mark>; 2],
+    /// The least free chunks since the newer mark.
+    free_chunks_min: u64,
+    /// The pages that it is on the way to.
+    pub target: Option<u64>,
+    /// The pages that it would have by the split that is to prove itself.
+    pub proposal: Option<u64>,
+}
+
+/// What lies between two looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since {
+    /// At least 1.
+    pub gets: f64,
+    /// After so many a get counts half.
+    pub half_gets: f64,
+    /// How many the curves are of: an older one counts for less.
+    pub gets_of_curves: f64,
+}
+
+/// A moment that is looked back to.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    used_chunks: u64,
+    /// The least free chunks between the mark before and this one.
+    free_chunks_min: u64,
+}
+
+impl Usage {
+    pub fn new(class: &ClassSnapshot) -> Usage {
+        Usage {
+            hits: class.hits,
+            misses: 0.0,
+            pages: class.pages,
+            references: None,
+            references_of_curve: 0.0,
+            silent: true,
+            born_at_requests: requests(class),
+            full_looks: 0,
+            stretch: 1.0,
+            calls: calls(class),
+            is_pressed: false,
+            marks: [None, None],
+            free_chunks_min: class.free_chunks,
+            target: None,
+            proposal: None,
+        }
+    }
+
+    /// Every step.
+    pub fn note(&mut self, class: &ClassSnapshot) {
+        self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
+        self.is_pressed = calls(class) > self.calls;
+        self.calls = calls(class);
+        if class.pages != self.pages || class.free_chunks >= class.chunks_per_page as u64 {
+            (self.pages, self.full_looks) = (class.pages, 0);
+        }
+    }
+
+    /// Every look: takes in what happened since the last.
+    pub fn look(&mut self, class: &ClassSnapshot, profile: &ClassProfile, since: Since) {
+        let misses = (profile.misses - self.misses).max(0.0);
+        let references = class.hits.saturating_sub(self.hits) as f64 + misses;
+        (self.hits, self.misses) = (class.hits, profile.misses);
+        let lately = references / since.gets;
+        let kept = 0.5f64.powf(since.gets / since.half_gets);
+        let fading = lately + (self.references.unwrap_or(lately) - lately) * kept;
+        let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
+        self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
+        self.references = Some(fading);
+        self.silent = fading.max(lately) < SILENT_SHARE;
+        if self.silent {
+            self.born_at_requests = requests(class);
+        }
+        self.full_looks += 1;
+        if self.full_looks > 1 && references >= MEASURED_REFERENCES_MIN {
+            let chunks = class.pages * class.chunks_per_page as u64;
+            self.fit(&profile.curve, chunks, misses / references);
+        }
+    }
+
+    /// Holds the curve against the miss ratio measured at `chunks` chunks. A sampled cliff may stand a little
+    /// too near or too far: then some small stretch explains what is measured.
+    fn fit(&mut self, curve: &Mrc, chunks: u64, measured: f64) {
+        let error = |stretch: f64| curve.miss_ratio((chunks as f64 / stretch) as u64) - measured;
+        if error(self.stretch).abs() <= MISS_RATIO_ERROR {
+            return;
+        }
+        let steps = (1..=STRETCH_STEPS_MAX).flat_map(|step| [f64::from(step), -f64::from(step)]);
+        let stretches = steps.map(|steps| 1.0 + steps * STRETCH_STEP);
+        // The nearest to what was believed, and then one step more: what is left of a cliff is not worth much.
+        let fits = stretches.filter(|&stretch| error(stretch).abs() <= MISS_RATIO_ERROR);
+        let nearer =
+            |a: &f64, b: &f64| (a - self.stretch).abs().total_cmp(&(b - self.stretch).abs());
+        if let Some(fit) = fits.min_by(nearer) {
+            let further = STRETCH_STEP * (fit - self.stretch).signum();
+            self.stretch = if further > 0.0 { fit + further } else { fit };
+        }
+    }
+
+    /// Every window: what is looked back to.
+    pub fn mark(&mut self, class: &ClassSnapshot) {
+        let mark = Mark { used_chunks: class.used_chunks, free_chunks_min: self.free_chunks_min };
+        self.marks = [Some(mark), self.marks[0].take()];
+        self.free_chunks_min = class.free_chunks;
+    }
+
+    /// What a reference of its curve counts: more than one where there were more lately.
+    pub fn weight(&self) -> f64 {
+        match self.references {
+            Some(references) if self.references_of_curve > 0.0 => {
+                references / self.references_of_curve
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Whether it is asked for nothing worth a page.
+    pub fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Whether its keys have had too little time to come again for its curve to be believed.
+    pub fn is_young(&self, class: &ClassSnapshot) -> bool {
+        let chunks = class.used_chunks + class.free_chunks;
+        let youth = (2 * chunks).clamp(YOUNG_REQUESTS_MIN, YOUNG_REQUESTS_MAX);
+        requests(class).saturating_sub(self.born_at_requests) < youth
+    }
+
+    /// Pages' worth of chunks that were free all the last one to two windows, but one, while the class
+    /// grew by no page.
+    pub fn idle_pages(&self, class: &ClassSnapshot) -> u64 {
+        let [Some(newer), Some(older)] = &self.marks else { return 0 };
+        let page = class.chunks_per_page as u64;
+        let grown = class.used_chunks >= older.used_chunks + page;
+        let free = self.free_chunks_min.min(newer.free_chunks_min);
+        if grown { 0 } else { (free / page).saturating_sub(1) }
+    }
+}
+
+/// Requests of the class ever: in a look-aside cache a miss is a store.
+fn requests(class: &ClassSnapshot) -> u64 {
+    class.hits + class.sets
+}
+
+/// Calls for memory ever that found no free chunk.
+fn calls(class: &ClassSnapshot) -> u64 {
+    class.evicted + class.out_of_memory
+}

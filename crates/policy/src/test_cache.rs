@@ -1,0 +1,233 @@
+//! A small cache of LRU classes under a policy: requests go in, its plans are carried out at once, and its
+//! profiles are made by the server's profiler.
+
+use crate::{ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random, Ticks, random::mix};
+use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions};
+use std::collections::HashMap;
+
+/// No slot.
+const NONE: usize = usize::MAX;
+
+/// Items in the order of their last use.
+#[derive(Default)]
+struct Lru {
+    slots: HashMap<u64, usize>,
+    items: Vec<Item>,
+    free: Vec<usize>,
+    newest: usize,
+    oldest: usize,
+}
+
+struct Item {
+    key: u64,
+    newer: usize,
+    older: usize,
+    used_at: u32,
+}
+
+impl Lru {
+    fn new() -> Lru {
+        Lru { newest: NONE, oldest: NONE, ..Lru::default() }
+    }
+
+    fn hit(&mut self, key: u64, now: u32) -> bool {
+        let Some(&slot) = self.slots.get(&key) else { return false };
+        self.unlink(slot);
+        self.link(slot, now);
+        true
+    }
+
+    fn insert(&mut self, key: u64, now: u32) {
+        let item = Item { key, newer: NONE, older: NONE, used_at: now };
+        let slot = self.free.pop().unwrap_or(self.items.len());
+        match self.items.get_mut(slot) {
+            Some(place) => *place = item,
+            None => self.items.push(item),
+        }
+        self.slots.insert(key, slot);
+        self.link(slot, now);
+    }
+
+    fn drop_oldest(&mut self) {
+        let slot = self.oldest;
+        self.unlink(slot);
+        self.slots.remove(&self.items[slot].key);
+        self.free.push(slot);
+    }
+
+    fn link(&mut self, slot: usize, now: u32) {
+        let older = std::mem::replace(&mut self.newest, slot);
+        let item = &mut self.items[slot];
+        (item.newer, item.older, item.used_at) = (NONE, older, now);
+        match older {
+            NONE => self.oldest = slot,
+            older => self.items[older].newer = slot,
+        }
+    }
+
+    fn unlink(&mut self, slot: usize) {
+        let Item { newer, older, .. } = self.items[slot];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.items[newer].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.items[older].newer = newer,
+        }
+    }
+}
+
+/// The cache, its policy and its profiler.
+pub struct TestCache {
+    policy: PagePolicy,
+    profiler: Profiler,
+    random: Random,
+    lrus: Vec<Lru>,
+    pub classes: Vec<ClassSnapshot>,
+    pub pages_free: u64,
+    pub now: u32,
+    pub gets: u64,
+    pub misses: u64,
+    pub moves: u64,
+    gets_a_tick: u64,
+    stepped_at: (u32, u64),
+}
+
+impl TestCache {
+    /// Classes of these chunk sizes on `pages` pages of 16 KiB, none of which belongs to any at first.
+    pub fn new(
+        policy: PagePolicy,
+        chunk_sizes_bytes: &[usize],
+        pages: u64,
+        gets_a_tick: u64,
+        profiler: ProfilerOptions,
+    ) -> TestCache {
+        let class = |(index, &size): (usize, &usize)| {
+            ClassSnapshot::empty(ClassId(index as u8), size, 16_384 / size)
+        };
+        TestCache {
+            policy,
+            profiler: Profiler::new(profiler),
+            random: Random::new(1),
+            lrus: chunk_sizes_bytes.iter().map(|_| Lru::new()).collect(),
+            classes: chunk_sizes_bytes.iter().enumerate().map(class).collect(),
+            pages_free: pages,
+            now: 0,
+            gets: 0,
+            misses: 0,
+            moves: 0,
+            gets_a_tick,
+            stepped_at: (0, 0),
+        }
+    }
+
+    /// So many gets, each of a class and a key that `request` draws, and a store after each miss. Returns
+    /// the miss ratio.
+    pub fn run(&mut self, gets: u64, mut request: impl FnMut() -> (usize, u64)) -> f64 {
+        let misses = self.misses;
+        for _ in 0..gets {
+            let (class, key) = request();
+            self.get(class, key << 8 | class as u64);
+            if self.gets.is_multiple_of(self.gets_a_tick) {
+                self.now += 1;
+                self.step_if_due();
+            }
+        }
+        (self.misses - misses) as f64 / gets as f64
+    }
+
+    /// Pages by class.
+    pub fn pages(&self) -> Vec<u64> {
+        self.classes.iter().map(|class| class.pages).collect()
+    }
+
+    fn get(&mut self, class: usize, key: u64) {
+        self.gets += 1;
+        let (lru, counts) = (&mut self.lrus[class], &mut self.classes[class]);
+        let access = |kind, class| Access { hash: mix(key), kind, class, at_nanos: 0 };
+        let id = Some(counts.class);
+        if lru.hit(key, self.now) {
+            counts.hits += 1;
+            self.profiler.access(&access(AccessKind::Hit, id));
+            return;
+        }
+        self.misses += 1;
+        self.profiler.access(&access(AccessKind::Miss, None));
+        if lru.slots.len() as u64 == counts.pages * counts.chunks_per_page as u64 {
+            if self.pages_free > 0 {
+                self.pages_free -= 1;
+                counts.pages += 1;
+            } else if counts.pages == 0 {
+                counts.out_of_memory += 1;
+                return;
+            } else {
+                counts.evicted += 1;
+                lru.drop_oldest();
+            }
+        }
+        counts.sets += 1;
+        lru.insert(key, self.now);
+        self.profiler.access(&access(AccessKind::Store, id));
+    }
+
+    fn step_if_due(&mut self) {
+        let due = match self.policy.trigger() {
+            Trigger::EveryTicks(ticks) => self.now - self.stepped_at.0 >= ticks,
+            Trigger::EveryGets(gets) => self.gets - self.stepped_at.1 >= gets,
+            _ => false,
+        };
+        if due {
+            self.stepped_at = (self.now, self.gets);
+            let snapshot = self.snapshot();
+            let plan = self.policy.step(&snapshot, &mut self.random);
+            self.moves += plan.moves.len() as u64;
+            plan.moves.into_iter().for_each(|page_move| self.carry_out(page_move));
+        }
+    }
+
+    /// The cache as its policy sees it.
+    pub fn snapshot(&mut self) -> Snapshot {
+        for (class, lru) in self.classes.iter_mut().zip(&self.lrus) {
+            class.used_chunks = lru.slots.len() as u64;
+            class.free_chunks = class.pages * class.chunks_per_page as u64 - class.used_chunks;
+            class.tail_age_ticks = lru.items.get(lru.oldest).map_or(0, |it| self.now - it.used_at);
+        }
+        let size = |class: &ClassSnapshot| ClassSize {
+            class: class.class,
+            chunks: class.pages * class.chunks_per_page as u64,
+            chunks_per_page: class.chunks_per_page as u64,
+        };
+        self.profiler.note_gets(self.gets);
+        self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>());
+        Snapshot {
+            now: Ticks(self.now),
+            pages_free: self.pages_free,
+            memory_full: true,
+            classes: self.classes.clone(),
+            gets: self.gets,
+            misses: self.misses,
+            profiles: self.classes.iter().map(|it| self.profiler.profile(it.class)).collect(),
+        }
+    }
+
+    fn carry_out(&mut self, page_move: PageMove) {
+        let (victim, lru) =
+            (&mut self.classes[page_move.victim.index()], &mut self.lrus[page_move.victim.index()]);
+        assert!(victim.pages > 1 || lru.slots.is_empty(), "law: a class in use keeps a page");
+        victim.pages -= 1;
+        while lru.slots.len() as u64 > victim.pages * victim.chunks_per_page as u64 {
+            lru.drop_oldest();
+        }
+        match page_move.receiver {
+            Some(receiver) => self.classes[receiver.index()].pages += 1,
+            None => self.pages_free += 1,
+        }
+    }
+}
+
+/// A key of `keys`, in proportion to one over its rank.
+pub fn zipf_key(random: &mut Random, keys: u64) -> u64 {
+    ((keys as f64 + 1.0).powf(random.unit()) - 1.0) as u64
+}
