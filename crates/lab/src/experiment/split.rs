@@ -29,15 +29,9 @@ impl Split {
     /// of each costs. A class keeps a page if there are any references to it.
     pub fn best(curves: &[Mrc], chunks_per_page: &[u64], miss_costs: &[f64], pages: u64) -> Split {
         let classes = curves.iter().zip(chunks_per_page).zip(miss_costs);
-        let classes = classes.map(|((curve, &chunks_per_page), &miss_cost)| ClassCurve {
-            curve,
-            chunks_per_page,
-            miss_cost,
-            pages: 0,
-            pages_min: u64::from(curve.references() > 0.0),
-            pages_usable: u64::MAX,
-            weight: 1.0,
-            stretch: 1.0,
+        let classes = classes.map(|((curve, &chunks_per_page), &miss_cost)| {
+            let pages_min = u64::from(curve.references() > 0.0);
+            ClassCurve { miss_cost, pages_min, ..ClassCurve::new(curve, chunks_per_page, 0) }
         });
         let mut pages_by_class = best_split(&classes.collect::<Vec<_>>(), pages);
         // Pages that no curve has a use for stay where most of the memory is.

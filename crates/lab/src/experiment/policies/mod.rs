@@ -178,7 +178,7 @@ impl<'s> Trial<'s> {
 }
 
 /// The policy of a variant; why there is none.
-fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
+pub(super) fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
     let name = variant.policy.as_deref().unwrap_or("none");
     let counts = variant.scaled_options.iter();
     let counts = counts.map(|(name, count)| (name, scaled(*count, scale).to_string()));

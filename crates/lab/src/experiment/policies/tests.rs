@@ -46,20 +46,20 @@ fn the_toy_hits_as_on_the_slides() {
 }
 
 #[test]
-fn nothing_beats_the_bound_and_following_beats_standing_still() {
-    const SCALE: f64 = 0.003;
+fn nothing_beats_the_bound_and_lama_comes_near_it() {
+    const SCALE: f64 = 0.02;
     let (spec, mut setup) = setup("etc-steady");
-    only(&mut setup, &["none", "tail_age", "best"]);
+    only(&mut setup, &["none", "lama", "best"]);
     let outcome = outcome(&spec, &setup, SCALE);
     let text = outcome.text();
     let steady = |variant| found(&outcome, "steady_miss_ratio", variant);
-    assert!(steady("tail_age") < steady("none"), "seed {SEED}: {text}");
     // What moves costs the run that is told a little, and chance another.
-    assert!((steady("best") - steady("bound")).abs() < 1.0, "seed {SEED}: {text}");
-    assert!(steady("bound") < steady("tail_age") + 0.3, "seed {SEED}: {text}");
-    assert!(found(&outcome, "fewer_misses", "tail_age against none") > 0.0, "{text}");
+    assert!((steady("best") - steady("bound")).abs() < 0.7, "seed {SEED}: {text}");
+    assert!(steady("bound") < steady("lama") + 0.3, "seed {SEED}: {text}");
+    assert!(found(&outcome, "fewer_misses", "lama against none") > 5.0, "seed {SEED}: {text}");
+    assert!(found(&outcome, "potential_reached", "lama against none") > 50.0, "{text}");
     let time = |variant| found(&outcome, "steady_answer_time", variant);
-    assert!(time("bound") <= time("best") * 1.02 && time("tail_age") < time("none"), "{text}");
+    assert!(time("bound") <= time("best") * 1.02 && time("lama") < time("none"), "{text}");
 }
 
 #[test]
