@@ -54,7 +54,8 @@ pub fn run(
     let round = scaled(setup.requests_a_round, scale);
     let bar = progress.bar("rounds");
     bar.set_length(fill + setup.rounds as u64 * round);
-    (off.serve(fill)?, on.serve(fill)?);
+    off.serve(fill)?;
+    on.serve(fill)?;
     let taken_before = on.accesses();
     let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(setup.rounds);
     for number in 0..setup.rounds {
