@@ -8,6 +8,8 @@ use slabwise_base::ClassId;
 
 /// A distance is small if there are fewer sampled keys between.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
+/// What a reference at another distance counts among those.
+const FAR_SHARE: f64 = 0.01;
 
 /// What a class has at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +99,8 @@ impl ClassKeys {
         }
     }
 
-    /// The fading weight of its references at small distances.
+    /// The fading weight of its references at small distances, and a little of the others': where no class has
+    /// such, each has its part.
     pub fn near(&self) -> f64 {
         self.near
     }
@@ -116,9 +119,9 @@ impl ClassKeys {
 
     fn record(&mut self, distance: Option<u64>, share: Share) {
         self.histogram.record(distance, share.fading);
-        if distance.is_some_and(|distance| (distance as f64) < NEAR_SAMPLED_KEYS * share.ever) {
-            self.near += share.fading;
-        }
+        let near =
+            distance.is_some_and(|distance| (distance as f64) < NEAR_SAMPLED_KEYS * share.ever);
+        self.near += if near { share.fading } else { FAR_SHARE * share.fading };
     }
 
     /// What is known; weights are multiplied by `factor`, once `extra` is added at distance 0.
@@ -138,5 +141,30 @@ impl ClassKeys {
     /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         size_of::<ClassKeys>() + self.stack.size_bytes() + self.histogram.size_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ClassKeys, Share};
+
+    #[test]
+    fn what_fades_is_scaled_and_what_is_ever_is_not() {
+        let mut keys = ClassKeys::default();
+        let share = Share { ever: 10.0, fading: 8.0 };
+        keys.hit(39, share);
+        keys.hit(40, share);
+        keys.miss(Some(100), share);
+        keys.miss(None, share);
+        keys.miss_time_us.record(5.0, 8.0);
+        assert!((keys.near() - 8.24).abs() < 1e-9);
+        let before = keys.profile(1.0, 0.0);
+        keys.scale(0.25);
+        keys.miss_time_us.record(9.0, 2.0);
+        let after = keys.profile(4.0, 0.0);
+        assert!((keys.near() - 2.06).abs() < 1e-9);
+        assert_eq!(after.miss_time_us, 7.0);
+        assert_eq!((before.curve, before.misses), (after.curve, after.misses));
+        assert_eq!((after.misses, after.misses_by_eviction), (20.0, 10.0));
     }
 }

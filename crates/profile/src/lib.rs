@@ -46,7 +46,7 @@ pub use eviction::{Eviction, Lru};
 pub use footprint::Footprint;
 pub use miniature::MiniatureSimulation;
 pub use mrc::{Mrc, Point};
-pub use profiler::{HISTORY_FACTOR, Profiler, ProfilerOptions};
+pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, Profiler, ProfilerOptions};
 pub use rotating_bloom::RotatingBloom;
 pub use segmented::Segmented;
 pub use shadow_queue::ShadowQueue;

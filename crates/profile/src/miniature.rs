@@ -112,7 +112,7 @@ impl<E: Eviction> MiniatureSimulation<E> {
 #[cfg(test)]
 mod tests {
     use super::MiniatureSimulation;
-    use crate::{Distances, Lru, Mrc, Segmented, StackDistances};
+    use crate::{Distances, Eviction, Lru, Mrc, Segmented, StackDistances};
     use slabwise_base::Random;
     use slabwise_base::random::mix;
 
@@ -179,5 +179,34 @@ mod tests {
         simulation.store(77);
         [3, 77].into_iter().for_each(|key| simulation.get(key));
         assert_eq!(simulation.mrc(2).misses(20), 1.0);
+    }
+
+    /// A kind of eviction that hits in small caches only.
+    struct SmallIsBetter(usize);
+
+    impl Eviction for SmallIsBetter {
+        fn with_chunks(chunks: usize) -> SmallIsBetter {
+            SmallIsBetter(chunks)
+        }
+
+        fn get(&mut self, _key: u64) -> bool {
+            self.0 < 10
+        }
+
+        fn store(&mut self, _key: u64) {}
+
+        fn delete(&mut self, _key: u64) {}
+    }
+
+    #[test]
+    fn a_larger_cache_is_given_no_more_misses() {
+        let mut simulation = MiniatureSimulation::<SmallIsBetter>::new(&[5, 20], 1.0);
+        (0..8).for_each(|key| simulation.get(key));
+        let curve = simulation.mrc(8);
+        assert_eq!([0, 5, 20].map(|chunks| curve.misses(chunks)), [8.0, 0.0, 0.0]);
+        // Nor has a sample more misses than there were gets.
+        let mut simulation = MiniatureSimulation::<SmallIsBetter>::new(&[20], 1.0);
+        (0..8).for_each(|key| simulation.get(key));
+        assert_eq!(simulation.mrc(6).misses(20), 6.0);
     }
 }

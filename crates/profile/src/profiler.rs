@@ -32,7 +32,8 @@
 //! points.
 //!
 //! History is bounded, too: beyond what a class could hold in [`HISTORY_FACTOR`] times the present memory the
-//! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all.
+//! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all. Where keys are too
+//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate.
 //!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
@@ -48,8 +49,12 @@ use slabwise_base::ClassId;
 use slabwise_base::random::unit;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
-/// How many times the present memory a class's history reaches.
+/// What a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and a share of the histograms.
+const KEY_SIZE_BYTES: usize = 80;
+/// How many times the present memory a class's history reaches at most.
 pub const HISTORY_FACTOR: u64 = 4;
+/// The same where keys are too many: still enough to tell what twice the memory would be worth.
+pub const HISTORY_FACTOR_MIN: u64 = 2;
 /// Of so many keys one may be absent.
 const ABSENT_SHARE: usize = 8;
 /// However few keys there are, as many may be absent.
@@ -65,12 +70,20 @@ const SPREAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Limits of a [`Profiler`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfilerOptions {
-    /// The most keys that are remembered, at least 1; a key takes up to 60 bytes.
+    /// The most keys that are remembered, at least 1.
     pub keys_max: usize,
     /// The share of keys that are looked at until they are too many, in (0, 1].
     pub rate_max: f64,
     /// The half-life of what fades, in sampled references; at least 1. With `u64::MAX` nothing fades.
     pub window_references: u64,
+}
+
+impl ProfilerOptions {
+    /// As many keys as fit this memory, with the histograms of as many classes as a table may have.
+    pub fn within(size_bytes: usize) -> ProfilerOptions {
+        let keys_max = (size_bytes / KEY_SIZE_BYTES).max(1);
+        ProfilerOptions { keys_max, ..ProfilerOptions::default() }
+    }
 }
 
 impl Default for ProfilerOptions {
@@ -86,6 +99,7 @@ pub struct Profiler {
     threshold: u64,
     /// How many keys one of the sample stands for: 1 / rate.
     scale: f64,
+    history_factor: u64,
     keys: KeyTable,
     /// By class number; `None` for a class of which nothing is known.
     classes: Vec<Option<Box<ClassKeys>>>,
@@ -114,6 +128,7 @@ impl Profiler {
             options,
             threshold,
             scale: 1.0 / rate_of(threshold),
+            history_factor: HISTORY_FACTOR,
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
             absent: Stack::default(),
@@ -172,7 +187,12 @@ impl Profiler {
             AccessKind::Delete => self.delete(known),
         }
         while self.keys.count() > self.options.keys_max {
-            self.lower_threshold();
+            if self.history_factor > HISTORY_FACTOR_MIN {
+                self.history_factor -= 1;
+                self.limit_histories();
+            } else {
+                self.lower_threshold();
+            }
         }
     }
 
@@ -387,7 +407,7 @@ impl Profiler {
         let pages_all: u64 = sizes.map(pages).sum();
         for keys in self.classes.iter_mut().flatten() {
             if let Some(size) = keys.size {
-                let chunks = HISTORY_FACTOR * pages_all * size.chunks_per_page;
+                let chunks = self.history_factor * pages_all * size.chunks_per_page;
                 keys.keys_max = ((chunks as f64 * rate).ceil() as usize).max(CLASS_KEYS_MIN);
             }
         }

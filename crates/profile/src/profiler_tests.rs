@@ -194,6 +194,70 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
 }
 
 #[test]
+fn memory_stays_within_what_was_given() {
+    for (size_bytes, classes, keys) in
+        [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000), (2_300_000, 1, 300_000)]
+    {
+        let options = ProfilerOptions::within(size_bytes);
+        let mut profiler = Profiler::new(options);
+        let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
+        for at in 0..600_000 {
+            // Distances of every size, in every class.
+            let key = random.below(1 + random.clone().below(keys));
+            let class = (key % classes) as u8;
+            profiler.access(&access(key, AccessKind::Miss, None));
+            profiler.access(&access(key, AccessKind::Store, Some(class)));
+            if at % 1_000 == 0 {
+                most = most.max(profiler.size_bytes());
+            }
+        }
+        profiler.check();
+        assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+        assert!(most * 2 > size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+    }
+}
+
+#[test]
+fn laws_hold_whatever_comes() {
+    for seed in 0..30 {
+        let mut random = Random::new(seed);
+        let keys_max = 1 + random.below(300) as usize;
+        let window_references = 1 + random.below(2_000);
+        let mut profiler =
+            Profiler::new(ProfilerOptions { keys_max, rate_max: 1.0, window_references });
+        let (keys, mut gets, mut at_nanos) = (1 + random.below(3_000), 0, 0);
+        for _ in 0..4_000 {
+            let kinds = [AccessKind::Hit, AccessKind::Miss, AccessKind::Store, AccessKind::Delete];
+            let kind = kinds[random.below(4) as usize];
+            let class = (random.below(3) > 0).then(|| random.below(6) as u8);
+            at_nanos += random.below(1_000_000_000);
+            let key = random.below(keys);
+            profiler.access(&Access { at_nanos, ..access(key, kind, class) });
+            gets += random.below(2);
+            match random.below(200) {
+                0 => profiler.note_gets(gets),
+                1 => {
+                    let mut sizes: Vec<ClassSize> = (0..6)
+                        .map(|class| size(class, random.below(50), 1 + random.below(2)))
+                        .collect();
+                    sizes.truncate(random.below(7) as usize);
+                    profiler.set_sizes(&sizes);
+                }
+                2 => profiler.check(),
+                3 => {
+                    // A curve keeps its laws, or making it panics.
+                    let profile = profiler.profile(ClassId(random.below(6) as u8));
+                    assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
+                    assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
+                    assert!(profile.curve.references().is_finite(), "seed {seed}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
 fn all_gets_correct_what_a_hot_key_does_to_a_sample() {
     // One key has half of all references: a sample of one key in ten has it, or has not.
     for seed in 0..20 {
@@ -260,6 +324,45 @@ fn old_references_fade() {
 }
 
 #[test]
+fn distances_below_that_of_two_sampled_keys_are_told_apart() {
+    // Of 1,000 keys about 20 are sampled, 50 chunks apart. In 25 chunks 2.5 % hit, and 7.5 % in 75.
+    let mut means = [0.0; 2];
+    for seed in 0..20 {
+        let mut random = Random::new(seed);
+        let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.02, ..EXACT });
+        let offset = random.next_u64();
+        for at in 0..40_000 {
+            get(&mut profiler, offset ^ random.below(1_000), 0, at > 10_000);
+        }
+        let curve = profiler.profile(ClassId(0)).curve;
+        for (mean, chunks) in means.iter_mut().zip([25, 75]) {
+            *mean += (1.0 - curve.miss_ratio(chunks)) / 20.0;
+        }
+    }
+    assert!((0.015..0.035).contains(&means[0]), "{means:?}");
+    assert!((0.055..0.1).contains(&means[1]), "{means:?}");
+}
+
+#[test]
+fn what_fades_never_jumps() {
+    let options = ProfilerOptions { window_references: 50, ..EXACT };
+    let mut profiler = Profiler::new(options);
+    profiler.note_gets(0);
+    let mut last = 0.0;
+    // Of three gets the sample misses two. In 100 half-lives weights are divided twice.
+    for at in 0..5_000 {
+        get(&mut profiler, at % 30, 0, at >= 30);
+        profiler.note_gets(3 * (at + 1));
+        let all = profiler.profile(ClassId(0)).curve.references();
+        assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
+        last = all;
+    }
+    // The sum of all weights of one geometric series.
+    let expected = 3.0 / (1.0 - (-1.0f64 / 50.0).exp2());
+    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, and not {expected}");
+}
+
+#[test]
 fn the_time_of_a_miss_ends_with_the_store() {
     let mut profiler = Profiler::new(EXACT);
     let mut at = |key, kind, class: Option<u8>, at_nanos| {
@@ -275,6 +378,11 @@ fn the_time_of_a_miss_ends_with_the_store() {
     at(2, AccessKind::Store, Some(0), 60_000_000_000);
     at(3, AccessKind::Miss, None, 20_000);
     at(3, AccessKind::Store, Some(0), 28_000);
+    // Nor does one after a hit: the miss has been answered before, unseen.
+    at(4, AccessKind::Store, Some(0), 30_000);
+    at(4, AccessKind::Miss, None, 31_000);
+    at(4, AccessKind::Hit, Some(0), 32_000);
+    at(4, AccessKind::Store, Some(0), 99_000);
     profiler.set_hit_time_us(ClassId(0), 0.5);
     profiler.set_cost(ClassId(0), 7.0);
     let profile = profiler.profile(ClassId(0));
@@ -306,6 +414,21 @@ fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
     profiler.set_sizes(&[size(0, 10, 10), size(1, 0, 100)]);
     profiler.check();
     assert_eq!(profiler.keys(), CLASS_KEYS_MIN.max(4 * 10) + 4 * 100);
+}
+
+#[test]
+fn history_gives_way_before_the_rate_does() {
+    // Four times the memory is 400 keys, twice is 200.
+    for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
+        let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
+        profiler.set_sizes(&[size(0, 100, 10)]);
+        (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+        assert_eq!((profiler.keys(), profiler.rate()), (keys, rate), "{keys_max} keys");
+    }
+    let mut profiler = Profiler::new(ProfilerOptions { keys_max: 100, ..EXACT });
+    profiler.set_sizes(&[size(0, 100, 10)]);
+    (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+    assert!(profiler.rate() < 0.6 && profiler.rate() > 0.3, "rate {}", profiler.rate());
 }
 
 #[test]
