@@ -174,7 +174,7 @@ const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
 /// More events than any cache sees between two steps.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 /// More pages than any cache has.
-const PAGES_MAX: usize = 1 << 31;
+const PAGES_MAX: u64 = 1 << 31;
 
 /// Every option of every policy.
 const ROWS: [Row; 17] = [
@@ -223,7 +223,7 @@ const ROWS: [Row; 17] = [
         Kind::Usize(
             place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama.moves_max),
             1,
-            PAGES_MAX,
+            usize::MAX,
         ),
         "pages that move in a step",
     ),
@@ -239,7 +239,7 @@ const ROWS: [Row; 17] = [
     ),
     row(
         "spare_pages",
-        Kind::U64(place!(TailAge.spare_pages), 0, PAGES_MAX as u64),
+        Kind::U64(place!(TailAge.spare_pages), 0, PAGES_MAX),
         "pages' worth of free chunks that a class in use keeps",
     ),
     row(
@@ -309,6 +309,7 @@ impl Kind {
     /// What it takes in this policy, in words.
     fn values(&self, policy: &mut PagePolicy) -> String {
         match self {
+            Kind::Usize(_, min, usize::MAX) => format!("a whole number from {min}"),
             Kind::U32(_, min, max) => format!("a whole number from {min} to {max}"),
             Kind::U64(_, min, max) => format!("a whole number from {min} to {max}"),
             Kind::Usize(_, min, max) => format!("a whole number from {min} to {max}"),
