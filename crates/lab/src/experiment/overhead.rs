@@ -11,10 +11,10 @@
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
-use super::run::Run;
+use super::run::Requests;
 use super::spec::{OverheadSetup, Spec, scaled};
 use super::worker::profiling_options;
-use crate::virtual_time::{Cache, MoverName, thread_cpu_nanos};
+use crate::virtual_time::{Cache, thread_cpu_nanos};
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use slabwise_policy::PagePolicy;
@@ -44,12 +44,12 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(spec, seed, scale, false);
-    let size = (scale, seed);
-    let run = Run::new(&setup.workload, &setup.cache, &setup.time, MoverName::None, size);
-    let config = run.engine_config();
-    let engines = [Engine::new(config.clone())?, Engine::new(config)?];
-    let mut off = Subject::new(&engines[0], &run, clock, false)?;
-    let mut on = Subject::new(&engines[1], &run, clock, true)?;
+    let config = setup.cache.engine_config(scale, seed);
+    let requests = || Requests::new(&setup.workload, (scale, seed), &config);
+    let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
+    let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
+    let profiled = tuner(&engines[1]).with_profiling(profiling(&engines[1], clock));
+    let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
     let fill = scaled(setup.workload.first_phase_requests, scale);
     let round = scaled(setup.requests_a_round, scale);
     let bar = progress.bar("rounds");
@@ -95,11 +95,23 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// A tuner that moves nothing.
+fn tuner(engine: &Engine) -> Tuner {
+    let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+    Tuner::new(PagePolicy::None, budget, engine.config().hash_seed)
+}
+
+/// What a server with as much memory profiles.
+fn profiling(engine: &Engine, clock: &Arc<Clock>) -> Profiling {
+    let options = profiling_options(engine.config().memory_limit_bytes);
+    Profiling::start(engine, options, Arc::clone(clock), clock.now())
+}
+
 /// An engine with its requests and its tuner.
 struct Subject<'e> {
     engine: &'e Engine,
     cache: Cache<'e>,
-    requests: super::run::Requests,
+    requests: Requests,
     tuner: Tuner,
     clock: Arc<Clock>,
 }
@@ -107,20 +119,11 @@ struct Subject<'e> {
 impl<'e> Subject<'e> {
     fn new(
         engine: &'e Engine,
-        run: &Run<'_>,
+        requests: Requests,
+        tuner: Tuner,
         clock: &Arc<Clock>,
-        profiles: bool,
-    ) -> Result<Subject<'e>, ExperimentError> {
-        let config = engine.config();
-        let budget = MoveBudget::for_pages_of(config.page_size_bytes);
-        let mut tuner = Tuner::new(PagePolicy::None, budget, run.seed);
-        if profiles {
-            let options = profiling_options(config.memory_limit_bytes);
-            let started = Profiling::start(engine, options, Arc::clone(clock), clock.now());
-            tuner = tuner.with_profiling(started);
-        }
-        let requests = run.requests(config)?;
-        Ok(Subject { engine, cache: Cache::new(engine), requests, tuner, clock: Arc::clone(clock) })
+    ) -> Subject<'e> {
+        Subject { engine, cache: Cache::new(engine), requests, tuner, clock: Arc::clone(clock) }
     }
 
     /// Serves so many requests; the processor time that took, in nanoseconds.

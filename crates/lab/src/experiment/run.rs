@@ -197,11 +197,7 @@ impl<'s> Run<'s> {
 
     /// Its requests, for an engine of this configuration.
     pub fn requests(&self, config: &EngineConfig) -> Result<Requests, ExperimentError> {
-        Ok(Requests {
-            workload: self.workload.open(self.scale, self.seed)?,
-            value_len_max: value_len_max(config),
-            batch: Vec::with_capacity(Cache::BATCH_MAX),
-        })
+        Requests::new(self.workload, (self.scale, self.seed), config)
     }
 }
 
@@ -220,6 +216,19 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// The stream at a scale, for an engine of this configuration.
+    pub fn new(
+        workload: &WorkloadSetup,
+        (scale, seed): (f64, u64),
+        config: &EngineConfig,
+    ) -> Result<Requests, ExperimentError> {
+        Ok(Requests {
+            workload: workload.open(scale, seed)?,
+            value_len_max: value_len_max(config),
+            batch: Vec::with_capacity(Cache::BATCH_MAX),
+        })
+    }
+
     /// The next ones, at most `limit` and at most what is looked up together.
     pub fn next(&mut self, limit: u64) -> Result<&[Request], ExperimentError> {
         self.batch.clear();

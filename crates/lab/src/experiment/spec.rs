@@ -130,8 +130,6 @@ pub struct OverheadSetup {
     pub workload: WorkloadSetup,
     /// The cache.
     pub cache: CacheSetup,
-    /// Not used: time is the machine's.
-    pub time: TimeSetup,
 }
 
 /// The experiment `curves`.
