@@ -116,6 +116,10 @@ pub enum StatsRequest<'a> {
     Conns,
     /// The page mover's counters and its last moves.
     Moves,
+    /// Curves by class, and what profiling takes.
+    Profile,
+    /// The page policy's last plan.
+    Plan,
     /// Counters by key prefix.
     Detail(DetailMode),
     /// Sets counters back to zero.

@@ -5,17 +5,15 @@
 //! server stops and calls when a command has work for it; a step that found much to do shortens the
 //! next wait, one that found nothing lengthens it, so that an idle server wakes a few times a second.
 
-use crate::settings;
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use crate::sys;
+use slabwise_base::sync::lock;
 use slabwise_base::{Moment, Ticks};
-use slabwise_policy::{
-    Automove, AutomoveOptions, Eager, PagePolicy, TailAge, TailAgeOptions, Worth,
-};
-use slabwise_tuner::{Load, Tuner, TunerStep};
+use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy};
+use slabwise_tuner::{Load, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
@@ -43,7 +41,7 @@ pub fn start<'scope, 'e: 'scope>(
     if settings.lru_maintainer {
         named("lru-maintainer").spawn_scoped(scope, || maintain(shared))?;
     }
-    if settings.reassign_enabled {
+    if settings.reassign_enabled || settings.profiling.is_some() {
         named("tuner").spawn_scoped(scope, || tune(shared))?;
     }
     // Also where it is off: `lru_crawler enable` may come.
@@ -67,30 +65,24 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
 }
 
 /// Lets the policy in force plan page moves, and carries out those and the ones that commands ask
-/// for: without a pause while there are any.
+/// for: without a pause while there are any. Takes in what is to be profiled.
 fn tune(shared: &Shared<'_>) {
     let mut wish = PolicyWish::of(shared);
-    let settings = shared.settings;
-    let mut tuner =
-        Tuner::new(wish.policy(shared), settings.move_budget, settings.engine.hash_seed);
+    lock(&shared.tuner).set_policy(wish.policy(shared));
     let mut wait = WAIT_MIN;
     let mut traffic = Traffic::default();
+    let mut hit_time = HitTime::default();
     let mut bytes_read = 0;
     let mut has_worked = false;
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
             wish = present;
-            tuner.set_policy(wish.policy(shared));
+            lock(&shared.tuner).set_policy(wish.policy(shared));
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
-        let processor = sys::thread_processor_time();
-        let step = tuner.step(shared.engine, load, at);
-        if !matches!(step, TunerStep::Idle { .. }) {
-            let taken = sys::thread_processor_time() - processor;
-            shared.counters.mover_cpu_nanos.fetch_add(taken.as_nanos() as u64, Relaxed);
-        }
+        let (step, has_more) = tuner_step(shared, load, at, &mut hit_time);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -109,6 +101,7 @@ fn tune(shared: &Shared<'_>) {
                 has_worked = true;
                 rest
             }
+            TunerStep::Idle { .. } if has_more => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
@@ -121,6 +114,61 @@ fn tune(shared: &Shared<'_>) {
                 }
             }
         };
+    }
+}
+
+/// One step, and the processor time that it takes; true: there is more to take in.
+fn tuner_step(
+    shared: &Shared<'_>,
+    load: Load,
+    at: Moment,
+    hit_time: &mut HitTime,
+) -> (TunerStep, bool) {
+    let mut tuner = lock(&shared.tuner);
+    let start = sys::thread_processor_time();
+    if let Some(profiling) = tuner.profiling_mut()
+        && let Some(hit_time_us) = hit_time.look(shared.timed_requests())
+    {
+        profiling.set_hit_time_us(hit_time_us);
+    }
+    let has_more = tuner.observe(shared.engine, at.now);
+    let observed = sys::thread_processor_time();
+    let step = tuner.act(shared.engine, load, at);
+    let add = |counter: &AtomicU64, time: Duration| {
+        counter.fetch_add(time.as_nanos() as u64, Relaxed);
+    };
+    add(&shared.counters.profile_cpu_nanos, observed - start);
+    if !matches!(step, TunerStep::Idle { .. }) {
+        add(&shared.counters.mover_cpu_nanos, sys::thread_processor_time() - observed);
+    }
+    (step, has_more)
+}
+
+/// How long requests take lately, from receiving to sending: what a hit does.
+#[derive(Default)]
+struct HitTime {
+    requests: u64,
+    nanos: u64,
+    mean_us: Option<f64>,
+}
+
+impl HitTime {
+    /// A mean of fewer says little.
+    const REQUESTS_MIN: u64 = 1_000;
+    /// What the newest mean counts beside those before it.
+    const WEIGHT_NEW: f64 = 0.2;
+
+    /// The mean, when there is a new one; given are all timed requests, and their nanoseconds, so far.
+    fn look(&mut self, (requests, nanos): (u64, u64)) -> Option<f64> {
+        let new_requests = requests - self.requests;
+        if new_requests < HitTime::REQUESTS_MIN {
+            return None;
+        }
+        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_requests as f64;
+        (self.requests, self.nanos) = (requests, nanos);
+        let before = self.mean_us.unwrap_or(new_us);
+        self.mean_us = Some(before + (new_us - before) * HitTime::WEIGHT_NEW);
+        self.mean_us
     }
 }
 
@@ -159,6 +207,12 @@ struct PolicyWish {
 }
 
 impl PolicyWish {
+    /// Whether neither option nor command tunes memcached's automover.
+    fn is_default(self) -> bool {
+        let default = AutomoveOptions::default();
+        self.window_seconds as usize == default.window_len && self.age_ratio == default.age_ratio
+    }
+
     fn of(shared: &Shared<'_>) -> PolicyWish {
         let tunables = &shared.tunables;
         PolicyWish {
@@ -169,23 +223,20 @@ impl PolicyWish {
     }
 
     fn policy(self, shared: &Shared<'_>) -> PagePolicy {
-        match (self.automove_level, shared.settings.page_policy) {
-            (0, _) | (1, settings::PagePolicy::None) => PagePolicy::None,
-            (1, settings::PagePolicy::Automove) => {
-                PagePolicy::Automove(Automove::new(AutomoveOptions {
-                    window_len: self.window_seconds.max(1) as usize,
-                    age_ratio: self.age_ratio,
-                }))
-            }
-            (1, settings::PagePolicy::TailAge) => {
-                PagePolicy::TailAge(TailAge::new(TailAgeOptions::default()))
-            }
-            (1, settings::PagePolicy::SpaceTime) => {
-                PagePolicy::TailAge(TailAge::new(TailAgeOptions {
-                    worth: Worth::SpaceTime,
-                    ..TailAgeOptions::default()
-                }))
-            }
+        let settings = shared.settings;
+        match self.automove_level {
+            _ if !settings.reassign_enabled => PagePolicy::None,
+            0 => PagePolicy::None,
+            1 => match &settings.page_policy {
+                // memcached's options and commands for its automover, where they say something.
+                PagePolicy::Automove(_) if !self.is_default() => {
+                    PagePolicy::Automove(Automove::new(AutomoveOptions {
+                        window_len: self.window_seconds.max(1) as usize,
+                        age_ratio: self.age_ratio,
+                    }))
+                }
+                policy => policy.clone(),
+            },
             _ => PagePolicy::Eager(Eager::default()),
         }
     }

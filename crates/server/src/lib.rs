@@ -136,6 +136,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         // So that the log says at the start if nobody can authenticate.
         passwords.refresh();
     }
+    shared.start_profiling(&clock);
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())

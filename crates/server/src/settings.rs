@@ -5,7 +5,8 @@
 
 use crate::tls::{self, ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind};
-use slabwise_tuner::MoveBudget;
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{MoveBudget, ProfilingOptions};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -64,8 +65,10 @@ pub struct Settings {
     pub crawler_enabled: bool,
     /// `-o slab_reassign`: whether pages may move between classes.
     pub reassign_enabled: bool,
-    /// `-o page_policy`: which pages move.
+    /// `-o page_policy`, `objective`: which pages move.
     pub page_policy: PagePolicy,
+    /// `-o profile`, `profile_memory`: how keys are profiled, if they are.
+    pub profiling: Option<ProfilingOptions>,
     /// `-o page_move_chunks`, `page_move_rate`: how much of the machine page moves may take.
     pub move_budget: MoveBudget,
     /// `-e`: the file that items lie in, absolute.
@@ -146,19 +149,6 @@ impl fmt::Display for ListenAddress {
             Some(host) => write!(f, "{host}:{}", self.port),
         }
     }
-}
-
-/// Which pages move between classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PagePolicy {
-    /// None, unless `slabs reassign` asks.
-    None,
-    /// memcached's automover, by eviction counts.
-    Automove,
-    /// From the class with the oldest tail to the one with the youngest.
-    TailAge,
-    /// The same with ages weighed by the size of a chunk.
-    SpaceTime,
 }
 
 /// What the process does with itself.

@@ -89,8 +89,14 @@ impl Tuner {
     }
 
     /// The same with profiles to show to policies that want them. Without, they see none.
-    pub fn with_profiling(self, profiling: Profiling) -> Tuner {
-        Tuner { profiling: Some(profiling), ..self }
+    pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
+        self.set_profiling(profiling);
+        self
+    }
+
+    /// From here on there are profiles.
+    pub fn set_profiling(&mut self, profiling: Profiling) {
+        self.profiling = Some(profiling);
     }
 
     /// The policy in force.
@@ -118,6 +124,11 @@ impl Tuner {
     /// The last plan that moves pages.
     pub fn last_plan(&self) -> Option<&PlanRecord> {
         self.records.last()
+    }
+
+    /// Moves that the policies have planned so far.
+    pub fn moves_planned(&self) -> u64 {
+        self.moves_planned
     }
 
     /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].

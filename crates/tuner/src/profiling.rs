@@ -129,11 +129,9 @@ impl Profiling {
         profiler.note_gets(engine.gets_ever());
         engine.set_access_observer(sampler as Arc<dyn AccessObserver>);
         engine.sample_accesses(profiler.threshold());
+        // Sizes are told at the first look: those of an empty cache would keep histories short.
         let looked = Look { at: now.ticks, accesses: 0 };
-        let mut profiling =
-            Profiling { options, profiler, samples, accesses: 0, hit_time_us: 0.0, looked };
-        profiling.set_sizes(engine, now);
-        profiling
+        Profiling { options, profiler, samples, accesses: 0, hit_time_us: 0.0, looked }
     }
 
     /// One bounded piece of work. True: there is more.

@@ -234,6 +234,8 @@ fn subject(name: &[u8]) -> StatsRequest<'_> {
         b"slabs" => StatsRequest::Slabs,
         b"sizes" => StatsRequest::Sizes,
         b"moves" => StatsRequest::Moves,
+        b"profile" => StatsRequest::Profile,
+        b"plan" => StatsRequest::Plan,
         _ if name.starts_with(b"reset") => StatsRequest::Reset,
         _ if name.starts_with(b"settings") => StatsRequest::Settings,
         _ if name.starts_with(b"detail on") => StatsRequest::Detail(DetailMode::On),

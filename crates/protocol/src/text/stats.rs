@@ -16,6 +16,8 @@ pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         b"sizes_disable" => StatsRequest::SizesDisable,
         b"conns" => StatsRequest::Conns,
         b"moves" => StatsRequest::Moves,
+        b"profile" => StatsRequest::Profile,
+        b"plan" => StatsRequest::Plan,
         b"reset" => StatsRequest::Reset,
         b"detail" => StatsRequest::Detail(detail(words.at(1))),
         b"cachedump" => cachedump(words)?,

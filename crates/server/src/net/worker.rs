@@ -37,6 +37,8 @@ use std::time::Duration;
 /// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
+/// Of so many turns one is timed.
+const TURNS_PER_TIMED: u64 = 64;
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
 /// UDP sockets have the tokens from here on, connections those below.
 const UDP_TOKEN_MIN: usize = usize::MAX / 2;
@@ -57,6 +59,8 @@ pub(super) struct Worker<'e> {
     /// The watchers among the connections.
     watchers: Vec<usize>,
     idle_checked: Seconds,
+    /// Turns of connections so far.
+    turns: u64,
 }
 
 impl<'e> Worker<'e> {
@@ -74,6 +78,7 @@ impl<'e> Worker<'e> {
             read_buffer: vec![0; READ_BUFFER_BYTES],
             outs: OutPool::default(),
             watchers: Vec::new(),
+            turns: 0,
         }
     }
 
@@ -153,9 +158,18 @@ impl<'e> Worker<'e> {
         }
     }
 
+    /// The time, if this turn is one of those that are timed.
+    fn time_this_turn(&mut self) -> Option<u64> {
+        self.turns += 1;
+        let is_timed = self.turns % TURNS_PER_TIMED == 0;
+        is_timed.then(|| self.context.shared.clock.nanos())
+    }
+
     fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.context.shared.settings.requests_per_turn_max;
-        self.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        let requests_given = if is_alone { u32::MAX } else { requests_max };
+        self.context.requests_left = requests_given;
+        let timed_from = self.time_this_turn();
         let connection = &mut self.connections[key];
         self.context.descriptor = connection.socket().as_raw_fd();
         let turn = connection.turn(&mut Lent {
@@ -164,6 +178,11 @@ impl<'e> Worker<'e> {
             ciphertext: &mut self.ciphertext,
             outs: &mut self.outs,
         });
+        if let Some(nanos) = timed_from {
+            let served = requests_given - self.context.requests_left;
+            let taken = self.context.shared.clock.nanos().saturating_sub(nanos);
+            self.context.traffic.add_timed_turn(served, taken);
+        }
         if is_alone {
             // It goes on at once, where memcached would look for others first; the count is the same.
             let served = u32::MAX - self.context.requests_left;

@@ -1,6 +1,7 @@
-//! The table of `-o`: memcached's names, then ours.
+//! The table of `-o`: memcached's names; ours are in `ours`.
 
 use super::kind::{Kind, OptionRow, Value};
+use super::ours::OURS;
 use super::raw::Raw;
 use super::tls::TLS;
 
@@ -24,12 +25,12 @@ pub(super) const fn switch(
     row(name, Kind::Switch, "", help, apply)
 }
 
-const fn number(min: i64, max: i64, unit: &'static str) -> Kind {
+pub(super) const fn number(min: i64, max: i64, unit: &'static str) -> Kind {
     Kind::Number { min, max, unit }
 }
 
 const ANY_FRACTION: Kind = Kind::Fraction { above: 0.0, max: f64::INFINITY };
-const ANY: Kind = Kind::Text("value");
+pub(super) const ANY: Kind = Kind::Text("value");
 
 /// Rows of memcached's that act.
 pub(super) static ACTING: &[OptionRow] = &[
@@ -278,107 +279,6 @@ pub(super) static WITHOUT_EFFECT: &[OptionRow] = &[
     switch("no_inline_ascii_resp", "no effect, in memcached neither", |_, _| Ok(())),
     row("sock_cookie_id", ANY, "", "no effect: sockets are not marked for firewalls", |raw, _| {
         no_effect(raw, "sock_cookie_id", "sockets are not marked for firewalls")
-    }),
-];
-
-/// Ours.
-pub(super) static OURS: &[OptionRow] = &[
-    row(
-        "preset",
-        Kind::Choice(&["memcached"]),
-        "",
-        "memcached's own defaults everywhere: pages, classes, sizes",
-        |raw, _| {
-            raw.memcached_preset = true;
-            Ok(())
-        },
-    ),
-    switch(
-        "debug_commands",
-        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for tests",
-        |raw, _| {
-            raw.debug_commands = true;
-            Ok(())
-        },
-    ),
-    row(
-        "page_policy",
-        Kind::Choice(&["none", "automove", "tail_age", "space_time"]),
-        "space_time",
-        "which pages move between classes: none, by memcached's rule, by age of the tails, by their \
-         age times their size",
-        |raw, value| {
-            raw.page_policy = Some(value.choice());
-            Ok(())
-        },
-    ),
-    row(
-        "eviction",
-        Kind::Choice(&["segmented", "lru"]),
-        "segmented",
-        "what leaves first: memcached's segmented LRU, or exact LRU",
-        |raw, value| {
-            raw.eviction = Some(value.choice());
-            Ok(())
-        },
-    ),
-    row(
-        "classes",
-        Kind::Choice(&["geometric"]),
-        "geometric",
-        "chunk sizes: by -f and -n (or give slab_sizes)",
-        |_, _| Ok(()),
-    ),
-    row(
-        "page_mover",
-        Kind::Choice(&["warm", "base", "fast", "stock"]),
-        "warm; stock with preset=memcached",
-        "how a page is emptied: warm carries all items over and evicts the coldest \
-         instead; stock drops those for which no chunk is free, as memcached 1.6 does; base and \
-         fast are the two movers of the paper on fast page moves, for comparisons",
-        |raw, value| {
-            raw.page_mover = Some(value.choice());
-            Ok(())
-        },
-    ),
-    row(
-        "page_move_chunks",
-        number(1, 1 << 20, "chunks"),
-        "32",
-        "chunks that a page move visits at a time while clients are served",
-        |raw, value| {
-            raw.page_move_chunks = Some(value.number() as u32);
-            Ok(())
-        },
-    ),
-    row(
-        "page_move_rate",
-        number(1, 1 << 20, "pages a second"),
-        "16 MiB of pages",
-        "pages that may move in a second while clients are served; when idle, as fast as they can",
-        |raw, value| {
-            raw.page_move_rate = Some(value.number() as u32);
-            Ok(())
-        },
-    ),
-    row(
-        "page_size",
-        Kind::Size,
-        "by -m",
-        "bytes a page, a power of two; 16k below 16 MB of memory, up to 1m above 1 GB",
-        |raw, value| {
-            raw.page_size_bytes = Some(value.number());
-            Ok(())
-        },
-    ),
-    row("objective", ANY, "", "comes later: what the tuning optimises", |_, _| {
-        Err("comes later: leave it out, misses are what counts now".into())
-    }),
-    row("cost_wire", ANY, "", "comes later: costs of items on the wire", |_, _| {
-        Err("comes later: leave it out".into())
-    }),
-    row("http", Kind::Text("addr"), "", "comes later: statistics over HTTP", |_, _| {
-        Err("comes later: leave it out, and read statistics with the `stats` command".into())
     }),
 ];
 

@@ -1,10 +1,12 @@
 //! What `-h`, `-i` and `-V` print. The help follows from the tables. It names no feature that is not
 //! here: scripts, memcached's own tests among them, look in it for what a server can do.
 
-use super::extended::{ACTING, OURS, WITHOUT_EFFECT};
+use super::extended::{ACTING, WITHOUT_EFFECT};
 use super::flags::FLAGS;
 use super::kind::OptionRow;
+use super::ours::OURS;
 use super::tls::TLS;
+use slabwise_policy::PagePolicy;
 use std::fmt::Write;
 
 /// The version of memcached whose options and protocol these are.
@@ -44,7 +46,20 @@ pub(super) fn help() -> String {
     section(&mut text, "-o, memcached's:", ACTING);
     section(&mut text, "-o, memcached's, for TLS (with -Z):", TLS);
     section(&mut text, "-o, memcached's, accepted without effect:", WITHOUT_EFFECT);
+    page_policies(&mut text);
     text
+}
+
+/// Every page policy with its options, as `-o page_policy` takes them.
+fn page_policies(text: &mut String) {
+    let _ = writeln!(text, "\n-o page_policy=, and what may stand behind a name, with defaults:");
+    for name in PagePolicy::NAMES {
+        let _ = writeln!(text, "  {name}");
+        for info in PagePolicy::options(name).unwrap_or_default() {
+            let left = format!("    :{}={}", info.name, info.default);
+            let _ = writeln!(text, "{left:<HELP_COLUMN$} {} ({})", info.help, info.values);
+        }
+    }
 }
 
 fn section(text: &mut String, title: &str, rows: &[OptionRow]) {

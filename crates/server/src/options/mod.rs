@@ -20,6 +20,8 @@ mod flags;
 mod help;
 mod kind;
 mod listen;
+mod ours;
+mod policy;
 mod raw;
 mod tls;
 mod validate;

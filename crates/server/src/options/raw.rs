@@ -3,6 +3,7 @@
 
 use super::tls::RawTls;
 use crate::settings::Protocol;
+use slabwise_policy::PagePolicy;
 
 /// What was said.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +57,11 @@ pub(super) struct Raw {
     pub memcached_preset: bool,
     pub debug_commands: bool,
     pub eviction: Option<&'static str>,
-    pub page_policy: Option<&'static str>,
+    /// As given, and what it means.
+    pub page_policy: Option<(String, PagePolicy)>,
+    pub objective: Option<&'static str>,
+    pub profile: Option<bool>,
+    pub profile_memory_bytes: Option<u64>,
     pub page_mover: Option<&'static str>,
     pub page_move_chunks: Option<u32>,
     pub page_move_rate: Option<u32>,

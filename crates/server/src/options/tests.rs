@@ -4,9 +4,10 @@ use super::extended;
 use super::flags::FLAGS;
 use super::kind::Kind;
 use super::{Request, parse};
-use crate::settings::{Listen, ListenAddress, ListenSecurity, PagePolicy, Protocol, Settings};
+use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
+use slabwise_policy::{PagePolicy, Trigger};
 
 fn request(args: &[&str]) -> Result<Request, String> {
     parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
@@ -38,6 +39,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
         Kind::Number { .. } | Kind::Fraction { .. } | Kind::Octal => Some(default.to_owned()),
         Kind::Size => Some("1m".to_owned()),
         Kind::Choice(words) => Some(words[0].to_owned()),
+        Kind::Text("name[:option=value]...") => Some(default.to_owned()),
         Kind::Text("1|2") => Some("2".to_owned()),
         Kind::Text("size-size-...") => Some("100-200".to_owned()),
         Kind::Text(_) => Some("x".to_owned()),
@@ -45,7 +47,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_EXTENDED: [&str; 3] = ["objective", "cost_wire", "http"];
+const REFUSED_EXTENDED: [&str; 2] = ["cost_wire", "http"];
 
 #[test]
 fn every_flag_of_memcached_is_known_by_both_names() {
@@ -168,7 +170,11 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-o", "hot_lru_pct=50,warm_lru_pct=50"], "above 80"),
         (vec!["-o", "page_size=100000"], "power of two"),
         (vec!["-o", "page_size=64k,slab_chunk_max=512"], "at least 524288"),
-        (vec!["-o", "page_policy=clever"], "none, automove, tail_age, space_time"),
+        (vec!["-o", "page_policy=clever"], "none, automove_classic, automove, "),
+        (vec!["-o", "page_policy=psa:miss=1"], "has no option 'miss': choose misses"),
+        (vec!["-o", "page_policy=psa,objective=request_time"], "page_policy=lama"),
+        (vec!["-o", "page_policy=lama,profile=off"], "leave it out, or choose another policy"),
+        (vec!["-o", "profile_memory=1k"], "is below the least"),
         (vec!["-o", "slab_sizes=100-90"], "ascending"),
         (vec!["-o", "no_lru_maintainer,temporary_ttl=5"], "needs the LRU maintainer"),
         (vec!["-o", "idle_timeout"], "needs a whole number"),
@@ -303,12 +309,36 @@ fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
     assert_eq!(old.reported.slab_automove, 0);
-    assert_eq!(settings(&["-o", "page_policy=none"]).page_policy, PagePolicy::None);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
-    assert_eq!(settings(&[]).page_policy, PagePolicy::SpaceTime);
-    assert_eq!(settings(&["-o", "page_policy=tail_age"]).page_policy, PagePolicy::TailAge);
-    assert_eq!(settings(&["-o", "preset=memcached"]).page_policy, PagePolicy::Automove);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
+}
+
+#[test]
+fn every_page_policy_can_be_asked_for_with_its_options() {
+    let policy = |options: &str| settings(&["-o", options]).page_policy;
+    assert_eq!(settings(&[]).page_policy.name(), "space_time");
+    assert_eq!(policy("preset=memcached").name(), "automove");
+    for name in PagePolicy::NAMES {
+        assert_eq!(policy(&format!("page_policy={name}")).name(), name);
+    }
+    assert_eq!(policy("page_policy=psa:misses=7").trigger(), Trigger::EveryMisses(7));
+    let asked = |options: &str| format!("{:?}", policy(options));
+    let by_time = asked("page_policy=lama:objective=request_time");
+    assert_eq!(asked("objective=request_time,page_policy=lama"), by_time);
+    assert_ne!(asked("page_policy=lama"), by_time);
+    assert_eq!(asked("page_policy=lama,objective=miss_ratio"), asked("page_policy=lama"));
+    assert_eq!(policy("objective=miss_ratio").name(), "space_time", "as every policy does");
+}
+
+#[test]
+fn profiling_takes_the_memory_that_it_is_given() {
+    let keys_max = |args: &[&str]| settings(args).profiling.map(|it| it.profiler.keys_max);
+    let default = keys_max(&[]).expect("it is on");
+    assert!((20_000..40_000).contains(&default), "{default}");
+    let large = keys_max(&["-m", "1024"]).expect("it is on");
+    assert!((200_000..400_000).contains(&large), "{large}");
+    assert!(keys_max(&["-o", "profile_memory=8m"]).is_some_and(|keys| keys > default));
+    assert_eq!(keys_max(&["-o", "profile=off"]), None);
 }
 
 #[test]

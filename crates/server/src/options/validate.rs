@@ -3,11 +3,10 @@
 use super::OptionsError;
 use super::engine::{engine_config, growth_factor};
 use super::listen::{Defaults, parse_list};
+use super::policy;
 use super::raw::Raw;
 use super::tls;
-use crate::settings::{
-    Listen, ListenAddress, PagePolicy, ProcessSettings, Protocol, Reported, Settings,
-};
+use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -55,6 +54,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     if raw.huge_pages {
         check_huge_pages()?;
     }
+    let page_policy = policy::page_policy(&raw)?;
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
@@ -83,7 +83,8 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         lru_maintainer,
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
-        page_policy: page_policy(&raw),
+        profiling: policy::profiling(&raw, &page_policy, engine.memory_limit_bytes)?,
+        page_policy,
         move_budget: move_budget(&raw, engine.page_size_bytes),
         memory_file: raw.memory_file.as_deref().map(absolute).transpose()?,
         process: process(&raw)?,
@@ -253,18 +254,6 @@ fn udp(raw: &mut Raw) -> Result<Vec<ListenAddress>, OptionsError> {
     }
     // What there is to say of the places was said for TCP.
     addresses(raw, port, &mut |_| ())
-}
-
-/// Memcached's preset has memcached's policy; whether it is in force is `slab_automove`'s to say.
-fn page_policy(raw: &Raw) -> PagePolicy {
-    match raw.page_policy {
-        Some("none") => PagePolicy::None,
-        Some("tail_age") => PagePolicy::TailAge,
-        Some("space_time") => PagePolicy::SpaceTime,
-        Some(_) => PagePolicy::Automove,
-        None if raw.memcached_preset => PagePolicy::Automove,
-        None => PagePolicy::SpaceTime,
-    }
 }
 
 fn move_budget(raw: &Raw, page_size_bytes: usize) -> MoveBudget {

@@ -19,7 +19,10 @@ use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
+use slabwise_base::sync::{Mutex, lock};
 use slabwise_engine::Engine;
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{Profiling, Tuner};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,6 +49,8 @@ pub struct ConnectionCounters {
     pub maintainer_steps: AtomicU64,
     /// Processor time that page moves took.
     pub mover_cpu_nanos: AtomicU64,
+    /// The same of profiling, but for what workers do for it.
+    pub profile_cpu_nanos: AtomicU64,
     /// Attempts to authenticate.
     pub auth_commands: AtomicU64,
     /// Those that failed.
@@ -59,6 +64,14 @@ pub struct Traffic {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     meta_debugs: AtomicU64,
+    turns_timed: TimedTurns,
+}
+
+/// Turns that were timed, ever.
+#[derive(Default, Debug)]
+struct TimedTurns {
+    requests: AtomicU64,
+    nanos: AtomicU64,
 }
 
 impl ConnectionCounters {
@@ -73,6 +86,7 @@ impl ConnectionCounters {
             &self.idle_kicks,
             &self.maintainer_steps,
             &self.mover_cpu_nanos,
+            &self.profile_cpu_nanos,
             &self.auth_commands,
             &self.auth_errors,
         ] {
@@ -90,6 +104,13 @@ impl Traffic {
     /// Counts bytes to a client. Only the worker it belongs to calls this.
     pub fn add_written(&self, count: usize) {
         Traffic::add(&self.bytes_written, count);
+    }
+
+    /// Counts a turn that was timed: its requests, and how long it took from receiving to sending.
+    /// Only the worker it belongs to calls this.
+    pub fn add_timed_turn(&self, requests: u32, nanos: u64) {
+        Traffic::add(&self.turns_timed.requests, requests as usize);
+        Traffic::add(&self.turns_timed.nanos, nanos as usize);
     }
 
     /// Counts a `me`. Only the worker it belongs to calls this.
@@ -118,6 +139,8 @@ pub struct Shared<'e> {
     pub counters: ConnectionCounters,
     /// Bytes from and to clients, by worker.
     pub traffic: Box<[Traffic]>,
+    /// Which pages move, and what is known of the keys.
+    pub tuner: Mutex<Tuner>,
     /// What the threads of the background wait at.
     pub bell: Bell,
     /// flush_all commands.
@@ -172,6 +195,11 @@ impl<'e> Shared<'e> {
             tunables: Tunables::new(settings, engine.config()),
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
+            tuner: Mutex::new(Tuner::new(
+                PagePolicy::None,
+                settings.move_budget,
+                settings.engine.hash_seed,
+            )),
             bell: Bell::default(),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
@@ -221,6 +249,24 @@ impl<'e> Shared<'e> {
         self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
     }
 
+    /// Requests of all turns that were timed, and the nanoseconds that those took.
+    pub fn timed_requests(&self) -> (u64, u64) {
+        let sum = |counter: fn(&TimedTurns) -> &AtomicU64| {
+            let counts = self.traffic.iter().map(|traffic| counter(&traffic.turns_timed));
+            counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
+        };
+        (sum(|turns| &turns.requests), sum(|turns| &turns.nanos))
+    }
+
+    /// Begins to profile the cache's keys, if that is asked for. Once, before anything is served.
+    pub fn start_profiling(&self, clock: &Arc<Clock>) {
+        if let Some(options) = self.settings.profiling {
+            let clock = Arc::clone(clock);
+            let profiling = Profiling::start(self.engine, options, clock, self.clock.now());
+            lock(&self.tuner).set_profiling(profiling);
+        }
+    }
+
     /// `me` commands: what memcached calls `cmd_meta`.
     pub fn meta_debugs(&self) -> u64 {
         self.traffic.iter().map(|traffic| traffic.meta_debugs.load(Ordering::Relaxed)).sum()
@@ -233,7 +279,7 @@ impl<'e> Shared<'e> {
         if let Some(tls) = &self.tls {
             tls.counters.reset();
         }
-        for Traffic { bytes_read, bytes_written, meta_debugs } in &self.traffic {
+        for Traffic { bytes_read, bytes_written, meta_debugs, .. } in &self.traffic {
             meta_debugs.store(0, Ordering::Relaxed);
             bytes_read.store(0, Ordering::Relaxed);
             bytes_written.store(0, Ordering::Relaxed);

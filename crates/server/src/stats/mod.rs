@@ -6,7 +6,9 @@
 mod classes;
 mod general;
 mod moves;
+mod plan;
 mod prefix;
+mod profile;
 mod rows;
 mod settings;
 
@@ -37,6 +39,8 @@ pub(crate) fn answer<'e>(
         StatsRequest::Items => classes::write_items(worker, rows),
         StatsRequest::Slabs => classes::write_slabs(engine, worker.now, rows),
         StatsRequest::Moves => moves::write(worker, rows),
+        StatsRequest::Profile => profile::write(worker, rows),
+        StatsRequest::Plan => plan::write(worker, rows),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
             let listing = Listing::Sizes { histogram: Default::default(), form: rows.form() };
             return Some(Crawl::new(all_classes(engine), listing, None));

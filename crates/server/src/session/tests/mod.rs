@@ -6,5 +6,6 @@ mod flow;
 mod items;
 mod login;
 mod meta;
+mod profile;
 mod stats;
 mod watch;

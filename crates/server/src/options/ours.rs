@@ -1,0 +1,134 @@
+//! The rows of `-o` that are ours.
+
+use super::extended::{ANY, number, row, switch};
+use super::kind::{Kind, OptionRow};
+use slabwise_policy::PagePolicy;
+
+/// What memcached does not have.
+pub(super) static OURS: &[OptionRow] = &[
+    row(
+        "preset",
+        Kind::Choice(&["memcached"]),
+        "",
+        "memcached's own defaults everywhere: pages, classes, sizes",
+        |raw, _| {
+            raw.memcached_preset = true;
+            Ok(())
+        },
+    ),
+    switch(
+        "debug_commands",
+        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for tests",
+        |raw, _| {
+            raw.debug_commands = true;
+            Ok(())
+        },
+    ),
+    row(
+        "page_policy",
+        Kind::Text("name[:option=value]..."),
+        "space_time",
+        "which pages move between classes: one of the page policies listed below",
+        |raw, value| {
+            let policy = PagePolicy::parse(value.text()).map_err(|error| error.to_string())?;
+            raw.page_policy = Some((value.text().to_owned(), policy));
+            Ok(())
+        },
+    ),
+    row(
+        "objective",
+        Kind::Choice(&["miss_ratio", "request_time"]),
+        "miss_ratio",
+        "what page policies that go by curves make least: misses, or the mean time of a get",
+        |raw, value| {
+            raw.objective = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "profile",
+        Kind::Choice(&["on", "off"]),
+        "on",
+        "watch how soon some of the keys come again: for `stats profile` and the page policies that \
+         go by it",
+        |raw, value| {
+            raw.profile = Some(value.choice() == "on");
+            Ok(())
+        },
+    ),
+    row(
+        "profile_memory",
+        Kind::Size,
+        "2 % of -m and 1m",
+        "bytes beside -m that profiling may take",
+        |raw, value| {
+            raw.profile_memory_bytes = Some(value.number() as u64);
+            Ok(())
+        },
+    ),
+    row(
+        "eviction",
+        Kind::Choice(&["segmented", "lru"]),
+        "segmented",
+        "what leaves first: memcached's segmented LRU, or exact LRU",
+        |raw, value| {
+            raw.eviction = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "classes",
+        Kind::Choice(&["geometric"]),
+        "geometric",
+        "chunk sizes: by -f and -n (or give slab_sizes)",
+        |_, _| Ok(()),
+    ),
+    row(
+        "page_mover",
+        Kind::Choice(&["warm", "base", "fast", "stock"]),
+        "warm; stock with preset=memcached",
+        "how a page is emptied: warm carries all items over and evicts the coldest \
+         instead; stock drops those for which no chunk is free, as memcached 1.6 does; base and \
+         fast are the two movers of the paper on fast page moves, for comparisons",
+        |raw, value| {
+            raw.page_mover = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "page_move_chunks",
+        number(1, 1 << 20, "chunks"),
+        "32",
+        "chunks that a page move visits at a time while clients are served",
+        |raw, value| {
+            raw.page_move_chunks = Some(value.number() as u32);
+            Ok(())
+        },
+    ),
+    row(
+        "page_move_rate",
+        number(1, 1 << 20, "pages a second"),
+        "16 MiB of pages",
+        "pages that may move in a second while clients are served; when idle, as fast as they can",
+        |raw, value| {
+            raw.page_move_rate = Some(value.number() as u32);
+            Ok(())
+        },
+    ),
+    row(
+        "page_size",
+        Kind::Size,
+        "by -m",
+        "bytes a page, a power of two; 16k below 16 MB of memory, up to 1m above 1 GB",
+        |raw, value| {
+            raw.page_size_bytes = Some(value.number());
+            Ok(())
+        },
+    ),
+    row("cost_wire", ANY, "", "comes later: costs of items on the wire", |_, _| {
+        Err("comes later: leave it out".into())
+    }),
+    row("http", Kind::Text("addr"), "", "comes later: statistics over HTTP", |_, _| {
+        Err("comes later: leave it out, and read statistics with the `stats` command".into())
+    }),
+];

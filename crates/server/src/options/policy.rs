@@ -1,0 +1,77 @@
+//! From what was said to the page policy, and to what it goes by.
+
+use super::OptionsError;
+use super::raw::Raw;
+use slabwise_policy::{PagePolicy, Wants};
+use slabwise_tuner::ProfilingOptions;
+
+/// What every policy that can be told what to make least calls that option.
+const OBJECTIVE: &str = "objective";
+const POLICY_DEFAULT: &str = "space_time";
+/// memcached's own.
+const POLICY_OF_PRESET: &str = "automove";
+
+/// Profiling takes this part of the memory limit, and [`PROFILE_MEMORY_BYTES_FIXED`].
+const PROFILE_MEMORY_DIVISOR: u64 = 50;
+const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
+
+/// The policy, with its options. Memcached's preset has memcached's; whether it is in force is
+/// `slab_automove`'s to say.
+pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
+    let default = if raw.memcached_preset { POLICY_OF_PRESET } else { POLICY_DEFAULT };
+    let given = raw.page_policy.as_ref().map(|(text, _)| text.as_str());
+    let (name, given_options) = match given.unwrap_or(default).split_once(':') {
+        Some((name, options)) => (name, format!(":{options}")),
+        None => (given.unwrap_or(default), String::new()),
+    };
+    let has = |name: &str, option: &str| {
+        let options = PagePolicy::options(name).unwrap_or_default();
+        options.iter().any(|info| info.name == option)
+    };
+    // Where an option is given twice the last counts, so these stand first.
+    let mut text = name.to_owned();
+    if let Some(objective) = raw.objective {
+        if has(name, OBJECTIVE) {
+            text += &format!(":{OBJECTIVE}={objective}");
+        } else if objective != "miss_ratio" {
+            let able: Vec<_> =
+                PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
+            return Err(OptionsError(format!(
+                "-o objective={objective}: page policy '{name}' has no objective to choose: give -o \
+                 page_policy={}",
+                able.join(" or ")
+            )));
+        }
+    }
+    text += &given_options;
+    PagePolicy::parse(&text)
+        .map_err(|error| OptionsError(format!("-o page_policy={text}: {error}")))
+}
+
+/// How keys are profiled; `None`: not at all.
+pub(super) fn profiling(
+    raw: &Raw,
+    page_policy: &PagePolicy,
+    memory_limit_bytes: u64,
+) -> Result<Option<ProfilingOptions>, OptionsError> {
+    if raw.profile == Some(false) {
+        return match page_policy.wants() {
+            Wants::Counts => Ok(None),
+            Wants::Profiles => Err(OptionsError(format!(
+                "-o profile=off takes away what page_policy={} goes by: leave it out, or choose \
+                 another policy",
+                page_policy.name()
+            ))),
+        };
+    }
+    let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;
+    let memory_bytes = raw.profile_memory_bytes.unwrap_or(default);
+    let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
+        let least = ProfilingOptions::MEMORY_BYTES_MIN;
+        OptionsError(format!(
+            "-o profile_memory={memory_bytes} is below the least, {least} bytes: give more, or \
+             profile=off"
+        ))
+    })?;
+    Ok(Some(options))
+}

@@ -1,0 +1,135 @@
+//! What is told of keys, curves and plans.
+
+use crate::session::testing::{Client, Fixture};
+use slabwise_base::sync::lock;
+use slabwise_policy::{Lama, LamaOptions, PagePolicy};
+use slabwise_profile::ProfilerOptions;
+use slabwise_tuner::{Load, ProfilingOptions, TunerStep};
+use std::time::Duration;
+
+/// Every key is looked at.
+const EVERYTHING: ProfilingOptions = ProfilingOptions {
+    profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, window_references: u64::MAX },
+    queue_len_max: 10_000,
+    accesses_per_second_max: u64::MAX,
+};
+
+/// The value of a statistic; `None` if it is not told.
+fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
+    let prefix = format!("STAT {name} ");
+    reply.lines().find_map(|line| line.strip_prefix(&prefix))
+}
+
+fn number(reply: &str, name: &str) -> f64 {
+    let text = value(reply, name).unwrap_or_else(|| panic!("no {name} in {reply}"));
+    text.parse().unwrap_or_else(|_| panic!("{name} is {text}"))
+}
+
+/// Sends a script and returns what is answered to it.
+fn ask(client: &mut Client<'_>, script: &str) -> String {
+    client.received.clear();
+    client.send(script.as_bytes());
+    String::from_utf8(client.received.clone()).expect("stats are text")
+}
+
+#[test]
+fn without_profiles_the_tables_say_so() {
+    let mut fixture = Fixture::new();
+    fixture.settings.profiling = None;
+    let shared = fixture.shared();
+    shared.start_profiling(&fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    assert_eq!(ask(&mut client, "stats profile\r\n"), "STAT profile off\r\nEND\r\n");
+    let plan = "STAT page_policy none\r\nSTAT moves_planned 0\r\nEND\r\n";
+    assert_eq!(ask(&mut client, "stats plan\r\n"), plan);
+}
+
+#[test]
+fn curves_and_what_they_cost_are_told_by_class() {
+    let mut fixture = Fixture::new();
+    fixture.settings.profiling = Some(EVERYTHING);
+    let shared = fixture.shared();
+    shared.start_profiling(&fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    // A loop over 100 keys: all of its references but the first miss with fewer chunks.
+    for _ in 0..5 {
+        for key in 0..100 {
+            let get = format!("get k{key}\r\n");
+            if ask(&mut client, &get) == "END\r\n" {
+                ask(&mut client, &format!("set k{key} 0 0 5\r\nvalue\r\n"));
+            }
+            let mut tuner = lock(&shared.tuner);
+            tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+        }
+    }
+    fixture.clock.advance(Duration::from_secs(1));
+    {
+        let mut tuner = lock(&shared.tuner);
+        tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+        tuner.profiling_mut().expect("it is on").set_hit_time_us(2.5);
+    }
+    let reply = ask(&mut client, "stats profile\r\n");
+    assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
+    assert_eq!(number(&reply, "sample_rate"), 1.0);
+    assert_eq!(number(&reply, "keys"), 100.0);
+    assert_eq!(number(&reply, "accesses"), 600.0);
+    assert_eq!(number(&reply, "accesses_dropped"), 0.0);
+    assert_eq!(number(&reply, "hit_time_us"), 2.5);
+    assert_eq!(number(&reply, "references"), 500.0);
+    assert_eq!(number(&reply, "miss_ratio"), 0.2);
+    assert_eq!(number(&reply, "what_if:200"), 0.2);
+    let class = reply.lines().find_map(|line| {
+        let name = line.strip_prefix("STAT ")?.strip_suffix(":references 500")?;
+        name.parse::<u32>().ok()
+    });
+    let class = class.unwrap_or_else(|| panic!("one class has all references: {reply}"));
+    assert_eq!(number(&reply, &format!("{class}:miss_ratio")), 0.2);
+    assert_eq!(number(&reply, &format!("{class}:curve:100")), 0.2);
+    assert_eq!(number(&reply, &format!("{class}:hits_of_next_page")), 0.0);
+    assert_eq!(number(&reply, &format!("{class}:hits_of_last_page")), 400.0);
+    let classes = reply.lines().filter(|line| line.contains(":curve:100 ")).count();
+    assert_eq!(classes, 1, "the others have no references");
+}
+
+#[test]
+fn the_last_plan_is_told_with_what_it_was_for() {
+    let mut fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
+    fixture.settings.profiling = Some(EVERYTHING);
+    let shared = fixture.shared();
+    shared.start_profiling(&fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    let large = "v".repeat(4_000);
+    let (engine, clock) = (&fixture.engine, &fixture.clock);
+    let step = |client: &mut Client<'_>| loop {
+        let step = lock(&client.worker.shared.tuner).step(engine, Load::Idle, clock.moment());
+        if matches!(step, TunerStep::Idle { .. }) {
+            return;
+        }
+    };
+    for key in 0..300 {
+        ask(&mut client, &format!("set large{key} 0 0 4000\r\n{large}\r\n"));
+        step(&mut client);
+    }
+    let options = LamaOptions { period_gets: 2_000, ..LamaOptions::default() };
+    lock(&shared.tuner).set_policy(PagePolicy::Lama(Lama::new(options)));
+    for number in 0..4_000 {
+        let key = number % 500;
+        if ask(&mut client, &format!("get small{key}\r\n")) == "END\r\n" {
+            ask(&mut client, &format!("set small{key} 0 0 99\r\n{}\r\n", &large[..99]));
+        }
+        clock.advance(Duration::from_millis(1));
+        step(&mut client);
+    }
+    let reply = ask(&mut client, "stats plan\r\n");
+    assert_eq!(value(&reply, "page_policy"), Some("lama"), "{reply}");
+    assert!(number(&reply, "moves_planned") >= number(&reply, "last:moves"), "{reply}");
+    assert!(number(&reply, "last:moves") > 0.0, "{reply}");
+    assert_eq!(number(&reply, "last:moves"), number(&reply, "last:moves_begun"), "{reply}");
+    let fell = |kind: &str| {
+        let told = |when: &str| number(&reply, &format!("last:{kind}_{when}"));
+        told("before") - told("after")
+    };
+    assert!(fell("predicted") > 100.0, "{reply}");
+    assert!(fell("measured") > 100.0, "{reply}");
+    assert!(value(&reply, "last:reason").is_some_and(|reason| !reason.is_empty()), "{reply}");
+}

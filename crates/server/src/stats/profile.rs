@@ -1,0 +1,89 @@
+//! `stats profile`: what is known of the keys of each class, what more or less memory would bring, and what it
+//! takes to know it. memcached has no such table.
+
+use super::Rows;
+use crate::context::WorkerContext;
+use slabwise_base::sync::lock;
+use slabwise_policy::split::what_if;
+use slabwise_policy::{ClassProfile, ClassSnapshot, Snapshot};
+use slabwise_tuner::{ProfilingStats, snapshot};
+use std::sync::atomic::Ordering;
+
+/// Points of a class's curve that are shown: its size in percent of the present.
+const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
+
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+    let shared = worker.shared;
+    let mut snapshot = snapshot(shared.engine, worker.now);
+    let stats = lock(&shared.tuner).profiling().map(|profiling| {
+        snapshot.profiles = profiling.profiles(&snapshot);
+        profiling.stats()
+    });
+    rows.row("profile", if stats.is_some() { "on" } else { "off" });
+    if let Some(stats) = stats {
+        let cpu_nanos = shared.counters.profile_cpu_nanos.load(Ordering::Relaxed);
+        write_costs(&stats, cpu_nanos, rows);
+        write_whole(&snapshot, rows);
+        for (class, profile) in snapshot.classes.iter().zip(&snapshot.profiles) {
+            if profile.curve.references() > 0.0 {
+                write_class(class, profile, rows);
+            }
+        }
+    }
+    rows.end();
+}
+
+/// What profiling takes.
+fn write_costs(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
+    rows.row("sample_rate", format_args!("{:.6}", stats.rate));
+    rows.row("keys", stats.keys);
+    rows.row("keys_max", stats.keys_max);
+    rows.row("accesses", stats.accesses);
+    rows.row("accesses_dropped", stats.accesses_dropped);
+    rows.row("bytes", stats.size_bytes);
+    rows.row("cpu_us", cpu_nanos / 1_000);
+    rows.row("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
+}
+
+/// The whole cache at other sizes, divided best.
+fn write_whole(snapshot: &Snapshot, rows: &mut Rows<'_>) {
+    let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
+    let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
+    let misses = classes().map(|(class, profile)| profile.curve.misses(chunks(class)));
+    rows.row("references", format_args!("{references:.0}"));
+    rows.row("miss_ratio", ratio(misses.sum(), references));
+    for point in what_if(snapshot) {
+        let name = format_args!("what_if:{}", point.memory_percent);
+        rows.row(name, format_args!("{:.6}", point.miss_ratio));
+    }
+}
+
+fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_>) {
+    let (curve, chunks) = (&profile.curve, chunks(class));
+    let chunks_per_page = class.chunks_per_page as u64;
+    let misses = curve.misses(chunks);
+    let number = class.class.wire();
+    let mut row = |name: &str, value: String| rows.row(format_args!("{number}:{name}"), value);
+    row("chunks", chunks.to_string());
+    row("references", format!("{:.0}", curve.references()));
+    row("miss_ratio", ratio(misses, curve.references()));
+    row("hits_of_next_page", format!("{:.1}", misses - curve.misses(chunks + chunks_per_page)));
+    let fewer = chunks.saturating_sub(chunks_per_page);
+    row("hits_of_last_page", format!("{:.1}", curve.misses(fewer) - misses));
+    row("misses_by_eviction", format!("{:.0}", profile.misses_by_eviction));
+    row("miss_time_us", format!("{:.0}", profile.miss_time_us));
+    // Of a class that owns nothing, beside its first page.
+    let whole = chunks.max(chunks_per_page);
+    for percent in CURVE_PERCENTS {
+        let misses = curve.misses(whole * percent / 100);
+        row(&format!("curve:{percent}"), ratio(misses, curve.references()));
+    }
+}
+
+fn chunks(class: &ClassSnapshot) -> u64 {
+    class.pages * class.chunks_per_page as u64
+}
+
+fn ratio(misses: f64, references: f64) -> String {
+    format!("{:.6}", if references > 0.0 { misses / references } else { 0.0 })
+}
