@@ -81,7 +81,7 @@ impl Lru {
 
 /// The cache, its policy and its profiler.
 pub struct TestCache {
-    policy: PagePolicy,
+    pub policy: PagePolicy,
     profiler: Profiler,
     random: Random,
     lrus: Vec<Lru>,

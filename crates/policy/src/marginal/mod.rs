@@ -13,8 +13,10 @@
 //! The rest is what keeps it quick and quiet:
 //!
 //! - *References lately.* A class's curve tells the shape. How much more or less it counts than when its
-//!   references were made, its gets of the last hundred thousand tell, which are counted, not sampled. So a
+//!   references were made, its gets of the last fifty thousand or so tell, which are counted, not sampled. So a
 //!   change of popularity is seen before curves have forgotten.
+//! - *Hidden hits.* A sample may lack a class's hottest keys, and then its curve their hits. How many are
+//!   missing is known, for hits are counted; they are taken to be lost bit by bit as the class shrinks.
 //! - *Price.* A page's move costs as much as the page would save of `move_price` misses a get, were they
 //!   spread over all pages. So slopes that are equal but for noise move nothing.
 //! - *Proof.* A better split is first a proposal. It is taken when what it would have saved since then, by the
@@ -40,8 +42,10 @@ use crate::per_class::PerClass;
 use crate::split::{ClassCurve, Moves, Objective, class_curves, cost, near_best_split_at};
 use crate::tail_age::Leave;
 use crate::{
-    ClassSnapshot, PageMove, Plan, Prediction, Snapshot, TailAge, TailAgeOptions, Trigger, Worth,
+    ClassProfile, ClassSnapshot, PageMove, Plan, Prediction, Snapshot, TailAge, TailAgeOptions,
+    Trigger, Worth,
 };
+use slabwise_profile::Mrc;
 use usage::{Since, Usage};
 
 /// The policy's limits.
@@ -73,10 +77,10 @@ impl Default for MarginalOptions {
         MarginalOptions {
             period_ticks: 4,
             look_gets: 25_000,
-            window_gets: 100_000,
+            window_gets: 50_000,
             gain_min: 0.0005,
             gain_sure: 0.01,
-            item_price: 0.05,
+            item_price: 0.02,
             move_price: 0.005,
             objective: Objective::MissRatio,
         }
@@ -132,7 +136,11 @@ impl Marginal {
         if !snapshot.is_divided() || snapshot.profiles.is_empty() {
             return plan;
         }
-        let mut classes = self.classes(snapshot);
+        if looked.is_none() && self.usages.iter().all(|usage| usage.target.is_none()) {
+            return plan;
+        }
+        let curves = self.curves(snapshot);
+        let mut classes = self.classes(snapshot, &curves);
         carry_out(&mut classes, snapshot, &plan.moves);
         if let Some(gets) = looked {
             self.aim(&classes, gets as f64);
@@ -172,11 +180,10 @@ impl Marginal {
         if is_mark {
             self.marked_at_gets = snapshot.gets;
         }
-        let references = snapshot.profiles.iter().map(|profile| profile.curve.references());
         let since = Since {
             gets: gets.max(1) as f64,
             half_gets: self.options.window_gets as f64,
-            gets_of_curves: references.sum::<f64>().max(1.0),
+            gets_of_curves: gets_of(&snapshot.profiles),
         };
         let shown = snapshot.classes.iter().zip(&snapshot.profiles);
         for ((class, profile), usage) in shown.zip(self.usages.iter_mut()) {
@@ -214,13 +221,26 @@ impl Marginal {
         plan
     }
 
-    /// The classes with curves that count for what was asked of them lately. Young ones keep their pages.
-    fn classes<'s>(&self, snapshot: &'s Snapshot) -> Vec<ClassCurve<'s>> {
+    /// The curves of the classes, with the hits that a sample does not show.
+    fn curves(&self, snapshot: &Snapshot) -> Vec<Mrc> {
+        let gets_of_curves = gets_of(&snapshot.profiles);
+        let shown = snapshot.classes.iter().zip(&snapshot.profiles);
+        let each = shown.zip(self.usages.iter());
+        each.map(|((class, profile), usage)| {
+            let weight = usage.weight() / gets_of_curves;
+            usage.with_hidden_hits(class, &profile.curve, weight.max(f64::MIN_POSITIVE))
+        })
+        .collect()
+    }
+
+    /// The classes with these curves, which count for what was asked of them lately. Young ones keep their
+    /// pages.
+    fn classes<'s>(&self, snapshot: &'s Snapshot, curves: &'s [Mrc]) -> Vec<ClassCurve<'s>> {
         let mut classes = class_curves(snapshot, self.options.objective);
-        let gets_of_curves: f64 = classes.iter().map(ClassCurve::references).sum();
-        let gets_of_curves = gets_of_curves.max(1.0);
+        let gets_of_curves = gets_of(&snapshot.profiles);
         let known = snapshot.classes.iter().zip(self.usages.iter());
-        for (class, (shown, usage)) in classes.iter_mut().zip(known) {
+        for ((class, curve), (shown, usage)) in classes.iter_mut().zip(curves).zip(known) {
+            class.curve = curve;
             class.stretch = usage.stretch;
             class.weight = usage.weight() / gets_of_curves;
             if usage.is_young(shown) && !usage.is_silent() {
@@ -285,6 +305,12 @@ impl Marginal {
     }
 }
 
+/// How many gets the curves are of.
+fn gets_of(profiles: &[ClassProfile]) -> f64 {
+    let references: f64 = profiles.iter().map(|profile| profile.curve.references()).sum();
+    references.max(1.0)
+}
+
 /// By how many pages two splits differ.
 fn distance(a: &[u64], b: &[u64]) -> u64 {
     a.iter().zip(b).map(|(&a, &b)| a.abs_diff(b)).sum()
@@ -303,3 +329,6 @@ fn carry_out(classes: &mut [ClassCurve], snapshot: &Snapshot, moves: &[PageMove]
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

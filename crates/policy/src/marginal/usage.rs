@@ -1,7 +1,7 @@
 //! What `marginal` remembers of a class from step to step.
 
 use crate::{ClassProfile, ClassSnapshot};
-use slabwise_profile::Mrc;
+use slabwise_profile::{Mrc, Point};
 
 /// A class with fewer references a get has fallen silent.
 const SILENT_SHARE: f64 = 1e-4;
@@ -25,8 +25,9 @@ pub(super) struct Usage {
     hits: u64,
     misses: f64,
     pages: u64,
-    /// References a get lately, fading; `None` before the second look.
+    /// References and hits a get lately, fading; `None` before the second look.
     references: Option<f64>,
+    hits_lately: Option<f64>,
     /// The same, fading as slowly as its curve does.
     references_of_curve: f64,
     /// Whether there were next to none lately.
@@ -76,6 +77,7 @@ impl Usage {
             misses: 0.0,
             pages: class.pages,
             references: None,
+            hits_lately: None,
             references_of_curve: 0.0,
             silent: true,
             born_at_requests: requests(class),
@@ -103,11 +105,14 @@ impl Usage {
     /// Every look: takes in what happened since the last.
     pub fn look(&mut self, class: &ClassSnapshot, profile: &ClassProfile, since: Since) {
         let misses = (profile.misses - self.misses).max(0.0);
-        let references = class.hits.saturating_sub(self.hits) as f64 + misses;
+        let hits = class.hits.saturating_sub(self.hits) as f64;
+        let references = hits + misses;
         (self.hits, self.misses) = (class.hits, profile.misses);
         let lately = references / since.gets;
         let kept = 0.5f64.powf(since.gets / since.half_gets);
-        let fading = lately + (self.references.unwrap_or(lately) - lately) * kept;
+        let faded = |now: f64, before: Option<f64>| now + (before.unwrap_or(now) - now) * kept;
+        let fading = faded(lately, self.references);
+        self.hits_lately = Some(faded(hits / since.gets, self.hits_lately));
         let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
         self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
         self.references = Some(fading);
@@ -118,14 +123,21 @@ impl Usage {
         self.full_looks += 1;
         if self.full_looks > 1 && references >= MEASURED_REFERENCES_MIN {
             let chunks = class.pages * class.chunks_per_page as u64;
-            self.fit(&profile.curve, chunks, misses / references);
+            let weight = self.weight() * since.gets / since.gets_of_curves;
+            self.fit(&profile.curve, chunks, hits / weight, misses / references);
         }
     }
 
-    /// Holds the curve against the miss ratio measured at `chunks` chunks. A sampled cliff may stand a little
+    /// Holds the curve against the miss ratio measured at `chunks` chunks, with so many hits in the curve's
+    /// count. A sampled cliff may stand a little
     /// too near or too far: then some small stretch explains what is measured.
-    fn fit(&mut self, curve: &Mrc, chunks: u64, measured: f64) {
-        let error = |stretch: f64| curve.miss_ratio((chunks as f64 / stretch) as u64) - measured;
+    fn fit(&mut self, curve: &Mrc, chunks: u64, hits: f64, measured: f64) {
+        let references = curve.references().max(f64::MIN_POSITIVE);
+        let error = |stretch: f64| {
+            let misses = curve.misses((chunks as f64 / stretch) as u64);
+            // Hits that the curve does not know of are references, too.
+            misses / references.max(misses + hits) - measured
+        };
         if error(self.stretch).abs() <= MISS_RATIO_ERROR {
             return;
         }
@@ -156,6 +168,28 @@ impl Usage {
             }
             _ => 1.0,
         }
+    }
+
+    /// The curve with the hits that it does not know of: the measured ones beyond its own at the present
+    /// size. They are of hot keys that are not in the sample, at distances up to that size, and nothing is
+    /// known of which: as under a Zipf law, as many from one chunk to two as from two to four.
+    pub fn with_hidden_hits(&self, class: &ClassSnapshot, curve: &Mrc, weight: f64) -> Mrc {
+        let chunks = class.pages * class.chunks_per_page as u64;
+        let chunks = (chunks as f64 / self.stretch) as u64;
+        let known = curve.references() - curve.misses(chunks);
+        let hidden = (self.hits_lately.unwrap_or(0.0) / weight - known).max(0.0);
+        let lost = |size: u64| {
+            let kept = (1.0 + size.min(chunks) as f64).ln() / (1.0 + chunks.max(1) as f64).ln();
+            hidden * (1.0 - kept).max(0.0)
+        };
+        let mut sizes: Vec<u64> = curve.points().iter().map(|point| point.chunks).collect();
+        let steps = std::iter::successors(Some(1), |size| Some(size + size / 4 + 1));
+        sizes.extend(steps.take_while(|&size| size < chunks));
+        sizes.push(chunks);
+        sizes.sort_unstable();
+        sizes.dedup();
+        let point = |chunks| Point { chunks, misses: curve.misses(chunks) + lost(chunks) };
+        Mrc::new(sizes.into_iter().map(point).collect())
     }
 
     /// Whether it is asked for nothing worth a page.
