@@ -403,7 +403,12 @@ impl ChunkSizes {
 
 /// A count times the scale, at least 1.
 pub fn scaled(count: u64, scale: f64) -> u64 {
-    ((count as f64 * scale).round() as u64).max(1)
+    place_at(count, scale).max(1)
+}
+
+/// A place in the run times the scale.
+pub fn place_at(requests: u64, scale: f64) -> u64 {
+    (requests as f64 * scale).round() as u64
 }
 
 #[cfg(test)]

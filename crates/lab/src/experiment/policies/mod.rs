@@ -70,7 +70,8 @@ pub fn run(
     }
     let mut outcome = Outcome::new(spec, seed, scale, false);
     let trials = trials(setup, scale, seed)?;
-    report::describe(&mut outcome, setup, &trials[0].run);
+    let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
+    report::describe(&mut outcome, setup, &all);
     let (told, tuned): (Vec<_>, Vec<_>) =
         trials.into_iter().partition(|trial| trial.variant.policy.is_none());
     let is_decided = setup.bound || !told.is_empty();

@@ -10,6 +10,7 @@ use crate::experiment::outcome::{Measure, Outcome, Scaling, number};
 use crate::experiment::run::{Run, value_len_max};
 use crate::experiment::spec::scaled;
 use crate::experiment::steady::steady;
+use std::collections::BTreeSet;
 
 measures! {
     HITS: "hits", "requests that hit", "requests", WithRun;
@@ -33,7 +34,8 @@ const BOUND: &str = "bound";
 const CONTROL: &str = "none";
 
 /// Notes what a reader has to know.
-pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, run: &Run<'_>) {
+pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>]) {
+    let Some(run) = runs.first() else { return };
     let config = run.engine_config();
     let (scale, sizes) = (run.scale, config.classes.sizes());
     let bytes = |count: usize| format!("{} bytes", number(count as f64));
@@ -51,9 +53,12 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, run: &Run<'_>) {
     let limits =
         setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
     outcome.choose("memory", format!("{} MiB", limits.join(", ")));
+    let page_sizes: BTreeSet<usize> =
+        runs.iter().map(|run| run.engine_config().page_size_bytes).collect();
     let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
     let why = if is_smaller { ", smaller than published at this scale" } else { "" };
-    outcome.choose("page size", bytes(config.page_size_bytes) + why);
+    let shown: Vec<String> = page_sizes.iter().map(|&size| bytes(size)).collect();
+    outcome.choose("page size", shown.join(", ") + why);
     match sizes {
         [first, .., last] if sizes.len() > 8 => {
             let count = sizes.len();
@@ -65,7 +70,7 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, run: &Run<'_>) {
     let rate = number(setup.time.operations_per_second);
     outcome.choose("rate", format!("{rate} gets and sets a second"));
     outcome.choose("a visit to a chunk", format!("{} ns", setup.visit_ns));
-    let (from, to) = at_scale(&setup.steady, scale);
+    let (from, to) = setup.steady.at(scale);
     let stretch = format!("requests {} to {}", number(from as f64), number(to as f64));
     outcome.choose("steady", stretch);
     if setup.report.contains(&Report::AnswerTime) {
@@ -79,12 +84,6 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, run: &Run<'_>) {
         let trained = number((divide.training_requests as f64 * scale).round());
         outcome.choose("told splits", format!("by exact curves of the {trained} requests before"));
     }
-}
-
-/// A stretch in requests of this run.
-fn at_scale(stretch: &Stretch, scale: f64) -> (u64, u64) {
-    let at = |requests: u64| (requests as f64 * scale).round() as u64;
-    (at(stretch.from), at(stretch.to))
 }
 
 /// Adds all rows.
@@ -129,7 +128,7 @@ fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
 }
 
 fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: &Course) {
-    let (from, to) = at_scale(&setup.steady, outcome.scale);
+    let (from, to) = setup.steady.at(outcome.scale);
     for report in &setup.report {
         match report {
             Report::Hits => {
@@ -162,7 +161,7 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
         }
     }
     for stretch in &setup.stretches {
-        let (from, to) = at_scale(stretch, outcome.scale);
+        let (from, to) = stretch.at(outcome.scale);
         let ratio = course.miss_ratio_between(from, to) * 100.0;
         outcome.add(STRETCH, &format!("{name}, {}", stretch.name), Ok(ratio));
     }
@@ -184,7 +183,7 @@ fn steady_of(
         return Ok([bound.miss_ratio, bound.answer_us]);
     }
     let course = course_of(findings, variant, limit_mib)?;
-    let (from, to) = at_scale(&setup.steady, scale);
+    let (from, to) = setup.steady.at(scale);
     Ok([course.miss_ratio_between(from, to), course.answer_us_between(from, to)])
 }
 
@@ -271,7 +270,7 @@ fn add_ranks(
     findings: &Findings<'_>,
     stretch: &Stretch,
 ) {
-    let (from, to) = at_scale(stretch, outcome.scale);
+    let (from, to) = stretch.at(outcome.scale);
     let limit = setup.limits_mib()[0];
     let ratio = |name: &String| {
         Ok::<_, String>(course_of(findings, name, limit)?.miss_ratio_between(from, to))

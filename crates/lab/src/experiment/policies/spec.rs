@@ -1,6 +1,6 @@
 //! The kind `page-policies`, as its files tell it.
 
-use crate::experiment::spec::{AnswerSetup, CacheSetup, TimeSetup, WorkloadSetup};
+use crate::experiment::spec::{AnswerSetup, CacheSetup, TimeSetup, WorkloadSetup, place_at};
 use crate::virtual_time::MoverName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -93,6 +93,13 @@ pub struct Stretch {
     pub from: u64,
     /// Where it ends.
     pub to: u64,
+}
+
+impl Stretch {
+    /// Its ends in a run of this scale.
+    pub fn at(&self, scale: f64) -> (u64, u64) {
+        (place_at(self.from, scale), place_at(self.to, scale))
+    }
 }
 
 /// When splits are decided, in requests at scale 1.

@@ -4,7 +4,7 @@ use super::spec::PoliciesSetup;
 use crate::experiment::error::ExperimentError;
 use crate::experiment::exact_curves::{Counts, ExactCurve, ExactCurves};
 use crate::experiment::run::Run;
-use crate::experiment::spec::{AnswerSetup, scaled};
+use crate::experiment::spec::{AnswerSetup, place_at, scaled};
 use crate::experiment::split::Split;
 use crate::workload::{Op, Request, key_of};
 use indicatif::ProgressBar;
@@ -76,11 +76,11 @@ impl Decisions {
 
 /// The stretches of requests that count, and the request before which each decides.
 fn counted(setup: &PoliciesSetup, scale: f64, total: u64) -> Vec<(u64, u64, u64)> {
-    let at_scale = |requests: u64| (requests as f64 * scale).round() as u64;
     let Some(divide) = &setup.divide else {
-        let (from, to) = (at_scale(setup.steady.from), at_scale(setup.steady.to).min(total));
-        return vec![(from, to, 0)];
+        let (from, to) = setup.steady.at(scale);
+        return vec![(from, to.min(total), 0)];
     };
+    let at_scale = |requests| place_at(requests, scale);
     let times = (0..).map(|round| divide.first + round * divide.every).map(at_scale);
     let times = times.take_while(|&at| at < total);
     let times = times.take(if divide.every == 0 { 1 } else { usize::MAX });
