@@ -9,11 +9,11 @@
 //! All keys of a stream are one class, a chunk each, and nothing fades: the exact curve forgets nothing either.
 //! The sample is bounded as that of a server with so much memory.
 
+use super::divider::profiling_options;
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series, number};
 use super::progress::Progress;
 use super::spec::{CurvesSetup, Spec, StreamSetup, scaled};
-use super::worker::profiling_options;
 use crate::workload::{self, Op};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::ClassId;

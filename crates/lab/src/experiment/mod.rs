@@ -12,6 +12,7 @@
 mod course;
 mod course_rows;
 mod curves;
+mod divider;
 mod error;
 mod exact_curves;
 mod live;
@@ -26,7 +27,6 @@ mod spec;
 mod split;
 mod steady;
 mod two_phase;
-mod worker;
 
 #[cfg(test)]
 mod tests;

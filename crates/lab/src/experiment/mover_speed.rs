@@ -6,13 +6,13 @@
 //! meanwhile is played on virtual time.
 
 use super::course::Course;
+use super::divider::{Divider, Told};
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
 use super::run::{AtTarget, Run};
 use super::spec::{MoverSpeedSetup, Spec, scaled};
 use super::split::Split;
-use super::worker::{Divider, Told};
 use crate::virtual_time::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::Clock;

@@ -8,12 +8,12 @@
 //! counts. Time is the thread's own processor time. One thread serves and profiles: what a server has a second
 //! thread for is charged to the first, too.
 
+use super::divider::profiling_options;
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
 use super::run::Requests;
 use super::spec::{OverheadSetup, Spec, scaled};
-use super::worker::profiling_options;
 use crate::virtual_time::{Cache, thread_cpu_nanos};
 use slabwise_base::Clock;
 use slabwise_engine::Engine;

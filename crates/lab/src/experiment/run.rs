@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   preload --> requests, window by window ------------------------------------> Course
-//!                  ^ between two of them: Worker (nobody | a tuner | told splits)
+//!                  ^ between two of them: ActiveDivider (a tuner, or told splits)
 //! ```
 //!
 //! What is profiled is dated by a clock of its own, that of one client who waits for every answer: so profiles
@@ -12,13 +12,13 @@
 //! chunk holds is cut to the longest that one does.
 
 use super::course::Course;
+use super::divider::{ActiveDivider, Divider};
 use super::error::ExperimentError;
 use super::exact_curves::BESIDE_VALUE_BYTES;
 use super::spec::{
     AnswerSetup, CacheSetup, FIRST_CLASS, SECOND_CLASS, TimeSetup, WorkloadSetup, scaled,
 };
 use super::split::pages_by_class;
-use super::worker::{Divider, Worker};
 use crate::virtual_time::{Access, Cache, MoveCounts, MoverName, Rate, SleepLength, VisitCost};
 use crate::workload::{Op, Request, Workload, key_of};
 use indicatif::ProgressBar;
@@ -145,19 +145,19 @@ impl<'s> Run<'s> {
         let mut cache = Cache::new(&engine);
         self.preload(&mut cache, &requests);
         let dates = Arc::new(Clock::manual());
-        let mut worker = Worker::new(&engine, self, divider, &dates);
+        let mut divider = ActiveDivider::new(&engine, self, divider, &dates);
         let (mut misses, mut answer_us) = (0, 0.0);
         progress.set_length(total);
         while course.requests < total {
             // A batch ends where something changes.
             let window_left = course.window_requests - course.requests % course.window_requests;
-            let next = worker.next_decision(course.requests).unwrap_or(total);
+            let next = divider.next_decision(course.requests).unwrap_or(total);
             let batch = requests.next(window_left.min(next.min(total) - course.requests))?;
             cache.prefetch(batch);
             let now = self.rate.now_at(course.operations);
-            worker.decide(&mut course);
+            divider.decide(&mut course);
             for request in batch {
-                worker.work(&mut course);
+                divider.work(&mut course);
                 let access = cache.look_up(request, now);
                 let us = self.answer.us(access, request.value_len);
                 dates.advance(Duration::from_nanos((us * 1e3) as u64));
@@ -180,7 +180,7 @@ impl<'s> Run<'s> {
             }
         }
         course.counts = MoveCounts::of(&engine);
-        course.time = worker.time();
+        course.time = divider.time();
         progress.finish_and_clear();
         Ok(course)
     }

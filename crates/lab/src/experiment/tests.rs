@@ -1,13 +1,13 @@
 //! Every experiment, small, and the laws of a course.
 
 use super::course::Course;
+use super::divider::{Divider, Told};
 use super::mover_speed;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::run::Run;
 use super::spec::{OverheadSetup, Setup, Spec, TwoPhaseSetup, scaled};
 use super::split::Split;
-use super::worker::{Divider, Told};
 use super::{curves, live, overhead, policies, two_phase};
 use crate::virtual_time::{MoverName, VisitCost};
 use indicatif::ProgressBar;

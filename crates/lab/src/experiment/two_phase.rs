@@ -11,6 +11,7 @@ use super::course::Course;
 use super::course_rows::{
     MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady, measures,
 };
+use super::divider::{Divider, Told};
 use super::error::ExperimentError;
 use super::exact_curves;
 use super::outcome::{Measure, Outcome, Scaling, number};
@@ -19,7 +20,6 @@ use super::run::Run;
 use super::spec::{Spec, TwoPhaseSetup, scaled};
 use super::split::Split;
 use super::steady::steady;
-use super::worker::{Divider, Told};
 use crate::virtual_time::MoverName;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_profile::Mrc;

@@ -22,12 +22,12 @@ mod tests;
 pub use spec::PoliciesSetup;
 
 use super::course::Course;
+use super::divider::{Divider, Told};
 use super::error::ExperimentError;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::run::Run;
 use super::spec::{Spec, scaled};
-use super::worker::{Divider, Told};
 use crate::virtual_time::VisitCost;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_policy::PagePolicy;
@@ -65,7 +65,8 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     if setup.scale_is_fixed && scale != setup.scale {
-        let text = format!("--scale {scale}: {} runs at {} only", spec.name, setup.scale);
+        let text =
+            format!("--scale {scale}: {} runs at {} only: leave it out", spec.name, setup.scale);
         return Err(ExperimentError::Option(text));
     }
     let mut outcome = Outcome::new(spec, seed, scale, false);

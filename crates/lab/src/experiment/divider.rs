@@ -46,7 +46,7 @@ impl Divider<'_> {
 }
 
 /// A divider at work on one engine.
-pub struct Worker<'e, 't> {
+pub struct ActiveDivider<'e, 't> {
     rate: Rate,
     kind: Kind<'e, 't>,
 }
@@ -68,14 +68,14 @@ struct TellingMover<'e, 't> {
     start_nanos: f64,
 }
 
-impl<'e, 't> Worker<'e, 't> {
+impl<'e, 't> ActiveDivider<'e, 't> {
     /// This divider at work on an engine of this run; `dates` are what a profile says of when answers came.
     pub fn new(
         engine: &'e Engine,
         run: &Run<'_>,
         divider: Divider<'t>,
         dates: &Arc<Clock>,
-    ) -> Worker<'e, 't> {
+    ) -> ActiveDivider<'e, 't> {
         let kind = match divider {
             Divider::Policy(policy) => {
                 let tuner = tuner(engine, run, policy, dates);
@@ -86,7 +86,7 @@ impl<'e, 't> Worker<'e, 't> {
                 Kind::Told(TellingMover { told, mover, due: 0, split: None, start_nanos: 0.0 })
             }
         };
-        Worker { rate: run.rate, kind }
+        ActiveDivider { rate: run.rate, kind }
     }
 
     /// The request before which the next split is decided, if that lies behind `request`.
