@@ -21,10 +21,10 @@ use std::sync::Arc;
 const ACCESSES_PER_STEP_MAX: usize = 1_024;
 /// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
 const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
-/// With few keys in the sample a curve is coarse: they are only made fewer below this rate ...
-const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
-/// ... where few means this part of the most.
-const FEW_KEYS_PART: usize = 4;
+/// With few keys in the sample curves are coarse: from here on they are only made fewer above a rate ...
+const FEW_KEYS_MAX: usize = 8_192;
+/// ... at which they cost little whatever the traffic.
+const RATE_FEW_KEYS_MAX: f64 = 1.0 / 128.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
 const KEY_SIZE_BYTES: usize = 60;
 /// Bytes that the histograms of a table's classes may take.
@@ -43,9 +43,9 @@ pub struct ProfilingOptions {
 }
 
 impl ProfilingOptions {
-    /// What a second's work may be: at well under a microsecond an access, on the thread that serves and on the
-    /// one that profiles, under a hundredth of two processors.
-    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 20_000;
+    /// What a second's work may be: at about a microsecond an access, on the thread that serves and on the one
+    /// that profiles, under a hundredth of one processor.
+    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 8_000;
 
     const QUEUE_LEN_MAX: usize = 8_192;
     const RATE_MAX: f64 = 0.25;
@@ -158,7 +158,7 @@ impl Profiling {
         let accesses = self.accesses + self.samples.dropped();
         let since = (accesses - self.looked.accesses) as f64;
         let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
-        let few_keys = self.profiler.keys() < self.options.profiler.keys_max / FEW_KEYS_PART;
+        let few_keys = self.profiler.keys() <= FEW_KEYS_MAX;
         let has_spare_keys = !few_keys || self.profiler.rate() > RATE_FEW_KEYS_MAX;
         if per_second > self.options.accesses_per_second_max as f64 && has_spare_keys {
             self.profiler.lower_threshold();

@@ -120,16 +120,17 @@ fn cache(name: &str) -> TestCache {
 #[test]
 fn it_misses_less_than_space_time_and_comes_to_rest() {
     for seed in 1..=2 {
-        let run = |name| {
+        let run = |name, settle| {
             let mut cache = cache(name);
-            cache.run(1_000_000, three_zipfs(seed, [0.6, 0.9]));
+            cache.run(settle, three_zipfs(seed, [0.6, 0.9]));
             let moves = cache.moves;
-            let miss_ratio = cache.run(500_000, three_zipfs(seed + 100, [0.6, 0.9]));
+            let miss_ratio = cache.run(300_000, three_zipfs(seed + 100, [0.6, 0.9]));
             (miss_ratio, cache.moves - moves)
         };
-        let ((ours, moves), (other, _)) = (run("marginal"), run("space_time"));
-        assert!(ours <= other, "seed {seed}: {ours} of gets miss, under space_time {other}");
-        assert!(moves <= 2, "seed {seed}: {moves} moves when steady");
+        // Space-time balances within a few hundred thousand gets; curves take longer to become sure.
+        let ((ours, moves), (other, _)) = (run("marginal", 1_500_000), run("space_time", 700_000));
+        assert!(ours < other, "seed {seed}: {ours} of gets miss, under space_time {other}");
+        assert_eq!(moves, 0, "seed {seed}: pages move when all is steady");
     }
 }
 
@@ -144,7 +145,7 @@ fn a_change_of_popularity_is_answered_within_half_a_million_gets() {
         let mut cache = before(seed);
         cache.run(400_000, three_zipfs(seed + 10, [0.1, 0.4]));
         let soon = cache.run(100_000, three_zipfs(seed + 20, [0.1, 0.4]));
-        cache.run(1_000_000, three_zipfs(seed + 30, [0.1, 0.4]));
+        cache.run(500_000, three_zipfs(seed + 30, [0.1, 0.4]));
         let at_last = cache.run(100_000, three_zipfs(seed + 40, [0.1, 0.4]));
         assert!(soon < at_last * 1.05, "seed {seed}: {soon} of gets miss, and at last {at_last}");
         let mut unmoved = before(seed);
