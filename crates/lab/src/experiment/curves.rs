@@ -28,15 +28,25 @@ const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> 
 
 const LARGEST: Measure = measure("largest_error", "largest error of the miss ratio", "points");
 const MEAN: Measure = measure("mean_error", "mean error of the miss ratio", "points");
-const CLIFF: Measure =
-    measure("distance_deviations", "where it is largest, distance along sizes", "deviations");
-const DISTANCE: Measure =
-    measure("distance_percent", "where it is largest, distance along sizes", "% of the size");
+const CLIFF: Measure = measure(
+    "distance_deviations",
+    "where it is over 1.5 points, distance along sizes",
+    "deviations",
+);
+const DISTANCE: Measure = measure(
+    "distance_percent",
+    "where it is over 1.5 points, distance along sizes",
+    "% of the size",
+);
 const RATE: Measure = measure("sample_rate", "keys in the sample", "%");
 const KEYS: Measure = measure("sampled_keys", "keys in the sample", "keys");
 
 /// Sizes at which curves are compared, evenly up to all keys.
 const SIZES: u64 = 1_000;
+/// Miss ratios so near, in points, count as the same along sizes.
+const NEAR_POINTS: f64 = 0.5;
+/// Where a miss ratio is off by more than so many points it is asked how far along sizes.
+const FAR_POINTS: f64 = 1.5;
 /// All keys are of this class.
 const CLASS: ClassId = ClassId(0);
 
@@ -160,13 +170,15 @@ fn curves(
     })
 }
 
-/// How far a curve is off: in points, at worst and in the mean; and at the worst size how many chunks away it
-/// has the miss ratio that the exact one has there.
+/// How far a curve is off.
 struct Errors {
+    /// In points, at worst, and at which size.
     largest: f64,
-    mean: f64,
     chunks: u64,
-    distance: f64,
+    /// The same in the mean of all sizes.
+    mean: f64,
+    /// Sizes at which it is off by more than [`FAR_POINTS`], each with how many chunks away it is near.
+    far: Vec<(u64, f64)>,
 }
 
 impl Errors {
@@ -175,34 +187,42 @@ impl Errors {
         let sizes = || (1..=SIZES).map(|size| (keys * size / SIZES).max(1));
         let by_error = |a: &u64, b: &u64| error(*a).total_cmp(&error(*b));
         let chunks = sizes().max_by(by_error).unwrap_or(1);
+        // A cliff may lie behind all keys.
+        let away = |chunks| distance(found, exact.miss_ratio(chunks), chunks, 4 * keys);
         Errors {
             largest: error(chunks),
-            mean: sizes().map(error).sum::<f64>() / SIZES as f64,
             chunks,
-            // A cliff may lie behind all keys.
-            distance: distance(found, exact.miss_ratio(chunks), chunks, 4 * keys),
+            mean: sizes().map(error).sum::<f64>() / SIZES as f64,
+            far: sizes()
+                .filter(|&size| error(size) > FAR_POINTS)
+                .map(|at| (at, away(at)))
+                .collect(),
         }
+    }
+
+    /// The largest distance along sizes, each measured by the unit at its size; 0 where none is far off.
+    fn distance(&self, unit: impl Fn(f64) -> f64) -> f64 {
+        let distances = self.far.iter().map(|&(chunks, away)| away / unit(chunks as f64));
+        distances.fold(0.0, f64::max)
     }
 }
 
-/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve passes a miss ratio.
+/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve is within
+/// [`NEAR_POINTS`] of a miss ratio. It passes the range between its first size that is not above it and
+/// its last that is not below.
 fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
-    // The least size at which it is there or below, and the largest at which it is there or above.
-    let least = |is_met: &dyn Fn(u64) -> bool| {
-        let (mut from, mut to) = (0, chunks_max + 1);
+    let least = |is_met: &dyn Fn(f64) -> bool| {
+        let (mut from, mut to) = (0, chunks_max);
         while from < to {
             let middle = from.midpoint(to);
-            if is_met(middle) { to = middle } else { from = middle + 1 }
+            if is_met(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
         }
         from
     };
-    let below = least(&|size| curve.miss_ratio(size) <= ratio);
-    let above = least(&|size| curve.miss_ratio(size) < ratio).saturating_sub(1);
-    let passes = below.min(above)..=below.max(above);
-    if passes.contains(&chunks) {
-        return 0.0;
-    }
-    chunks.abs_diff(*passes.start()).min(chunks.abs_diff(*passes.end())) as f64
+    let near = NEAR_POINTS / 100.0;
+    let first = least(&|found| found <= ratio + near);
+    let last = least(&|found| found < ratio - near).saturating_sub(1).max(first);
+    first.saturating_sub(chunks).max(chunks.saturating_sub(last)) as f64
 }
 
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
@@ -213,11 +233,12 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         outcome.add(LARGEST, &name, Ok(errors.largest));
         outcome.note(at);
         outcome.add(MEAN, &name, Ok(errors.mean));
-        outcome.add(DISTANCE, &name, Ok(errors.distance / errors.chunks as f64 * 100.0));
+        outcome.add(DISTANCE, &name, Ok(errors.distance(|chunks| chunks / 100.0)));
         if kind == "sampled" {
             // Among `c` keys a sample of rate `r` has `c r`, with a variance of `c r (1 - r)`.
-            let variance = errors.chunks as f64 * (1.0 - found.rate) / found.rate;
-            outcome.add(CLIFF, &name, Ok(errors.distance / variance.sqrt().max(1.0)));
+            let missed = (1.0 - found.rate) / found.rate;
+            let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
+            outcome.add(CLIFF, &name, Ok(errors.distance(deviation)));
             outcome.add(RATE, &name, Ok(found.rate * 100.0));
             outcome.add(KEYS, &name, Ok(found.sampled_keys as f64));
         }
@@ -249,9 +270,10 @@ mod tests {
             Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).into())
         };
         let errors = Errors::of(&cliff(560), &cliff(500), 1_000);
-        assert_eq!((errors.largest, errors.mean), (100.0, 6.0));
-        assert!((errors.distance - 60.0).abs() <= 60.0, "{}", errors.distance);
+        assert_eq!((errors.largest, errors.mean, errors.far.len()), (100.0, 6.0, 60));
+        // At 500 one has fallen, and the other will at 560.
+        assert_eq!(errors.distance(|_| 1.0), 60.0);
         let none = Errors::of(&cliff(500), &cliff(500), 1_000);
-        assert_eq!((none.largest, none.mean, none.distance), (0.0, 0.0, 0.0));
+        assert_eq!((none.largest, none.mean, none.distance(|_| 1.0)), (0.0, 0.0, 0.0));
     }
 }
