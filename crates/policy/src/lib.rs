@@ -111,6 +111,12 @@ pub enum PagePolicy {
     Eager(Eager),
     /// Facebook's: equal ages of the oldest items, at fine grain; or, ours, equal space-time.
     TailAge(TailAge),
+    /// The split that misses least, by dynamic programming.
+    Lama(Lama),
+    /// The split that is best if curves were convex.
+    Dynacache(Dynacache),
+    /// Ours: LAMA's goal for any number of pages, and moves only where they pay.
+    Marginal(Marginal),
     /// Twitter's: any page, or the one accessed longest ago, for a store that finds no free chunk.
     Twemcache(Twemcache),
     /// Carra and Michiardi's first: from the fewest requests a page to the most misses.
@@ -121,12 +127,6 @@ pub enum PagePolicy {
     CostPerByte(CostPerByte),
     /// Cidon and others': shadow hits earn credits at a random other's expense.
     Cliffhanger(Cliffhanger),
-    /// The split that misses least, by dynamic programming.
-    Lama(Lama),
-    /// The split that is best if curves were convex.
-    Dynacache(Dynacache),
-    /// Ours: LAMA's goal for any number of pages, and moves only where they pay.
-    Marginal(Marginal),
 }
 
 impl PagePolicy {
@@ -144,8 +144,8 @@ impl PagePolicy {
         "space_time",
         "cost_per_byte",
         "cliffhanger",
-        "lama",
         "dynacache",
+        "lama",
         "marginal",
     ];
 
@@ -173,11 +173,11 @@ impl PagePolicy {
                 let options = TailAgeOptions { worth: Worth::SpaceTime, ..Default::default() };
                 Some(PagePolicy::TailAge(TailAge::new(options)))
             }
-            "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
-            "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             "lama" => Some(PagePolicy::Lama(Lama::new(LamaOptions::default()))),
             "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             "marginal" => Some(PagePolicy::Marginal(Marginal::new(MarginalOptions::default()))),
+            "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
+            "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             _ => None,
         }
     }
@@ -193,6 +193,9 @@ impl PagePolicy {
                 Worth::Age => "tail_age",
                 Worth::SpaceTime => "space_time",
             },
+            PagePolicy::Lama(_) => "lama",
+            PagePolicy::Dynacache(_) => "dynacache",
+            PagePolicy::Marginal(_) => "marginal",
             PagePolicy::Twemcache(twemcache) => match twemcache.pick() {
                 Pick::Random => "twemcache_random",
                 Pick::LeastRecentlyAccessed => "twemcache_lra",
@@ -201,9 +204,6 @@ impl PagePolicy {
             PagePolicy::CostPartition(_) => "cost_partition",
             PagePolicy::CostPerByte(_) => "cost_per_byte",
             PagePolicy::Cliffhanger(_) => "cliffhanger",
-            PagePolicy::Lama(_) => "lama",
-            PagePolicy::Dynacache(_) => "dynacache",
-            PagePolicy::Marginal(_) => "marginal",
         }
     }
 
@@ -215,14 +215,14 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.trigger(),
             PagePolicy::Eager(eager) => eager.trigger(),
             PagePolicy::TailAge(tail_age) => tail_age.trigger(),
+            PagePolicy::Lama(lama) => lama.trigger(),
+            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
+            PagePolicy::Marginal(marginal) => marginal.trigger(),
             PagePolicy::Twemcache(twemcache) => twemcache.trigger(),
             PagePolicy::Psa(psa) => psa.trigger(),
             PagePolicy::CostPartition(cost_partition) => cost_partition.trigger(),
             PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.trigger(),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.trigger(),
-            PagePolicy::Lama(lama) => lama.trigger(),
-            PagePolicy::Dynacache(dynacache) => dynacache.trigger(),
-            PagePolicy::Marginal(marginal) => marginal.trigger(),
         }
     }
 
@@ -255,14 +255,14 @@ impl PagePolicy {
             PagePolicy::Automove(automove) => automove.step(snapshot),
             PagePolicy::Eager(eager) => eager.step(snapshot),
             PagePolicy::TailAge(tail_age) => tail_age.step(snapshot),
+            PagePolicy::Lama(lama) => lama.step(snapshot),
+            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
+            PagePolicy::Marginal(marginal) => marginal.step(snapshot),
             PagePolicy::Twemcache(twemcache) => twemcache.step(snapshot, random),
             PagePolicy::Psa(psa) => psa.step(snapshot),
             PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),
             PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot, random),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
-            PagePolicy::Lama(lama) => lama.step(snapshot),
-            PagePolicy::Dynacache(dynacache) => dynacache.step(snapshot),
-            PagePolicy::Marginal(marginal) => marginal.step(snapshot),
         }
     }
 }

@@ -115,6 +115,20 @@ pub(crate) trait Choice {
     fn choose(&mut self, word: &str);
 }
 
+impl Choice for bool {
+    fn words(&self) -> &'static [&'static str] {
+        &["on", "off"]
+    }
+
+    fn word(&self) -> &'static str {
+        if *self { "on" } else { "off" }
+    }
+
+    fn choose(&mut self, word: &str) {
+        *self = word == "on";
+    }
+}
+
 impl Choice for Objective {
     fn words(&self) -> &'static [&'static str] {
         &["miss_ratio", "request_time"]
@@ -132,20 +146,6 @@ impl Choice for Objective {
             "request_time" => Objective::RequestTime,
             _ => Objective::MissRatio,
         };
-    }
-}
-
-impl Choice for bool {
-    fn words(&self) -> &'static [&'static str] {
-        &["on", "off"]
-    }
-
-    fn word(&self) -> &'static str {
-        if *self { "on" } else { "off" }
-    }
-
-    fn choose(&mut self, word: &str) {
-        *self = word == "on";
     }
 }
 
@@ -177,7 +177,7 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 const PAGES_MAX: u64 = 1 << 31;
 
 /// Every option of every policy.
-const ROWS: [Row; 17] = [
+const ROWS: [Row; 24] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
@@ -215,13 +215,13 @@ const ROWS: [Row; 17] = [
     ),
     row(
         "period_ticks",
-        Kind::U32(place!(TailAge.period_ticks), 1, TICKS_MAX),
+        Kind::U32(place!(TailAge | Marginal.period_ticks), 1, TICKS_MAX),
         "ticks (1/64 s) between two steps",
     ),
     row(
         "moves_max",
         Kind::Usize(
-            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama.moves_max),
+            place!(TailAge | Twemcache | CostPerByte | Cliffhanger | Lama | Dynacache.moves_max),
             1,
             usize::MAX,
         ),
@@ -260,12 +260,43 @@ const ROWS: [Row; 17] = [
     row(
         "period_gets",
         Kind::U64(place!(Lama | Dynacache.period_gets), 1, COUNT_MAX),
-        "gets from round to round",
+        "gets between two steps",
     ),
     row(
-        "objective",
-        Kind::Choice(place!(Lama | Marginal.objective)),
-        "what is made least: misses, or the mean time of a get",
+        "gain_min",
+        Kind::Real(place!(Lama | Marginal.gain_min), 0.0, 1.0),
+        "the least gain to move for, in misses a get or their mean costs",
+    ),
+    row("objective", Kind::Choice(place!(Lama | Marginal.objective)), "what is made least"),
+    row(
+        "buckets",
+        Kind::U64(place!(Dynacache.buckets), 1, 1_000_000),
+        "buckets that a class's stack distances are counted in",
+    ),
+    row(
+        "look_gets",
+        Kind::U64(place!(Marginal.look_gets), 1, COUNT_MAX),
+        "gets between looks at the curves",
+    ),
+    row(
+        "window_gets",
+        Kind::U64(place!(Marginal.window_gets), 1, COUNT_MAX),
+        "gets after which references count half, and free chunks are idle",
+    ),
+    row(
+        "gain_sure",
+        Kind::Real(place!(Marginal.gain_sure), 0.0, 1.0),
+        "the gain, in misses a get or their mean costs, that needs no proof",
+    ),
+    row(
+        "move_price",
+        Kind::Real(place!(Marginal.move_price), 0.0, 1.0),
+        "what moving all pages costs, in misses a get or their mean costs",
+    ),
+    row(
+        "item_price",
+        Kind::Real(place!(Marginal.item_price), 0.0, 1.0),
+        "misses that an item costs which a move drops",
     ),
 ];
 

@@ -20,9 +20,8 @@
 //! - *Price.* A page's move costs as much as the page would save of `move_price` misses a get, were they
 //!   spread over all pages. So slopes that are equal but for noise move nothing.
 //! - *Proof.* A better split is first a proposal. It is taken when what it would have saved since then, by the
-//!   curves of each look, makes up for the items that its moves drop: never more than twice what knowing
-//!   the future would cost, as in renting or buying skis. What noise proposes is gone before. A gain of
-//!   `gain_sure` needs no proof.
+//!   curves of each look, makes up for the items that its moves drop, as one buys skis once renting has cost
+//!   as much. What noise proposes has mostly gone before. A gain of `gain_sure` needs no proof.
 //! - *Stretch.* A sampled cliff stands a few percent too near or too far. Where the misses measured at
 //!   the present size are not the curve's, but would be with the curve stretched a little, it is stretched.
 //! - *Youth.* A class used for the first time, or again after a silence, has no curve that says what its
@@ -33,8 +32,11 @@
 //!   pages go to whoever needs them, or to the pool. A silent class's pages are worth nothing.
 //!
 //! Laws: at most a 64th of the pages move a step, and always up to eight may; a class that holds items
-//! keeps a page; while the pool has pages nothing moves; of a steady workload the gains left are below
-//! `gain_min`, and nothing moves.
+//! keeps a page; while the pool has pages nothing moves; a class that gives or takes for want of a curve does
+//! neither for another reason in the same step.
+//!
+//! Its weakness: keys of a class that come again otherwise than they did, as often as before, are seen only as
+//! its curve forgets.
 
 mod usage;
 
@@ -145,11 +147,20 @@ impl Marginal {
         if let Some(gets) = looked {
             self.aim(&classes, gets as f64);
         }
-        let targets: Vec<u64> = classes
-            .iter()
-            .zip(self.usages.iter())
-            .map(|(class, usage)| usage.target.unwrap_or(class.pages))
-            .collect();
+        // Who gives or takes by an urgent move does neither by another.
+        let is_moved = |class: &ClassSnapshot| {
+            let of = |page_move: &PageMove| {
+                page_move.victim == class.class || page_move.receiver == Some(class.class)
+            };
+            plan.moves.iter().any(of)
+        };
+        let known = snapshot.classes.iter().zip(self.usages.iter());
+        let each = classes.iter().zip(known);
+        let targets = each.map(|(class, (shown, usage))| match usage.target {
+            Some(target) if !is_moved(shown) => target.max(class.pages_min),
+            _ => class.pages,
+        });
+        let targets: Vec<u64> = targets.collect();
         let pages: u64 = classes.iter().map(|class| class.pages).sum();
         let moves = Moves {
             classes: &classes,
@@ -158,8 +169,10 @@ impl Marginal {
             reason: "towards equal marginal gains, cliffs taken whole",
         };
         let towards = moves.of(snapshot, |place, pages| moves.slope(place, pages));
-        if towards.is_empty() {
+        if towards.is_empty() && plan.moves.is_empty() {
             self.usages.iter_mut().for_each(|usage| usage.target = None);
+        }
+        if towards.is_empty() {
             return plan;
         }
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();

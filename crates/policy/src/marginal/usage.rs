@@ -224,3 +224,51 @@ fn requests(class: &ClassSnapshot) -> u64 {
 fn calls(class: &ClassSnapshot) -> u64 {
     class.evicted + class.out_of_memory
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Since, Usage};
+    use crate::test_curves::{cliff, scan, snapshot};
+    use crate::{ClassProfile, ClassSnapshot};
+    use slabwise_profile::Mrc;
+
+    /// A class of 10 pages of 10 chunks, looked at twice, with so many hits and misses between.
+    fn looked_at(curve: Mrc, hits: u64, misses: f64) -> (Usage, ClassSnapshot, ClassProfile) {
+        let cache = snapshot(10, vec![(10, curve)]);
+        let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
+        let mut usage = Usage::new(&class);
+        for _ in 0..2 {
+            class.hits += hits;
+            profile.misses += misses;
+            usage.note(&class);
+            let gets = hits as f64 + misses;
+            usage.look(&class, &profile, Since { gets, half_gets: 1.0, gets_of_curves: gets });
+        }
+        (usage, class, profile)
+    }
+
+    #[test]
+    fn hits_that_the_curve_does_not_know_of_are_lost_bit_by_bit() {
+        let (usage, class, profile) = looked_at(scan(1_000.0), 1_000, 1_000.0);
+        // The sample saw 1,000 references of 2,000, none of which hits.
+        let curve = usage.with_hidden_hits(&class, &profile.curve, 1.0 / 2_000.0);
+        assert_eq!(curve.misses(100), 1_000.0);
+        assert!((curve.references() - 2_000.0).abs() < 1e-6, "{}", curve.references());
+        let half = curve.misses(9);
+        assert!((1_450.0..1_550.0).contains(&half), "as many below 9 chunks as above: {half}");
+        let (usage, class, profile) = looked_at(cliff(50, 2_000.0), 2_000, 0.0);
+        let known = usage.with_hidden_hits(&class, &profile.curve, 1.0 / 2_000.0);
+        assert_eq!((known.misses(0), known.misses(40)), (2_000.0, 2_000.0));
+    }
+
+    #[test]
+    fn a_cliff_a_little_too_near_is_moved_and_one_far_off_is_not() {
+        // By the curve 97 chunks hold the loop; but with 100 every get misses.
+        let (usage, ..) = looked_at(cliff(97, 2_000.0), 0, 2_000.0);
+        assert!((1.03..1.06).contains(&usage.stretch), "{}", usage.stretch);
+        let (usage, ..) = looked_at(cliff(103, 2_000.0), 2_000, 0.0);
+        assert!((0.94..0.98).contains(&usage.stretch), "{}", usage.stretch);
+        let (usage, ..) = looked_at(cliff(50, 2_000.0), 0, 2_000.0);
+        assert_eq!(usage.stretch, 1.0, "no small stretch explains it");
+    }
+}
