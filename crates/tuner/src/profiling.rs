@@ -24,7 +24,7 @@ const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
 /// With few keys in the sample curves are coarse: from here on they are only made fewer above a rate ...
 const FEW_KEYS_MAX: usize = 8_192;
 /// ... at which they cost little whatever the traffic.
-const RATE_FEW_KEYS_MAX: f64 = 1.0 / 128.0;
+const RATE_FEW_KEYS_MAX: f64 = 1.0 / 64.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
 const KEY_SIZE_BYTES: usize = 60;
 /// Bytes that the histograms of a table's classes may take.
@@ -45,7 +45,7 @@ pub struct ProfilingOptions {
 impl ProfilingOptions {
     /// What a second's work may be: at about a microsecond an access, on the thread that serves and on the one
     /// that profiles, under a hundredth of one processor.
-    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 8_000;
+    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
 
     const QUEUE_LEN_MAX: usize = 8_192;
     const RATE_MAX: f64 = 0.25;
@@ -81,6 +81,8 @@ pub struct Profiling {
     options: ProfilingOptions,
     profiler: Profiler,
     samples: Samples,
+    /// What the engine was told.
+    threshold_shown: u64,
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
@@ -131,7 +133,9 @@ impl Profiling {
         engine.sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
         let looked = Look { at: now.ticks, accesses: 0 };
-        Profiling { options, profiler, samples, accesses: 0, hit_time_us: 0.0, looked }
+        let threshold_shown = profiler.threshold();
+        let (accesses, hit_time_us) = (0, 0.0);
+        Profiling { options, profiler, samples, threshold_shown, accesses, hit_time_us, looked }
     }
 
     /// One bounded piece of work. True: there is more.
@@ -141,7 +145,11 @@ impl Profiling {
         if waited >= LOOK_TICKS {
             self.look(engine, waited, now);
         }
-        engine.sample_accesses(self.profiler.threshold());
+        // Those who serve read it at every access: it is only written where it falls.
+        if self.profiler.threshold() < self.threshold_shown {
+            self.threshold_shown = self.profiler.threshold();
+            engine.sample_accesses(self.threshold_shown);
+        }
         has_more
     }
 
@@ -158,14 +166,21 @@ impl Profiling {
         let accesses = self.accesses + self.samples.dropped();
         let since = (accesses - self.looked.accesses) as f64;
         let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
-        let few_keys = self.profiler.keys() <= FEW_KEYS_MAX;
-        let has_spare_keys = !few_keys || self.profiler.rate() > RATE_FEW_KEYS_MAX;
-        if per_second > self.options.accesses_per_second_max as f64 && has_spare_keys {
-            self.profiler.lower_threshold();
-        }
+        self.limit_accesses(per_second / self.profiler.rate());
         self.looked = Look { at: now.ticks, accesses };
         self.profiler.note_gets(engine.gets_ever());
         self.set_sizes(engine, now);
+    }
+
+    /// Looks at fewer keys, if those of all keys are `per_second` accesses.
+    fn limit_accesses(&mut self, per_second: f64) {
+        let accesses_max = self.options.accesses_per_second_max as f64;
+        let has_spare_keys = |profiler: &Profiler| {
+            profiler.keys() > FEW_KEYS_MAX || profiler.rate() > RATE_FEW_KEYS_MAX
+        };
+        while per_second * self.profiler.rate() > accesses_max && has_spare_keys(&self.profiler) {
+            self.profiler.lower_threshold();
+        }
     }
 
     fn set_sizes(&mut self, engine: &Engine, now: Now) {

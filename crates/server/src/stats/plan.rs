@@ -5,7 +5,7 @@ use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_base::sync::lock;
-use slabwise_tuner::{Effect, PlanRecord};
+use slabwise_tuner::PlanRecord;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let (name, moves_planned, last) = {
@@ -30,10 +30,9 @@ fn write_record(plan: &PlanRecord, now: Ticks, rows: &mut Rows<'_>) {
         rows.row("last:predicted_before", per_thousand(predicted.misses_before));
         rows.row("last:predicted_after", per_thousand(predicted.misses_after));
     }
-    for (name, Effect { gets, .. }) in [("before", plan.before), ("after", plan.after)] {
-        let effect = if name == "before" { plan.before } else { plan.after };
+    for (name, effect) in [("before", plan.before), ("after", plan.after)] {
         rows.row(format_args!("last:measured_{name}"), per_thousand(effect.misses_per_thousand()));
-        rows.row(format_args!("last:measured_{name}_gets"), gets);
+        rows.row(format_args!("last:measured_{name}_gets"), effect.gets);
     }
 }
 
