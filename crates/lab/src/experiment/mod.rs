@@ -1,8 +1,8 @@
 //! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
 //!
 //! ```text
-//!   experiments/NAME.toml --> spec --> two_phase, mover_speed --> outcome --> table, result.json
-//!                                        |         '--> course: one run on virtual time
+//!   experiments/NAME.toml --> spec --> two_phase, mover_speed, policies --> outcome --> table, result.json
+//!                                        |         '--> run: one course on virtual time
 //!                                        '--> split: where the pages should be
 //! ```
 //!
@@ -10,11 +10,18 @@
 //! that says why.
 
 mod course;
+mod course_rows;
+mod curves;
+mod divider;
 mod error;
+mod exact_curves;
 mod live;
 mod mover_speed;
 mod outcome;
+mod overhead;
+mod policies;
 mod progress;
+mod run;
 mod server;
 mod spec;
 mod split;
@@ -34,6 +41,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Run published experiments again on this engine, and see the paper's figures beside ours.
 #[derive(Debug, Parser)]
@@ -55,7 +63,7 @@ enum Command {
 struct RunArgs {
     /// The experiment's name; all for each in turn
     name: String,
-    /// Multiply requests, keys and memory [default: 1, the published size; live as the experiment says]
+    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// Everything random follows from this number
@@ -125,6 +133,8 @@ fn run(args: &RunArgs) -> Result<(), ExperimentError> {
 fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let default = match (&spec.setup, args.live) {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
+        (Setup::PagePolicies(setup), _) => setup.scale,
+        (Setup::Curves(setup), _) => setup.scale,
         _ => 1.0,
     };
     let scale = args.scale.unwrap_or(default);
@@ -136,14 +146,19 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     match &spec.setup {
         Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
         Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
-        Setup::MoverSpeed(_) if args.live => {
+        _ if args.live => {
             let name = &spec.name;
-            let text = format!("{name} looks inside the mover, as no server shows it: no --live");
+            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
             Err(ExperimentError::Option(text))
         }
         Setup::MoverSpeed(setup) => {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
         }
+        Setup::Curves(setup) => curves::run(spec, setup, scale, args.seed, &progress),
+        Setup::Overhead(setup) => {
+            overhead::run(spec, setup, scale, args.seed, &Arc::new(Clock::real()), &progress)
+        }
+        Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

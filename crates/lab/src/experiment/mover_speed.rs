@@ -5,13 +5,15 @@
 //! the processor, what sleeps cost it and how long they really are is measured; what requests do to the page
 //! meanwhile is played on virtual time.
 
-use super::course::{AtTarget, Course, Run};
+use super::course::Course;
+use super::divider::{Divider, Told};
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
-use super::spec::{MoverSpeedSetup, Spec};
+use super::run::{AtTarget, Run};
+use super::spec::{MoverSpeedSetup, Spec, scaled};
 use super::split::Split;
-use crate::virtual_time::{MoverName, Rate, SleepCost, SleepLength, VisitCost};
+use crate::virtual_time::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::Clock;
 use std::time::Duration;
@@ -47,14 +49,14 @@ pub fn run(
 ) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(spec, seed, scale, false);
     let variants = variants(setup, scale, seed, clock, progress)?;
+    let split = |_: usize, pages: &[u64]| Split {
+        pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],
+    };
+    let at = [scaled(setup.workload.first_phase_requests, scale)];
+    let told = Divider::Told(Told { at: &at, split: &split });
     let courses: Result<Vec<Course>, ExperimentError> = variants
         .par_iter()
-        .map(|variant| {
-            let target = |pages: &[u64]| Split {
-                pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],
-            };
-            variant.run.go(target, &progress.bar(&variant.name))
-        })
+        .map(|variant| variant.run.go(told.clone(), &progress.bar(&variant.name)))
         .collect();
     let config = setup.cache.engine_config(scale, seed);
     outcome.choose("pages moved in each run", setup.pages);
@@ -81,19 +83,9 @@ fn variants<'s>(
     let spinner = progress.spinner("measuring what visits and sleeps cost");
     let mut variants = Vec::new();
     for &mover in &setup.movers {
-        let run = Run {
-            workload: &setup.workload,
-            cache: &setup.cache,
-            mover,
-            mover_rest: Duration::from_micros(setup.time.sleep_us),
-            sleep: SleepLength::AsAsked,
-            cost: VisitCost::new(1.0)?,
-            rate: Rate::new(setup.time.operations_per_second),
-            scale,
-            seed,
-            windows: 200,
-            at_target: AtTarget::Stop,
-        };
+        let size = (scale, seed);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+        let run = Run { at_target: AtTarget::Stop, ..run };
         let run = run.measured()?;
         // What waits for nearly every chunk is tried with every sleep; the others hardly ever sleep.
         let sleeps = match mover {

@@ -4,7 +4,8 @@
 //! published figure with its place in the paper. The files are in the binary.
 
 use super::error::ExperimentError;
-use crate::virtual_time::MoverName;
+use super::policies::PoliciesSetup;
+use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
 use serde::{Deserialize, Serialize};
 use slabwise_base::ClassId;
@@ -17,7 +18,18 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 2] = [spec!("two-phase"), spec!("mover-speed")];
+const FILES: [(&str, &str); 10] = [
+    spec!("two-phase"),
+    spec!("mover-speed"),
+    spec!("toy"),
+    spec!("etc-steady"),
+    spec!("etc-memory-sweep"),
+    spec!("three-phase"),
+    spec!("time-varying"),
+    spec!("multi-tenant"),
+    spec!("curves"),
+    spec!("overhead"),
+];
 
 /// An experiment's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,7 +43,8 @@ pub struct Spec {
     pub source: String,
     /// What is run.
     pub setup: Setup,
-    /// What was published of it.
+    /// What was published of it; none where it holds ours against each other.
+    #[serde(default)]
     pub published: Vec<Published>,
 }
 
@@ -57,6 +70,12 @@ pub enum Setup {
     TwoPhase(TwoPhaseSetup),
     /// What a move costs the mover.
     MoverSpeed(MoverSpeedSetup),
+    /// Who divides the pages.
+    PagePolicies(Box<PoliciesSetup>),
+    /// How far cheap curves are from exact ones.
+    Curves(CurvesSetup),
+    /// What profiling costs.
+    Overhead(OverheadSetup),
 }
 
 /// The experiment `two-phase`.
@@ -99,6 +118,54 @@ pub struct MoverSpeedSetup {
     pub time: TimeSetup,
 }
 
+/// The experiment `overhead`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverheadSetup {
+    /// Rounds of each kind, in turns.
+    pub rounds: usize,
+    /// Requests of a round, at scale 1.
+    pub requests_a_round: u64,
+    /// The requests; those of its first phase fill the cache.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+}
+
+/// The experiment `curves`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurvesSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// The streams whose curves are compared.
+    pub streams: Vec<StreamSetup>,
+}
+
+/// Keys of which curves are made.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSetup {
+    /// The workload, or what a loop is called.
+    pub name: String,
+    /// Keys of a loop; none for a workload.
+    pub loop_keys: Option<u64>,
+    /// Whether the workload is a recorded one.
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What the workload's keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// References.
+    pub requests: u64,
+    /// The memory of the cache whose server would sample them, in MiB.
+    pub memory_mib: u64,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
 /// Requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,7 +174,8 @@ pub struct WorkloadSetup {
     pub name: String,
     /// All requests.
     pub requests: u64,
-    /// Those before the change.
+    /// Those before the change; 0 where nothing changes.
+    #[serde(default)]
     pub first_phase_requests: u64,
 }
 
@@ -120,9 +188,24 @@ pub struct CacheSetup {
     /// Bytes a page in KiB.
     pub page_size_kib: usize,
     /// The chunk sizes; items are counted as memcached counts them.
-    pub chunk_sizes: Vec<usize>,
+    pub chunk_sizes: ChunkSizes,
     /// The order in which items leave.
     pub eviction: EvictionName,
+}
+
+/// The chunk sizes of an engine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ChunkSizes {
+    /// These, in bytes.
+    List(Vec<usize>),
+    /// memcached's: each so many times the one before, up to a page.
+    Geometric {
+        /// The least, in bytes.
+        first_bytes: usize,
+        /// The growth factor.
+        factor: f64,
+    },
 }
 
 /// The engine's eviction kinds by name.
@@ -141,6 +224,18 @@ pub struct TimeSetup {
     pub operations_per_second: f64,
     /// What `base` and `fast` sleep after a busy chunk.
     pub sleep_us: u64,
+}
+
+/// How long answers take: nothing on virtual time waits for them, they are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSetup {
+    /// Microseconds of a hit.
+    pub hit_us: f64,
+    /// Microseconds of a miss: the get, the source, and the set.
+    pub miss_us: f64,
+    /// What it takes more for each KiB of the value.
+    pub miss_us_per_kib: f64,
 }
 
 /// Real servers.
@@ -176,8 +271,10 @@ pub struct ServerSetup {
     pub told: bool,
 }
 
-/// Fewer pages than this are too coarse to be divided: pages get smaller with the scale instead.
+/// Fewer pages than this are too coarse to be divided: below scale 1 pages get smaller instead.
 const PAGES_MIN: u64 = 48;
+/// The same for each class: one cannot own less than a page.
+const PAGES_A_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
 /// The class that owns all memory at first, and the one that wants some of it.
@@ -227,20 +324,48 @@ impl WorkloadSetup {
     }
 }
 
+impl AnswerSetup {
+    /// Microseconds of an answer; what is no get is nobody's wait.
+    pub fn us(&self, access: Access, value_len: u32) -> f64 {
+        match access {
+            Access::Hit => self.hit_us,
+            Access::Miss => self.of_miss_us(f64::from(value_len)),
+            Access::Other => 0.0,
+        }
+    }
+
+    /// Microseconds of a miss of a value of so many bytes.
+    pub fn of_miss_us(&self, value_len: f64) -> f64 {
+        self.miss_us + self.miss_us_per_kib * value_len / 1024.0
+    }
+}
+
 impl CacheSetup {
     /// What the engine is made with, at a scale.
     pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
-        let memory_limit_bytes = scaled(self.memory_mib << 20, scale);
+        self.engine_config_of(self.memory_mib, scale, seed)
+    }
+
+    /// The same with another memory limit.
+    pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
+        let memory_limit_bytes = scaled(memory_mib << 20, scale);
         let mut page_size_bytes = self.page_size_kib << 10;
-        while memory_limit_bytes / (page_size_bytes as u64) < PAGES_MIN
-            && page_size_bytes > PAGE_SIZE_BYTES_MIN
+        let is_coarse = |page_size_bytes: usize| {
+            let classes = self.chunk_sizes.table(page_size_bytes).count() as u64;
+            let pages = memory_limit_bytes / page_size_bytes as u64;
+            pages < PAGES_MIN.max(classes * PAGES_A_CLASS_MIN)
+        };
+        let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
+        // At its own size an experiment keeps its own pages.
+        while scale < 1.0
+            && page_size_bytes / 2 >= page_size_bytes_min
+            && is_coarse(page_size_bytes)
         {
             page_size_bytes /= 2;
         }
-        let classes = ClassTable::explicit(&self.chunk_sizes, page_size_bytes);
         EngineConfig {
             page_size_bytes,
-            classes: classes.unwrap_or_else(|error| panic!("an experiment's classes: {error}")),
+            classes: self.chunk_sizes.table(page_size_bytes),
             size_model: SizeModel::Memcached,
             first_page_beyond_limit: true,
             index_within_limit: false,
@@ -253,9 +378,37 @@ impl CacheSetup {
     }
 }
 
+impl ChunkSizes {
+    /// A page is never smaller; a geometric table ends with the page, which must hold most items.
+    fn largest_bytes(&self) -> usize {
+        const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
+        match self {
+            ChunkSizes::List(sizes) => sizes.iter().copied().max().unwrap_or(0),
+            ChunkSizes::Geometric { .. } => GEOMETRIC_BYTES_MIN,
+        }
+    }
+
+    fn table(&self, page_size_bytes: usize) -> ClassTable {
+        match self {
+            ChunkSizes::List(sizes) => {
+                let table = ClassTable::explicit(sizes, page_size_bytes);
+                table.unwrap_or_else(|error| panic!("an experiment's classes: {error}"))
+            }
+            &ChunkSizes::Geometric { first_bytes, factor } => {
+                ClassTable::geometric(first_bytes, factor, page_size_bytes)
+            }
+        }
+    }
+}
+
 /// A count times the scale, at least 1.
 pub fn scaled(count: u64, scale: f64) -> u64 {
-    ((count as f64 * scale).round() as u64).max(1)
+    place_at(count, scale).max(1)
+}
+
+/// A place in the run times the scale.
+pub fn place_at(requests: u64, scale: f64) -> u64 {
+    (requests as f64 * scale).round() as u64
 }
 
 #[cfg(test)]
@@ -265,7 +418,8 @@ mod tests {
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {
         for spec in Spec::all() {
-            assert!(!spec.published.is_empty(), "{}: nothing to compare with", spec.name);
+            let is_ours = matches!(spec.setup, Setup::Curves(_));
+            assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }
     }

@@ -1,16 +1,9 @@
 //! How many pages each class should have: the split with the fewest misses by exact curves.
 
-use super::error::ExperimentError;
-use crate::replay::KEY_SIZE_BYTES;
-use crate::workload::Request;
 use slabwise_base::{ClassId, Now};
-use slabwise_engine::{Engine, EngineConfig};
-use slabwise_profile::{Distances, Mrc, StackDistances};
-
-/// memcached's header, with the CAS value.
-const MEMCACHED_HEADER_BYTES: usize = 48 + 8;
-/// The zero byte behind a key, and the line end behind a value.
-const MEMCACHED_ENDS_BYTES: usize = 3;
+use slabwise_engine::Engine;
+use slabwise_policy::split::{ClassCurve, best_split};
+use slabwise_profile::Mrc;
 
 /// A split of the pages over the classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +25,23 @@ impl Split {
         Split { pages: vec![first, pages - first] }
     }
 
+    /// The split of `pages` pages with the least cost by the classes' curves; with `miss_costs`, what a miss
+    /// of each costs. A class keeps a page if there are any references to it.
+    pub fn best(curves: &[Mrc], chunks_per_page: &[u64], miss_costs: &[f64], pages: u64) -> Split {
+        let classes = curves.iter().zip(chunks_per_page).zip(miss_costs);
+        let classes = classes.map(|((curve, &chunks_per_page), &miss_cost)| {
+            let pages_min = u64::from(curve.references() > 0.0);
+            ClassCurve { miss_cost, pages_min, ..ClassCurve::new(curve, chunks_per_page, 0) }
+        });
+        let mut pages_by_class = best_split(&classes.collect::<Vec<_>>(), pages);
+        // Pages that no curve has a use for stay where most of the memory is.
+        let spare = pages - pages_by_class.iter().sum::<u64>();
+        if let Some(most) = pages_by_class.iter_mut().max() {
+            *most += spare;
+        }
+        Split { pages: pages_by_class }
+    }
+
     /// The move that brings the engine nearer to this split; `None` where none does.
     pub fn next_move(&self, engine: &Engine, now: Now) -> Option<(ClassId, ClassId)> {
         let owned = pages_by_class(engine, now);
@@ -45,39 +55,6 @@ impl Split {
 /// Pages by class, a draining one still its victim's.
 pub fn pages_by_class(engine: &Engine, now: Now) -> Vec<u64> {
     engine.class_stats(now).iter().map(|class| class.pages).collect()
-}
-
-/// Each class's curve from exact stack distances: the first half of the requests fills the stacks, the
-/// second half counts.
-pub fn exact_curves(
-    requests: impl ExactSizeIterator<Item = Result<Request, ExperimentError>>,
-    config: &EngineConfig,
-) -> Result<Vec<Mrc>, ExperimentError> {
-    let classes = config.classes.count();
-    let mut stacks: Vec<StackDistances> = (0..classes).map(|_| StackDistances::default()).collect();
-    let mut distances = vec![Distances::default(); classes];
-    let warm_up = requests.len() / 2;
-    for (at, request) in requests.enumerate() {
-        let request = request?;
-        let class = class_of(&request, config).index();
-        let distance = stacks[class].reference(request.key);
-        if at >= warm_up {
-            distances[class].record(distance);
-        }
-    }
-    let curve = |(distances, class): (&Distances, ClassId)| {
-        let chunk_size_bytes = config.classes.chunk_size_bytes(class);
-        distances.mrc(config.page_size_bytes / chunk_size_bytes)
-    };
-    Ok(distances.iter().zip(config.classes.ids()).map(curve).collect())
-}
-
-/// The class of a request's item, counted as memcached counts it.
-fn class_of(request: &Request, config: &EngineConfig) -> ClassId {
-    let beside_value = MEMCACHED_HEADER_BYTES + KEY_SIZE_BYTES + MEMCACHED_ENDS_BYTES;
-    let size_bytes = beside_value + request.value_len as usize;
-    let class = config.classes.class_for(size_bytes);
-    class.unwrap_or_else(|| panic!("an experiment's items fit its classes, not {size_bytes} bytes"))
 }
 
 #[cfg(test)]
@@ -98,6 +75,8 @@ mod tests {
         let (first, second) = (cliff(60, 100), cliff(70, 150));
         let split = Split::best_of_two([&first, &second], [10, 10], 10);
         assert_eq!(split.pages, [3, 7]);
+        let by_table = Split::best(&[first.clone(), second.clone()], &[10, 10], &[1.0; 2], 10);
+        assert!(by_table.pages[1] >= 7 && by_table.pages.iter().sum::<u64>() == 10, "{by_table:?}");
         // With room for both, nothing moves that need not.
         let split = Split::best_of_two([&first, &second], [10, 10], 20);
         assert_eq!(split.pages, [13, 7]);

@@ -1,16 +1,18 @@
 //! Every experiment, small, and the laws of a course.
 
-use super::course::{AtTarget, Course, Run};
+use super::course::Course;
+use super::divider::{Divider, Told};
 use super::mover_speed;
 use super::outcome::Outcome;
 use super::progress::Progress;
-use super::spec::{Setup, Spec, TwoPhaseSetup};
+use super::run::Run;
+use super::spec::{OverheadSetup, Setup, Spec, TwoPhaseSetup, scaled};
 use super::split::Split;
-use super::{live, two_phase};
-use crate::virtual_time::{MoverName, Rate, SleepLength, VisitCost};
+use super::{curves, live, overhead, policies, two_phase};
+use crate::virtual_time::{MoverName, VisitCost};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
-use std::time::Duration;
+use std::sync::Arc;
 
 const SCALE: f64 = 0.004;
 const SEED: u64 = 7;
@@ -78,21 +80,15 @@ fn mover_speed_small() {
 }
 
 fn run(setup: &TwoPhaseSetup, mover: MoverName) -> Course {
-    let run = Run {
-        workload: &setup.workload,
-        cache: &setup.cache,
-        mover,
-        mover_rest: Duration::from_millis(1),
-        sleep: SleepLength::AsAsked,
-        cost: VisitCost::new(100.0).expect("a cost"),
-        rate: Rate::new(setup.time.operations_per_second),
-        scale: SCALE / 2.0,
-        seed: SEED,
-        windows: 50,
-        at_target: AtTarget::GoOn,
-    };
-    let half = |pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
-    run.go(half, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
+    let size = (SCALE / 2.0, SEED);
+    let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+    let cost = VisitCost::new(100.0).expect("a cost");
+    let run = Run { cost, windows: 50, ..run };
+    let half =
+        |_: usize, pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
+    let at = [scaled(setup.workload.first_phase_requests, run.scale)];
+    let told = Divider::Told(Told { at: &at, split: &half });
+    run.go(told, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -161,4 +157,52 @@ fn servers_that_do_not_start_have_rows_that_say_why() {
     let text = outcome.text();
     assert!(text.contains("/nowhere/memcached cannot be started"), "{text}");
     assert!(text.contains("false does not listen: it ended"), "{text}");
+}
+
+#[test]
+fn curves_small() {
+    let spec = Spec::named("curves").expect("it is there");
+    let Setup::Curves(setup) = &spec.setup else { panic!("another kind") };
+    let mut setup = setup.clone();
+    setup.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
+    let outcome = curves::run(&spec, &setup, 0.02, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(is_explained(&outcome), "{text}");
+    assert_eq!(found(&outcome, "largest_error", "loop, footprint"), 0.0, "{text}");
+    assert!(found(&outcome, "distance_deviations", "loop, sampled") < 3.0, "seed {SEED}: {text}");
+    assert!(found(&outcome, "mean_error", "kvcache_reg, sampled") < 1.5, "seed {SEED}: {text}");
+    assert!(found(&outcome, "mean_error", "kvcache_reg, footprint") < 0.5, "seed {SEED}: {text}");
+}
+
+#[test]
+fn overhead_small() {
+    let spec = Spec::named("overhead").expect("it is there");
+    let Setup::Overhead(setup) = &spec.setup else { panic!("another kind") };
+    let setup = OverheadSetup { rounds: 5, ..setup.clone() };
+    let clock = Arc::new(Clock::real());
+    let outcome = overhead::run(&spec, &setup, 0.004, SEED, &clock, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(is_explained(&outcome), "{text}");
+    // How much is lost is the machine's; that both serve and one of them profiles is not.
+    assert!(found(&outcome, "throughput", "without profiling") > 0.0, "{text}");
+    assert!(found(&outcome, "throughput", "profiling") > 0.0, "{text}");
+    assert!(found(&outcome, "accesses", "profiling") > 0.0, "{text}");
+}
+
+#[test]
+fn every_variant_of_a_file_can_be_run() {
+    for spec in Spec::all() {
+        let Setup::PagePolicies(setup) = &spec.setup else { continue };
+        let names: Vec<&str> = setup.variants.iter().map(|variant| variant.name.as_str()).collect();
+        for pair in &setup.against {
+            let is_known = |name: &String| names.contains(&name.as_str()) || name == "bound";
+            assert!(pair.iter().all(is_known), "{}: {pair:?}", spec.name);
+        }
+        for variant in &setup.variants {
+            let policy = policies::policy(variant, 1.0);
+            assert!(policy.is_ok(), "{}, {}: {policy:?}", spec.name, variant.name);
+        }
+    }
 }

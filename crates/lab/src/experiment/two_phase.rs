@@ -7,45 +7,25 @@
 //!
 //! Every mover sees the same requests, the same split and the same time; only the mover differs.
 
-use super::course::{AtTarget, Course, Run};
+use super::course::Course;
+use super::course_rows::{
+    MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady, measures,
+};
+use super::divider::{Divider, Told};
 use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, Series, number};
+use super::exact_curves;
+use super::outcome::{Measure, Outcome, Scaling, number};
 use super::progress::Progress;
+use super::run::Run;
 use super::spec::{Spec, TwoPhaseSetup, scaled};
-use super::split::{Split, exact_curves};
-use super::steady::{Steady, steady};
-use crate::virtual_time::{MoverName, Rate, SleepLength, VisitCost};
+use super::split::Split;
+use super::steady::steady;
+use crate::virtual_time::MoverName;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_profile::Mrc;
-use std::time::Duration;
-
-macro_rules! measures {
-    ($($id:ident: $name:literal, $text:literal, $unit:literal, $scaling:ident;)+) => {
-        $(const $id: Measure = Measure {
-            name: $name,
-            text: $text,
-            unit: $unit,
-            scaling: Scaling::$scaling,
-        };)+
-    };
-}
 
 measures! {
-    MEAN: "mean_miss_ratio", "mean miss ratio", "%", Fixed;
-    STEADY: "steady_miss_ratio", "steady miss ratio", "%", Fixed;
     PREDICTED: "predicted_miss_ratio", "miss ratio that the curves predict", "%", Fixed;
-    AT_TARGET: "allocation_at_target", "allocation at its target", "requests", WithRun;
-    STEADY_AT: "miss_ratio_steady", "miss ratio steady", "requests", WithRun;
-    PAGES: "pages_moved", "pages moved", "pages", WithRun;
-    GETS_MEAN: "gets_a_page_mean", "GETs a page, mean", "requests", Fixed;
-    GETS_MIN: "gets_a_page_min", "GETs a page, least", "requests", Fixed;
-    GETS_MAX: "gets_a_page_max", "GETs a page, most", "requests", Fixed;
-    CASE_1: "case_1", "case 1: chunks met locked", "chunks", WithRun;
-    CASE_2: "case_2", "case 2: chunks met in use", "chunks", WithRun;
-    CASE_3: "case_3", "case 3: unlinked, met again", "chunks", WithRun;
-    REALLOCATED: "reallocated", "re-allocated meanwhile", "chunks", WithRun;
-    RESCUED: "rescued", "items carried over", "items", WithRun;
-    DROPPED: "dropped", "items dropped or evicted", "items", WithRun;
     VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
     CPU: "mover_cpu_percent", "the mover's processor while moving", "%", Fixed;
 }
@@ -68,10 +48,12 @@ pub fn run(
     let mut outcome = Outcome::new(spec, seed, scale, false);
     let runs = measured_runs(setup, scale, seed, progress)?;
     let decision = decide(setup, scale, seed, progress)?;
-    let decide_split = |pages: &[u64]| decision.split(pages.iter().sum());
+    let split = |_: usize, pages: &[u64]| decision.split(pages.iter().sum());
+    let at = [scaled(setup.workload.first_phase_requests, scale)];
+    let told = Divider::Told(Told { at: &at, split: &split });
     let courses: Result<Vec<_>, ExperimentError> = runs
         .par_iter()
-        .map(|run| run.go(decide_split, &progress.bar(&run.mover.to_string())))
+        .map(|run| run.go(told.clone(), &progress.bar(&run.mover.to_string())))
         .collect();
     let courses = courses?;
     describe(&mut outcome, setup, scale, seed, &decision);
@@ -98,20 +80,10 @@ fn measured_runs<'s>(
 ) -> Result<Vec<Run<'s>>, ExperimentError> {
     let spinner = progress.spinner("measuring what a visit to a chunk costs");
     let runs = setup.movers.iter().map(|&mover| {
-        let run = Run {
-            workload: &setup.workload,
-            cache: &setup.cache,
-            mover,
-            mover_rest: Duration::from_micros(setup.time.sleep_us),
-            sleep: SleepLength::AsAsked,
-            // The control moves nothing: whatever it is charged, it is never charged.
-            cost: VisitCost::new(1.0)?,
-            rate: Rate::new(setup.time.operations_per_second),
-            scale,
-            seed,
-            windows: setup.windows,
-            at_target: AtTarget::GoOn,
-        };
+        let size = (scale, seed);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+        let run = Run { windows: setup.windows, ..run };
+        // The control moves nothing: whatever it is charged, it is never charged.
         if mover == MoverName::None { Ok(run) } else { run.measured() }
     });
     let runs = runs.collect();
@@ -156,7 +128,7 @@ fn decide(
         let request = workload.next();
         Ok(request.unwrap_or_else(|| panic!("a second phase has all its requests"))?)
     });
-    let curves = exact_curves(requests, &config)?;
+    let curves = exact_curves::of_second_half(requests, &config)?;
     let sizes = config.classes.sizes().iter();
     let chunks: Vec<u64> =
         sizes.map(|&size| config.page_size_bytes as u64 / u64::from(size)).collect();
@@ -212,9 +184,7 @@ fn add_course(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, cours
     if run.mover == MoverName::None {
         return;
     }
-    let never = "not reached in this run".to_owned();
-    let at_target = course.at_target.map(|requests| requests as f64);
-    outcome.add(AT_TARGET, &name, at_target.ok_or(never));
+    add_at_target(outcome, &name, course);
     outcome.add(PAGES, &name, Ok(course.counts.pages as f64));
     if page_size_bytes < setup.cache.page_size_kib << 10 {
         outcome.note(
@@ -222,61 +192,8 @@ fn add_course(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, cours
         );
     }
     add_gets(outcome, &name, course);
-    let counts = &course.counts;
-    for (measure, count) in [
-        (CASE_1, counts.case_1),
-        (CASE_2, counts.case_2),
-        (CASE_3, counts.case_3),
-        (REALLOCATED, counts.reallocated),
-        (RESCUED, counts.rescued),
-        (DROPPED, counts.dropped),
-    ] {
-        outcome.add(measure, &name, Ok(count as f64));
-        if matches!(measure.name, "case_1" | "case_2") {
-            outcome.note("one thread: no request is under way while a chunk is visited");
-        }
-    }
+    add_met(outcome, &name, &course.counts);
     outcome.add(VISIT, &name, Ok(run.cost.nanos()));
     let moving_nanos = course.moving_nanos.max(1.0);
     outcome.add(CPU, &name, Ok(course.time.work_nanos / moving_nanos * 100.0));
-}
-
-fn add_steady(outcome: &mut Outcome, name: &str, course: &Course, steady: &Steady) {
-    let window = number(course.window_requests as f64);
-    let points = steady.tolerance * 100.0;
-    let how = format!("windows of {window} stay within {points:.2} points of the final ratio");
-    match steady.since {
-        Some(since) => {
-            outcome.add(STEADY_AT, name, Ok(since as f64));
-            outcome.note(how);
-        }
-        None => outcome.add(STEADY_AT, name, Err(format!("never: {how}"))),
-    }
-}
-
-fn add_gets(outcome: &mut Outcome, name: &str, course: &Course) {
-    let arrived = course.arrivals.iter().filter(|arrival| arrival.arrived);
-    let gets: Vec<f64> = arrived.map(|arrival| arrival.requests() as f64).collect();
-    let none = || "no page arrived".to_owned();
-    let mean = (!gets.is_empty()).then(|| gets.iter().sum::<f64>() / gets.len() as f64);
-    outcome.add(GETS_MEAN, name, mean.ok_or_else(none));
-    outcome.add(GETS_MIN, name, gets.iter().copied().reduce(f64::min).ok_or_else(none));
-    outcome.add(GETS_MAX, name, gets.iter().copied().reduce(f64::max).ok_or_else(none));
-}
-
-fn add_series(outcome: &mut Outcome, name: &str, course: &Course) {
-    let ends = (1..=course.misses.len() as u64).map(|window| window * course.window_requests);
-    let x: Vec<f64> = ends.map(|end| end.min(course.requests) as f64).collect();
-    let width = |at: usize| if at == 0 { x[0] } else { x[at] - x[at - 1] };
-    let ratios = course.misses.iter().enumerate();
-    let ratios = ratios.map(|(at, &misses)| misses as f64 / width(at) * 100.0).collect();
-    let mut add = |series: String, y_unit, y| {
-        let (variant, x) = (name.to_owned(), x.clone());
-        outcome.series.push(Series { name: series, variant, x_unit: "requests", y_unit, x, y });
-    };
-    add("miss ratio".to_owned(), "%", ratios);
-    for class in 0..course.pages.first().map_or(0, Vec::len) {
-        let pages = course.pages.iter().map(|pages| pages[class] as f64).collect();
-        add(format!("pages of class {}", class + 1), "pages", pages);
-    }
 }

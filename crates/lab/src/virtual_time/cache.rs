@@ -55,13 +55,19 @@ impl<'e> Cache<'e> {
 
     /// Carries a request out.
     pub fn request(&mut self, request: &Request, now: Now) -> Access {
+        let access = self.look_up(request, now);
+        if access == Access::Miss {
+            self.bring_in(request, now);
+        }
+        access
+    }
+
+    /// The same without the store that follows a miss.
+    pub fn look_up(&mut self, request: &Request, now: Now) -> Access {
         let key = key_bytes(request.key);
         match request.op {
             Op::Get if self.handle.get(&key, now, |_| ()).is_some() => Access::Hit,
-            Op::Get => {
-                self.store(&key, request.value_len as usize, now);
-                Access::Miss
-            }
+            Op::Get => Access::Miss,
             Op::Set => {
                 self.store(&key, request.value_len as usize, now);
                 Access::Other
@@ -71,6 +77,11 @@ impl<'e> Cache<'e> {
                 Access::Other
             }
         }
+    }
+
+    /// The store that follows a miss.
+    pub fn bring_in(&mut self, request: &Request, now: Now) {
+        self.store(&key_bytes(request.key), request.value_len as usize, now);
     }
 
     /// A store that finds no memory is what a client would shrug at, too.

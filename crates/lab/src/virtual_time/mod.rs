@@ -12,6 +12,7 @@
 //! - A visit to a chunk costs the nanoseconds of processor that such visits took on this machine, on an engine set up
 //!   and filled alike, under the same mover ([`VisitCost::measure`]); none is refused.
 //! - A sleep costs its whole length, as asked for or as measured.
+//! - Who moves pages is a [`Mover`], which is told every move, or a [`Tuned`] tuner, which decides by its policy.
 //! - One thread: a chunk is visited before a request or after it, never during one. So no chunk is ever
 //!   met locked or pinned here.
 
@@ -20,12 +21,15 @@ mod mechanism;
 mod mover;
 mod processor;
 mod sleep_cost;
+mod tuned;
 mod visit_cost;
 
 pub use cache::{Access, Cache};
 pub use mechanism::{MoveCounts, MoverName};
 pub use mover::{Arrival, Mover, MoverTime, SleepLength};
+pub use processor::thread_cpu_nanos;
 pub use sleep_cost::SleepCost;
+pub use tuned::Tuned;
 pub use visit_cost::{NoVisitCost, VisitCost};
 
 use slabwise_base::{Moment, Now};

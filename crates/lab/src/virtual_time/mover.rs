@@ -89,6 +89,11 @@ impl<'e> Mover<'e> {
         Mover { engine, name, cost, sleep, free_at_nanos: start_nanos, began: None, time }
     }
 
+    /// Time until `nanos` is not to be made up for.
+    pub fn idle_until(&mut self, nanos: f64) {
+        self.free_at_nanos = self.free_at_nanos.max(nanos);
+    }
+
     /// Where its time went.
     pub fn time(&self) -> MoverTime {
         self.time

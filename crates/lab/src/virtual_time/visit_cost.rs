@@ -27,6 +27,9 @@ pub struct NoVisitCost {
 }
 
 impl VisitCost {
+    /// What is charged where it makes no difference.
+    pub const NOMINAL: VisitCost = VisitCost { nanos: 1.0 };
+
     /// A cost in nanoseconds; refused where it is not above 0.
     pub fn new(nanos: f64) -> Result<VisitCost, NoVisitCost> {
         match nanos > 0.0 && nanos.is_finite() {

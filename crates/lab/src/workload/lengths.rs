@@ -1,5 +1,6 @@
 //! The law that gives a key its value length.
 
+use super::mixture::part_of;
 use super::sizes::{Sizes, salt};
 use super::two_phase::TwoPhase;
 use slabwise_base::random::{mix, unit};
@@ -15,6 +16,8 @@ pub enum Lengths {
     Etc(EtcLengths),
     /// By the key's class in the two-phase workload.
     TwoPhase,
+    /// By the part of a mixture that the key belongs to.
+    ByPart(Vec<Lengths>),
 }
 
 impl Lengths {
@@ -25,6 +28,7 @@ impl Lengths {
             Lengths::Table(sizes) => sizes.of(key),
             Lengths::Etc(etc) => etc.of(key),
             Lengths::TwoPhase => TwoPhase::value_len(key),
+            Lengths::ByPart(parts) => parts[part_of(key)].of(key),
         }
     }
 
@@ -41,6 +45,8 @@ impl Lengths {
 #[derive(Clone, Debug)]
 pub struct EtcLengths {
     salt: u64,
+    /// Added to every length.
+    more_bytes: u32,
 }
 
 impl EtcLengths {
@@ -51,13 +57,18 @@ impl EtcLengths {
 
     /// `seed` gives every key another length.
     pub fn new(seed: u64) -> EtcLengths {
-        EtcLengths { salt: salt(seed) }
+        EtcLengths::longer(seed, 0)
+    }
+
+    /// The same law, every length so many bytes longer.
+    pub fn longer(seed: u64, more_bytes: u32) -> EtcLengths {
+        EtcLengths { salt: salt(seed), more_bytes }
     }
 
     fn of(&self, key: u64) -> u32 {
         // In (0, 1]: the law's inverse has no value at 0.
         let u = 1.0 - unit(mix(key ^ self.salt));
         let len = Self::SCALE * (u.powf(-Self::SHAPE) - 1.0) / Self::SHAPE;
-        len.clamp(1.0, Self::LEN_MAX) as u32
+        len.clamp(1.0, Self::LEN_MAX) as u32 + self.more_bytes
     }
 }

@@ -3,7 +3,7 @@
 //! A workload is a stream of keys and a law that gives each key its value length:
 //!
 //! ```text
-//! Keys  (trace | zipf | two-phase | popularity table) --key-->  Lengths (fixed | size table | Pareto | by phase)
+//! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | Pareto | by part)
 //!   \________________________________ Request { key, value_len, op } ____________________________________/
 //! ```
 //!
@@ -15,6 +15,8 @@
 //! A workload knows nothing of servers or protocols; the replay client and experiments draw from it.
 
 mod lengths;
+mod mixture;
+mod mixtures;
 mod named;
 mod popularity;
 mod sizes;
@@ -26,6 +28,8 @@ mod zipf;
 pub(crate) mod tests;
 
 pub use lengths::Lengths;
+pub use mixture::{Mixture, key_of};
+pub use mixtures::{MixtureName, Toy};
 pub use named::{NAMES, Options, open};
 pub use popularity::Popularity;
 pub use sizes::Sizes;
@@ -103,6 +107,10 @@ pub enum Keys {
     Zipf(Zipf),
     /// One class of items first, then two.
     TwoPhase(TwoPhase),
+    /// Several Zipf laws, in shares that may change.
+    Mixture(Mixture),
+    /// A loop beside keys that never come again.
+    Toy(Toy),
     /// Measured popularity: a bucket by weight, a key uniformly in it.
     Popularity(Popularity),
 }
@@ -133,8 +141,17 @@ impl Workload {
     pub fn one_length_per_key(&self) -> bool {
         match &self.keys {
             Keys::Trace(trace) => !trace.may_record_lengths() || self.lengths.is_override(),
-            Keys::Zipf(_) | Keys::TwoPhase(_) | Keys::Popularity(_) => true,
+            Keys::Zipf(_)
+            | Keys::TwoPhase(_)
+            | Keys::Mixture(_)
+            | Keys::Toy(_)
+            | Keys::Popularity(_) => true,
         }
+    }
+
+    /// The length of a key's value in bytes, where it is derived.
+    pub fn value_len(&self, key: u64) -> u32 {
+        self.lengths.of(key)
     }
 
     fn with_requests_expected(mut self, requests: u64) -> Workload {
@@ -155,6 +172,8 @@ impl Iterator for Workload {
         let key = match &mut self.keys {
             Keys::Zipf(zipf) => zipf.next_key(),
             Keys::TwoPhase(two_phase) => two_phase.next_key(),
+            Keys::Mixture(mixture) => mixture.next_key(),
+            Keys::Toy(toy) => toy.next_key(),
             Keys::Popularity(popularity) => popularity.next_key(),
             Keys::Trace(trace) => {
                 let record = match trace.next_record()? {

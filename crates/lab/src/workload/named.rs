@@ -5,6 +5,10 @@
 //! | `zipf` | Zipf, 1 M keys | kvcache_reg size table |
 //! | `etc` | Zipf, 7 M keys, skew 1.0 | generalised Pareto |
 //! | `two-phase` | 13 % of requests to one class, then 33 / 67 to two; 5 M keys each | 140 and 190 B |
+//! | `three-phase` | Zipf 1.0, 7 M keys; then as many others in their place | generalised Pareto, the second set's a KiB longer |
+//! | `multi-tenant` | six parts, 3.5 to 10 M keys, skew 0.25 to 1.0 | one length a part |
+//! | `time-varying` | two parts of 7 M keys, skew 0.25, in shares that change over a day | one length a part |
+//! | `toy` | a loop of three keys between keys that never come again | 600,000 and 1,000,000 B |
 //! | `kvcache_reg`, `graph_cache_leader_assocs` | measured popularity, keys times 0.2 | measured |
 //! | `csv:POP:SIZES` | popularity table | size table |
 //! | `cache2k-*`, `trace:FILE` | as recorded | as recorded, else kvcache_reg size table |
@@ -14,7 +18,8 @@
 
 use super::lengths::EtcLengths;
 use super::{
-    Keys, Lengths, Popularity, Sizes, TraceReader, TwoPhase, Workload, WorkloadError, Zipf,
+    Keys, Lengths, MixtureName, Popularity, Sizes, Toy, TraceReader, TwoPhase, Workload,
+    WorkloadError, Zipf,
 };
 use slabwise_base::Random;
 use std::fs::File;
@@ -46,10 +51,14 @@ const DISTRIBUTIONS: [(&str, &[u8], &[u8]); 2] = [
 ];
 
 /// The names that need no file.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 12] = [
     "zipf",
     "etc",
     "two-phase",
+    "three-phase",
+    "multi-tenant",
+    "time-varying",
+    "toy",
     "kvcache_reg",
     "graph_cache_leader_assocs",
     "cache2k-orm-busy",
@@ -165,8 +174,26 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
             let keys = Keys::TwoPhase(TwoPhase::new(requests.unwrap_or(0), keys, random));
             Ok(Workload::new(keys, own_lengths(options, Lengths::TwoPhase), requests))
         }
+        "three-phase" => mixture(MixtureName::ThreePhase, random, options),
+        "multi-tenant" => mixture(MixtureName::MultiTenant, random, options),
+        "time-varying" => mixture(MixtureName::TimeVarying, random, options),
+        "toy" => {
+            let lengths = own_lengths(options, Toy::lengths());
+            Ok(Workload::new(Keys::Toy(Toy::default()), lengths, requests(Toy::REQUESTS)))
+        }
         _ => Err(WorkloadError::UnknownName(name.to_owned())),
     }
+}
+
+fn mixture(
+    name: MixtureName,
+    random: Random,
+    options: &Options,
+) -> Result<Workload, WorkloadError> {
+    let requests = options.requests.unwrap_or_else(|| options.scaled(name.requests()));
+    let keys = name.keys(requests, |keys| options.scaled(keys), random);
+    let lengths = own_lengths(options, name.lengths(options.seed));
+    Ok(Workload::new(Keys::Mixture(keys), lengths, Some(requests)))
 }
 
 fn own_lengths(options: &Options, lengths: Lengths) -> Lengths {

@@ -66,6 +66,9 @@ fn one_seed_gives_one_sequence() {
         let first: Vec<Request> = requests(name, &small).collect();
         assert_eq!(first.len(), 5_000, "{name}");
         assert!(requests(name, &small).eq(first.iter().copied()), "{name} differs from itself");
+        if name == "toy" {
+            continue;
+        }
         let other = Options { seed: 2, ..small };
         assert!(!requests(name, &other).eq(first), "{name} does not depend on the seed");
     }
@@ -90,6 +93,10 @@ fn goldens() {
     assert_eq!(start("zipf"), [(1626, 159), (650763, 95), (265, 703), (162489, 159)]);
     assert_eq!(start("etc"), [(4896, 26), (4305421, 1159), (630, 92), (895923, 259)]);
     assert_eq!(start("two-phase"), [(155, 140), (0, 140), (13, 140), (10790, 140)]);
+    assert_eq!(
+        start("toy"),
+        [(0, 600_000), (1 << 40, 1_000_000), (1, 600_000), ((1 << 40) + 1, 1_000_000)]
+    );
     assert_eq!(start("kvcache_reg"), [(2062, 159), (1107675, 127), (352, 127), (250087, 159)]);
     assert_eq!(
         start("graph_cache_leader_assocs"),

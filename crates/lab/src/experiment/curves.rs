@@ -1,0 +1,279 @@
+//! `curves`: how far cheap curves are from exact ones.
+//!
+//! ```text
+//!   keys --+--> exact stack distances ----> the curve
+//!          +--> footprint: reuse times ---> its errors at every size
+//!          '--> sampled, as a server does -> the same
+//! ```
+//!
+//! All keys of a stream are one class, a chunk each, and nothing fades: the exact curve forgets nothing either.
+//! The sample is bounded as that of a server with so much memory.
+
+use super::divider::profiling_options;
+use super::error::ExperimentError;
+use super::outcome::{Measure, Outcome, Scaling, Series, number};
+use super::progress::Progress;
+use super::spec::{CurvesSetup, Spec, StreamSetup, scaled};
+use crate::workload::{self, Op};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use slabwise_base::ClassId;
+use slabwise_base::random::mix;
+use slabwise_profile::{
+    Access, AccessKind, Distances, Footprint, Mrc, Profiler, ProfilerOptions, StackDistances,
+};
+
+const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
+    Measure { name, text, unit, scaling: Scaling::Fixed }
+}
+
+const LARGEST: Measure = measure("largest_error", "largest error of the miss ratio", "points");
+const MEAN: Measure = measure("mean_error", "mean error of the miss ratio", "points");
+const CLIFF: Measure = measure(
+    "distance_deviations",
+    "where it is over 1.5 points, distance along sizes",
+    "deviations",
+);
+const DISTANCE: Measure = measure(
+    "distance_percent",
+    "where it is over 1.5 points, distance along sizes",
+    "% of the size",
+);
+const RATE: Measure = measure("sample_rate", "keys in the sample", "%");
+const KEYS: Measure = measure("sampled_keys", "keys in the sample", "keys");
+
+/// Sizes at which curves are compared, evenly up to all keys.
+const SIZES: u64 = 1_000;
+/// Miss ratios so near, in points, count as the same along sizes.
+const NEAR_POINTS: f64 = 0.5;
+/// Where a miss ratio is off by more than so many points it is asked how far along sizes.
+const FAR_POINTS: f64 = 1.5;
+/// All keys are of this class.
+const CLASS: ClassId = ClassId(0);
+
+/// What was found of one stream.
+struct Found {
+    keys: u64,
+    references: u64,
+    exact: Mrc,
+    footprint: Mrc,
+    sampled: Mrc,
+    rate: f64,
+    sampled_keys: u64,
+}
+
+/// Runs it.
+pub fn run(
+    spec: &Spec,
+    setup: &CurvesSetup,
+    scale: f64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Outcome, ExperimentError> {
+    let mut outcome = Outcome::new(spec, seed, scale, false);
+    outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
+    let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
+    outcome.choose("memory of the sample", memory);
+    let found = setup.streams.par_iter().map(|stream| {
+        let found = curves(stream, scale, seed, progress)?;
+        Ok((stream, found))
+    });
+    let found: Result<Vec<_>, ExperimentError> = found.collect();
+    for (stream, found) in found? {
+        let (keys, references) = (number(found.keys as f64), number(found.references as f64));
+        let memory_mib = stream.memory_mib;
+        let text = format!("{references} references to {keys} keys; a cache of {memory_mib} MiB");
+        outcome.choose(&stream.name, text);
+        add(&mut outcome, &stream.name, &found);
+    }
+    outcome.complete();
+    Ok(outcome)
+}
+
+/// Keys of a stream.
+fn keys(
+    stream: &StreamSetup,
+    scale: f64,
+    seed: u64,
+) -> Result<Box<dyn Iterator<Item = Result<u64, ExperimentError>>>, ExperimentError> {
+    let requests = scaled(stream.requests, scale);
+    if let Some(keys) = stream.loop_keys {
+        let keys = scaled(keys, scale);
+        return Ok(Box::new((0..requests).map(move |at| Ok(at % keys))));
+    }
+    // A recorded trace has the keys that it has: it is only cut short.
+    let scale = (!stream.is_recorded).then_some(scale * stream.scale);
+    let options = workload::Options {
+        requests: Some(requests),
+        scale,
+        seed,
+        size_factor: 1.0,
+        value_len: None,
+        keys: None,
+        skew: None,
+    };
+    let requests = workload::open(&stream.name, &options)?;
+    let keys = requests.filter_map(|request| match request {
+        Ok(request) => (request.op == Op::Get).then_some(Ok(request.key)),
+        Err(error) => Some(Err(error.into())),
+    });
+    Ok(Box::new(keys))
+}
+
+fn curves(
+    stream: &StreamSetup,
+    scale: f64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Found, ExperimentError> {
+    let bar = progress.bar(&stream.name);
+    bar.set_length(scaled(stream.requests, scale));
+    let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
+    let mut footprint = Footprint::default();
+    let options = profiling_options(scaled(stream.memory_mib << 20, scale)).profiler;
+    let options = ProfilerOptions { window_references: u64::MAX, ..options };
+    let mut profiler = Profiler::new(options);
+    profiler.note_gets(0);
+    let mut references = 0;
+    for key in keys(stream, scale, seed)? {
+        let key = key?;
+        let distance = stack.reference(key);
+        distances.record(distance);
+        footprint.reference(key);
+        let access = Access {
+            hash: mix(key ^ seed),
+            kind: AccessKind::Hit,
+            class: Some(CLASS),
+            at_nanos: 0,
+        };
+        if distance.is_some() {
+            profiler.access(&access);
+        } else {
+            profiler.access(&Access { kind: AccessKind::Miss, class: None, ..access });
+            profiler.access(&Access { kind: AccessKind::Store, ..access });
+        }
+        references += 1;
+        if references % 65_536 == 0 {
+            bar.set_position(references);
+        }
+    }
+    profiler.note_gets(references);
+    bar.finish_and_clear();
+    let keys = stack.keys();
+    Ok(Found {
+        keys,
+        references,
+        exact: distances.mrc((keys / (4 * SIZES)).max(1) as usize),
+        footprint: footprint.mrc(),
+        sampled: profiler.profile(CLASS).curve,
+        rate: profiler.rate(),
+        sampled_keys: profiler.keys() as u64,
+    })
+}
+
+/// How far a curve is off.
+struct Errors {
+    /// In points, at worst, and at which size.
+    largest: f64,
+    chunks: u64,
+    /// The same in the mean of all sizes.
+    mean: f64,
+    /// Sizes at which it is off by more than [`FAR_POINTS`], each with how many chunks away it is near.
+    far: Vec<(u64, f64)>,
+}
+
+impl Errors {
+    fn of(found: &Mrc, exact: &Mrc, keys: u64) -> Errors {
+        let error = |chunks| (found.miss_ratio(chunks) - exact.miss_ratio(chunks)).abs() * 100.0;
+        let sizes = || (1..=SIZES).map(|size| (keys * size / SIZES).max(1));
+        let by_error = |a: &u64, b: &u64| error(*a).total_cmp(&error(*b));
+        let chunks = sizes().max_by(by_error).unwrap_or(1);
+        // A cliff may lie behind all keys.
+        let away = |chunks| distance(found, exact.miss_ratio(chunks), chunks, 4 * keys);
+        Errors {
+            largest: error(chunks),
+            chunks,
+            mean: sizes().map(error).sum::<f64>() / SIZES as f64,
+            far: sizes()
+                .filter(|&size| error(size) > FAR_POINTS)
+                .map(|at| (at, away(at)))
+                .collect(),
+        }
+    }
+
+    /// The largest distance along sizes, each measured by the unit at its size; 0 where none is far off.
+    fn distance(&self, unit: impl Fn(f64) -> f64) -> f64 {
+        let distances = self.far.iter().map(|&(chunks, away)| away / unit(chunks as f64));
+        distances.fold(0.0, f64::max)
+    }
+}
+
+/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve is within
+/// [`NEAR_POINTS`] of a miss ratio. It passes the range between its first size that is not above it and
+/// its last that is not below.
+fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
+    let least = |is_met: &dyn Fn(f64) -> bool| {
+        let (mut from, mut to) = (0, chunks_max);
+        while from < to {
+            let middle = from.midpoint(to);
+            if is_met(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
+        }
+        from
+    };
+    let near = NEAR_POINTS / 100.0;
+    let first = least(&|found| found <= ratio + near);
+    let last = least(&|found| found < ratio - near).saturating_sub(1).max(first);
+    first.saturating_sub(chunks).max(chunks.saturating_sub(last)) as f64
+}
+
+fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
+    for (kind, curve) in [("footprint", &found.footprint), ("sampled", &found.sampled)] {
+        let name = format!("{stream}, {kind}");
+        let errors = Errors::of(curve, &found.exact, found.keys);
+        let at = format!("at {} chunks", number(errors.chunks as f64));
+        outcome.add(LARGEST, &name, Ok(errors.largest));
+        outcome.note(at);
+        outcome.add(MEAN, &name, Ok(errors.mean));
+        outcome.add(DISTANCE, &name, Ok(errors.distance(|chunks| chunks / 100.0)));
+        if kind == "sampled" {
+            // Among `c` keys a sample of rate `r` has `c r`, with a variance of `c r (1 - r)`.
+            let missed = (1.0 - found.rate) / found.rate;
+            let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
+            outcome.add(CLIFF, &name, Ok(errors.distance(deviation)));
+            outcome.add(RATE, &name, Ok(found.rate * 100.0));
+            outcome.add(KEYS, &name, Ok(found.sampled_keys as f64));
+        }
+    }
+    let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
+    let curves =
+        [("exact", &found.exact), ("footprint", &found.footprint), ("sampled", &found.sampled)];
+    for (kind, curve) in curves {
+        outcome.series.push(Series {
+            name: "miss ratio".to_owned(),
+            variant: format!("{stream}, {kind}"),
+            x_unit: "chunks",
+            y_unit: "%",
+            x: sizes.iter().map(|&size| size as f64).collect(),
+            y: sizes.iter().map(|&size| curve.miss_ratio(size) * 100.0).collect(),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Errors;
+    use slabwise_profile::{Mrc, Point};
+
+    #[test]
+    fn a_cliff_that_is_off_is_told_by_its_distance() {
+        let cliff = |at| {
+            let points = [(0, 10.0), (at - 1, 10.0), (at, 0.0)];
+            Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).into())
+        };
+        let errors = Errors::of(&cliff(560), &cliff(500), 1_000);
+        assert_eq!((errors.largest, errors.mean, errors.far.len()), (100.0, 6.0, 60));
+        // At 500 one has fallen, and the other will at 560.
+        assert_eq!(errors.distance(|_| 1.0), 60.0);
+        let none = Errors::of(&cliff(500), &cliff(500), 1_000);
+        assert_eq!((none.largest, none.mean, none.distance(|_| 1.0)), (0.0, 0.0, 0.0));
+    }
+}

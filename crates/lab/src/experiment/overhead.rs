@@ -1,0 +1,162 @@
+//! `overhead`: what profiling costs a cache that does nothing but serve.
+//!
+//! ```text
+//!   two engines, filled alike:   off | on | on | off | off | on ...     a round each, the same requests
+//! ```
+//!
+//! Rounds take turns, so that what disturbs one disturbs the other, and the median of the rounds' ratios
+//! counts. Time is the thread's own processor time. One thread serves and profiles: what a server has a second
+//! thread for is charged to the first, too.
+
+use super::divider::profiling_options;
+use super::error::ExperimentError;
+use super::outcome::{Measure, Outcome, Scaling, number};
+use super::progress::Progress;
+use super::run::Requests;
+use super::spec::{OverheadSetup, Spec, scaled};
+use crate::virtual_time::{Cache, thread_cpu_nanos};
+use slabwise_base::Clock;
+use slabwise_engine::Engine;
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{MoveBudget, Profiling, Tuner};
+use std::sync::Arc;
+
+const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
+    Measure { name, text, unit, scaling: Scaling::Fixed }
+}
+
+const THROUGHPUT: Measure = measure("throughput", "requests a second of processor", "requests/s");
+const LOSS: Measure = measure("throughput_loss", "throughput lost, median of the rounds", "%");
+const RATE: Measure = measure("sample_rate", "keys in the sample", "%");
+const TAKEN: Measure = measure("accesses", "accesses taken in for a thousand requests", "accesses");
+const DROPPED: Measure = measure("accesses_dropped", "accesses dropped", "accesses");
+
+/// Requests between two readings of the processor's time.
+const BLOCK_REQUESTS: usize = 4_096;
+
+/// Runs it; `clock` dates requests and what is profiled.
+pub fn run(
+    spec: &Spec,
+    setup: &OverheadSetup,
+    scale: f64,
+    seed: u64,
+    clock: &Arc<Clock>,
+    progress: &Progress,
+) -> Result<Outcome, ExperimentError> {
+    let mut outcome = Outcome::new(spec, seed, scale, false);
+    let config = setup.cache.engine_config(scale, seed);
+    let requests = || Requests::new(&setup.workload, (scale, seed), &config);
+    let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
+    let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
+    let profiled = tuner(&engines[1]).with_profiling(profiling(&engines[1], clock));
+    let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
+    let fill = scaled(setup.workload.first_phase_requests, scale);
+    let round = scaled(setup.requests_a_round, scale);
+    let bar = progress.bar("rounds");
+    bar.set_length(fill + setup.rounds as u64 * round);
+    off.serve(fill)?;
+    on.serve(fill)?;
+    let taken_before = on.accesses();
+    let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(setup.rounds);
+    for number in 0..setup.rounds {
+        bar.set_position(fill + number as u64 * round);
+        nanos.push(if number % 2 == 0 {
+            let first = off.serve(round)?;
+            [first, on.serve(round)?]
+        } else {
+            let first = on.serve(round)?;
+            [off.serve(round)?, first]
+        });
+    }
+    bar.finish_and_clear();
+    let served = setup.rounds as f64 * round as f64;
+    outcome.choose("workload", &setup.workload.name);
+    outcome.choose("rounds", format!("{} of {} requests each", setup.rounds, number(round as f64)));
+    outcome.choose("before", format!("{} requests that fill the cache", number(fill as f64)));
+    let a_second =
+        |which: usize| round as f64 / median(nanos.iter().map(|round| round[which])) * 1e9;
+    outcome.add(THROUGHPUT, "without profiling", Ok(a_second(0)));
+    outcome.add(THROUGHPUT, "profiling", Ok(a_second(1)));
+    let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0));
+    outcome.add(LOSS, "profiling", Ok(loss));
+    if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
+        outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
+        let taken = (on.accesses() - taken_before) as f64;
+        outcome.add(TAKEN, "profiling", Ok(taken / served * 1e3));
+        outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
+    }
+    outcome.complete();
+    Ok(outcome)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// A tuner that moves nothing.
+fn tuner(engine: &Engine) -> Tuner {
+    let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+    Tuner::new(PagePolicy::None, budget, engine.config().hash_seed)
+}
+
+/// What a server with as much memory profiles.
+fn profiling(engine: &Engine, clock: &Arc<Clock>) -> Profiling {
+    let options = profiling_options(engine.config().memory_limit_bytes);
+    Profiling::start(engine, options, Arc::clone(clock), clock.now())
+}
+
+/// An engine with its requests and its tuner.
+struct Subject<'e> {
+    engine: &'e Engine,
+    cache: Cache<'e>,
+    requests: Requests,
+    tuner: Tuner,
+    clock: Arc<Clock>,
+}
+
+impl<'e> Subject<'e> {
+    fn new(
+        engine: &'e Engine,
+        requests: Requests,
+        tuner: Tuner,
+        clock: &Arc<Clock>,
+    ) -> Subject<'e> {
+        Subject { engine, cache: Cache::new(engine), requests, tuner, clock: Arc::clone(clock) }
+    }
+
+    /// Serves so many requests; the processor time that took, in nanoseconds.
+    fn serve(&mut self, count: u64) -> Result<f64, ExperimentError> {
+        let (mut left, mut nanos) = (count, 0.0);
+        let mut observed_at = self.clock.now().ticks;
+        let mut block = Vec::with_capacity(BLOCK_REQUESTS);
+        while left > 0 {
+            // Making requests up is no part of serving them.
+            block.clear();
+            while left > 0 && block.len() < BLOCK_REQUESTS {
+                let batch = self.requests.next(left)?;
+                left -= batch.len() as u64;
+                block.extend_from_slice(batch);
+            }
+            let started = thread_cpu_nanos();
+            for batch in block.chunks(Cache::BATCH_MAX) {
+                let now = self.clock.now();
+                self.cache.prefetch(batch);
+                for request in batch {
+                    self.cache.request(request, now);
+                }
+                if now.ticks != observed_at {
+                    observed_at = now.ticks;
+                    while self.tuner.observe(self.engine, now) {}
+                }
+            }
+            nanos += thread_cpu_nanos() - started;
+        }
+        Ok(nanos)
+    }
+
+    fn accesses(&self) -> u64 {
+        self.tuner.profiling().map_or(0, |profiling| profiling.stats().accesses)
+    }
+}

@@ -1,0 +1,191 @@
+//! `page-policies`: who divides the pages best?
+//!
+//! ```text
+//!   for each memory limit:   requests --> engine + tuner under a policy  --> Course --> rows, and what one
+//!                                    \--> engine told the best splits    -->   |        misses less than
+//!                                     \-> exact curves: the bound ------------'         another
+//! ```
+//!
+//! Every variant sees the same requests at the same virtual times from the same start. Splits that are told
+//! come from exact curves of requests of the run itself: of the training before each decision, or, where
+//! nothing is trained, of the stretch that is judged, so that no policy could know as much.
+//!
+//! Law: every variant and every comparison has its rows; what cannot be run has rows that say why.
+
+mod report;
+mod spec;
+mod splits;
+
+#[cfg(test)]
+mod tests;
+
+pub use spec::PoliciesSetup;
+
+use super::course::Course;
+use super::divider::{Divider, Told};
+use super::error::ExperimentError;
+use super::outcome::Outcome;
+use super::progress::Progress;
+use super::run::Run;
+use super::spec::{Spec, scaled};
+use crate::virtual_time::VisitCost;
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use slabwise_policy::PagePolicy;
+use spec::Variant;
+use splits::{Bound, Decisions};
+use std::collections::BTreeMap;
+
+/// One variant under one memory limit.
+struct Trial<'s> {
+    variant: &'s Variant,
+    run: Run<'s>,
+}
+
+/// What came of a trial.
+struct Finding<'s> {
+    variant: &'s Variant,
+    memory_mib: u64,
+    /// Why there is nothing, where there is nothing.
+    course: Result<Course, String>,
+}
+
+/// All that was found.
+struct Findings<'s> {
+    trials: Vec<Finding<'s>>,
+    /// By memory limit in MiB.
+    bounds: BTreeMap<u64, Bound>,
+}
+
+/// Runs it in the process.
+pub fn run(
+    spec: &Spec,
+    setup: &PoliciesSetup,
+    scale: f64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Outcome, ExperimentError> {
+    if setup.scale_is_fixed && scale != setup.scale {
+        let text =
+            format!("--scale {scale}: {} runs at {} only: leave it out", spec.name, setup.scale);
+        return Err(ExperimentError::Option(text));
+    }
+    let mut outcome = Outcome::new(spec, seed, scale, false);
+    let trials = trials(setup, scale, seed)?;
+    let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
+    report::describe(&mut outcome, setup, &all);
+    let (told, tuned): (Vec<_>, Vec<_>) =
+        trials.into_iter().partition(|trial| trial.variant.policy.is_none());
+    let is_decided = setup.bound || !told.is_empty();
+    let runs: Vec<&Run<'_>> = told.iter().chain(&tuned).map(|trial| &trial.run).collect();
+    let (decisions, found) = rayon::join(
+        || if is_decided { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
+        || tuned.par_iter().map(|trial| trial.tuned(progress)).collect::<Result<Vec<_>, _>>(),
+    );
+    let (decisions, found) = (decisions?, found?);
+    let told: Result<Vec<_>, ExperimentError> =
+        told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
+    let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
+    let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
+    let findings = Findings { trials, bounds };
+    report::add(&mut outcome, setup, &findings);
+    outcome.complete();
+    Ok(outcome)
+}
+
+/// A trial for every variant under every memory limit, in the order of the file.
+fn trials(setup: &PoliciesSetup, scale: f64, seed: u64) -> Result<Vec<Trial<'_>>, ExperimentError> {
+    let cost = VisitCost::new(setup.visit_ns)?;
+    let trial = |variant: &'_ Variant, memory_mib| {
+        let size = (scale, seed);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
+        let (preload, windows, answer) = (setup.preload.as_slice(), setup.windows, setup.answer);
+        let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, scale));
+        Run { memory_mib, preload, windows, answer, cost, full_profile_gets, ..run }
+    };
+    let limits = setup.limits_mib();
+    let trials = limits.iter().flat_map(|&memory_mib| {
+        let variants = setup.variants.iter();
+        variants.map(move |variant| Trial { variant, run: trial(variant, memory_mib) })
+    });
+    Ok(trials.collect())
+}
+
+/// The decisions by page size: pages may be smaller where memory is.
+fn decide(
+    setup: &PoliciesSetup,
+    runs: &[&Run<'_>],
+    progress: &Progress,
+) -> Result<BTreeMap<usize, Decisions>, ExperimentError> {
+    let by_size = runs.iter().map(|run| (run.engine_config().page_size_bytes, *run));
+    let by_size: BTreeMap<usize, &Run<'_>> = by_size.collect();
+    let by_size: Vec<_> = by_size.into_iter().collect();
+    let decided = by_size.par_iter().map(|(page_size_bytes, run)| {
+        Ok((*page_size_bytes, Decisions::of(setup, run, &progress.bar("exact curves"))?))
+    });
+    decided.collect()
+}
+
+/// The bound under every memory limit, on as many pages as any variant came to own: first pages are granted
+/// beyond the limit.
+fn bounds(
+    trials: &[Finding<'_>],
+    runs: &[&Run<'_>],
+    decisions: &BTreeMap<usize, Decisions>,
+) -> BTreeMap<u64, Bound> {
+    let pages = |memory_mib| {
+        let courses = trials.iter().filter(|trial| trial.memory_mib == memory_mib);
+        let courses = courses.filter_map(|trial| trial.course.as_ref().ok());
+        let last = courses.filter_map(|course| course.pages.last());
+        last.map(|pages| pages.iter().sum::<u64>()).max()
+    };
+    let bound = |run: &&Run<'_>| {
+        let decisions = &decisions[&run.engine_config().page_size_bytes];
+        let pages = pages(run.memory_mib)?;
+        Some((run.memory_mib, decisions.curves.first()?.bound(pages)))
+    };
+    runs.iter().filter_map(bound).collect()
+}
+
+impl<'s> Trial<'s> {
+    fn finding(&self, course: Result<Course, String>) -> Finding<'s> {
+        Finding { variant: self.variant, memory_mib: self.run.memory_mib, course }
+    }
+
+    /// Runs it under its policy.
+    fn tuned(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
+        let policy = match policy(self.variant, self.run.scale) {
+            Ok(policy) => policy,
+            Err(why) => return Ok(self.finding(Err(why))),
+        };
+        let bar = progress.bar(&self.variant.name);
+        Ok(self.finding(Ok(self.run.go(Divider::Policy(policy), &bar)?)))
+    }
+
+    /// Runs it told.
+    fn told(
+        &self,
+        decisions: &BTreeMap<usize, Decisions>,
+        progress: &Progress,
+    ) -> Result<Finding<'s>, ExperimentError> {
+        let config = self.run.engine_config();
+        let limit_pages = config.memory_limit_bytes / config.page_size_bytes as u64;
+        let Decisions { at, curves } = &decisions[&config.page_size_bytes];
+        let split = |decision: usize, owned: &[u64]| {
+            curves[decision].fewest_misses(owned.iter().sum::<u64>().max(limit_pages))
+        };
+        let bar = progress.bar(&self.variant.name);
+        let told = Divider::Told(Told { at, split: &split });
+        Ok(self.finding(Ok(self.run.go(told, &bar)?)))
+    }
+}
+
+/// The policy of a variant; why there is none.
+pub(super) fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
+    let name = variant.policy.as_deref().unwrap_or("none");
+    let counts = variant.scaled_options.iter();
+    let counts = counts.map(|(name, count)| (name, scaled(*count, scale).to_string()));
+    let counts: Vec<_> = counts.collect();
+    let options = variant.options.iter().chain(counts.iter().map(|(name, count)| (*name, count)));
+    let options: Vec<_> = options.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    PagePolicy::with_options(name, &options).map_err(|error| error.to_string())
+}

@@ -1,0 +1,285 @@
+//! What was found, as rows: variants, then one against another, over memory sizes, and by rank.
+
+use super::spec::{PoliciesSetup, Report, Stretch};
+use super::{Finding, Findings};
+use crate::experiment::course::Course;
+use crate::experiment::course_rows::{
+    MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady, measures,
+};
+use crate::experiment::outcome::{Measure, Outcome, Scaling, number};
+use crate::experiment::run::{Run, value_len_max};
+use crate::experiment::spec::scaled;
+use crate::experiment::steady::steady;
+use std::collections::BTreeSet;
+
+measures! {
+    HITS: "hits", "requests that hit", "requests", WithRun;
+    MEAN_TIME: "mean_answer_time", "mean time of an answer", "us", Fixed;
+    STEADY_TIME: "steady_answer_time", "steady mean time of an answer", "us", Fixed;
+    STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
+    RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
+    MOVING: "requests_moving", "from the decision to the last page", "requests", WithRun;
+    REACHED: "potential_reached", "of the bound's fewer misses, reached", "%", Fixed;
+    FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
+    FEWER_LEAST: "fewer_misses_least", "fewer misses, least over memory sizes", "%", Fixed;
+    FEWER_MOST: "fewer_misses_most", "fewer misses, most over memory sizes", "%", Fixed;
+    LESS_TIME: "less_time", "less time of an answer, steady", "%", Fixed;
+    LESS_TIME_LEAST: "less_time_least", "less time, least over memory sizes", "%", Fixed;
+    LESS_TIME_MOST: "less_time_most", "less time, most over memory sizes", "%", Fixed;
+}
+
+/// What the bound's rows are called.
+const BOUND: &str = "bound";
+/// What moves nothing.
+const CONTROL: &str = "none";
+
+/// Notes what a reader has to know.
+pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>]) {
+    let Some(run) = runs.first() else { return };
+    let config = run.engine_config();
+    let (scale, sizes) = (run.scale, config.classes.sizes());
+    let bytes = |count: usize| format!("{} bytes", number(count as f64));
+    let requests = scaled(setup.workload.requests, scale) as f64;
+    outcome.choose("workload", format!("{}, {} requests", setup.workload.name, number(requests)));
+    if scale != 1.0 {
+        outcome.choose(
+            "scale",
+            format!("{scale}: requests, keys and memory of the published times that"),
+        );
+    }
+    for (name, value) in &setup.chosen {
+        outcome.choose(name, value);
+    }
+    let limits =
+        setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
+    outcome.choose("memory", format!("{} MiB", limits.join(", ")));
+    let page_sizes: BTreeSet<usize> =
+        runs.iter().map(|run| run.engine_config().page_size_bytes).collect();
+    let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
+    let why = if is_smaller { ", smaller than published at this scale" } else { "" };
+    let shown: Vec<String> = page_sizes.iter().map(|&size| bytes(size)).collect();
+    outcome.choose("page size", shown.join(", ") + why);
+    match sizes {
+        [first, .., last] if sizes.len() > 8 => {
+            let count = sizes.len();
+            outcome.choose("chunk sizes", format!("{count}, from {first} to {last} bytes"));
+        }
+        _ => outcome.choose("chunk sizes", format!("{sizes:?} bytes")),
+    }
+    outcome.choose("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
+    let rate = number(setup.time.operations_per_second);
+    outcome.choose("rate", format!("{rate} gets and sets a second"));
+    outcome.choose("a visit to a chunk", format!("{} ns", setup.visit_ns));
+    let (from, to) = setup.steady.at(scale);
+    let stretch = format!("requests {} to {}", number(from as f64), number(to as f64));
+    outcome.choose("steady", stretch);
+    if setup.report.contains(&Report::AnswerTime) {
+        let answer = setup.answer;
+        let (hit, miss, kib) = (answer.hit_us, answer.miss_us, answer.miss_us_per_kib);
+        let text =
+            format!("a hit {hit} us, a miss {miss} us and {kib} us for each KiB of its value");
+        outcome.choose("answers", text);
+    }
+    if let Some(divide) = &setup.divide {
+        let trained = number((divide.training_requests as f64 * scale).round());
+        outcome.choose("told splits", format!("by exact curves of the {trained} requests before"));
+    }
+}
+
+/// Adds all rows.
+pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
+    let limits = setup.limits_mib();
+    let several = limits.len() > 1;
+    for &limit in &limits {
+        for variant in &setup.variants {
+            let is_it = |finding: &&Finding<'_>| {
+                finding.memory_mib == limit && finding.variant.name == variant.name
+            };
+            let Some(finding) = findings.trials.iter().find(is_it) else { continue };
+            let name = row_name(&variant.name, several.then_some(limit));
+            match &finding.course {
+                Ok(course) => add_course(outcome, setup, &name, course),
+                Err(why) => outcome.add(MEAN, &name, Err(why.clone())),
+            }
+        }
+        if let Some(bound) = findings.bounds.get(&limit) {
+            let name = row_name(BOUND, several.then_some(limit));
+            outcome.add(STEADY, &name, Ok(bound.miss_ratio * 100.0));
+            if setup.report.contains(&Report::AnswerTime) {
+                outcome.add(STEADY_TIME, &name, Ok(bound.answer_us));
+            }
+        }
+    }
+    for pair in &setup.against {
+        add_against(outcome, setup, findings, pair);
+    }
+    for [variant, other] in setup.against.iter().filter(|[_, other]| other == CONTROL) {
+        if setup.bound && variant != BOUND {
+            add_reached(outcome, setup, findings, [variant, other]);
+        }
+    }
+    for stretch in &setup.stretches {
+        add_ranks(outcome, setup, findings, stretch);
+    }
+}
+
+fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
+    limit_mib.map_or_else(|| variant.to_owned(), |limit| format!("{variant}, {limit} MiB"))
+}
+
+fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: &Course) {
+    let (from, to) = setup.steady.at(outcome.scale);
+    for report in &setup.report {
+        match report {
+            Report::Hits => {
+                let hits = course.requests - course.misses.iter().sum::<u64>();
+                outcome.add(HITS, name, Ok(hits as f64));
+            }
+            Report::MissRatio => {
+                outcome.add(MEAN, name, Ok(course.miss_ratio() * 100.0));
+                outcome.add(STEADY, name, Ok(course.miss_ratio_between(from, to) * 100.0));
+            }
+            Report::SteadySince => {
+                let steady = steady(course, setup.steady_tolerance_points / 100.0);
+                add_steady(outcome, name, course, &steady);
+            }
+            Report::AnswerTime => {
+                let mean = course.answer_us_between(0, course.requests);
+                outcome.add(MEAN_TIME, name, Ok(mean));
+                outcome.add(STEADY_TIME, name, Ok(course.answer_us_between(from, to)));
+            }
+            Report::Pages => outcome.add(PAGES, name, Ok(course.counts.pages as f64)),
+            Report::Moves => {
+                if course.split.is_some() {
+                    add_at_target(outcome, name, course);
+                    let moving = course.at_target.map(|at| (at - course.changed_at) as f64);
+                    outcome.add(MOVING, name, moving.ok_or_else(|| "not all arrived".to_owned()));
+                    add_gets(outcome, name, course);
+                }
+                add_met(outcome, name, &course.counts);
+            }
+        }
+    }
+    for stretch in &setup.stretches {
+        let (from, to) = stretch.at(outcome.scale);
+        let ratio = course.miss_ratio_between(from, to) * 100.0;
+        outcome.add(STRETCH, &format!("{name}, {}", stretch.name), Ok(ratio));
+    }
+    add_series(outcome, name, course);
+}
+
+/// What a variant comes to in the steady stretch under one memory limit: the miss ratio and the time of an
+/// answer.
+fn steady_of(
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    scale: f64,
+    variant: &str,
+    limit_mib: u64,
+) -> Result<[f64; 2], String> {
+    if variant == BOUND {
+        let bound = findings.bounds.get(&limit_mib);
+        let bound = bound.ok_or_else(|| "the bound was not asked for".to_owned())?;
+        return Ok([bound.miss_ratio, bound.answer_us]);
+    }
+    let course = course_of(findings, variant, limit_mib)?;
+    let (from, to) = setup.steady.at(scale);
+    Ok([course.miss_ratio_between(from, to), course.answer_us_between(from, to)])
+}
+
+fn course_of<'f>(
+    findings: &'f Findings<'_>,
+    variant: &str,
+    limit_mib: u64,
+) -> Result<&'f Course, String> {
+    let is_it =
+        |found: &&Finding<'_>| found.variant.name == variant && found.memory_mib == limit_mib;
+    let found = findings.trials.iter().find(is_it);
+    let found = found.ok_or_else(|| format!("no variant is called {variant}"))?;
+    found.course.as_ref().map_err(String::clone)
+}
+
+/// How much less a variant misses (place 0) or takes (place 1) than another in the steady stretch, in
+/// percent, under every memory limit.
+fn less(
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    scale: f64,
+    [variant, other]: [&str; 2],
+    place: usize,
+) -> Result<Vec<f64>, String> {
+    let limits = setup.limits_mib();
+    let less = limits.iter().map(|&limit| {
+        let ours = steady_of(setup, findings, scale, variant, limit)?[place];
+        match steady_of(setup, findings, scale, other, limit)?[place] {
+            others if others > 0.0 => Ok((1.0 - ours / others) * 100.0),
+            _ => Err(format!("{other} has none")),
+        }
+    });
+    less.collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// How much less one variant misses and takes than the other: the mean over the memory limits, and with
+/// several of them the range.
+fn add_against(
+    outcome: &mut Outcome,
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    [variant, other]: &[String; 2],
+) {
+    let name = format!("{variant} against {other}");
+    let times = setup.report.contains(&Report::AnswerTime);
+    let measures = [[FEWER, FEWER_LEAST, FEWER_MOST], [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST]];
+    for (place, [all, least, most]) in measures.into_iter().take(1 + usize::from(times)).enumerate()
+    {
+        let found = less(setup, findings, outcome.scale, [variant, other], place);
+        outcome.add(all, &name, found.clone().map(|found| mean(&found)));
+        if setup.limits_mib().len() > 1 {
+            let fold = |from: f64, by: fn(f64, f64) -> f64| {
+                found.clone().map(|found| found.into_iter().fold(from, by))
+            };
+            outcome.add(least, &name, fold(f64::INFINITY, f64::min));
+            outcome.add(most, &name, fold(f64::NEG_INFINITY, f64::max));
+        }
+    }
+}
+
+/// How much of what the bound misses less than the other a variant does.
+fn add_reached(
+    outcome: &mut Outcome,
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    [variant, other]: [&str; 2],
+) {
+    let less = |variant| less(setup, findings, outcome.scale, [variant, other], 0);
+    let reached = less(variant).and_then(|ours| match mean(&less(BOUND)?) {
+        bound if bound > 0.0 => Ok(mean(&ours) / bound * 100.0),
+        _ => Err(format!("the bound does not miss less than {other}")),
+    });
+    outcome.add(REACHED, &format!("{variant} against {other}"), reached);
+}
+
+/// Ranks of one stretch under the first memory limit: how many of the ranked variants miss less, and one.
+fn add_ranks(
+    outcome: &mut Outcome,
+    setup: &PoliciesSetup,
+    findings: &Findings<'_>,
+    stretch: &Stretch,
+) {
+    let (from, to) = stretch.at(outcome.scale);
+    let limit = setup.limits_mib()[0];
+    let ratio = |name: &String| {
+        Ok::<_, String>(course_of(findings, name, limit)?.miss_ratio_between(from, to))
+    };
+    for name in &setup.rank_among {
+        let rank = ratio(name).and_then(|own| {
+            let others: Result<Vec<f64>, String> = setup.rank_among.iter().map(ratio).collect();
+            Ok(1.0 + others?.iter().filter(|&&other| other < own).count() as f64)
+        });
+        outcome.add(RANK, &format!("{name}, {}", stretch.name), rank);
+    }
+}

@@ -1,0 +1,123 @@
+//! The kind `page-policies` at a tiny scale.
+
+use super::PoliciesSetup;
+use crate::experiment::outcome::{Outcome, Row};
+use crate::experiment::progress::Progress;
+use crate::experiment::spec::{Setup, Spec};
+
+const SEED: u64 = 7;
+
+fn setup(name: &str) -> (Spec, Box<PoliciesSetup>) {
+    let spec = Spec::named(name).expect("it is there");
+    let Setup::PagePolicies(setup) = spec.setup.clone() else { panic!("another kind") };
+    (spec, setup)
+}
+
+fn outcome(spec: &Spec, setup: &PoliciesSetup, scale: f64) -> Outcome {
+    let outcome = super::run(spec, setup, scale, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let unexplained = |row: &&Row| row.ours.is_none() && row.note.is_none();
+    assert!(!outcome.rows.iter().any(|row| unexplained(&row)), "{}", outcome.text());
+    outcome
+}
+
+fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
+    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_it).unwrap_or_else(|| panic!("{measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+}
+
+/// Only these variants, and what concerns them.
+fn only(setup: &mut PoliciesSetup, names: &[&str]) {
+    setup.variants.retain(|variant| names.contains(&variant.name.as_str()));
+    let is_kept = |name: &String| names.contains(&name.as_str()) || name == "bound";
+    setup.against.retain(|pair| pair.iter().all(is_kept));
+    setup.rank_among.retain(is_kept);
+}
+
+#[test]
+fn the_toy_hits_as_on_the_slides() {
+    let (spec, setup) = setup("toy");
+    let outcome = outcome(&spec, &setup, 1.0);
+    assert_eq!(found(&outcome, "hits", "none"), 0.0, "{}", outcome.text());
+    assert_eq!(found(&outcome, "hits", "best"), 6.0, "{}", outcome.text());
+    let refused = super::run(&spec, &setup, 0.5, SEED, &Progress::default());
+    assert!(refused.is_err_and(|error| error.to_string().contains("runs at 1 only")));
+}
+
+#[test]
+fn nothing_beats_the_bound_and_lama_comes_near_it() {
+    const SCALE: f64 = 0.02;
+    let (spec, mut setup) = setup("etc-steady");
+    only(&mut setup, &["none", "lama", "best"]);
+    let outcome = outcome(&spec, &setup, SCALE);
+    let text = outcome.text();
+    let steady = |variant| found(&outcome, "steady_miss_ratio", variant);
+    // What moves costs the run that is told a little, and chance another.
+    assert!((steady("best") - steady("bound")).abs() < 0.7, "seed {SEED}: {text}");
+    assert!(steady("bound") < steady("lama") + 0.3, "seed {SEED}: {text}");
+    assert!(found(&outcome, "fewer_misses", "lama against none") > 5.0, "seed {SEED}: {text}");
+    assert!(found(&outcome, "potential_reached", "lama against none") > 50.0, "{text}");
+    let time = |variant| found(&outcome, "steady_answer_time", variant);
+    assert!(time("bound") <= time("best") * 1.02 && time("lama") < time("none"), "{text}");
+}
+
+#[test]
+fn a_sweep_tells_the_range_over_memory_sizes() {
+    let (spec, mut setup) = setup("etc-memory-sweep");
+    only(&mut setup, &["none", "space_time"]);
+    setup.memory_mib.truncate(2);
+    let outcome = outcome(&spec, &setup, 0.004);
+    let less = |measure| found(&outcome, measure, "space_time against none");
+    let [least, mean, most] = ["fewer_misses_least", "fewer_misses", "fewer_misses_most"].map(less);
+    assert!(least <= mean && mean <= most, "{}", outcome.text());
+    assert!(
+        found(&outcome, "steady_miss_ratio", "none, 128 MiB")
+            > found(&outcome, "steady_miss_ratio", "none, 256 MiB")
+    );
+}
+
+#[test]
+fn phases_are_ranked() {
+    let (spec, mut setup) = setup("three-phase");
+    only(&mut setup, &["none", "tail_age"]);
+    let outcome = outcome(&spec, &setup, 0.003);
+    assert_eq!(found(&outcome, "rank", "tail_age, phase 3"), 1.0, "{}", outcome.text());
+    assert_eq!(found(&outcome, "rank", "none, phase 3"), 2.0, "{}", outcome.text());
+}
+
+#[test]
+fn splits_are_told_from_time_to_time() {
+    let (spec, mut setup) = setup("time-varying");
+    only(&mut setup, &["none", "base", "fast", "warm"]);
+    let outcome = outcome(&spec, &setup, 0.000_1);
+    let text = outcome.text();
+    let misses = |variant| found(&outcome, "mean_miss_ratio", variant);
+    assert!(misses("warm") <= misses("fast") && misses("fast") <= misses("base"), "{text}");
+    assert!(
+        found(&outcome, "pages_moved", "warm") > found(&outcome, "pages_moved", "base"),
+        "{text}"
+    );
+    assert_eq!(found(&outcome, "case_3", "fast"), 0.0, "{text}");
+}
+
+#[test]
+fn memory_is_redivided_once() {
+    let (spec, mut setup) = setup("multi-tenant");
+    only(&mut setup, &["none", "fast", "warm"]);
+    let outcome = outcome(&spec, &setup, 0.000_5);
+    let text = outcome.text();
+    let stretch = |variant: &str| {
+        found(&outcome, "stretch_miss_ratio", &format!("{variant}, 300 to 460 million"))
+    };
+    assert!(stretch("warm") < stretch("none") && stretch("fast") < stretch("none"), "{text}");
+    assert!(found(&outcome, "allocation_at_target", "warm") > 300_000.0 * 0.5, "{text}");
+}
+
+#[test]
+fn a_run_follows_from_its_seed() {
+    let (spec, mut setup) = setup("three-phase");
+    only(&mut setup, &["tail_age"]);
+    let rows = || outcome(&spec, &setup, 0.001).rows.into_iter().map(|row| row.ours);
+    assert!(rows().eq(rows()));
+}

@@ -1,0 +1,73 @@
+//! A tuner on virtual time: the server's own control loop, charged for the chunks that it visits.
+//!
+//! It serves as a server under load does: its steps keep to the move budget, and it rests between them. A
+//! look at the policy costs nothing: on a server it is another core's.
+
+use super::mover::MoverTime;
+use super::visit_cost::VisitCost;
+use slabwise_base::{Moment, Ticks};
+use slabwise_engine::Engine;
+use slabwise_tuner::{Load, Tuner, TunerStep};
+
+/// Nanoseconds of a tick.
+const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
+
+/// The tuner of an engine.
+pub struct Tuned<'e> {
+    engine: &'e Engine,
+    tuner: Tuner,
+    cost: VisitCost,
+    /// When it is done with what it began, or wakes.
+    free_at_nanos: f64,
+    time: MoverTime,
+}
+
+impl<'e> Tuned<'e> {
+    /// This tuner on this engine, from the start of time on.
+    pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> Tuned<'e> {
+        Tuned { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
+    }
+
+    /// Where its time went.
+    pub fn time(&self) -> MoverTime {
+        self.time
+    }
+
+    /// Works until `nanos`.
+    #[inline]
+    pub fn work_until(&mut self, nanos: f64) {
+        while self.free_at_nanos <= nanos {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        let before = self.engine.mover_counters().visits;
+        let at = Moment::from_nanos(self.free_at_nanos as u64);
+        let step = self.tuner.step(self.engine, Load::Serving, at);
+        let visits = self.engine.mover_counters().visits - before;
+        self.time.visits += visits;
+        self.work(visits as f64);
+        match step {
+            // A step that met no chunk costs something, too.
+            TunerStep::Working | TunerStep::Asked { .. } if visits == 0 => self.work(1.0),
+            TunerStep::Working | TunerStep::Asked { .. } => {}
+            TunerStep::Rest(rest) => {
+                let rest_nanos = rest.as_nanos() as f64;
+                self.time.sleeps += 1;
+                self.time.sleep_nanos += rest_nanos;
+                self.free_at_nanos += rest_nanos.max(self.cost.nanos());
+            }
+            TunerStep::Idle { ticks: Some(ticks) } => {
+                self.free_at_nanos += f64::from(ticks.max(1)) * TICK_NANOS;
+            }
+            TunerStep::Idle { ticks: None } => self.free_at_nanos = f64::INFINITY,
+        }
+    }
+
+    fn work(&mut self, visits: f64) {
+        let work_nanos = visits * self.cost.nanos();
+        self.time.work_nanos += work_nanos;
+        self.free_at_nanos += work_nanos;
+    }
+}
