@@ -74,6 +74,8 @@ fn tune(shared: &Shared<'_>) {
     let mut hit_time = HitTime::default();
     let mut bytes_read = 0;
     let mut has_worked = false;
+    // When traffic comes back what is sampled has room for so long.
+    let idle_max = if shared.settings.profiling.is_some() { WAIT_MAX / 4 } else { WAIT_MAX };
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
@@ -108,7 +110,7 @@ fn tune(shared: &Shared<'_>) {
                 // Without traffic, and with no move behind it, no policy learns anything. But never for
                 // ever: a store that needs a page may leave a move half done.
                 if bytes_seen == bytes_read && !std::mem::take(&mut has_worked) {
-                    next_wait(wait.max(due), false)
+                    next_wait(wait.max(due), false).min(idle_max)
                 } else {
                     due.min(WAIT_MAX)
                 }

@@ -48,7 +48,11 @@ impl ProfilingOptions {
     pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
 
     const QUEUE_LEN_MAX: usize = 8_192;
-    const RATE_MAX: f64 = 0.25;
+    /// The rate begins at this over the keys that may be remembered, within bounds: where these are many, so are
+    /// the items.
+    const KEYS_FIRST: f64 = 8_192.0;
+    const RATE_FIRST_MIN: f64 = 1.0 / 32.0;
+    const RATE_FIRST_MAX: f64 = 1.0 / 8.0;
     const KEYS_MAX_MIN: usize = 1_000;
     /// Sampled references of a half-life: some ten for each key.
     const WINDOW_REFERENCES_PER_KEY: u64 = 10;
@@ -66,7 +70,8 @@ impl ProfilingOptions {
         Some(ProfilingOptions {
             profiler: ProfilerOptions {
                 keys_max,
-                rate_max: Self::RATE_MAX,
+                rate_max: (Self::KEYS_FIRST / keys_max as f64)
+                    .clamp(Self::RATE_FIRST_MIN, Self::RATE_FIRST_MAX),
                 window_references: keys_max as u64 * Self::WINDOW_REFERENCES_PER_KEY,
             },
             queue_len_max: Self::QUEUE_LEN_MAX,

@@ -161,7 +161,7 @@ impl<'e> Worker<'e> {
     /// The time, if this turn is one of those that are timed.
     fn time_this_turn(&mut self) -> Option<u64> {
         self.turns += 1;
-        let is_timed = self.turns % TURNS_PER_TIMED == 0;
+        let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
         is_timed.then(|| self.context.shared.clock.nanos())
     }
 

@@ -44,10 +44,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
             "-t {threads} is more than any machine needs: one worker a core is enough"
         ));
     }
-    if raw.napi_ids > threads {
-        let ids = raw.napi_ids;
-        return Err(OptionsError(format!("-N {ids} is above -t {threads}: raise -t or lower -N")));
-    }
+    check_napi_ids(&raw, threads)?;
     if raw.cas_disabled {
         raw.warn("-C saves nothing here: CAS values cost no extra memory");
     }
@@ -92,6 +89,15 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         engine,
     };
     Ok((settings, raw.warnings))
+}
+
+fn check_napi_ids(raw: &Raw, threads: u32) -> Result<(), OptionsError> {
+    match raw.napi_ids {
+        ids if ids > threads => {
+            Err(OptionsError(format!("-N {ids} is above -t {threads}: raise -t or lower -N")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// SASL is part of the binary protocol: in the other nobody could say who they are.
