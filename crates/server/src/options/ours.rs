@@ -27,8 +27,9 @@ pub(super) static OURS: &[OptionRow] = &[
     row(
         "page_policy",
         Kind::Text("name[:option=value]..."),
-        "space_time",
-        "which pages move between classes: one of the page policies listed below",
+        "marginal",
+        "which pages move between classes: one of the page policies listed below; with profile=off \
+         the default is space_time",
         |raw, value| {
             let policy = PagePolicy::parse(value.text()).map_err(|error| error.to_string())?;
             raw.page_policy = Some((value.text().to_owned(), policy));

@@ -7,7 +7,9 @@ use slabwise_tuner::ProfilingOptions;
 
 /// What every policy that can be told what to make least calls that option.
 const OBJECTIVE: &str = "objective";
-const POLICY_DEFAULT: &str = "space_time";
+const POLICY_DEFAULT: &str = "marginal";
+/// The best of those that go by no profiles.
+const POLICY_WITHOUT_PROFILES: &str = "space_time";
 /// memcached's own.
 const POLICY_OF_PRESET: &str = "automove";
 
@@ -18,7 +20,11 @@ const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 /// The policy, with its options. Memcached's preset has memcached's; whether it is in force is
 /// `slab_automove`'s to say.
 pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
-    let default = if raw.memcached_preset { POLICY_OF_PRESET } else { POLICY_DEFAULT };
+    let default = match raw.profile {
+        _ if raw.memcached_preset => POLICY_OF_PRESET,
+        Some(false) => POLICY_WITHOUT_PROFILES,
+        _ => POLICY_DEFAULT,
+    };
     let given = raw.page_policy.as_ref().map(|(text, _)| text.as_str());
     let (name, given_options) = match given.unwrap_or(default).split_once(':') {
         Some((name, options)) => (name, format!(":{options}")),
@@ -63,6 +69,9 @@ pub(super) fn profiling(
                 page_policy.name()
             ))),
         };
+    }
+    if raw.memcached_preset && raw.profile.is_none() && page_policy.wants() == Wants::Counts {
+        return Ok(None);
     }
     let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;
     let memory_bytes = raw.profile_memory_bytes.unwrap_or(default);

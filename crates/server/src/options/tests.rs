@@ -316,7 +316,8 @@ fn memcacheds_switches_reach_ours() {
 #[test]
 fn every_page_policy_can_be_asked_for_with_its_options() {
     let policy = |options: &str| settings(&["-o", options]).page_policy;
-    assert_eq!(settings(&[]).page_policy.name(), "space_time");
+    assert_eq!(settings(&[]).page_policy.name(), "marginal");
+    assert_eq!(policy("profile=off").name(), "space_time", "the best that goes by no profiles");
     assert_eq!(policy("preset=memcached").name(), "automove");
     for name in PagePolicy::NAMES {
         assert_eq!(policy(&format!("page_policy={name}")).name(), name);
@@ -327,7 +328,9 @@ fn every_page_policy_can_be_asked_for_with_its_options() {
     assert_eq!(asked("objective=request_time,page_policy=lama"), by_time);
     assert_ne!(asked("page_policy=lama"), by_time);
     assert_eq!(asked("page_policy=lama,objective=miss_ratio"), asked("page_policy=lama"));
-    assert_eq!(policy("objective=miss_ratio").name(), "space_time", "as every policy does");
+    assert_eq!(policy("objective=miss_ratio").name(), "marginal");
+    let without = policy("objective=miss_ratio,profile=off");
+    assert_eq!(without.name(), "space_time", "every policy makes misses least");
 }
 
 #[test]
@@ -339,6 +342,8 @@ fn profiling_takes_the_memory_that_it_is_given() {
     assert!((200_000..400_000).contains(&large), "{large}");
     assert!(keys_max(&["-o", "profile_memory=8m"]).is_some_and(|keys| keys > default));
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
+    assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
+    assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
 }
 
 #[test]
