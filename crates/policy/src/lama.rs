@@ -8,6 +8,9 @@
 //!                                                      '-- no: nothing
 //! ```
 //!
+//! Its curves are published as footprints of the last M references. Here they come with the snapshot, whoever
+//! made them: a server's are of stack distances in a sample of the keys, and older references fade.
+//!
 //! The risk of taking a page from a class is its references a page, as in PSA (D. Carra, P. Michiardi,
 //! "Memory Partitioning in Memcached: An Experimental Performance Analysis", ICC 2014). Which receiver comes
 //! first is not published; here it is the one that gains most a page.

@@ -217,10 +217,15 @@ impl PolicyWish {
 
     fn of(shared: &Shared<'_>) -> PolicyWish {
         let tunables = &shared.tunables;
-        PolicyWish {
-            automove_level: tunables.automove_level.load(Relaxed),
-            window_seconds: tunables.automove_window.load(Relaxed),
-            age_ratio: tunables.automove_ratio.load(),
+        let automove_level = tunables.automove_level.load(Relaxed);
+        match shared.settings.page_policy {
+            PagePolicy::Automove(_) => PolicyWish {
+                automove_level,
+                window_seconds: tunables.automove_window.load(Relaxed),
+                age_ratio: tunables.automove_ratio.load(),
+            },
+            // What tunes memcached's automover is nothing to another policy, which goes on as it is.
+            _ => PolicyWish { automove_level, window_seconds: 0, age_ratio: 0.0 },
         }
     }
 

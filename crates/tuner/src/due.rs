@@ -54,7 +54,10 @@ impl Due {
             | Trigger::EveryShadowHits(count) => count as f64,
         };
         let Some(count) = count(trigger, engine, profiling) else { return Wait::Forever };
-        let since = count - *self.counted.get_or_insert(count);
+        let counted = self.counted.get_or_insert(count);
+        // Profiles forget what they counted of classes that are gone.
+        *counted = counted.min(count);
+        let since = count - *counted;
         if since >= period { Wait::Over } else { Wait::Ticks(LOOK_TICKS) }
     }
 

@@ -35,7 +35,7 @@ use due::{Due, Wait};
 use record::{Counts, Records};
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
-use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
+use slabwise_policy::{PageMove, PagePolicy, Snapshot, Trigger, Wants};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -187,7 +187,8 @@ impl Tuner {
             Wait::Forever => return self.idle(None),
         }
         self.due.step(trigger, engine, profiling, now);
-        let plan = self.policy.step(&self.snapshot(engine, now), &mut self.random);
+        let snapshot = self.snapshot(engine, now);
+        let plan = self.policy.step(&snapshot, &mut self.random);
         self.records.plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
         self.pending.extend(plan.moves);
@@ -209,10 +210,14 @@ impl Tuner {
     }
 
     /// The engine as the policy in force wants to see it.
-    fn snapshot(&self, engine: &Engine, now: Now) -> Snapshot {
+    fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
-        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &self.profiling) {
-            snapshot.profiles = profiling.profiles(&snapshot);
+        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &mut self.profiling) {
+            snapshot.profiles = match self.policy.trigger() {
+                // Many times a second, as a rule.
+                Trigger::EveryTicks(_) => profiling.profiles_lately(&snapshot),
+                _ => profiling.profiles(&snapshot),
+            };
         }
         snapshot
     }

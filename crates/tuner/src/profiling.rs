@@ -11,7 +11,7 @@
 //! options, time by [`ProfilingOptions::accesses_per_second_max`].
 
 use crate::sampler::{Sampler, Samples};
-use slabwise_base::{Clock, Now, Ticks};
+use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
@@ -25,6 +25,8 @@ const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
 const FEW_KEYS_MAX: usize = 8_192;
 /// ... at which they cost little whatever the traffic.
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 64.0;
+/// Where there are so many times too many accesses, few keys have most of them: then any number may go.
+const ACCESSES_FACTOR_MAX: f64 = 4.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
 const KEY_SIZE_BYTES: usize = 60;
 /// Bytes that the histograms of a table's classes may take.
@@ -91,6 +93,15 @@ pub struct Profiling {
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
+    /// Since the last look.
+    made: Option<Made>,
+}
+
+/// Profiles, and the classes that they are of.
+#[derive(Debug)]
+struct Made {
+    classes: Vec<(ClassId, usize)>,
+    profiles: Vec<ClassProfile>,
 }
 
 /// What was seen at a look.
@@ -140,7 +151,16 @@ impl Profiling {
         let looked = Look { at: now.ticks, accesses: 0 };
         let threshold_shown = profiler.threshold();
         let (accesses, hit_time_us) = (0, 0.0);
-        Profiling { options, profiler, samples, threshold_shown, accesses, hit_time_us, looked }
+        Profiling {
+            options,
+            profiler,
+            samples,
+            threshold_shown,
+            accesses,
+            hit_time_us,
+            looked,
+            made: None,
+        }
     }
 
     /// One bounded piece of work. True: there is more.
@@ -175,15 +195,20 @@ impl Profiling {
         self.looked = Look { at: now.ticks, accesses };
         self.profiler.note_gets(engine.gets_ever());
         self.set_sizes(engine, now);
+        self.made = None;
     }
 
     /// Looks at fewer keys, if those of all keys are `per_second` accesses.
     fn limit_accesses(&mut self, per_second: f64) {
         let accesses_max = self.options.accesses_per_second_max as f64;
-        let has_spare_keys = |profiler: &Profiler| {
-            profiler.keys() > FEW_KEYS_MAX || profiler.rate() > RATE_FEW_KEYS_MAX
+        let must_fall = |profiler: &Profiler| {
+            let accesses = per_second * profiler.rate();
+            let has_spare_keys =
+                profiler.keys() > FEW_KEYS_MAX || profiler.rate() > RATE_FEW_KEYS_MAX;
+            let factor_max = if has_spare_keys { 1.0 } else { ACCESSES_FACTOR_MAX };
+            accesses > factor_max * accesses_max
         };
-        while per_second * self.profiler.rate() > accesses_max && has_spare_keys(&self.profiler) {
+        while must_fall(&self.profiler) {
             self.profiler.lower_threshold();
         }
     }
@@ -200,6 +225,21 @@ impl Profiling {
     /// Tells the mean time to answer a hit, in microseconds: of all classes alike.
     pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
         self.hit_time_us = hit_time_us;
+    }
+
+    /// The same as they were at the last look, if classes are still the same: making curves takes longer than
+    /// all else in a policy's step.
+    pub fn profiles_lately(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+        let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
+        let classes: Vec<_> = snapshot.classes.iter().map(key).collect();
+        match &self.made {
+            Some(made) if made.classes == classes => made.profiles.clone(),
+            _ => {
+                let profiles = self.profiles(snapshot);
+                self.made = Some(Made { classes, profiles: profiles.clone() });
+                profiles
+            }
+        }
     }
 
     /// Profiles of a snapshot's classes, in their order.

@@ -106,6 +106,8 @@ impl Records {
     pub fn plan(&mut self, plan: &Plan, counts: Counts, at: Ticks) {
         let Some(first) = plan.moves.first() else { return };
         let before = self.notes.front().map(|&oldest| counts.since(oldest));
+        // What comes before its last move is before no later plan.
+        self.notes.clear();
         self.settled = None;
         self.last = Some(PlanRecord {
             at,

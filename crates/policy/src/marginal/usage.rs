@@ -32,8 +32,9 @@ pub(super) struct Usage {
     references_of_curve: f64,
     /// Whether there were next to none lately.
     silent: bool,
-    /// Requests ever when it was used first, or again after a silence.
+    /// Requests ever when it was used first, or again after a silence; and at the last look.
     born_at_requests: u64,
+    requests_at_look: u64,
     /// It has had the same pages, all full, since so many looks.
     full_looks: u32,
     /// How many chunks it takes where its curve says one.
@@ -81,6 +82,7 @@ impl Usage {
             references_of_curve: 0.0,
             silent: true,
             born_at_requests: requests(class),
+            requests_at_look: requests(class),
             full_looks: 0,
             stretch: 1.0,
             calls: calls(class),
@@ -117,7 +119,10 @@ impl Usage {
         self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
         self.references = Some(fading);
         self.silent = fading.max(lately) < SILENT_SHARE;
-        if self.silent {
+        // A class that is stored to and never read does not stay young for ever.
+        let asked = requests(class).saturating_sub(self.requests_at_look) as f64;
+        self.requests_at_look = requests(class);
+        if self.silent && asked < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
         }
         self.full_looks += 1;
@@ -270,5 +275,23 @@ mod tests {
         assert!((0.94..0.98).contains(&usage.stretch), "{}", usage.stretch);
         let (usage, ..) = looked_at(cliff(50, 2_000.0), 0, 2_000.0);
         assert_eq!(usage.stretch, 1.0, "no small stretch explains it");
+    }
+
+    #[test]
+    fn a_class_that_is_only_stored_to_grows_up_and_one_that_rested_is_young_again() {
+        let cache = snapshot(10, vec![(10, scan(1_000.0))]);
+        let (mut class, profile) = (cache.classes[0], cache.profiles[0].clone());
+        let mut usage = Usage::new(&class);
+        let since = Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6 };
+        let mut look = |sets: u64, class: &mut ClassSnapshot| {
+            class.sets += sets;
+            usage.look(class, &profile, since);
+            usage.is_young(class)
+        };
+        assert!(look(1_000, &mut class), "its first requests");
+        assert!(!(0..10).map(|_| look(1_000, &mut class)).last().expect("ten looks"));
+        // Nobody asks for a while, then somebody does.
+        assert!(look(0, &mut class));
+        assert!(look(1_000, &mut class));
     }
 }
