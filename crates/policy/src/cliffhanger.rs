@@ -185,23 +185,11 @@ fn hits_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
 /// The points where the lower hull touches the curve, on either side of this size; `None` where the size is
 /// one of them, or the curve has ended.
 fn pointers(curve: &Mrc, chunks: u64) -> Option<[Point; 2]> {
-    let mut hull: Vec<Point> = Vec::new();
-    for &point in curve.points() {
-        while let [.., a, b] = hull[..]
-            && fall(a, b) <= fall(a, point)
-        {
-            hull.pop();
-        }
-        hull.push(point);
-    }
+    let hull = curve.lower_hull();
+    let hull = hull.points();
     let right = hull.iter().position(|point| point.chunks >= chunks)?;
     let left = right.checked_sub(1)?;
     (hull[right].chunks > chunks).then(|| [hull[left], hull[right]])
-}
-
-/// Misses fewer a chunk from one point to another.
-fn fall(from: Point, to: Point) -> f64 {
-    (from.misses - to.misses) / (to.chunks - from.chunks) as f64
 }
 
 #[cfg(test)]

@@ -59,22 +59,16 @@ impl CostPartition {
 
     /// One page from the class of least risk to the one whose evictions cost most.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        let changes = self.changes.since_last(snapshot);
-        let mut plan = Plan::default();
-        if !snapshot.is_divided() {
-            return plan;
-        }
-        plan.moves.extend(least_risk_to_most_misses(
+        least_risk_to_most_misses(
             snapshot,
-            &changes,
+            &mut self.changes,
             cost_of_misses,
             |class, change| match change.gets() {
                 0.0 => 0.0,
                 requests => cost_of_misses(change) / (requests * class.pages as f64),
             },
             "least cost of evictions by requests and pages, to the one with most",
-        ));
-        plan
+        )
     }
 }
 

@@ -51,26 +51,35 @@ impl Psa {
 
     /// One page from the class with the fewest requests a page to the one with most misses.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        let changes = self.changes.since_last(snapshot);
-        let mut plan = Plan::default();
-        if !snapshot.is_divided() {
-            return plan;
-        }
-        plan.moves.extend(least_risk_to_most_misses(
+        least_risk_to_most_misses(
             snapshot,
-            &changes,
+            &mut self.changes,
             Counts::misses,
             requests_a_page,
             "fewest requests a page, to the one with most misses",
-        ));
-        plan
+        )
     }
 }
 
-/// The move of both policies by Carra and Michiardi: to the class of most `misses`, if there are any, from the
+/// The step of both policies by Carra and Michiardi: a page to the class of most `misses`, if there are any, from the
 /// one of least `risk` among the others that own two pages or more; of equals, the one with the fewest requests
 /// a page gives.
 pub(crate) fn least_risk_to_most_misses(
+    snapshot: &Snapshot,
+    changes: &mut Changes,
+    misses: impl Fn(&Counts) -> f64,
+    risk: impl Fn(&ClassSnapshot, &Counts) -> f64,
+    reason: &'static str,
+) -> Plan {
+    let changes = changes.since_last(snapshot);
+    let mut plan = Plan::default();
+    if snapshot.is_divided() {
+        plan.moves.extend(best_move(snapshot, &changes, misses, risk, reason));
+    }
+    plan
+}
+
+fn best_move(
     snapshot: &Snapshot,
     changes: &[Counts],
     misses: impl Fn(&Counts) -> f64,
