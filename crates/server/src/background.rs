@@ -204,28 +204,21 @@ impl Traffic {
 #[derive(Clone, Copy, PartialEq)]
 struct PolicyWish {
     automove_level: u32,
-    window_seconds: u32,
-    age_ratio: f64,
+    /// What memcached's options and commands say of its automover, where it runs and they say something.
+    automove: Option<AutomoveOptions>,
 }
 
 impl PolicyWish {
-    /// Whether neither option nor command tunes memcached's automover.
-    fn is_default(self) -> bool {
-        let default = AutomoveOptions::default();
-        self.window_seconds as usize == default.window_len && self.age_ratio == default.age_ratio
-    }
-
     fn of(shared: &Shared<'_>) -> PolicyWish {
         let tunables = &shared.tunables;
-        let automove_level = tunables.automove_level.load(Relaxed);
-        match shared.settings.page_policy {
-            PagePolicy::Automove(_) => PolicyWish {
-                automove_level,
-                window_seconds: tunables.automove_window.load(Relaxed),
-                age_ratio: tunables.automove_ratio.load(),
-            },
-            // What tunes memcached's automover is nothing to another policy, which goes on as it is.
-            _ => PolicyWish { automove_level, window_seconds: 0, age_ratio: 0.0 },
+        let tuned = AutomoveOptions {
+            window_len: tunables.automove_window.load(Relaxed).max(1) as usize,
+            age_ratio: tunables.automove_ratio.load(),
+        };
+        let runs = matches!(shared.settings.page_policy, PagePolicy::Automove(_));
+        PolicyWish {
+            automove_level: tunables.automove_level.load(Relaxed),
+            automove: (runs && tuned != AutomoveOptions::default()).then_some(tuned),
         }
     }
 
@@ -234,15 +227,9 @@ impl PolicyWish {
         match self.automove_level {
             _ if !settings.reassign_enabled => PagePolicy::None,
             0 => PagePolicy::None,
-            1 => match &settings.page_policy {
-                // memcached's options and commands for its automover, where they say something.
-                PagePolicy::Automove(_) if !self.is_default() => {
-                    PagePolicy::Automove(Automove::new(AutomoveOptions {
-                        window_len: self.window_seconds.max(1) as usize,
-                        age_ratio: self.age_ratio,
-                    }))
-                }
-                policy => policy.clone(),
+            1 => match self.automove {
+                Some(options) => PagePolicy::Automove(Automove::new(options)),
+                None => settings.page_policy.clone(),
             },
             _ => PagePolicy::Eager(Eager::default()),
         }
