@@ -199,8 +199,8 @@ impl TestCache {
             chunks: class.pages * class.chunks_per_page as u64,
             chunks_per_page: class.chunks_per_page as u64,
         };
-        self.profiler.note_gets(self.gets);
         self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>());
+        self.classes.iter().for_each(|it| self.profiler.note_hits(it.class, it.hits));
         Snapshot {
             now: Ticks(self.now),
             pages_free: self.pages_free,

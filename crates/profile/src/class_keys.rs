@@ -1,15 +1,16 @@
 //! One class of a [`Profiler`](crate::Profiler): its sampled keys in the order of their use, and its counts.
 
 use crate::class_profile::ClassProfile;
+use crate::deviation::Sample;
 use crate::fading::FadingMean;
 use crate::histogram::Histogram;
+use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 
-/// A distance is small if there are fewer sampled keys between.
+/// A distance is small if there are fewer sampled keys between: beyond it hot keys in the sample and those that
+/// are not make up for each other.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
-/// What a reference at another distance counts among those.
-const FAR_SHARE: f64 = 0.01;
 
 /// What a class has at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +47,13 @@ pub struct ClassKeys {
     pub hit_time_us: f64,
     /// Told from outside.
     pub cost: f64,
+    /// Hits since the last were told, by the sample, scaled.
+    pub hits_sampled: f64,
+    /// All hits as last told.
+    hits_told: Option<u64>,
+    /// What the sample lacks of all hits: a weight that fades.
+    hits_missing: f64,
     histogram: Histogram,
-    near: f64,
     misses: f64,
     misses_by_eviction: f64,
     shadow_hits: f64,
@@ -65,7 +71,9 @@ impl Default for ClassKeys {
             hit_time_us: nothing.hit_time_us,
             cost: nothing.cost,
             histogram: Histogram::default(),
-            near: 0.0,
+            hits_sampled: 0.0,
+            hits_told: None,
+            hits_missing: 0.0,
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,
@@ -77,7 +85,7 @@ impl Default for ClassKeys {
 impl ClassKeys {
     /// Counts a get that hit, of a key at this distance.
     pub fn hit(&mut self, distance: u64, share: Share) {
-        self.record(Some(distance), share);
+        self.histogram.record(Some(distance), share.fading);
         let is_tail = |size: ClassSize| {
             (size.chunks.saturating_sub(size.chunks_per_page)..size.chunks).contains(&distance)
         };
@@ -88,7 +96,7 @@ impl ClassKeys {
 
     /// Counts a get that missed; without a distance, one that misses at every size.
     pub fn miss(&mut self, distance: Option<u64>, share: Share) {
-        self.record(distance, share);
+        self.histogram.record(distance, share.fading);
         self.misses += share.ever;
         let Some(distance) = distance else { return };
         self.misses_by_eviction += share.ever;
@@ -99,10 +107,13 @@ impl ClassKeys {
         }
     }
 
-    /// The fading weight of its references at small distances, and a little of the others': where no class has
-    /// such, each has its part.
-    pub fn near(&self) -> f64 {
-        self.near
+    /// Takes in how many hits there ever were; what the sample lacks since the last call has this weight.
+    pub fn note_hits(&mut self, ever: u64, weight: f64) {
+        if let Some(told) = self.hits_told.replace(ever) {
+            let since = ever.saturating_sub(told) as f64;
+            self.hits_missing += (since - self.hits_sampled) * weight;
+        }
+        self.hits_sampled = 0.0;
     }
 
     /// See [`ClassProfile::shadow_hits`].
@@ -113,21 +124,29 @@ impl ClassKeys {
     /// Multiplies every weight that fades.
     pub fn scale(&mut self, factor: f64) {
         self.histogram.scale(factor);
-        self.near *= factor;
+        self.hits_missing *= factor;
         self.miss_time_us.scale(factor);
     }
 
-    fn record(&mut self, distance: Option<u64>, share: Share) {
-        self.histogram.record(distance, share.fading);
-        let near =
-            distance.is_some_and(|distance| (distance as f64) < NEAR_SAMPLED_KEYS * share.ever);
-        self.near += if near { share.fading } else { FAR_SHARE * share.fading };
-    }
-
-    /// What is known; weights are multiplied by `factor`, once `extra` is added at distance 0.
-    pub fn profile(&self, factor: f64, extra: f64) -> ClassProfile {
+    /// What is known; weights are multiplied by `factor`, and a sampled key stands for `scale` keys.
+    ///
+    /// Of the hits that the sample lacks, or has too many of, as many as one standard deviation of the number of
+    /// its keys explains are taken to be at all distances alike; the others are those of hot keys, and near.
+    pub fn profile(&self, factor: f64, scale: f64) -> ClassProfile {
+        let lacking = self.hits_missing * factor;
+        let sampled = self.histogram.finite() * factor;
+        let chance = sampled / (self.stack.count().max(1) as f64).sqrt();
+        let by_chance = lacking.clamp(-chance, chance);
+        let finite = if sampled > 0.0 { 1.0 + by_chance / sampled } else { 1.0 };
+        let hidden = lacking - by_chance;
+        let known = self.histogram.mrc(factor, finite, hidden.min(0.0));
+        let curve = match hidden > 0.0 {
+            true => known.plus(&hidden_hits(hidden, NEAR_SAMPLED_KEYS * scale)),
+            false => known,
+        };
         ClassProfile {
-            curve: self.histogram.mrc(factor, extra),
+            curve,
+            sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,
@@ -144,6 +163,16 @@ impl ClassKeys {
     }
 }
 
+/// The curve of so many hits at distances below `reach` chunks, of which nothing else is known: as under a Zipf
+/// law, as many from one chunk to two as from two to four.
+fn hidden_hits(hits: f64, reach: f64) -> Mrc {
+    let lost = |chunks: u64| hits * (1.0 - (chunks as f64).ln_1p() / reach.ln_1p());
+    let sizes = std::iter::successors(Some(0), |chunks| Some(chunks + chunks / 4 + 1));
+    let within = sizes.take_while(|&chunks| (chunks as f64) < reach);
+    let points = within.map(|chunks| Point { chunks, misses: lost(chunks) });
+    Mrc::new(points.chain([Point { chunks: reach.ceil() as u64, misses: 0.0 }]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{ClassKeys, Share};
@@ -157,12 +186,10 @@ mod tests {
         keys.miss(Some(100), share);
         keys.miss(None, share);
         keys.miss_time_us.record(5.0, 8.0);
-        assert!((keys.near() - 8.24).abs() < 1e-9);
-        let before = keys.profile(1.0, 0.0);
+        let before = keys.profile(1.0, 10.0);
         keys.scale(0.25);
         keys.miss_time_us.record(9.0, 2.0);
-        let after = keys.profile(4.0, 0.0);
-        assert!((keys.near() - 2.06).abs() < 1e-9);
+        let after = keys.profile(4.0, 10.0);
         assert_eq!(after.miss_time_us, 7.0);
         assert_eq!((before.curve, before.misses), (after.curve, after.misses));
         assert_eq!((after.misses, after.misses_by_eviction), (20.0, 10.0));

@@ -1,5 +1,6 @@
 //! What a profile tells of one class.
 
+use crate::deviation::Sample;
 use crate::mrc::Mrc;
 
 /// What is known of one class's keys, whether they are in the cache or not. Counts are estimates where keys
@@ -8,6 +9,8 @@ use crate::mrc::Mrc;
 pub struct ClassProfile {
     /// Misses of the references lately as a function of the class's chunks.
     pub curve: Mrc,
+    /// What the curve was made from.
+    pub sample: Sample,
     /// Gets that missed, ever, and are known to be of this class: a key is of the class that its item was
     /// last stored in.
     pub misses: f64,
@@ -30,6 +33,7 @@ impl Default for ClassProfile {
     fn default() -> ClassProfile {
         ClassProfile {
             curve: Mrc::empty(),
+            sample: Sample { rate: 1.0, keys: 0 },
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,

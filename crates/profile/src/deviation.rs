@@ -23,12 +23,19 @@ pub struct Sample {
     pub keys: u64,
 }
 
+impl Sample {
+    /// By how many chunks a size of a curve of this sample is expected to be off, as a standard deviation.
+    pub fn size_deviation(self, chunks: u64) -> f64 {
+        (chunks as f64 * (1.0 - self.rate) / self.rate).sqrt()
+    }
+}
+
 impl Mrc {
     /// The expected standard deviation, in misses, of this curve at a size, if it was made from such a sample.
     pub fn deviation(&self, chunks: u64, sample: Sample) -> f64 {
         let Sample { rate, keys } = sample;
         let missed = 1.0 - rate;
-        let off_chunks = (chunks as f64 * missed / rate).sqrt();
+        let off_chunks = sample.size_deviation(chunks);
         let below = self.misses((chunks as f64 - off_chunks).max(0.0) as u64);
         let above = self.misses((chunks as f64 + off_chunks) as u64);
         let by_sizes = (below - above) / 2.0;

@@ -1,27 +1,38 @@
-//! Weights that fade: an event counts half after `half_life` further ones.
+//! Weights that fade: an event counts half after a half-life of further ones. The half-life grows with what
+//! has been seen, up to a most.
 //!
 //! Old weights are not made smaller; new ones are made larger, and all are divided by the present one when
-//! they are read. So an event costs one multiplication. Before weights grow out of range their owner divides
+//! they are read. So an event costs one power of two. Before weights grow out of range their owner divides
 //! them all.
 
 /// Beyond this all weights are to be divided.
 const WEIGHT_MAX: f64 = (1u64 << 40) as f64;
+/// The half-life grows by so many events with each, so that in a young profile what was seen first, when all was
+/// new, does not outweigh what holds: an event in the middle of all counts a tenth.
+const GROWTH: f64 = 0.2;
+/// What it grows from.
+const HALF_LIFE_FIRST: f64 = 1_000.0;
 
 /// The weight of the present moment.
 #[derive(Clone, Debug)]
 pub struct Fading {
     weight: f64,
-    growth: f64,
+    half_life: f64,
+    half_life_max: f64,
 }
 
 impl Fading {
     /// Nothing has happened. With `u64::MAX` events nothing fades.
     ///
     /// # Panics
-    /// If `half_life` is 0.
-    pub fn new(half_life: u64) -> Fading {
-        assert!(half_life > 0, "a half-life is at least one event");
-        Fading { weight: 1.0, growth: (1.0 / half_life as f64).exp2() }
+    /// If `half_life_max` is 0.
+    pub fn new(half_life_max: u64) -> Fading {
+        assert!(half_life_max > 0, "a half-life is at least one event");
+        let (half_life, half_life_max) = match half_life_max {
+            u64::MAX => (f64::INFINITY, f64::INFINITY),
+            events => ((events as f64).min(HALF_LIFE_FIRST), events as f64),
+        };
+        Fading { weight: 1.0, half_life, half_life_max }
     }
 
     /// What an event counts now.
@@ -33,7 +44,8 @@ impl Fading {
     /// Another event. A number returned is what every weight is to be multiplied by, this one's included.
     #[inline]
     pub fn step(&mut self) -> Option<f64> {
-        self.weight *= self.growth;
+        self.weight *= (1.0 / self.half_life).exp2();
+        self.half_life = (self.half_life + GROWTH).min(self.half_life_max);
         if self.weight < WEIGHT_MAX {
             return None;
         }
@@ -86,6 +98,23 @@ mod tests {
             }
         }
         assert!(fading.weight() < 1e13 && sum < 1e-30);
+    }
+
+    #[test]
+    fn in_a_young_profile_what_came_first_fades_fast() {
+        let mut fading = Fading::new(1_000_000);
+        for _ in 0..100_000 {
+            assert!(fading.step().is_none());
+        }
+        let first_half = fading.weight();
+        for _ in 0..100_000 {
+            assert!(fading.step().is_none());
+        }
+        let left = first_half / fading.weight();
+        assert!((0.08..0.12).contains(&left), "{left}");
+        let mut never = Fading::new(u64::MAX);
+        (0..1_000).for_each(|_| assert!(never.step().is_none()));
+        assert_eq!(never.weight(), 1.0);
     }
 
     #[test]

@@ -44,11 +44,18 @@ impl Histogram {
         steps * size_of::<f64>() + self.octaves.capacity() * size_of::<Vec<f64>>()
     }
 
-    /// The curve of an LRU, every weight multiplied by `factor`; exact at its points. `extra`, before it is
-    /// multiplied, is added at distance 0; where it is negative, it is taken from the least distances.
-    pub fn mrc(&self, factor: f64, extra: f64) -> Mrc {
+    /// References that hit at some size.
+    pub fn finite(&self) -> f64 {
+        self.octaves.iter().flatten().sum()
+    }
+
+    /// The curve of an LRU; exact at its points. Every weight is multiplied by `factor`, one at a distance by
+    /// `finite`, too. Then `extra` is added at distance 0; where it is negative, it is taken from the least
+    /// distances.
+    pub fn mrc(&self, factor: f64, finite: f64, extra: f64) -> Mrc {
         // From the far end, so that no difference of sums makes a curve rise.
-        let mut misses = self.infinite;
+        let infinite = self.infinite * factor;
+        let mut misses = infinite;
         let mut points = Vec::new();
         for (octave, steps) in self.octaves.iter().enumerate().rev() {
             for (step, &weight) in
@@ -58,18 +65,18 @@ impl Histogram {
                 if points.last().is_none_or(|last: &Point| last.chunks != to) {
                     points.push(Point { chunks: to, misses });
                 }
-                misses += weight;
+                misses += weight * factor * finite;
                 points.push(Point { chunks: from, misses });
             }
         }
-        let references = (misses + extra).max(self.infinite);
+        let references = (misses + extra).max(infinite);
         if points.last().is_none_or(|first| first.chunks != 0) {
             points.push(Point { chunks: 0, misses });
         }
         points.reverse();
         points[0].misses = references;
         for point in &mut points {
-            point.misses = point.misses.min(references) * factor;
+            point.misses = point.misses.min(references);
         }
         Mrc::new(points)
     }
@@ -92,7 +99,7 @@ mod tests {
                 histogram.record(distance, 1.0);
                 exact.record(distance);
             }
-            let (curve, exact) = (histogram.mrc(2.0, 0.0), exact.mrc(1));
+            let (curve, exact) = (histogram.mrc(2.0, 1.0, 0.0), exact.mrc(1));
             assert_eq!(curve.references(), 2.0 * exact.references(), "seed {seed}");
             for point in curve.points() {
                 let expected = 2.0 * exact.misses(point.chunks);
@@ -108,7 +115,9 @@ mod tests {
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);
         }
-        let misses = |extra| [0, 1, 3, 4].map(|chunks| histogram.mrc(1.0, extra).misses(chunks));
+        let mrc = |extra| histogram.mrc(1.0, 1.0, extra);
+        let misses = |extra| [0, 1, 3, 4].map(|chunks| mrc(extra).misses(chunks));
+        assert_eq!(histogram.mrc(1.0, 2.0, 0.0).misses(0), 5.0 + 2.0 * histogram.finite());
         assert_eq!(misses(2.0), [12.0, 9.0, 9.0, 5.0]);
         assert_eq!(misses(-2.0), [8.0, 8.0, 8.0, 5.0]);
         assert_eq!(misses(-100.0), [5.0; 4]);

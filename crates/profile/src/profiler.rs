@@ -40,7 +40,6 @@
 use crate::access::{Access, AccessKind};
 use crate::class_keys::{ClassKeys, ClassSize, Share};
 use crate::class_profile::ClassProfile;
-use crate::deviation::Sample;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
 
@@ -108,12 +107,6 @@ pub struct Profiler {
     fading: Fading,
     /// Runs evenly through all numbers: spreads scaled distances over what they stand for.
     spread: u64,
-    /// All gets as last told.
-    gets_told: Option<u64>,
-    /// The same since then by the sample, scaled.
-    gets_sampled: f64,
-    /// What the sample misses of all gets: a weight that fades.
-    gets_missing: f64,
 }
 
 impl Profiler {
@@ -134,9 +127,6 @@ impl Profiler {
             absent: Stack::default(),
             fading: Fading::new(options.window_references),
             spread: 0,
-            gets_told: None,
-            gets_sampled: 0.0,
-            gets_missing: 0.0,
         }
     }
 
@@ -162,16 +152,12 @@ impl Profiler {
         size_of::<Profiler>() + self.keys.size_bytes() + self.absent.size_bytes() + list + classes
     }
 
-    /// Tells all gets ever, of any key, by a counter that rises. What the sample misses of the gets from one
-    /// call to the next, because a hot key is in it or not, is corrected at distance 0 (SHARDS-adj), in
-    /// proportion to the references of each class at small distances: hot keys have these. The first call
-    /// begins the count.
-    pub fn note_gets(&mut self, all: u64) {
-        if let Some(told) = self.gets_told.replace(all) {
-            let since = all.saturating_sub(told) as f64;
-            self.gets_missing += (since - self.gets_sampled) * self.fading.weight();
-        }
-        self.gets_sampled = 0.0;
+    /// Tells a class's hits ever, of any key, by a counter that rises. What the sample has too few or too many
+    /// of them, because a hot key is in it or not, is corrected at small distances (SHARDS-adj): hot keys
+    /// have these. The first call begins the count.
+    pub fn note_hits(&mut self, class: ClassId, ever: u64) {
+        let weight = self.fading.weight();
+        self.class_mut(class).note_hits(ever, weight);
     }
 
     /// Takes an access in; one of a key that is not sampled is passed over.
@@ -180,6 +166,10 @@ impl Profiler {
             return;
         }
         let known = self.keys.find(access.hash);
+        if let (AccessKind::Hit, Some(class)) = (access.kind, access.class) {
+            let scale = self.scale;
+            self.class_mut(class).hits_sampled += scale;
+        }
         match access.kind {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
@@ -232,15 +222,7 @@ impl Profiler {
         let Some(Some(keys)) = self.classes.get(class.index()) else {
             return ClassProfile::default();
         };
-        let all: f64 = self.classes.iter().flatten().map(|class| class.near()).sum();
-        let share = if all == 0.0 { 0.0 } else { keys.near() / all };
-        keys.profile(1.0 / self.fading.weight(), self.gets_missing * share)
-    }
-
-    /// The sample that a class's curve is made from.
-    pub fn sample(&self, class: ClassId) -> Sample {
-        let keys = self.classes.get(class.index()).and_then(Option::as_ref);
-        Sample { rate: self.rate(), keys: keys.map_or(0, |keys| keys.stack.count() as u64) }
+        keys.profile(1.0 / self.fading.weight(), self.scale)
     }
 
     /// Recomputes what the laws say of keys and stacks.
@@ -454,10 +436,8 @@ impl Profiler {
 
     /// Counts a get of a sampled key, and returns what it counts.
     fn count_get(&mut self) -> Share {
-        self.gets_sampled += self.scale;
         if let Some(factor) = self.fading.step() {
             self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
-            self.gets_missing *= factor;
         }
         self.share()
     }

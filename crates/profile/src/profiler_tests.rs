@@ -135,7 +135,7 @@ fn at_rate_1_every_count_is_that_of_lists() {
         for class in 0..3 {
             let found = profiler.profile(ClassId(class as u8));
             let mut expected = lists.profiles[class].clone();
-            expected.curve = found.curve.clone();
+            (expected.curve, expected.sample) = (found.curve.clone(), found.sample);
             assert_eq!(found, expected, "seed {seed}, class {class}");
             let curve = lists.distances[class].mrc(1);
             assert_eq!(found.curve.references(), curve.references(), "seed {seed}, class {class}");
@@ -162,6 +162,7 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
         let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
         let mut profiler = Profiler::new(options);
         let mut exact = [(); 2].map(|()| (StackDistances::default(), Distances::default()));
+        let mut hits = [0; 2];
         for all in 1..=300_000 {
             let class = random.below(2);
             let key = skewed(&mut random, [15_000, 30_000][class as usize]) * 2 + class;
@@ -169,8 +170,9 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             let distance = stack.reference(key);
             distances.record(distance);
             get(&mut profiler, key, class as u8, distance.is_some());
+            hits[class as usize] += u64::from(distance.is_some());
             if all % 1_000 == 0 {
-                profiler.note_gets(all);
+                (0..2).for_each(|it| profiler.note_hits(ClassId(it), hits[it as usize]));
             }
         }
         profiler.check();
@@ -184,10 +186,7 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             assert!(off.abs() < 0.08, "seed {seed}, class {class}: references {off} off");
             for chunks in (0..30_000).step_by(500) {
                 let off = found.miss_ratio(chunks) - curve.miss_ratio(chunks);
-                assert!(
-                    off.abs() < 0.035,
-                    "seed {seed}, class {class}, {chunks} chunks: {off} off"
-                );
+                assert!(off.abs() < 0.05, "seed {seed}, class {class}, {chunks} chunks: {off} off");
             }
         }
     }
@@ -225,7 +224,7 @@ fn laws_hold_whatever_comes() {
         let window_references = 1 + random.below(2_000);
         let mut profiler =
             Profiler::new(ProfilerOptions { keys_max, rate_max: 1.0, window_references });
-        let (keys, mut gets, mut at_nanos) = (1 + random.below(3_000), 0, 0);
+        let (keys, mut hits, mut at_nanos) = (1 + random.below(3_000), 0, 0);
         for _ in 0..4_000 {
             let kinds = [AccessKind::Hit, AccessKind::Miss, AccessKind::Store, AccessKind::Delete];
             let kind = kinds[random.below(4) as usize];
@@ -233,9 +232,9 @@ fn laws_hold_whatever_comes() {
             at_nanos += random.below(1_000_000_000);
             let key = random.below(keys);
             profiler.access(&Access { at_nanos, ..access(key, kind, class) });
-            gets += random.below(2);
+            hits += random.below(2);
             match random.below(200) {
-                0 => profiler.note_gets(gets),
+                0 => profiler.note_hits(ClassId(random.below(6) as u8), hits),
                 1 => {
                     let mut sizes: Vec<ClassSize> = (0..6)
                         .map(|class| size(class, random.below(50), 1 + random.below(2)))
@@ -258,20 +257,22 @@ fn laws_hold_whatever_comes() {
 }
 
 #[test]
-fn all_gets_correct_what_a_hot_key_does_to_a_sample() {
+fn all_hits_correct_what_a_hot_key_does_to_a_sample() {
     // One key has half of all references: a sample of one key in ten has it, or has not.
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { rate_max: 0.1, ..EXACT };
         let mut profiler = Profiler::new(options);
-        profiler.note_gets(0);
+        profiler.note_hits(ClassId(0), 0);
         let hot = random.next_u64();
-        let mut known = HashSet::new();
+        let (mut known, mut hits) = (HashSet::new(), 0);
         for all in 1..=40_000 {
             let key = if random.below(2) == 0 { hot } else { random.below(5_000) };
-            get(&mut profiler, key, 0, !known.insert(key));
+            let hit = !known.insert(key);
+            hits += u64::from(hit);
+            get(&mut profiler, key, 0, hit);
             if all % 100 == 0 {
-                profiler.note_gets(all);
+                profiler.note_hits(ClassId(0), hits);
             }
         }
         let curve = profiler.profile(ClassId(0)).curve;
@@ -288,23 +289,24 @@ fn a_hot_key_of_one_class_does_not_bend_the_curve_of_another() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.1, ..EXACT });
-        profiler.note_gets(0);
+        (0..2).for_each(|class| profiler.note_hits(ClassId(class), 0));
         let hot = random.next_u64();
-        let (mut known, mut gets) = (HashSet::new(), 0.0);
-        for all in 1..=60_000 {
+        let (mut known, mut gets, mut hits) = (HashSet::new(), 0.0, [0; 2]);
+        for _ in 0..60_000 {
             let (class, key) = match random.below(3) {
                 0 => (0, hot),
                 1 => (0, random.below(2_000)),
                 _ => (1, 10_000 + random.below(3_000)),
             };
             gets += f64::from(class);
-            get(&mut profiler, key, class, !known.insert(key));
-            profiler.note_gets(all);
+            let hit = !known.insert(key);
+            hits[class as usize] += u64::from(hit);
+            get(&mut profiler, key, class, hit);
+            profiler.note_hits(ClassId(class), hits[class as usize]);
         }
         let curve = profiler.profile(ClassId(1)).curve;
-        let all = curve.references();
-        // A hot key that is not in the sample may be taken for one of either class: hits, if it is wrong.
-        assert!(all / gets > 0.85, "seed {seed}: {all} of {gets} references");
+        let off = curve.references() / gets - 1.0;
+        assert!(off.abs() < 0.02, "seed {seed}: references are {off} off");
         let misses = curve.misses(600) / gets;
         assert!((misses - 0.8).abs() < 0.12, "seed {seed}: {misses} miss in a fifth of the memory");
     }
@@ -347,12 +349,12 @@ fn distances_below_that_of_two_sampled_keys_are_told_apart() {
 fn what_fades_never_jumps() {
     let options = ProfilerOptions { window_references: 50, ..EXACT };
     let mut profiler = Profiler::new(options);
-    profiler.note_gets(0);
+    profiler.note_hits(ClassId(0), 0);
     let mut last = 0.0;
     // Of three gets the sample misses two. In 100 half-lives weights are divided twice.
     for at in 0..5_000 {
         get(&mut profiler, at % 30, 0, at >= 30);
-        profiler.note_gets(3 * (at + 1));
+        profiler.note_hits(ClassId(0), 3 * (at + 1));
         let all = profiler.profile(ClassId(0)).curve.references();
         assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
         last = all;

@@ -48,28 +48,30 @@ fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
     let mut footprint = Footprint::default();
     let options = ProfilerOptions { keys_max, rate_max: 1.0, window_references: u64::MAX };
     let mut profiler = Profiler::new(options);
-    profiler.note_gets(0);
-    for (at, key) in keys.enumerate() {
+    profiler.note_hits(CLASS, 0);
+    let mut hits = 0;
+    for key in keys {
         let distance = stack.reference(key);
         distances.record(distance);
         footprint.reference(key);
         let access =
             Access { hash: mix(key), kind: AccessKind::Hit, class: Some(CLASS), at_nanos: 0 };
         if distance.is_some() {
+            hits += 1;
             profiler.access(&access);
         } else {
             profiler.access(&Access { kind: AccessKind::Miss, class: None, ..access });
             profiler.access(&Access { kind: AccessKind::Store, ..access });
         }
-        profiler.note_gets(at as u64 + 1);
+        profiler.note_hits(CLASS, hits);
     }
     profiler.check();
-    let sampled = profiler.profile(CLASS).curve;
+    let profile = profiler.profile(CLASS);
     Curves {
         exact: distances.mrc(1),
         footprint: footprint.mrc(),
-        sampled,
-        sample: profiler.sample(CLASS),
+        sampled: profile.curve,
+        sample: profile.sample,
     }
 }
 

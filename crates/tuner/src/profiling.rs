@@ -143,8 +143,7 @@ impl Profiling {
         now: Now,
     ) -> Profiling {
         let (sampler, samples) = Sampler::new(clock, options.queue_len_max);
-        let mut profiler = Profiler::new(options.profiler);
-        profiler.note_gets(engine.gets_ever());
+        let profiler = Profiler::new(options.profiler);
         engine.set_access_observer(sampler as Arc<dyn AccessObserver>);
         engine.sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
@@ -193,8 +192,7 @@ impl Profiling {
         let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
         self.limit_accesses(per_second / self.profiler.rate());
         self.looked = Look { at: now.ticks, accesses };
-        self.profiler.note_gets(engine.gets_ever());
-        self.set_sizes(engine, now);
+        self.note_classes(engine, now);
         self.made = None;
     }
 
@@ -213,13 +211,15 @@ impl Profiling {
         }
     }
 
-    fn set_sizes(&mut self, engine: &Engine, now: Now) {
+    /// Tells the profiler what the engine counts of each class.
+    fn note_classes(&mut self, engine: &Engine, now: Now) {
         let size = |class: &slabwise_policy::ClassSnapshot| {
             let chunks_per_page = class.chunks_per_page as u64;
             ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
         };
         let classes = crate::view::snapshot(engine, now).classes;
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
+        classes.iter().for_each(|class| self.profiler.note_hits(class.class, class.hits));
     }
 
     /// Tells the mean time to answer a hit, in microseconds: of all classes alike.

@@ -132,8 +132,8 @@ fn curves(
     let options = profiling_options(scaled(stream.memory_mib << 20, scale)).profiler;
     let options = ProfilerOptions { window_references: u64::MAX, ..options };
     let mut profiler = Profiler::new(options);
-    profiler.note_gets(0);
-    let mut references = 0;
+    profiler.note_hits(CLASS, 0);
+    let (mut references, mut hits) = (0, 0);
     for key in keys(stream, scale, seed)? {
         let key = key?;
         let distance = stack.reference(key);
@@ -146,6 +146,7 @@ fn curves(
             at_nanos: 0,
         };
         if distance.is_some() {
+            hits += 1;
             profiler.access(&access);
         } else {
             profiler.access(&Access { kind: AccessKind::Miss, class: None, ..access });
@@ -156,7 +157,7 @@ fn curves(
             bar.set_position(references);
         }
     }
-    profiler.note_gets(references);
+    profiler.note_hits(CLASS, hits);
     bar.finish_and_clear();
     let keys = stack.keys();
     Ok(Found {

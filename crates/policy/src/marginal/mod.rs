@@ -15,8 +15,6 @@
 //! - *References lately.* A class's curve tells the shape. How much more or less it counts than when its
 //!   references were made, its gets of the last fifty thousand or so tell, which are counted, not sampled. So a
 //!   change of popularity is seen before curves have forgotten.
-//! - *Hidden hits.* A sample may lack a class's hottest keys, and then its curve their hits. How many are
-//!   missing is known, for hits are counted; they are taken to be lost bit by bit as the class shrinks.
 //! - *Price.* A page's move costs as much as the page would save of `move_price` misses a get, were they
 //!   spread over all pages. So slopes that are equal but for noise move nothing.
 //! - *Proof.* A better split is first a proposal. It is taken when what it would have saved since then, by the
@@ -47,7 +45,6 @@ use crate::{
     ClassProfile, ClassSnapshot, PageMove, Plan, Prediction, Snapshot, TailAge, TailAgeOptions,
     Trigger, Worth,
 };
-use slabwise_profile::Mrc;
 use usage::{Since, Usage};
 
 /// The policy's limits.
@@ -141,8 +138,7 @@ impl Marginal {
         if looked.is_none() && self.usages.iter().all(|usage| usage.target.is_none()) {
             return plan;
         }
-        let curves = self.curves(snapshot);
-        let mut classes = self.classes(snapshot, &curves);
+        let mut classes = self.classes(snapshot);
         carry_out(&mut classes, snapshot, &plan.moves);
         if let Some(gets) = looked {
             self.aim(&classes, gets as f64);
@@ -234,26 +230,13 @@ impl Marginal {
         plan
     }
 
-    /// The curves of the classes, with the hits that a sample does not show.
-    fn curves(&self, snapshot: &Snapshot) -> Vec<Mrc> {
-        let gets_of_curves = gets_of(&snapshot.profiles);
-        let shown = snapshot.classes.iter().zip(&snapshot.profiles);
-        let each = shown.zip(self.usages.iter());
-        each.map(|((class, profile), usage)| {
-            let weight = usage.weight() / gets_of_curves;
-            usage.with_hidden_hits(class, &profile.curve, weight.max(f64::MIN_POSITIVE))
-        })
-        .collect()
-    }
-
-    /// The classes with these curves, which count for what was asked of them lately. Young ones keep their
+    /// The classes with their curves, which count for what was asked of them lately. Young ones keep their
     /// pages.
-    fn classes<'s>(&self, snapshot: &'s Snapshot, curves: &'s [Mrc]) -> Vec<ClassCurve<'s>> {
+    fn classes<'s>(&self, snapshot: &'s Snapshot) -> Vec<ClassCurve<'s>> {
         let mut classes = class_curves(snapshot, self.options.objective);
         let gets_of_curves = gets_of(&snapshot.profiles);
         let known = snapshot.classes.iter().zip(self.usages.iter());
-        for ((class, curve), (shown, usage)) in classes.iter_mut().zip(curves).zip(known) {
-            class.curve = curve;
+        for (class, (shown, usage)) in classes.iter_mut().zip(known) {
             class.stretch = usage.stretch;
             class.weight = usage.weight() / gets_of_curves;
             if usage.is_young(shown) && !usage.is_silent() {

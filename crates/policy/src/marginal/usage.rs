@@ -1,18 +1,19 @@
 //! What `marginal` remembers of a class from step to step.
 
 use crate::{ClassProfile, ClassSnapshot};
-use slabwise_profile::{Mrc, Point};
 
 /// A class with fewer references a get has fallen silent.
 const SILENT_SHARE: f64 = 1e-4;
 /// However small the class, it is young for so many requests.
-const YOUNG_REQUESTS_MIN: u64 = 5_000;
+const YOUNG_REQUESTS_MIN: u64 = 64;
 /// However large.
 const YOUNG_REQUESTS_MAX: u64 = 250_000;
 /// So many references between two looks tell a miss ratio.
 const MEASURED_REFERENCES_MIN: f64 = 1_000.0;
-/// A measured miss ratio as near to the curve's confirms it.
+/// A measured miss ratio as near to the curve's confirms it ...
 const MISS_RATIO_ERROR: f64 = 0.03;
+/// ... or one within so many standard deviations; and no curve's sizes are believed to be off by more.
+const DEVIATIONS_MAX: f64 = 3.0;
 /// Steps of a stretch.
 const STRETCH_STEP: f64 = 0.005;
 /// The most steps that a curve can be off by, in either direction.
@@ -25,9 +26,8 @@ pub(super) struct Usage {
     hits: u64,
     misses: f64,
     pages: u64,
-    /// References and hits a get lately, fading; `None` before the second look.
+    /// References a get lately, fading; `None` before the second look.
     references: Option<f64>,
-    hits_lately: Option<f64>,
     /// The same, fading as slowly as its curve does.
     references_of_curve: f64,
     /// Whether there were next to none lately.
@@ -78,7 +78,6 @@ impl Usage {
             misses: 0.0,
             pages: class.pages,
             references: None,
-            hits_lately: None,
             references_of_curve: 0.0,
             silent: true,
             born_at_requests: requests(class),
@@ -114,7 +113,6 @@ impl Usage {
         let kept = 0.5f64.powf(since.gets / since.half_gets);
         let faded = |now: f64, before: Option<f64>| now + (before.unwrap_or(now) - now) * kept;
         let fading = faded(lately, self.references);
-        self.hits_lately = Some(faded(hits / since.gets, self.hits_lately));
         let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
         self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
         self.references = Some(fading);
@@ -128,28 +126,29 @@ impl Usage {
         self.full_looks += 1;
         if self.full_looks > 1 && references >= MEASURED_REFERENCES_MIN {
             let chunks = class.pages * class.chunks_per_page as u64;
-            let weight = self.weight() * since.gets / since.gets_of_curves;
-            self.fit(&profile.curve, chunks, hits / weight, misses / references);
+            self.fit(profile, chunks, misses, references);
         }
     }
 
-    /// Holds the curve against the miss ratio measured at `chunks` chunks, with so many hits in the curve's
-    /// count. A sampled cliff may stand a little
-    /// too near or too far: then some small stretch explains what is measured.
-    fn fit(&mut self, curve: &Mrc, chunks: u64, hits: f64, measured: f64) {
-        let references = curve.references().max(f64::MIN_POSITIVE);
-        let error = |stretch: f64| {
-            let misses = curve.misses((chunks as f64 / stretch) as u64);
-            // Hits that the curve does not know of are references, too.
-            misses / references.max(misses + hits) - measured
-        };
-        if error(self.stretch).abs() <= MISS_RATIO_ERROR {
+    /// Holds the curve against the misses measured at `chunks` chunks. A sampled cliff may stand a little too
+    /// near or too far: then some small stretch explains what is measured.
+    fn fit(&mut self, profile: &ClassProfile, chunks: u64, misses: f64, references: f64) {
+        let measured = misses / references;
+        let error =
+            |stretch: f64| profile.curve.miss_ratio((chunks as f64 / stretch) as u64) - measured;
+        // The misses are of the sample, too.
+        let counted = (references * profile.sample.rate).max(1.0);
+        let chance = (measured * (1.0 - measured) / counted).sqrt();
+        let error_max = MISS_RATIO_ERROR.max(DEVIATIONS_MAX * chance);
+        if error(self.stretch).abs() <= error_max {
             return;
         }
-        let steps = (1..=STRETCH_STEPS_MAX).flat_map(|step| [f64::from(step), -f64::from(step)]);
+        let off = DEVIATIONS_MAX * profile.sample.size_deviation(chunks) / chunks.max(1) as f64;
+        let steps_max = ((off / STRETCH_STEP) as u32).min(STRETCH_STEPS_MAX);
+        let steps = (1..=steps_max).flat_map(|step| [f64::from(step), -f64::from(step)]);
         let stretches = steps.map(|steps| 1.0 + steps * STRETCH_STEP);
         // The nearest to what was believed, and then one step more: what is left of a cliff is not worth much.
-        let fits = stretches.filter(|&stretch| error(stretch).abs() <= MISS_RATIO_ERROR);
+        let fits = stretches.filter(|&stretch| error(stretch).abs() <= error_max);
         let nearer =
             |a: &f64, b: &f64| (a - self.stretch).abs().total_cmp(&(b - self.stretch).abs());
         if let Some(fit) = fits.min_by(nearer) {
@@ -173,28 +172,6 @@ impl Usage {
             }
             _ => 1.0,
         }
-    }
-
-    /// The curve with the hits that it does not know of: the measured ones beyond its own at the present
-    /// size. They are of hot keys that are not in the sample, at distances up to that size, and nothing is
-    /// known of which: as under a Zipf law, as many from one chunk to two as from two to four.
-    pub fn with_hidden_hits(&self, class: &ClassSnapshot, curve: &Mrc, weight: f64) -> Mrc {
-        let chunks = class.pages * class.chunks_per_page as u64;
-        let chunks = (chunks as f64 / self.stretch) as u64;
-        let known = curve.references() - curve.misses(chunks);
-        let hidden = (self.hits_lately.unwrap_or(0.0) / weight - known).max(0.0);
-        let lost = |size: u64| {
-            let kept = (1.0 + size.min(chunks) as f64).ln() / (1.0 + chunks.max(1) as f64).ln();
-            hidden * (1.0 - kept).max(0.0)
-        };
-        let mut sizes: Vec<u64> = curve.points().iter().map(|point| point.chunks).collect();
-        let steps = std::iter::successors(Some(1), |size| Some(size + size / 4 + 1));
-        sizes.extend(steps.take_while(|&size| size < chunks));
-        sizes.push(chunks);
-        sizes.sort_unstable();
-        sizes.dedup();
-        let point = |chunks| Point { chunks, misses: curve.misses(chunks) + lost(chunks) };
-        Mrc::new(sizes.into_iter().map(point).collect())
     }
 
     /// Whether it is asked for nothing worth a page.
@@ -241,6 +218,7 @@ mod tests {
     fn looked_at(curve: Mrc, hits: u64, misses: f64) -> (Usage, ClassSnapshot, ClassProfile) {
         let cache = snapshot(10, vec![(10, curve)]);
         let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
+        profile.sample.rate = 0.1;
         let mut usage = Usage::new(&class);
         for _ in 0..2 {
             class.hits += hits;
@@ -250,20 +228,6 @@ mod tests {
             usage.look(&class, &profile, Since { gets, half_gets: 1.0, gets_of_curves: gets });
         }
         (usage, class, profile)
-    }
-
-    #[test]
-    fn hits_that_the_curve_does_not_know_of_are_lost_bit_by_bit() {
-        let (usage, class, profile) = looked_at(scan(1_000.0), 1_000, 1_000.0);
-        // The sample saw 1,000 references of 2,000, none of which hits.
-        let curve = usage.with_hidden_hits(&class, &profile.curve, 1.0 / 2_000.0);
-        assert_eq!(curve.misses(100), 1_000.0);
-        assert!((curve.references() - 2_000.0).abs() < 1e-6, "{}", curve.references());
-        let half = curve.misses(9);
-        assert!((1_450.0..1_550.0).contains(&half), "as many below 9 chunks as above: {half}");
-        let (usage, class, profile) = looked_at(cliff(50, 2_000.0), 2_000, 0.0);
-        let known = usage.with_hidden_hits(&class, &profile.curve, 1.0 / 2_000.0);
-        assert_eq!((known.misses(0), known.misses(40)), (2_000.0, 2_000.0));
     }
 
     #[test]
@@ -288,10 +252,10 @@ mod tests {
             usage.look(class, &profile, since);
             usage.is_young(class)
         };
-        assert!(look(1_000, &mut class), "its first requests");
-        assert!(!(0..10).map(|_| look(1_000, &mut class)).last().expect("ten looks"));
+        assert!(look(100, &mut class), "its first requests");
+        assert!(!(0..10).map(|_| look(100, &mut class)).last().expect("ten looks"));
         // Nobody asks for a while, then somebody does.
         assert!(look(0, &mut class));
-        assert!(look(1_000, &mut class));
+        assert!(look(100, &mut class));
     }
 }
