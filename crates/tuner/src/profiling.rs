@@ -57,7 +57,7 @@ impl ProfilingOptions {
     const RATE_FIRST_MAX: f64 = 1.0 / 8.0;
     const KEYS_MAX_MIN: usize = 1_000;
     /// Sampled references of a half-life: some ten for each key.
-    const WINDOW_REFERENCES_PER_KEY: u64 = 10;
+    const WINDOW_REFERENCES_PER_KEY: u64 = 3;
 
     /// The least memory that [`ProfilingOptions::within`] takes, in bytes.
     pub const MEMORY_BYTES_MIN: u64 = (Self::KEYS_MAX_MIN * KEY_SIZE_BYTES
