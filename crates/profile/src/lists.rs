@@ -53,11 +53,6 @@ impl<T> Nodes<T> {
     pub fn kept_mut(&mut self, number: u32) -> &mut T {
         &mut self.nodes[number as usize].kept
     }
-
-    /// What it takes, in bytes.
-    pub fn size_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node<T>>() + self.free.capacity() * size_of::<u32>()
-    }
 }
 
 /// A doubly linked list of nodes, newest at the head. Law: `count` nodes are linked from head to tail, and

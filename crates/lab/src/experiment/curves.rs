@@ -90,7 +90,7 @@ pub fn run(
 }
 
 /// Keys of a stream.
-fn keys(
+pub fn keys(
     stream: &StreamSetup,
     scale: f64,
     seed: u64,

@@ -14,6 +14,7 @@ mod course_rows;
 mod curves;
 mod divider;
 mod error;
+mod eviction_curves;
 mod exact_curves;
 mod live;
 mod mover_speed;
@@ -134,7 +135,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let default = match (&spec.setup, args.live) {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
         (Setup::PagePolicies(setup), _) => setup.scale,
-        (Setup::Curves(setup), _) => setup.scale,
+        (Setup::Curves(setup) | Setup::EvictionCurves(setup), _) => setup.scale,
         _ => 1.0,
     };
     let scale = args.scale.unwrap_or(default);
@@ -155,6 +156,9 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
             mover_speed::run(spec, setup, scale, args.seed, &Clock::real(), &progress)
         }
         Setup::Curves(setup) => curves::run(spec, setup, scale, args.seed, &progress),
+        Setup::EvictionCurves(setup) => {
+            eviction_curves::run(spec, setup, scale, args.seed, &progress)
+        }
         Setup::Overhead(setup) => {
             overhead::run(spec, setup, scale, args.seed, &Arc::new(Clock::real()), &progress)
         }

@@ -18,7 +18,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -28,6 +28,7 @@ const FILES: [(&str, &str); 10] = [
     spec!("time-varying"),
     spec!("multi-tenant"),
     spec!("curves"),
+    spec!("eviction-curves"),
     spec!("overhead"),
 ];
 
@@ -74,6 +75,8 @@ pub enum Setup {
     PagePolicies(Box<PoliciesSetup>),
     /// How far cheap curves are from exact ones.
     Curves(CurvesSetup),
+    /// What is told of a cache that is no LRU.
+    EvictionCurves(CurvesSetup),
     /// What profiling costs.
     Overhead(OverheadSetup),
 }
@@ -132,7 +135,7 @@ pub struct OverheadSetup {
     pub cache: CacheSetup,
 }
 
-/// The experiment `curves`.
+/// The experiments `curves` and `eviction-curves`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CurvesSetup {
@@ -418,7 +421,7 @@ mod tests {
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {
         for spec in Spec::all() {
-            let is_ours = matches!(spec.setup, Setup::Curves(_));
+            let is_ours = matches!(spec.setup, Setup::Curves(_) | Setup::EvictionCurves(_));
             assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }

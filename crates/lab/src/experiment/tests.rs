@@ -8,7 +8,7 @@ use super::progress::Progress;
 use super::run::Run;
 use super::spec::{OverheadSetup, Setup, Spec, TwoPhaseSetup, scaled};
 use super::split::Split;
-use super::{curves, live, overhead, policies, two_phase};
+use super::{curves, eviction_curves, live, overhead, policies, two_phase};
 use crate::virtual_time::{MoverName, VisitCost};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
@@ -173,6 +173,19 @@ fn curves_small() {
     assert!(found(&outcome, "distance_deviations", "loop, sampled") < 3.0, "seed {SEED}: {text}");
     assert!(found(&outcome, "mean_error", "kvcache_reg, sampled") < 1.5, "seed {SEED}: {text}");
     assert!(found(&outcome, "mean_error", "kvcache_reg, footprint") < 0.5, "seed {SEED}: {text}");
+}
+
+#[test]
+fn eviction_curves_small() {
+    let spec = Spec::named("eviction-curves").expect("it is there");
+    let Setup::EvictionCurves(setup) = &spec.setup else { panic!("another kind") };
+    let mut setup = setup.clone();
+    setup.streams.retain(|stream| stream.name == "etc");
+    let outcome = eviction_curves::run(&spec, &setup, 0.05, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(is_explained(&outcome), "{text}");
+    assert!(found(&outcome, "mean_error", "etc, miniature") < 1.5, "seed {SEED}: {text}");
 }
 
 #[test]
