@@ -1,5 +1,7 @@
 //! Miss-ratio curves.
 
+use std::sync::Arc;
+
 /// Misses of one class's references as a function of its size in chunks.
 ///
 /// Counts are real numbers: a sampled reference stands for several, and one that is long past for less
@@ -9,8 +11,8 @@
 /// points it is linear, beyond the last one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mrc {
-    /// By chunks, ascending; the first is at none. Never empty.
-    points: Vec<Point>,
+    /// By chunks, ascending; the first is at none. Never empty. Shared by all copies: curves are long.
+    points: Arc<[Point]>,
 }
 
 /// A point of a curve.
@@ -34,12 +36,12 @@ impl Mrc {
         );
         let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
         assert!(points.is_sorted_by(falls), "a curve has a point a size, and does not rise");
-        Mrc { points }
+        Mrc { points: points.into() }
     }
 
     /// The curve of nothing: no reference, no miss.
     pub fn empty() -> Mrc {
-        Mrc { points: vec![Point { chunks: 0, misses: 0.0 }] }
+        Mrc { points: [Point { chunks: 0, misses: 0.0 }].into() }
     }
 
     /// How many references it was made from.
@@ -90,7 +92,7 @@ impl Mrc {
     /// No further chunk gains more than the one before.
     pub fn lower_hull(&self) -> Mrc {
         let mut hull: Vec<Point> = Vec::new();
-        for &point in &self.points {
+        for &point in self.points.iter() {
             while let [.., before, last] = hull[..] {
                 if slope(before, last) < slope(last, point) {
                     break;

@@ -7,12 +7,12 @@
 
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use crate::sys;
-use slabwise_base::sync::lock;
-use slabwise_base::{Moment, Ticks};
+use slabwise_base::{Clock, Moment, Ticks};
 use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy};
-use slabwise_tuner::{Load, TunerStep};
+use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
@@ -31,10 +31,26 @@ const ITEMS_PER_RECLAIM_MAX: u64 = 100;
 /// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
+/// The tuner that options and commands ask for, shown on the board. Once, before anything is served.
+pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
+    let settings = shared.settings;
+    let policy = PolicyWish::of(shared).policy(shared);
+    let mut tuner = Tuner::new(policy, settings.move_budget, settings.engine.hash_seed)
+        .shown_on(Arc::clone(&shared.board));
+    let now = clock.now();
+    if let Some(options) = settings.profiling {
+        let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
+        tuner = tuner.with_profiling(profiling);
+    }
+    tuner.observe(shared.engine, now);
+    tuner
+}
+
 /// Starts the drivers in `scope`; they end when the bell rings.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
+    tuner: Tuner,
 ) -> io::Result<()> {
     let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
@@ -42,7 +58,7 @@ pub fn start<'scope, 'e: 'scope>(
         named("lru-maintainer").spawn_scoped(scope, || maintain(shared))?;
     }
     if settings.reassign_enabled || settings.profiling.is_some() {
-        named("tuner").spawn_scoped(scope, || tune(shared))?;
+        named("tuner").spawn_scoped(scope, || tune(shared, tuner))?;
     }
     // Also where it is off: `lru_crawler enable` may come.
     named("lru-crawler").spawn_scoped(scope, || crawl(shared))?;
@@ -66,9 +82,9 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
 
 /// Lets the policy in force plan page moves, and carries out those and the ones that commands ask
 /// for: without a pause while there are any. Takes in what is to be profiled.
-fn tune(shared: &Shared<'_>) {
+fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut wish = PolicyWish::of(shared);
-    lock(&shared.tuner).set_policy(wish.policy(shared));
+    tuner.set_policy(wish.policy(shared));
     let mut wait = WAIT_MIN;
     let mut traffic = Traffic::default();
     let mut hit_time = HitTime::default();
@@ -80,11 +96,11 @@ fn tune(shared: &Shared<'_>) {
         let present = PolicyWish::of(shared);
         if present != wish {
             wish = present;
-            lock(&shared.tuner).set_policy(wish.policy(shared));
+            tuner.set_policy(wish.policy(shared));
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
-        let (step, has_more) = tuner_step(shared, load, at, &mut hit_time);
+        let (step, has_more) = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -122,11 +138,11 @@ fn tune(shared: &Shared<'_>) {
 /// One step, and the processor time that it takes; true: there is more to take in.
 fn tuner_step(
     shared: &Shared<'_>,
+    tuner: &mut Tuner,
     load: Load,
     at: Moment,
     hit_time: &mut HitTime,
 ) -> (TunerStep, bool) {
-    let mut tuner = lock(&shared.tuner);
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut()
         && let Some(hit_time_us) = hit_time.look(shared.timed_requests())

@@ -18,6 +18,7 @@
 //! out like a planned one.
 #![forbid(unsafe_code)]
 
+mod board;
 mod budget;
 mod due;
 mod profiling;
@@ -25,18 +26,21 @@ mod record;
 mod sampler;
 mod view;
 
+pub use board::{Board, ProfileReport, Shown};
 pub use budget::{Load, MoveBudget};
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use sampler::{Sampler, Samples};
 pub use view::snapshot;
 
+use board::Reporter;
 use due::{Due, Wait};
 use record::{Counts, Records};
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
 use slabwise_policy::{PageMove, PagePolicy, Snapshot, Trigger, Wants};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The control loop's state.
@@ -50,6 +54,8 @@ pub struct Tuner {
     pending: VecDeque<PageMove>,
     moves_planned: u64,
     records: Records,
+    board: Option<Arc<Board>>,
+    reporter: Reporter,
 }
 
 /// What a step came to.
@@ -85,18 +91,22 @@ impl Tuner {
             pending: VecDeque::new(),
             moves_planned: 0,
             records: Records::default(),
+            board: None,
+            reporter: Reporter::default(),
         }
+    }
+
+    /// The same, shown on this board.
+    pub fn shown_on(mut self, board: Arc<Board>) -> Tuner {
+        self.board = Some(board);
+        self.show_plan();
+        self
     }
 
     /// The same with profiles to show to policies that want them. Without, they see none.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
-        self.set_profiling(profiling);
-        self
-    }
-
-    /// From here on there are profiles.
-    pub fn set_profiling(&mut self, profiling: Profiling) {
         self.profiling = Some(profiling);
+        self
     }
 
     /// The policy in force.
@@ -109,6 +119,7 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
+        self.show_plan();
     }
 
     /// What profiles the cache's keys, if it is done.
@@ -143,11 +154,28 @@ impl Tuner {
 
     /// Takes in some of what was sampled. True: there is more.
     pub fn observe(&mut self, engine: &Engine, now: Now) -> bool {
-        self.profiling.as_mut().is_some_and(|profiling| profiling.step(engine, now))
+        let Some(profiling) = &mut self.profiling else { return false };
+        let has_more = profiling.step(engine, now);
+        if let Some(board) = &self.board {
+            self.reporter.step(board, profiling, engine, now);
+        }
+        has_more
     }
 
     /// Moves, plans, or finds nothing to do.
     pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
+        let step = self.move_or_plan(engine, load, at);
+        self.show_plan();
+        step
+    }
+
+    fn show_plan(&self) {
+        if let Some(board) = &self.board {
+            board.show_plan(&self.policy, self.moves_planned, self.last_plan());
+        }
+    }
+
+    fn move_or_plan(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let chunks_per_page = engine.chunks_of_moving_page();
         let page_size_bytes = engine.config().page_size_bytes;
         let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));

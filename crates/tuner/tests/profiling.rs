@@ -4,7 +4,9 @@ use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::{Lama, LamaOptions, PagePolicy};
 use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot};
+use slabwise_tuner::{
+    Board, Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +124,48 @@ fn a_profile_tells_what_the_cache_did_and_would_have_done() {
         assert!((half - 0.5).abs() < 0.05, "seed {seed}, {keys} keys: {half} missed at half");
         assert!(close(profile.miss_time_us, 3_000.0, 0.02), "seed {seed}: {profile:?}");
     }
+}
+
+#[test]
+fn profiles_are_reported_once_a_second_while_there_is_something_new() {
+    let seed = 6;
+    let engine = engine(16, seed);
+    let mut scene = Scene::new(&engine);
+    let board = Arc::new(Board::default());
+    let mut tuner = scene.tuner(PagePolicy::None, EVERYTHING).shown_on(Arc::clone(&board));
+    step(&mut tuner, scene.engine, &scene.clock);
+    let report = || board.read().profile.expect("it profiles");
+    let first = report();
+    assert_eq!((first.stats.accesses, first.what_if.as_slice()), (0, [].as_slice()));
+    let (mut reports, mut answers) = (vec![first], 0);
+    let mut note = |seed| {
+        let (last, new) = (reports.last().expect("the first"), report());
+        if !Arc::ptr_eq(last, &new) {
+            assert!(new.stats.accesses >= last.stats.accesses, "seed {seed}");
+            answers += usize::from(new.what_if != last.what_if);
+            reports.push(new);
+        }
+        (reports.len(), answers)
+    };
+    let begun_at = scene.clock.now().seconds;
+    while scene.clock.now().seconds.0 - begun_at.0 < 40 {
+        scene.serve(&mut tuner, REQUESTS_PER_STEP, [1_500, 100]);
+        note(seed);
+    }
+    let (reported, answered) = note(seed);
+    assert!((35..=41).contains(&reported), "seed {seed}: {reported} reports in 40 s");
+    assert!((4..=5).contains(&answered), "seed {seed}: {answered} answers in 40 s");
+    // Nothing happens, but what has come since the last report is still to be told.
+    for _ in 0..60 {
+        scene.clock.advance(Duration::from_secs(1));
+        step(&mut tuner, scene.engine, &scene.clock);
+        note(seed);
+    }
+    let (then, _) = note(seed);
+    assert!(then <= reported + 2, "seed {seed}: {then} reports, {reported} before the silence");
+    let (told, known) = (report(), tuner.profiling().expect("it profiles"));
+    assert_eq!(told.stats, known.stats(), "seed {seed}");
+    assert_eq!(told.snapshot.profiles, known.profiles(&told.snapshot), "seed {seed}");
 }
 
 #[test]

@@ -19,10 +19,8 @@ use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
-use slabwise_base::sync::{Mutex, lock};
 use slabwise_engine::Engine;
-use slabwise_policy::PagePolicy;
-use slabwise_tuner::{Profiling, Tuner};
+use slabwise_tuner::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -139,8 +137,8 @@ pub struct Shared<'e> {
     pub counters: ConnectionCounters,
     /// Bytes from and to clients, by worker.
     pub traffic: Box<[Traffic]>,
-    /// Which pages move, and what is known of the keys.
-    pub tuner: Mutex<Tuner>,
+    /// Which pages move, and what is known of the keys: as the tuner shows it.
+    pub board: Arc<Board>,
     /// What the threads of the background wait at.
     pub bell: Bell,
     /// flush_all commands.
@@ -195,11 +193,7 @@ impl<'e> Shared<'e> {
             tunables: Tunables::new(settings, engine.config()),
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
-            tuner: Mutex::new(Tuner::new(
-                PagePolicy::None,
-                settings.move_budget,
-                settings.engine.hash_seed,
-            )),
+            board: Arc::new(Board::default()),
             bell: Bell::default(),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
@@ -256,15 +250,6 @@ impl<'e> Shared<'e> {
             counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
         (sum(|turns| &turns.requests), sum(|turns| &turns.nanos))
-    }
-
-    /// Begins to profile the cache's keys, if that is asked for. Once, before anything is served.
-    pub fn start_profiling(&self, clock: &Arc<Clock>) {
-        if let Some(options) = self.settings.profiling {
-            let clock = Arc::clone(clock);
-            let profiling = Profiling::start(self.engine, options, clock, self.clock.now());
-            lock(&self.tuner).set_profiling(profiling);
-        }
     }
 
     /// `me` commands: what memcached calls `cmd_meta`.
