@@ -40,7 +40,8 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let now = clock.now();
     if let Some(options) = settings.profiling {
         let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
-        tuner = tuner.with_profiling(profiling);
+        let bell = Arc::clone(&shared.bell);
+        tuner = tuner.with_profiling(profiling.calling(Box::new(move || bell.call(Driver::Tuner))));
     }
     tuner.observe(shared.engine, now);
     tuner
@@ -90,8 +91,6 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut hit_time = HitTime::default();
     let mut bytes_read = 0;
     let mut has_worked = false;
-    // When traffic comes back what is sampled has room for so long.
-    let idle_max = if shared.settings.profiling.is_some() { WAIT_MAX / 4 } else { WAIT_MAX };
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
@@ -100,7 +99,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
-        let (step, has_more) = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
+        let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -119,14 +118,13 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
                 has_worked = true;
                 rest
             }
-            TunerStep::Idle { .. } if has_more => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
                 // Without traffic, and with no move behind it, no policy learns anything. But never for
                 // ever: a store that needs a page may leave a move half done.
                 if bytes_seen == bytes_read && !std::mem::take(&mut has_worked) {
-                    next_wait(wait.max(due), false).min(idle_max)
+                    next_wait(wait.max(due), false)
                 } else {
                     due.min(WAIT_MAX)
                 }
@@ -135,21 +133,21 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     }
 }
 
-/// One step, and the processor time that it takes; true: there is more to take in.
+/// One step, and the processor time that it takes.
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
     load: Load,
     at: Moment,
     hit_time: &mut HitTime,
-) -> (TunerStep, bool) {
+) -> TunerStep {
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut()
         && let Some(hit_time_us) = hit_time.look(shared.timed_requests())
     {
         profiling.set_hit_time_us(hit_time_us);
     }
-    let has_more = tuner.observe(shared.engine, at.now);
+    tuner.observe(shared.engine, at.now);
     let observed = sys::thread_processor_time();
     let step = tuner.act(shared.engine, load, at);
     let add = |counter: &AtomicU64, time: Duration| {
@@ -159,7 +157,7 @@ fn tuner_step(
     if !matches!(step, TunerStep::Idle { .. }) {
         add(&shared.counters.mover_cpu_nanos, sys::thread_processor_time() - observed);
     }
-    (step, has_more)
+    step
 }
 
 /// How long requests take lately, from receiving to sending: what a hit does.

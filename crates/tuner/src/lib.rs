@@ -13,9 +13,9 @@
 //! virtual time. It never waits; the only clock it reads is the one that profiling was given.
 //!
 //! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
-//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served steps lie so far
-//! apart that no more pages move than [`MoveBudget::pages_per_second`]; a move asked for by hand is carried
-//! out like a planned one.
+//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in
+//! between, however often it is stepped, so that no more pages move than [`MoveBudget::pages_per_second`]; a
+//! move asked for by hand is carried out like a planned one.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -30,7 +30,7 @@ pub use board::{Board, ProfileReport, Shown};
 pub use budget::{Load, MoveBudget};
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
-pub use sampler::{Sampler, Samples};
+pub use sampler::{Caller, Sampler, Samples};
 pub use view::snapshot;
 
 use board::Reporter;
@@ -52,6 +52,8 @@ pub struct Tuner {
     profiling: Option<Profiling>,
     due: Due,
     pending: VecDeque<PageMove>,
+    /// Before this moment no chunk is visited.
+    rest_until_nanos: u64,
     moves_planned: u64,
     records: Records,
     board: Option<Arc<Board>>,
@@ -89,6 +91,7 @@ impl Tuner {
             profiling: None,
             due: Due::default(),
             pending: VecDeque::new(),
+            rest_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
             board: None,
@@ -145,26 +148,29 @@ impl Tuner {
     /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
-        let has_more = self.observe(engine, at.now);
-        match self.act(engine, load, at) {
-            TunerStep::Idle { .. } if has_more => TunerStep::Working,
-            step => step,
-        }
+        self.observe(engine, at.now);
+        self.act(engine, load, at)
     }
 
-    /// Takes in some of what was sampled. True: there is more.
-    pub fn observe(&mut self, engine: &Engine, now: Now) -> bool {
-        let Some(profiling) = &mut self.profiling else { return false };
-        let has_more = profiling.step(engine, now);
+    /// Takes in what was sampled.
+    pub fn observe(&mut self, engine: &Engine, now: Now) {
+        let Some(profiling) = &mut self.profiling else { return };
+        profiling.step(engine, now);
         if let Some(board) = &self.board {
             self.reporter.step(board, profiling, engine, now);
         }
-        has_more
     }
 
-    /// Moves, plans, or finds nothing to do.
+    /// Moves, plans, or finds nothing to do. Called before a rest is over it rests on.
     pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
+        let rest_nanos = self.rest_until_nanos.saturating_sub(at.nanos);
+        if rest_nanos > 0 {
+            return TunerStep::Rest(Duration::from_nanos(rest_nanos));
+        }
         let step = self.move_or_plan(engine, load, at);
+        if let TunerStep::Rest(rest) = step {
+            self.rest_until_nanos = at.nanos + rest.as_nanos() as u64;
+        }
         self.show_plan();
         step
     }

@@ -7,18 +7,16 @@
 //! ```
 //!
 //! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
-//! threshold falls; a step takes at most [`ACCESSES_PER_STEP_MAX`] accesses in; memory is bounded by the
-//! options, time by [`ProfilingOptions::accesses_per_second_max`].
+//! threshold falls; a step takes in what waits, at most a full queue; memory is bounded by the options, time by
+//! [`ProfilingOptions::accesses_per_second_max`].
 
-use crate::sampler::{Sampler, Samples};
+use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
-/// Accesses that one step takes in: some hundred microseconds' work.
-const ACCESSES_PER_STEP_MAX: usize = 1_024;
 /// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
 const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
 /// With few keys in the sample curves are coarse: from here on they are only made fewer above a rate ...
@@ -163,9 +161,21 @@ impl Profiling {
         }
     }
 
-    /// One bounded piece of work. True: there is more.
-    pub fn step(&mut self, engine: &Engine, now: Now) -> bool {
-        let has_more = self.drain();
+    /// The same; `caller` is called, on a thread that serves, when the queue is half full: at most once between
+    /// two steps. Until then steps may wait.
+    pub fn calling(self, caller: Caller) -> Profiling {
+        self.samples.set_caller(caller);
+        self
+    }
+
+    /// Whether the next step had better not wait.
+    pub fn is_half_full(&self) -> bool {
+        self.samples.is_half_full()
+    }
+
+    /// One bounded piece of work.
+    pub fn step(&mut self, engine: &Engine, now: Now) {
+        self.drain();
         let waited = self.looked.at.age_at(now.ticks);
         if waited >= LOOK_TICKS {
             self.look(engine, waited, now);
@@ -175,16 +185,15 @@ impl Profiling {
             self.threshold_shown = self.profiler.threshold();
             engine.sample_accesses(self.threshold_shown);
         }
-        has_more
     }
 
-    fn drain(&mut self) -> bool {
-        for _ in 0..ACCESSES_PER_STEP_MAX {
-            let Some(access) = self.samples.pop() else { return false };
+    fn drain(&mut self) {
+        self.samples.begin();
+        for _ in 0..self.options.queue_len_max {
+            let Some(access) = self.samples.pop() else { return };
             self.profiler.access(&access);
             self.accesses += 1;
         }
-        true
     }
 
     fn look(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {

@@ -1,6 +1,6 @@
 //! The control loop on virtual time, from the engine's accesses to moved pages.
 
-use slabwise_base::{Clock, Expiry, Moment, Random};
+use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::{Lama, LamaOptions, PagePolicy};
 use slabwise_profile::ProfilerOptions;
@@ -212,6 +212,43 @@ fn without_profiles_a_policy_by_time_waits_its_ticks() {
     let mut none = Tuner::new(PagePolicy::None, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
     let idle = none.step(scene.engine, Load::Idle, scene.clock.moment());
     assert_eq!(idle, TunerStep::Idle { ticks: None });
+}
+
+#[test]
+fn a_tuner_that_is_called_while_it_rests_moves_nothing_and_takes_in_what_waits() {
+    let seed = 8;
+    let engine = engine(8, seed);
+    let mut scene = Scene::new(&engine);
+    let options = ProfilingOptions { queue_len_max: 64, ..EVERYTHING };
+    let budget = MoveBudget { chunks_per_step: 8, pages_per_second: 1 };
+    let profiling = scene.profiling(options);
+    let mut tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+    while scene.engine.evictions_ever() == 0 {
+        scene.request(10_000, 50);
+        step(&mut tuner, scene.engine, &scene.clock);
+    }
+    let [small, large] = [0, 1].map(ClassId);
+    engine.reassign(Some(small), Some(large), "test", scene.clock.now()).expect("it has pages");
+    let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, scene.clock.moment()) else {
+        panic!("seed {seed}: it does not rest");
+    };
+    let visits = || engine.mover_counters().visits;
+    let (visited, begun_at) = (visits(), scene.clock.nanos());
+    let rest_nanos = rest.as_nanos() as u64;
+    for _ in 0..1_000 {
+        scene.request(1, 50);
+        let passed = scene.clock.nanos() - begun_at;
+        let expected = TunerStep::Rest(Duration::from_nanos(rest_nanos - passed));
+        assert_eq!(tuner.step(&engine, Load::Serving, scene.clock.moment()), expected);
+    }
+    assert_eq!(visits(), visited, "seed {seed}");
+    let stats = tuner.profiling().expect("it profiles").stats();
+    assert_eq!(stats.accesses_dropped, 0, "seed {seed}");
+    for _ in 0..10 {
+        scene.clock.advance(rest);
+        tuner.step(&engine, Load::Serving, scene.clock.moment());
+    }
+    assert!(visits() > visited, "seed {seed}: rests end");
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl<'e> Subject<'e> {
                 }
                 if now.ticks != observed_at {
                     observed_at = now.ticks;
-                    while self.tuner.observe(self.engine, now) {}
+                    self.tuner.observe(self.engine, now);
                 }
             }
             nanos += thread_cpu_nanos() - started;

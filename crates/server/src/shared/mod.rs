@@ -140,7 +140,7 @@ pub struct Shared<'e> {
     /// Which pages move, and what is known of the keys: as the tuner shows it.
     pub board: Arc<Board>,
     /// What the threads of the background wait at.
-    pub bell: Bell,
+    pub bell: Arc<Bell>,
     /// flush_all commands.
     pub flushes: AtomicU64,
     /// Counters by key prefix.
@@ -194,7 +194,7 @@ impl<'e> Shared<'e> {
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             board: Arc::new(Board::default()),
-            bell: Bell::default(),
+            bell: Arc::new(Bell::default()),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             watch: Arc::new(WatchLog::new(

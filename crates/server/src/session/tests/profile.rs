@@ -2,6 +2,7 @@
 
 use crate::background;
 use crate::session::testing::{Client, Fixture};
+use crate::shared::{Driver, Woken};
 use slabwise_policy::{Lama, LamaOptions, PagePolicy};
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
@@ -88,6 +89,24 @@ fn curves_and_what_they_cost_are_told_by_class() {
     assert_eq!(number(&reply, &format!("{class}:hits_of_last_page")), 400.0);
     let classes = reply.lines().filter(|line| line.contains(":curve:100 ")).count();
     assert_eq!(classes, 1, "the others have no references");
+}
+
+#[test]
+fn the_tuner_is_called_when_half_of_what_may_wait_does() {
+    let mut fixture = Fixture::new();
+    fixture.settings.profiling = Some(ProfilingOptions { queue_len_max: 8, ..EVERYTHING });
+    let shared = fixture.shared();
+    let mut tuner = background::tuner(&shared, &fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    let is_called = || shared.bell.wait(Driver::Tuner, Duration::ZERO) == Woken::ByCall;
+    for _ in 0..3 {
+        ask(&mut client, "get a b c\r\n");
+        assert!(!is_called());
+        ask(&mut client, "get d e\r\n");
+        assert!(is_called());
+        tuner.observe(&fixture.engine, fixture.clock.now());
+    }
+    assert_eq!(tuner.profiling().expect("it is on").stats().accesses, 15);
 }
 
 #[test]
