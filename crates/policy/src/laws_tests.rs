@@ -44,7 +44,7 @@ impl Cache {
         };
         self.snapshot.classes = (0..count).map(&mut class).collect();
         self.snapshot.profiles.clear();
-        if self.wants == Wants::Profiles {
+        if self.wants != Wants::Counts {
             self.snapshot.profiles.resize(count, ClassProfile::default());
         }
     }

@@ -121,7 +121,7 @@ impl Reporter {
         if is_told && is_answered {
             return;
         }
-        snapshot.profiles = profiling.profiles_lately(&snapshot);
+        snapshot.profiles = profiling.recent_profiles(&snapshot);
         let what_if = if is_answered {
             known.to_vec()
         } else {

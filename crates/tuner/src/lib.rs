@@ -38,7 +38,7 @@ use due::{Due, Wait};
 use record::{Counts, Records};
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
-use slabwise_policy::{PageMove, PagePolicy, Snapshot, Trigger, Wants};
+use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,11 +246,11 @@ impl Tuner {
     /// The engine as the policy in force wants to see it.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
-        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &mut self.profiling) {
-            snapshot.profiles = match self.policy.trigger() {
-                // Many times a second, as a rule.
-                Trigger::EveryTicks(_) => profiling.profiles_lately(&snapshot),
-                _ => profiling.profiles(&snapshot),
+        if let Some(profiling) = &mut self.profiling {
+            snapshot.profiles = match self.policy.wants() {
+                Wants::Counts => Vec::new(),
+                Wants::Profiles => profiling.profiles(&snapshot),
+                Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
             };
         }
         snapshot

@@ -91,7 +91,7 @@ pub struct Profiling {
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
-    /// Since the last look.
+    /// Asked for since the last look.
     made: Option<Made>,
 }
 
@@ -236,9 +236,9 @@ impl Profiling {
         self.hit_time_us = hit_time_us;
     }
 
-    /// The same as they were at the last look, if classes are still the same: making curves takes longer than
-    /// all else in a policy's step.
-    pub fn profiles_lately(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+    /// Profiles of a snapshot's classes, in their order, as they were when they were first asked for since the
+    /// last look, if classes are still the same.
+    pub fn recent_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
         let classes: Vec<_> = snapshot.classes.iter().map(key).collect();
         match &self.made {
@@ -251,7 +251,7 @@ impl Profiling {
         }
     }
 
-    /// Profiles of a snapshot's classes, in their order.
+    /// The same as they are now: making their curves takes longer than a policy's step.
     pub fn profiles(&self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profile = |class: &slabwise_policy::ClassSnapshot| {
             let profile = self.profiler.profile(class.class);

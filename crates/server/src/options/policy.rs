@@ -63,7 +63,7 @@ pub(super) fn profiling(
     if raw.profile == Some(false) {
         return match page_policy.wants() {
             Wants::Counts => Ok(None),
-            Wants::Profiles => Err(OptionsError(format!(
+            Wants::Profiles | Wants::RecentProfiles => Err(OptionsError(format!(
                 "-o profile=off takes away what page_policy={} goes by: leave it out, or choose \
                  another policy",
                 page_policy.name()
