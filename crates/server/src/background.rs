@@ -143,7 +143,7 @@ fn tuner_step(
 ) -> TunerStep {
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut()
-        && let Some(hit_time_us) = hit_time.look(shared.timed_requests())
+        && let Some(hit_time_us) = hit_time.look(shared.timed_gets())
     {
         profiling.set_hit_time_us(hit_time_us);
     }
@@ -160,28 +160,28 @@ fn tuner_step(
     step
 }
 
-/// How long requests take lately, from receiving to sending: what a hit does.
+/// How long gets take lately, from receiving to sending: what a hit does.
 #[derive(Default)]
 struct HitTime {
-    requests: u64,
+    gets: u64,
     nanos: u64,
     mean_us: Option<f64>,
 }
 
 impl HitTime {
     /// A mean of fewer says little.
-    const REQUESTS_MIN: u64 = 1_000;
+    const GETS_MIN: u64 = 1_000;
     /// What the newest mean counts beside those before it.
     const WEIGHT_NEW: f64 = 0.2;
 
-    /// The mean, when there is a new one; given are all timed requests, and their nanoseconds, so far.
-    fn look(&mut self, (requests, nanos): (u64, u64)) -> Option<f64> {
-        let new_requests = requests - self.requests;
-        if new_requests < HitTime::REQUESTS_MIN {
+    /// The mean, when there is a new one; given are all timed gets, and their nanoseconds, so far.
+    fn look(&mut self, (gets, nanos): (u64, u64)) -> Option<f64> {
+        let new_gets = gets - self.gets;
+        if new_gets < HitTime::GETS_MIN {
             return None;
         }
-        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_requests as f64;
-        (self.requests, self.nanos) = (requests, nanos);
+        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_gets as f64;
+        (self.gets, self.nanos) = (gets, nanos);
         let before = self.mean_us.unwrap_or(new_us);
         self.mean_us = Some(before + (new_us - before) * HitTime::WEIGHT_NEW);
         self.mean_us

@@ -62,13 +62,13 @@ pub struct Traffic {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     meta_debugs: AtomicU64,
-    turns_timed: TimedTurns,
+    timed: TimedGets,
 }
 
-/// Turns that were timed, ever.
+/// Gets of turns that were timed and served nothing else, ever.
 #[derive(Default, Debug)]
-struct TimedTurns {
-    requests: AtomicU64,
+struct TimedGets {
+    gets: AtomicU64,
     nanos: AtomicU64,
 }
 
@@ -104,11 +104,11 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count);
     }
 
-    /// Counts a turn that was timed: its requests, and how long it took from receiving to sending.
-    /// Only the worker it belongs to calls this.
-    pub fn add_timed_turn(&self, requests: u32, nanos: u64) {
-        Traffic::add(&self.turns_timed.requests, requests as usize);
-        Traffic::add(&self.turns_timed.nanos, nanos as usize);
+    /// Counts a turn that was timed and served so many gets and nothing else, and how long it took from
+    /// receiving to sending. Only the worker it belongs to calls this.
+    pub fn add_timed_gets(&self, gets: u32, nanos: u64) {
+        Traffic::add(&self.timed.gets, gets as usize);
+        Traffic::add(&self.timed.nanos, nanos as usize);
     }
 
     /// Counts a `me`. Only the worker it belongs to calls this.
@@ -243,13 +243,13 @@ impl<'e> Shared<'e> {
         self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests of all turns that were timed, and the nanoseconds that those took.
-    pub fn timed_requests(&self) -> (u64, u64) {
-        let sum = |counter: fn(&TimedTurns) -> &AtomicU64| {
-            let counts = self.traffic.iter().map(|traffic| counter(&traffic.turns_timed));
+    /// Gets of all turns that were timed and served nothing else, and the nanoseconds that those took.
+    pub fn timed_gets(&self) -> (u64, u64) {
+        let sum = |counter: fn(&TimedGets) -> &AtomicU64| {
+            let counts = self.traffic.iter().map(|traffic| counter(&traffic.timed));
             counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
-        (sum(|turns| &turns.requests), sum(|turns| &turns.nanos))
+        (sum(|timed| &timed.gets), sum(|timed| &timed.nanos))
     }
 
     /// `me` commands: what memcached calls `cmd_meta`.
