@@ -218,21 +218,20 @@ impl Traffic {
 #[derive(Clone, Copy, PartialEq)]
 struct PolicyWish {
     automove_level: u32,
-    /// What memcached's options and commands say of its automover, where it runs and they say something.
+    /// What options and commands say of memcached's automover, where it runs.
     automove: Option<AutomoveOptions>,
 }
 
 impl PolicyWish {
     fn of(shared: &Shared<'_>) -> PolicyWish {
         let tunables = &shared.tunables;
-        let tuned = AutomoveOptions {
-            window_len: tunables.automove_window.load(Relaxed).max(1) as usize,
-            age_ratio: tunables.automove_ratio.load(),
-        };
         let runs = matches!(shared.settings.page_policy, PagePolicy::Automove(_));
         PolicyWish {
             automove_level: tunables.automove_level.load(Relaxed),
-            automove: (runs && tuned != AutomoveOptions::default()).then_some(tuned),
+            automove: runs.then(|| AutomoveOptions {
+                window_len: tunables.automove_window.load(Relaxed) as usize,
+                age_ratio: tunables.automove_ratio.load(),
+            }),
         }
     }
 
@@ -326,9 +325,42 @@ fn next_period(period: Duration, before: CrawlCounts, after: CrawlCounts) -> Dur
 #[cfg(test)]
 mod tests {
     use super::{
-        CRAWL_PERIOD_MAX, CRAWL_PERIOD_MIN, CrawlCounts, WAIT_MAX, WAIT_MIN, next_period, next_wait,
+        CRAWL_PERIOD_MAX, CRAWL_PERIOD_MIN, CrawlCounts, PolicyWish, WAIT_MAX, WAIT_MIN,
+        next_period, next_wait,
     };
+    use crate::options::{self, Request};
+    use crate::session::testing::Fixture;
+    use slabwise_policy::{AutomoveOptions, PagePolicy};
     use std::time::Duration;
+
+    /// The automover that options ask for, and then a command.
+    fn automover(options: &str, ratio: Option<f64>) -> AutomoveOptions {
+        let args = ["-o", options].map(Into::into);
+        let Ok(Request::Serve { settings, .. }) = options::parse(args) else {
+            panic!("{options} are options");
+        };
+        let fixture = Fixture { settings: *settings, ..Fixture::new() };
+        let shared = fixture.shared();
+        if let Some(ratio) = ratio {
+            shared.tunables.automove_ratio.store(ratio);
+        }
+        match PolicyWish::of(&shared).policy(&shared) {
+            PagePolicy::Automove(automove) => automove.options(),
+            other => panic!("{options}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_change_of_the_automover_what_they_name_and_nothing_else() {
+        let of = |window_len, age_ratio| AutomoveOptions { window_len, age_ratio };
+        let given = "page_policy=automove:window_len=30";
+        assert_eq!(automover(given, None), of(30, 0.8));
+        assert_eq!(automover(given, Some(0.5)), of(30, 0.5));
+        let both = "slab_automove_window=40,slab_automove_ratio=0.6,page_policy=automove";
+        assert_eq!(automover(both, None), of(40, 0.6));
+        assert_eq!(automover(&format!("{both}:age_ratio=0.7"), None), of(40, 0.7));
+        assert_eq!(automover("preset=memcached", Some(0.9)), of(10, 0.9));
+    }
 
     #[test]
     fn waits_adapt_between_their_bounds() {
