@@ -1,5 +1,6 @@
 //! Miss-ratio curves.
 
+use crate::hull::lower_hull;
 use std::sync::Arc;
 
 /// Misses of one class's references as a function of its size in chunks.
@@ -91,28 +92,15 @@ impl Mrc {
     /// The largest convex curve that is nowhere above this one: what is left of it once cliffs are bridged.
     /// No further chunk gains more than the one before.
     pub fn lower_hull(&self) -> Mrc {
-        let mut hull: Vec<Point> = Vec::new();
-        for &point in self.points.iter() {
-            while let [.., before, last] = hull[..] {
-                if slope(before, last) < slope(last, point) {
-                    break;
-                }
-                hull.pop();
-            }
-            hull.push(point);
-        }
-        Mrc::new(hull)
+        let points = self.points.iter().map(|point| (point.chunks, point.misses));
+        let corners = lower_hull(points).into_iter();
+        Mrc::new(corners.map(|(chunks, misses)| Point { chunks, misses }).collect())
     }
 
     /// The same of all references; 0 where there were none.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
         if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
-}
-
-/// Misses a chunk from one point to the next.
-fn slope(from: Point, to: Point) -> f64 {
-    (to.misses - from.misses) / (to.chunks - from.chunks) as f64
 }
 
 #[cfg(test)]
