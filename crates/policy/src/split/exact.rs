@@ -46,8 +46,7 @@ pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64)
 
 /// Element `k`: the class's cost with `pages_min + k` pages, the way there included.
 fn own_costs(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<f64> {
-    let sizes = class.pages_min..=class.pages_max(pages);
-    sizes.map(|size| class.cost(size) + move_price * size.abs_diff(class.pages) as f64).collect()
+    class.costs(class.pages_min..=class.pages_max(pages), move_price).collect()
 }
 
 /// One row of the table: the least cost with one class more, and how many pages that class then has, by
