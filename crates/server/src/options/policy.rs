@@ -77,21 +77,25 @@ pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveOptions {
 
 /// How keys are profiled; `None`: not at all.
 pub(super) fn profiling(
-    raw: &Raw,
+    raw: &mut Raw,
     page_policy: &PagePolicy,
     memory_limit_bytes: u64,
 ) -> Result<Option<ProfilingOptions>, OptionsError> {
-    if raw.profile == Some(false) {
-        return match page_policy.wants() {
-            Wants::Counts => Ok(None),
-            Wants::Profiles | Wants::RecentProfiles => Err(OptionsError(format!(
-                "-o profile=off takes away what page_policy={} goes by: leave it out, or choose \
-                 another policy",
-                page_policy.name()
-            ))),
-        };
+    let goes_without = page_policy.wants() == Wants::Counts;
+    if raw.profile == Some(false) && !goes_without {
+        return Err(OptionsError(format!(
+            "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \
+             policy",
+            page_policy.name()
+        )));
     }
-    if raw.memcached_preset && raw.profile.is_none() && page_policy.wants() == Wants::Counts {
+    if raw.profile == Some(false) || raw.memcached_preset && raw.profile.is_none() && goes_without {
+        if let Some(bytes) = raw.profile_memory_bytes {
+            raw.warn(format!(
+                "-o profile_memory={bytes} has no effect, as nothing is profiled: leave it out, or \
+                 say profile=on"
+            ));
+        }
         return Ok(None);
     }
     let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;

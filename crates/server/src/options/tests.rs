@@ -355,6 +355,11 @@ fn profiling_takes_the_memory_that_it_is_given() {
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
+    for nothing in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
+        let (_, warnings) = serve(&["-o", nothing]);
+        assert!(warnings[0].contains("profile_memory=8388608 has no effect"), "{warnings:?}");
+    }
+    assert_eq!(serve(&["-o", "profile_memory=8m"]).1, Vec::<String>::new());
 }
 
 #[test]

@@ -54,6 +54,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         check_huge_pages()?;
     }
     let page_policy = policy::page_policy(&raw)?;
+    let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
@@ -82,7 +83,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         lru_maintainer,
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
-        profiling: policy::profiling(&raw, &page_policy, engine.memory_limit_bytes)?,
+        profiling,
         reported: reported(&raw, &engine, policy::automove(&raw, &page_policy)),
         page_policy,
         move_budget: move_budget(&raw, engine.page_size_bytes),
