@@ -118,6 +118,8 @@ impl ClassKeys {
     }
 
     fn record(&mut self, distance: Option<u64>, share: Share) {
+        // A sampled distance stands for as many as the key it is counted for.
+        self.histogram.set_grain(share.ever as u64);
         self.histogram.record(distance, share.fading);
         let near =
             distance.is_some_and(|distance| (distance as f64) < NEAR_SAMPLED_KEYS * share.ever);

@@ -1,6 +1,9 @@
-//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance.
+//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance, and of no
+//! less than a grain.
 //!
-//! An octave takes memory from its first reference on: under a low sampling rate the lower ones stay empty.
+//! The grain is for distances that are sampled: what lies closer together than the keys that one key of the
+//! sample stands for was not told apart in the first place. It is a power of two and only grows, so that old steps
+//! lie within new ones. So memory goes by the keys in the sample, and not by those that they stand for.
 
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
@@ -12,6 +15,8 @@ pub struct Histogram {
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
     infinite: f64,
+    /// The grain's logarithm to base 2: distances are divided by it.
+    grain_log2: u32,
 }
 
 impl Histogram {
@@ -21,7 +26,7 @@ impl Histogram {
             self.infinite += weight;
             return;
         };
-        let (octave, step) = place(distance);
+        let (octave, step) = place(distance >> self.grain_log2);
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, Vec::new());
         }
@@ -30,6 +35,22 @@ impl Histogram {
             *steps = vec![0.0; OCTAVE_STEPS];
         }
         steps[step] += weight;
+    }
+
+    /// From here on distances are told apart by no less than the largest power of two that is at most `grain`;
+    /// it does not fall.
+    pub fn set_grain(&mut self, grain: u64) {
+        let grain_log2 = grain.max(1).ilog2();
+        if grain_log2 <= self.grain_log2 {
+            return;
+        }
+        let fine = Histogram { infinite: self.infinite, ..std::mem::take(self) };
+        (self.infinite, self.grain_log2) = (fine.infinite, grain_log2);
+        for (octave, steps) in fine.octaves.iter().enumerate() {
+            for (step, &weight) in steps.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+                self.record(Some(edges(octave, step).0 << fine.grain_log2), weight);
+            }
+        }
     }
 
     /// Multiplies every weight.
@@ -45,7 +66,8 @@ impl Histogram {
     }
 
     /// The curve of an LRU, every weight multiplied by `factor`; exact at its points. `extra`, before it is
-    /// multiplied, is added at distance 0; where it is negative, it is taken from the least distances.
+    /// multiplied, is added at distance 0, whatever the grain; where it is negative, it is taken from the least
+    /// distances.
     pub fn mrc(&self, factor: f64, extra: f64) -> Mrc {
         // From the far end, so that no difference of sums makes a curve rise.
         let mut misses = self.infinite;
@@ -55,6 +77,7 @@ impl Histogram {
                 steps.iter().enumerate().rev().filter(|(_, weight)| **weight > 0.0)
             {
                 let (from, to) = edges(octave, step);
+                let (from, to) = (from << self.grain_log2, to << self.grain_log2);
                 if points.last().is_none_or(|last: &Point| last.chunks != to) {
                     points.push(Point { chunks: to, misses });
                 }
@@ -67,6 +90,11 @@ impl Histogram {
             points.push(Point { chunks: 0, misses });
         }
         points.reverse();
+        if extra > 0.0 && points.get(1).is_some_and(|next| next.chunks > 1) {
+            let (first, next) = (points[0], points[1]);
+            let misses = first.misses - (first.misses - next.misses) / next.chunks as f64;
+            points.insert(1, Point { chunks: 1, misses });
+        }
         points[0].misses = references;
         for point in &mut points {
             point.misses = point.misses.min(references) * factor;
@@ -99,6 +127,33 @@ mod tests {
                 assert_eq!(point.misses, expected, "seed {seed}, {} chunks", point.chunks);
             }
             assert!(curve.points().len() > 500, "seed {seed}: few points");
+        }
+    }
+
+    #[test]
+    fn a_grain_that_grows_keeps_the_curve_at_its_multiples() {
+        for seed in 0..10 {
+            let mut random = Random::new(seed);
+            let (mut coarse, mut exact) = (Histogram::default(), Histogram::default());
+            for reference in 0..3_000u64 {
+                coarse.set_grain(1 + reference / 50);
+                let bound = 1 << random.below(14);
+                let distance = random.below(bound);
+                coarse.record(Some(distance), 1.0);
+                exact.record(Some(distance), 1.0);
+            }
+            // The largest power of two below 60.
+            let grain = 32;
+            let (found, expected) = (coarse.mrc(1.0, 7.0), exact.mrc(1.0, 7.0));
+            assert_eq!(found.references(), 3_007.0, "seed {seed}");
+            assert!((found.misses(1) - 3_000.0).abs() < 100.0, "seed {seed}: {}", found.misses(1));
+            for point in found.points().iter().filter(|point| point.chunks > 1) {
+                assert_eq!(point.chunks % grain, 0, "seed {seed}");
+                let expected = expected.misses(point.chunks);
+                assert_eq!(point.misses, expected, "seed {seed}, {} chunks", point.chunks);
+            }
+            assert!(found.points().len() > 100, "seed {seed}: few points");
+            assert!(coarse.size_bytes() < exact.size_bytes() / 2 + 2_000, "seed {seed}");
         }
     }
 

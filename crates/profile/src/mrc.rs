@@ -55,6 +55,11 @@ impl Mrc {
         &self.points
     }
 
+    /// What it takes, in bytes, however many copies there are.
+    pub fn size_bytes(&self) -> usize {
+        size_of_val(&*self.points)
+    }
+
     /// Misses that a cache of `chunks` chunks would have had.
     pub fn misses(&self, chunks: u64) -> f64 {
         let behind = self.points.partition_point(|point| point.chunks <= chunks);

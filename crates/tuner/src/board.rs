@@ -92,11 +92,11 @@ pub(crate) struct Reporter {
     what_if: MadeAt,
 }
 
-/// When something was made, and how many accesses had been taken in.
+/// When something was made, and how many accesses had been seen.
 #[derive(Clone, Copy, Debug, Default)]
 struct MadeAt {
     at: Ticks,
-    accesses: u64,
+    seen: u64,
 }
 
 impl Reporter {
@@ -107,16 +107,15 @@ impl Reporter {
         {
             return;
         }
-        let (stats, mut snapshot) = (profiling.stats(), snapshot(engine, now));
+        let (seen, mut snapshot) = (profiling.stats().seen(), snapshot(engine, now));
         let pages = |classes: &[ClassSnapshot]| -> Vec<(ClassId, u64)> {
             classes.iter().map(|class| (class.class, class.pages)).collect()
         };
         let is_told = self.last.as_ref().is_some_and(|last| {
-            last.stats == stats && pages(&last.snapshot.classes) == pages(&snapshot.classes)
+            last.stats.seen() == seen && pages(&last.snapshot.classes) == pages(&snapshot.classes)
         });
-        let accesses = stats.accesses;
         let known = self.last.as_ref().map(|last| last.what_if.as_slice()).unwrap_or_default();
-        let is_answered = accesses == self.what_if.accesses
+        let is_answered = seen == self.what_if.seen
             || !known.is_empty() && self.what_if.at.age_at(now.ticks) < WHAT_IF_TICKS;
         if is_told && is_answered {
             return;
@@ -125,10 +124,10 @@ impl Reporter {
         let what_if = if is_answered {
             known.to_vec()
         } else {
-            self.what_if = MadeAt { at: now.ticks, accesses };
+            self.what_if = MadeAt { at: now.ticks, seen };
             what_if(&snapshot)
         };
-        let report = Arc::new(ProfileReport { stats, snapshot, what_if });
+        let report = Arc::new(ProfileReport { stats: profiling.stats(), snapshot, what_if });
         self.last = Some(Arc::clone(&report));
         board.show_profile(report);
     }

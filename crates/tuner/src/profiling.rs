@@ -27,8 +27,9 @@ const RATE_FEW_KEYS_MAX: f64 = 1.0 / 64.0;
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
 const KEY_SIZE_BYTES: usize = 60;
-/// Bytes that the histograms of a table's classes may take.
-const CLASSES_SIZE_BYTES: usize = 512 << 10;
+/// Bytes that what is counted of a table's classes may take, however many there are and whichever of them had
+/// how many keys.
+const CLASSES_SIZE_BYTES: usize = 576 << 10;
 
 /// Limits of profiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,10 +124,17 @@ pub struct ProfilingStats {
     pub accesses: u64,
     /// Accesses dropped because the queue was full.
     pub accesses_dropped: u64,
-    /// Bytes, the queue's included.
+    /// Bytes, the queue's included, and those of curves that were made lately.
     pub size_bytes: usize,
     /// Mean time to answer a hit, in microseconds; 0 where nobody measures it.
     pub hit_time_us: f64,
+}
+
+impl ProfilingStats {
+    /// Accesses seen, whatever became of them.
+    pub(crate) fn seen(&self) -> u64 {
+        self.accesses + self.accesses_dropped
+    }
 }
 
 impl Profiling {
@@ -267,6 +275,8 @@ impl Profiling {
 
     /// What it takes, and how much it sees.
     pub fn stats(&self) -> ProfilingStats {
+        let made = self.made.iter().flat_map(|made| &made.profiles);
+        let curves_bytes: usize = made.map(|profile| profile.curve.size_bytes()).sum();
         ProfilingStats {
             rate: self.profiler.rate(),
             keys: self.profiler.keys(),
@@ -274,7 +284,8 @@ impl Profiling {
             accesses: self.accesses,
             accesses_dropped: self.samples.dropped(),
             size_bytes: self.profiler.size_bytes()
-                + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES,
+                + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES
+                + curves_bytes,
             hit_time_us: self.hit_time_us,
         }
     }
