@@ -26,6 +26,7 @@ fn new_connections_use_the_new_certificate_and_old_ones_go_on() {
     old.ask("get none\r\n", "END\r\n");
     assert_eq!(old.tls().peer_certificates().expect("servers show one")[0], before);
     assert!(scene.stat("time_since_server_cert_refresh") < 60);
+    assert_eq!(scene.stat("conn_yields"), 0, "the turn ended, and nobody waited");
 }
 
 #[test]

@@ -88,6 +88,11 @@ impl Automove {
         Automove { options, memory: PerClass::default(), steps: 0, gave_to_pool: false }
     }
 
+    /// What it was told.
+    pub fn options(&self) -> AutomoveOptions {
+        self.options
+    }
+
     /// Once a second; but at once after a page went to the pool, for there may be more of them.
     pub fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })

@@ -9,12 +9,14 @@
 //!
 //! With f_i the class's share of gets. The fit is the concave hull of the curve at the buckets' ends; of
 //! concave pieces, taking the steepest first is the maximum, so no solver is needed. There is no
-//! threshold and no limit to a round: the paper divides an application's memory anew as a whole.
+//! threshold: the paper divides an application's memory anew as a whole. So does a round here, up to a thousand
+//! pages or so; of a larger cache it does a part, so that no plan is carried out that is long out of date.
 //!
 //! Its strength: any number of pages in no time. Its weakness: it is blind to cliffs. Where memory ends on
 //! the way down a hull that spans a cliff, what it gives there brings no hit.
 //!
-//! Laws: a class that holds items keeps a page; free pages in the pool mean that nobody needs help.
+//! Laws: at most `moves_max` moves a round; a class that holds items keeps a page; free pages in the pool mean
+//! that nobody needs help.
 
 use crate::split::{ClassCurve, Moves, Objective, Size, class_curves, hull, hull_split};
 use crate::{Plan, Prediction, Snapshot, Trigger};
@@ -31,9 +33,9 @@ pub struct DynacacheOptions {
 }
 
 impl Default for DynacacheOptions {
-    /// A round every million gets, a hundred buckets, as many pages as it takes.
+    /// A round every million gets, a hundred buckets, as many pages as it takes up to a thousand or so.
     fn default() -> DynacacheOptions {
-        DynacacheOptions { period_gets: 1_000_000, buckets: 100, moves_max: usize::MAX }
+        DynacacheOptions { period_gets: 1_000_000, buckets: 100, moves_max: 1_024 }
     }
 }
 
@@ -112,7 +114,9 @@ mod tests {
     fn convex_curves_are_divided_where_their_slopes_meet() {
         // Slopes of logarithms meet where pages are as references.
         let of = |references| (5_000, zipf(20_000, references, 2_000));
-        let plan = step(vec![of(3_000.0), of(1_000.0)]);
+        let options = DynacacheOptions { moves_max: usize::MAX, ..DynacacheOptions::default() };
+        let cache = snapshot(1, vec![of(3_000.0), of(1_000.0)]);
+        let plan = Dynacache::new(options).step(&cache);
         let pages = pages_after(&plan, vec![5_000, 5_000]);
         assert!((7_300..=7_700).contains(&pages[0]), "{pages:?}");
         let predicted = plan.predicted.expect("it foresees");
@@ -126,6 +130,16 @@ mod tests {
         let plan = step(vec![(50, cliff(80, 800.0)), (50, cliff(120, 1_500.0))]);
         assert_eq!(pages_after(&plan, vec![50, 50]), [1, 99]);
         assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0));
+    }
+
+    #[test]
+    fn a_large_cache_is_divided_in_several_rounds() {
+        let moves_max = DynacacheOptions::default().moves_max;
+        let plan = step(vec![(5_000, scan(10.0)), (5_000, cliff(8_000, 20.0))]);
+        assert_eq!(plan.moves.len(), moves_max);
+        let cache = snapshot(1, vec![(4_000, scan(10.0)), (6_000, cliff(6_500, 20.0))]);
+        let moves = Dynacache::new(DynacacheOptions::default()).step(&cache).moves.len();
+        assert!((500..510).contains(&moves), "{moves}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{Lama, LamaOptions};
 use crate::split::Objective;
 use crate::test_curves::{cliff, of_keys, scan, snapshot, zipf};
 use crate::{PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::ClassId;
 
 fn pairs(moves: &[PageMove]) -> Vec<(u8, Option<u8>)> {
     moves.iter().map(|m| (m.victim.0, m.receiver.map(|class| class.0))).collect()
@@ -23,6 +24,18 @@ fn the_published_toy_three_pages_for_the_loop() {
     let predicted = plan.predicted.expect("LAMA foresees");
     assert_eq!(predicted.misses_before, 1_000.0);
     assert!((predicted.misses_after - 1_000.0 * 12.0 / 18.0).abs() < 1e-9, "6 hits of 18");
+}
+
+#[test]
+fn a_large_cache_is_divided_nearly_as_well_in_units() {
+    // Units of 16 pages.
+    let classes = vec![(30_001, scan(1_000.0)), (35_534, cliff(40_000, 1_000.0)), (1, scan(9.0))];
+    let options = LamaOptions { moves_max: usize::MAX, ..LamaOptions::default() };
+    let plan = Lama::new(options).step(&snapshot(1, classes));
+    let moves = 40_000 - 35_534;
+    assert!((moves..moves + 16).contains(&plan.moves.len()), "{} moves", plan.moves.len());
+    assert!(plan.moves.iter().all(|it| (it.victim.0, it.receiver) == (0, Some(ClassId(1)))));
+    assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0 * 1_009.0 / 2_009.0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The laws of every policy, on caches whose numbers come at random.
 
-use crate::{ClassProfile, ClassSnapshot, PagePolicy, Plan, Snapshot, Wants};
+use crate::{ClassProfile, ClassSnapshot, PagePolicy, Plan, Snapshot, Wants, marginal};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::{Mrc, Point};
 
@@ -44,7 +44,7 @@ impl Cache {
         };
         self.snapshot.classes = (0..count).map(&mut class).collect();
         self.snapshot.profiles.clear();
-        if self.wants == Wants::Profiles {
+        if self.wants != Wants::Counts {
             self.snapshot.profiles.resize(count, ClassProfile::default());
         }
     }
@@ -111,8 +111,31 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     profile.curve = Mrc::new(points);
 }
 
+/// The most moves that the policy says it plans in a step on this cache.
+fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
+    let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
+    match policy {
+        PagePolicy::None => 0,
+        PagePolicy::AutomoveClassic(_)
+        | PagePolicy::Automove(_)
+        | PagePolicy::Psa(_)
+        | PagePolicy::CostPartition(_) => 1,
+        PagePolicy::Eager(_) => snapshot.classes.len(),
+        PagePolicy::TailAge(tail_age) => tail_age.options.moves_max,
+        PagePolicy::Lama(lama) => lama.options.moves_max,
+        PagePolicy::Dynacache(dynacache) => dynacache.options.moves_max,
+        PagePolicy::Marginal(_) => marginal::moves_max(pages),
+        PagePolicy::Twemcache(twemcache) => twemcache.options.moves_max,
+        PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.options.moves_max,
+        PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.options.moves_max,
+    }
+}
+
 /// The laws of one step's plan.
-fn check(name: &str, snapshot: &Snapshot, plan: &Plan, at: &str) {
+fn check(policy: &PagePolicy, snapshot: &Snapshot, plan: &Plan, at: &str) {
+    let (moves, moves_max) = (plan.moves.len(), moves_max(policy, snapshot));
+    assert!(moves <= moves_max, "{at}: {moves} moves in a step that plans {moves_max} at most");
+    let name = policy.name();
     let takes_last_pages = name.starts_with("twemcache");
     for (index, class) in snapshot.classes.iter().enumerate() {
         let taken = plan.moves.iter().filter(|m| m.victim == class.class).count() as u64;
@@ -148,7 +171,7 @@ fn every_policy_keeps_the_laws_on_any_cache() {
                 cache.go_on();
                 let at = format!("{name}, seed {seed}, step {step}");
                 let plan = policy.step(&cache.snapshot, &mut chance);
-                check(name, &cache.snapshot, &plan, &at);
+                check(&policy, &cache.snapshot, &plan, &at);
                 let same = again.step(&cache.snapshot, &mut same_chance);
                 assert_eq!(plan, same, "{at}: a plan follows from snapshots and chance alone");
                 assert_eq!(policy.name(), name, "{at}");
@@ -178,7 +201,12 @@ fn every_policy_bears_profiles_that_are_missing() {
                     cache.snapshot.profiles.clear();
                 }
                 let plan = policy.step(&cache.snapshot, &mut chance);
-                check(name, &cache.snapshot, &plan, &format!("{name}, seed {seed}, step {step}"));
+                check(
+                    &policy,
+                    &cache.snapshot,
+                    &plan,
+                    &format!("{name}, seed {seed}, step {step}"),
+                );
                 cache.snapshot.profiles = kept;
                 cache.make(&plan);
             }

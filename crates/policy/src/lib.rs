@@ -94,8 +94,11 @@ pub enum Trigger {
 pub enum Wants {
     /// Nothing: keys need not be looked at.
     Counts,
-    /// [`Snapshot::profiles`].
+    /// [`Snapshot::profiles`] as they are at each step.
     Profiles,
+    /// The same as they were a moment ago: enough for who steps many times a second, and to make curves
+    /// takes longer than such a step.
+    RecentProfiles,
 }
 
 /// Every page policy, each with its state.
@@ -240,8 +243,8 @@ impl PagePolicy {
             | PagePolicy::CostPerByte(_)
             | PagePolicy::Cliffhanger(_)
             | PagePolicy::Lama(_)
-            | PagePolicy::Dynacache(_)
-            | PagePolicy::Marginal(_) => Wants::Profiles,
+            | PagePolicy::Dynacache(_) => Wants::Profiles,
+            PagePolicy::Marginal(_) => Wants::RecentProfiles,
         }
     }
 
@@ -269,7 +272,7 @@ impl PagePolicy {
 
 #[cfg(test)]
 mod tests {
-    use super::PagePolicy;
+    use super::{PagePolicy, Trigger, Wants};
 
     #[test]
     fn every_name_names_its_policy() {
@@ -277,5 +280,13 @@ mod tests {
             assert_eq!(PagePolicy::named(name).map(|policy| policy.name()), Some(name));
         }
         assert!(PagePolicy::named("random").is_none());
+    }
+
+    #[test]
+    fn who_steps_by_time_wants_no_curves_made_for_each_step() {
+        for policy in PagePolicy::NAMES.into_iter().filter_map(PagePolicy::named) {
+            let is_by_time = matches!(policy.trigger(), Trigger::EveryTicks(_));
+            assert!(!is_by_time || policy.wants() != Wants::Profiles, "{}", policy.name());
+        }
     }
 }

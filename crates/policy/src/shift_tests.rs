@@ -155,7 +155,7 @@ impl Cache {
         let now = self.now();
         let classes = self.classes.iter().enumerate();
         let profiles = self.classes.iter().map(|class| class.profile.clone());
-        let is_shown = self.policy.wants() == Wants::Profiles;
+        let is_shown = self.policy.wants() != Wants::Counts;
         let snapshot = Snapshot {
             now: Ticks(now),
             pages_free: self.pages_free,

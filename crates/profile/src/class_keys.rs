@@ -85,7 +85,7 @@ impl Default for ClassKeys {
 impl ClassKeys {
     /// Counts a get that hit, of a key at this distance.
     pub fn hit(&mut self, distance: u64, share: Share) {
-        self.histogram.record(Some(distance), share.fading);
+        self.record(Some(distance), share);
         let is_tail = |size: ClassSize| {
             (size.chunks.saturating_sub(size.chunks_per_page)..size.chunks).contains(&distance)
         };
@@ -96,7 +96,7 @@ impl ClassKeys {
 
     /// Counts a get that missed; without a distance, one that misses at every size.
     pub fn miss(&mut self, distance: Option<u64>, share: Share) {
-        self.histogram.record(distance, share.fading);
+        self.record(distance, share);
         self.misses += share.ever;
         let Some(distance) = distance else { return };
         self.misses_by_eviction += share.ever;
@@ -128,6 +128,12 @@ impl ClassKeys {
         self.miss_time_us.scale(factor);
     }
 
+    fn record(&mut self, distance: Option<u64>, share: Share) {
+        // A sampled distance stands for as many as the key it is counted for.
+        self.histogram.set_grain(share.ever as u64);
+        self.histogram.record(distance, share.fading);
+    }
+
     /// What is known; weights are multiplied by `factor`, and a sampled key stands for `scale` keys.
     ///
     /// Of the hits that the sample lacks, or has too many of, as many as one standard deviation of the number of
@@ -139,7 +145,7 @@ impl ClassKeys {
         let by_chance = lacking.clamp(-chance, chance);
         let finite = if sampled > 0.0 { 1.0 + by_chance / sampled } else { 1.0 };
         let hidden = lacking - by_chance;
-        let known = self.histogram.mrc(factor, finite, hidden.min(0.0));
+        let known = self.histogram.mrc(factor, finite, (-hidden).max(0.0));
         let curve = match hidden > 0.0 {
             true => known.plus(&hidden_hits(hidden, NEAR_SAMPLED_KEYS * scale)),
             false => known,

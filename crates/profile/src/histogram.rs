@@ -1,6 +1,9 @@
-//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance.
+//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance, and of no
+//! less than a grain.
 //!
-//! An octave takes memory from its first reference on: under a low sampling rate the lower ones stay empty.
+//! The grain is for distances that are sampled: what lies closer together than the keys that one key of the
+//! sample stands for was not told apart in the first place. It is a power of two and only grows, so that old steps
+//! lie within new ones. So memory goes by the keys in the sample, and not by those that they stand for.
 
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
@@ -12,6 +15,8 @@ pub struct Histogram {
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
     infinite: f64,
+    /// The grain's logarithm to base 2: distances are divided by it.
+    grain_log2: u32,
 }
 
 impl Histogram {
@@ -21,7 +26,7 @@ impl Histogram {
             self.infinite += weight;
             return;
         };
-        let (octave, step) = place(distance);
+        let (octave, step) = place(distance >> self.grain_log2);
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, Vec::new());
         }
@@ -30,6 +35,22 @@ impl Histogram {
             *steps = vec![0.0; OCTAVE_STEPS];
         }
         steps[step] += weight;
+    }
+
+    /// From here on distances are told apart by no less than the largest power of two that is at most `grain`;
+    /// it does not fall.
+    pub fn set_grain(&mut self, grain: u64) {
+        let grain_log2 = grain.max(1).ilog2();
+        if grain_log2 <= self.grain_log2 {
+            return;
+        }
+        let fine = Histogram { infinite: self.infinite, ..std::mem::take(self) };
+        (self.infinite, self.grain_log2) = (fine.infinite, grain_log2);
+        for (octave, steps) in fine.octaves.iter().enumerate() {
+            for (step, &weight) in steps.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+                self.record(Some(edges(octave, step).0 << fine.grain_log2), weight);
+            }
+        }
     }
 
     /// Multiplies every weight.
@@ -50,9 +71,8 @@ impl Histogram {
     }
 
     /// The curve of an LRU; exact at its points. Every weight is multiplied by `factor`, one at a distance by
-    /// `finite`, too. Then `extra` is added at distance 0; where it is negative, it is taken from the least
-    /// distances.
-    pub fn mrc(&self, factor: f64, finite: f64, extra: f64) -> Mrc {
+    /// `finite`, too. Then `taken` hits are taken away, at the least distances first.
+    pub fn mrc(&self, factor: f64, finite: f64, taken: f64) -> Mrc {
         // From the far end, so that no difference of sums makes a curve rise.
         let infinite = self.infinite * factor;
         let mut misses = infinite;
@@ -62,6 +82,7 @@ impl Histogram {
                 steps.iter().enumerate().rev().filter(|(_, weight)| **weight > 0.0)
             {
                 let (from, to) = edges(octave, step);
+                let (from, to) = (from << self.grain_log2, to << self.grain_log2);
                 if points.last().is_none_or(|last: &Point| last.chunks != to) {
                     points.push(Point { chunks: to, misses });
                 }
@@ -69,7 +90,7 @@ impl Histogram {
                 points.push(Point { chunks: from, misses });
             }
         }
-        let references = (misses + extra).max(infinite);
+        let references = (misses - taken).max(infinite);
         if points.last().is_none_or(|first| first.chunks != 0) {
             points.push(Point { chunks: 0, misses });
         }
@@ -110,16 +131,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_at_distance_0_and_what_is_taken_is_near_it() {
+    fn a_grain_that_grows_keeps_the_curve_at_its_multiples() {
+        for seed in 0..10 {
+            let mut random = Random::new(seed);
+            let (mut coarse, mut exact) = (Histogram::default(), Histogram::default());
+            for reference in 0..3_000u64 {
+                coarse.set_grain(1 + reference / 50);
+                let bound = 1 << random.below(14);
+                let distance = random.below(bound);
+                coarse.record(Some(distance), 1.0);
+                exact.record(Some(distance), 1.0);
+            }
+            // The largest power of two below 60.
+            let grain = 32;
+            let (found, expected) = (coarse.mrc(1.0, 1.0, 7.0), exact.mrc(1.0, 1.0, 7.0));
+            assert_eq!(found.references(), 2_993.0, "seed {seed}");
+            for point in found.points().iter().filter(|point| point.chunks > 1) {
+                assert_eq!(point.chunks % grain, 0, "seed {seed}");
+                let expected = expected.misses(point.chunks);
+                assert_eq!(point.misses, expected, "seed {seed}, {} chunks", point.chunks);
+            }
+            assert!(found.points().len() > 100, "seed {seed}: few points");
+            assert!(coarse.size_bytes() < exact.size_bytes() / 2 + 2_000, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn hits_are_scaled_and_the_nearest_are_taken_first() {
         let mut histogram = Histogram::default();
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);
         }
-        let mrc = |extra| histogram.mrc(1.0, 1.0, extra);
-        let misses = |extra| [0, 1, 3, 4].map(|chunks| mrc(extra).misses(chunks));
-        assert_eq!(histogram.mrc(1.0, 2.0, 0.0).misses(0), 5.0 + 2.0 * histogram.finite());
-        assert_eq!(misses(2.0), [12.0, 9.0, 9.0, 5.0]);
-        assert_eq!(misses(-2.0), [8.0, 8.0, 8.0, 5.0]);
-        assert_eq!(misses(-100.0), [5.0; 4]);
+        let misses = |finite, taken| {
+            let curve = histogram.mrc(1.0, finite, taken);
+            [0, 1, 3, 4].map(|chunks| curve.misses(chunks))
+        };
+        assert_eq!(histogram.finite(), 5.0);
+        assert_eq!(misses(2.0, 0.0), [15.0, 13.0, 13.0, 5.0]);
+        assert_eq!(misses(1.0, 2.0), [8.0, 8.0, 8.0, 5.0]);
+        assert_eq!(misses(1.0, 100.0), [5.0; 4]);
     }
 }

@@ -1,5 +1,8 @@
 //! Miss-ratio curves.
 
+use crate::hull::lower_hull;
+use std::sync::Arc;
+
 /// Misses of one class's references as a function of its size in chunks.
 ///
 /// Counts are real numbers: a sampled reference stands for several, and one that is long past for less
@@ -9,8 +12,8 @@
 /// points it is linear, beyond the last one level.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mrc {
-    /// By chunks, ascending; the first is at none. Never empty.
-    points: Vec<Point>,
+    /// By chunks, ascending; the first is at none. Never empty. Shared by all copies: curves are long.
+    points: Arc<[Point]>,
 }
 
 /// A point of a curve.
@@ -34,12 +37,12 @@ impl Mrc {
         );
         let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
         assert!(points.is_sorted_by(falls), "a curve has a point a size, and does not rise");
-        Mrc { points }
+        Mrc { points: points.into() }
     }
 
     /// The curve of nothing: no reference, no miss.
     pub fn empty() -> Mrc {
-        Mrc { points: vec![Point { chunks: 0, misses: 0.0 }] }
+        Mrc { points: [Point { chunks: 0, misses: 0.0 }].into() }
     }
 
     /// How many references it was made from.
@@ -52,9 +55,30 @@ impl Mrc {
         &self.points
     }
 
+    /// What it takes, in bytes, however many copies there are.
+    pub fn size_bytes(&self) -> usize {
+        size_of_val(&*self.points)
+    }
+
     /// Misses that a cache of `chunks` chunks would have had.
     pub fn misses(&self, chunks: u64) -> f64 {
         let behind = self.points.partition_point(|point| point.chunks <= chunks);
+        self.misses_before(behind, chunks)
+    }
+
+    /// The same of many sizes, which must rise: in one walk, without a search for each.
+    pub fn misses_of_rising(&self, sizes: impl Iterator<Item = u64>) -> impl Iterator<Item = f64> {
+        let mut behind = 1;
+        sizes.map(move |chunks| {
+            while self.points.get(behind).is_some_and(|point| point.chunks <= chunks) {
+                behind += 1;
+            }
+            self.misses_before(behind, chunks)
+        })
+    }
+
+    /// Misses at a size between the point at `behind`, if there is one, and the one before it.
+    fn misses_before(&self, behind: usize, chunks: u64) -> f64 {
         let here = self.points[behind - 1];
         let Some(next) = self.points.get(behind) else { return here.misses };
         let part = (chunks - here.chunks) as f64 / (next.chunks - here.chunks) as f64;
@@ -89,28 +113,15 @@ impl Mrc {
     /// The largest convex curve that is nowhere above this one: what is left of it once cliffs are bridged.
     /// No further chunk gains more than the one before.
     pub fn lower_hull(&self) -> Mrc {
-        let mut hull: Vec<Point> = Vec::new();
-        for &point in &self.points {
-            while let [.., before, last] = hull[..] {
-                if slope(before, last) < slope(last, point) {
-                    break;
-                }
-                hull.pop();
-            }
-            hull.push(point);
-        }
-        Mrc::new(hull)
+        let points = self.points.iter().map(|point| (point.chunks, point.misses));
+        let corners = lower_hull(points).into_iter();
+        Mrc::new(corners.map(|(chunks, misses)| Point { chunks, misses }).collect())
     }
 
     /// The same of all references; 0 where there were none.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
         if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
-}
-
-/// Misses a chunk from one point to the next.
-fn slope(from: Point, to: Point) -> f64 {
-    (to.misses - from.misses) / (to.chunks - from.chunks) as f64
 }
 
 #[cfg(test)]
@@ -207,6 +218,19 @@ mod tests {
                 let off = (bytes.misses(96 * chunks) - curve.misses(chunks)).abs();
                 assert!(off < 1e-9, "seed {seed}, {chunks} chunks: {off} off");
             }
+        }
+    }
+
+    #[test]
+    fn of_rising_sizes_it_tells_what_it_tells_of_each() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let curve = random_curve(&mut random);
+            let mut sizes: Vec<u64> = (0..50).map(|_| random.below(700)).collect();
+            sizes.sort_unstable();
+            let found: Vec<f64> = curve.misses_of_rising(sizes.iter().copied()).collect();
+            let expected: Vec<f64> = sizes.iter().map(|&size| curve.misses(size)).collect();
+            assert_eq!(found, expected, "seed {seed}");
         }
     }
 

@@ -205,6 +205,15 @@ impl Profiler {
             self.class_mut(size.class).size = Some(size);
         }
         self.limit_histories();
+        self.fit_stacks();
+    }
+
+    /// Keys leave one class for another, and where they were memory is left.
+    fn fit_stacks(&mut self) {
+        let stacks = self.classes.iter_mut().flatten().map(|class| &mut class.stack);
+        for stack in stacks.chain([&mut self.absent]) {
+            stack.fit(|number, slot| self.keys.get_mut(number).slot = slot);
+        }
     }
 
     /// Tells the mean time to answer a hit of a class, in microseconds.

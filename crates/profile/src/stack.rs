@@ -15,6 +15,8 @@ use crate::marks::Marks;
 
 /// Slots at first, and never less.
 const SLOTS_MIN: usize = 512;
+/// Where there are more slots for each key, some are given back.
+const SLOTS_A_KEY_MAX: usize = 4;
 
 /// Keys in the order of their last use.
 #[derive(Debug)]
@@ -89,6 +91,14 @@ impl Stack {
     /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         self.marks.size_bytes() + self.keys.capacity() * size_of::<u32>()
+    }
+
+    /// Gives memory back that was for more keys than there are now. `moved` is told of every key that gets another
+    /// slot.
+    pub fn fit(&mut self, moved: impl FnMut(u32, u32)) {
+        if self.marks.slots() > (SLOTS_A_KEY_MAX * self.count).max(SLOTS_MIN) {
+            self.move_together(moved);
+        }
     }
 
     /// Gives every key the slot of its rank, and leaves as many free ones.
@@ -176,5 +186,20 @@ mod tests {
             pair.slots[0] = pair.stack.push(0, |moved, slot| slots[moved as usize] = slot);
         }
         assert!(pair.stack.size_bytes() < 8 * SLOTS_MIN, "{} bytes", pair.stack.size_bytes());
+    }
+
+    #[test]
+    fn memory_is_given_back_where_nothing_is_pushed_any_more() {
+        let mut pair = Pair { slots: vec![0; 100_000], ..Pair::default() };
+        (0..100_000).for_each(|key| pair.push(key));
+        (0..99_900).for_each(|key| {
+            pair.take(key);
+        });
+        let Pair { stack, slots, list } = &mut pair;
+        stack.fit(|moved, slot| slots[moved as usize] = slot);
+        assert!(stack.size_bytes() < 8 * SLOTS_MIN, "{} bytes", stack.size_bytes());
+        let kept: Vec<_> = list.iter().map(|&key| stack.key_on(slots[key as usize])).collect();
+        assert!(kept.iter().flatten().eq(list.iter()), "the rest is where its owner knows it");
+        stack.fit(|_, _| panic!("it fits already"));
     }
 }

@@ -7,12 +7,12 @@
 
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use crate::sys;
-use slabwise_base::sync::lock;
-use slabwise_base::{Moment, Ticks};
+use slabwise_base::{Clock, Moment, Ticks};
 use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy};
-use slabwise_tuner::{Load, TunerStep};
+use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
@@ -31,10 +31,27 @@ const ITEMS_PER_RECLAIM_MAX: u64 = 100;
 /// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
+/// The tuner that options and commands ask for, shown on the board. Once, before anything is served.
+pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
+    let settings = shared.settings;
+    let policy = PolicyWish::of(shared).policy(shared);
+    let mut tuner = Tuner::new(policy, settings.move_budget, settings.engine.hash_seed)
+        .shown_on(Arc::clone(&shared.board));
+    let now = clock.now();
+    if let Some(options) = settings.profiling {
+        let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
+        let bell = Arc::clone(&shared.bell);
+        tuner = tuner.with_profiling(profiling.calling(Box::new(move || bell.call(Driver::Tuner))));
+    }
+    tuner.observe(shared.engine, now);
+    tuner
+}
+
 /// Starts the drivers in `scope`; they end when the bell rings.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
+    tuner: Tuner,
 ) -> io::Result<()> {
     let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
@@ -42,7 +59,7 @@ pub fn start<'scope, 'e: 'scope>(
         named("lru-maintainer").spawn_scoped(scope, || maintain(shared))?;
     }
     if settings.reassign_enabled || settings.profiling.is_some() {
-        named("tuner").spawn_scoped(scope, || tune(shared))?;
+        named("tuner").spawn_scoped(scope, || tune(shared, tuner))?;
     }
     // Also where it is off: `lru_crawler enable` may come.
     named("lru-crawler").spawn_scoped(scope, || crawl(shared))?;
@@ -66,25 +83,23 @@ fn next_wait(wait: Duration, was_busy: bool) -> Duration {
 
 /// Lets the policy in force plan page moves, and carries out those and the ones that commands ask
 /// for: without a pause while there are any. Takes in what is to be profiled.
-fn tune(shared: &Shared<'_>) {
+fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut wish = PolicyWish::of(shared);
-    lock(&shared.tuner).set_policy(wish.policy(shared));
+    tuner.set_policy(wish.policy(shared));
     let mut wait = WAIT_MIN;
     let mut traffic = Traffic::default();
     let mut hit_time = HitTime::default();
     let mut bytes_read = 0;
     let mut has_worked = false;
-    // When traffic comes back what is sampled has room for so long.
-    let idle_max = if shared.settings.profiling.is_some() { WAIT_MAX / 4 } else { WAIT_MAX };
     while shared.bell.wait(Driver::Tuner, wait) != Woken::ByRing {
         let present = PolicyWish::of(shared);
         if present != wish {
             wish = present;
-            lock(&shared.tuner).set_policy(wish.policy(shared));
+            tuner.set_policy(wish.policy(shared));
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
-        let (step, has_more) = tuner_step(shared, load, at, &mut hit_time);
+        let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -103,14 +118,13 @@ fn tune(shared: &Shared<'_>) {
                 has_worked = true;
                 rest
             }
-            TunerStep::Idle { .. } if has_more => Duration::ZERO,
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(WAIT_MAX, |ticks| TICK * ticks);
                 let bytes_seen = std::mem::replace(&mut bytes_read, shared.bytes_read());
                 // Without traffic, and with no move behind it, no policy learns anything. But never for
                 // ever: a store that needs a page may leave a move half done.
                 if bytes_seen == bytes_read && !std::mem::take(&mut has_worked) {
-                    next_wait(wait.max(due), false).min(idle_max)
+                    next_wait(wait.max(due), false)
                 } else {
                     due.min(WAIT_MAX)
                 }
@@ -119,21 +133,21 @@ fn tune(shared: &Shared<'_>) {
     }
 }
 
-/// One step, and the processor time that it takes; true: there is more to take in.
+/// One step, and the processor time that it takes.
 fn tuner_step(
     shared: &Shared<'_>,
+    tuner: &mut Tuner,
     load: Load,
     at: Moment,
     hit_time: &mut HitTime,
-) -> (TunerStep, bool) {
-    let mut tuner = lock(&shared.tuner);
+) -> TunerStep {
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut()
-        && let Some(hit_time_us) = hit_time.look(shared.timed_requests())
+        && let Some(hit_time_us) = hit_time.look(shared.timed_gets())
     {
         profiling.set_hit_time_us(hit_time_us);
     }
-    let has_more = tuner.observe(shared.engine, at.now);
+    tuner.observe(shared.engine, at.now);
     let observed = sys::thread_processor_time();
     let step = tuner.act(shared.engine, load, at);
     let add = |counter: &AtomicU64, time: Duration| {
@@ -143,31 +157,31 @@ fn tuner_step(
     if !matches!(step, TunerStep::Idle { .. }) {
         add(&shared.counters.mover_cpu_nanos, sys::thread_processor_time() - observed);
     }
-    (step, has_more)
+    step
 }
 
-/// How long requests take lately, from receiving to sending: what a hit does.
+/// How long gets take lately, from receiving to sending: what a hit does.
 #[derive(Default)]
 struct HitTime {
-    requests: u64,
+    gets: u64,
     nanos: u64,
     mean_us: Option<f64>,
 }
 
 impl HitTime {
     /// A mean of fewer says little.
-    const REQUESTS_MIN: u64 = 1_000;
+    const GETS_MIN: u64 = 1_000;
     /// What the newest mean counts beside those before it.
     const WEIGHT_NEW: f64 = 0.2;
 
-    /// The mean, when there is a new one; given are all timed requests, and their nanoseconds, so far.
-    fn look(&mut self, (requests, nanos): (u64, u64)) -> Option<f64> {
-        let new_requests = requests - self.requests;
-        if new_requests < HitTime::REQUESTS_MIN {
+    /// The mean, when there is a new one; given are all timed gets, and their nanoseconds, so far.
+    fn look(&mut self, (gets, nanos): (u64, u64)) -> Option<f64> {
+        let new_gets = gets - self.gets;
+        if new_gets < HitTime::GETS_MIN {
             return None;
         }
-        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_requests as f64;
-        (self.requests, self.nanos) = (requests, nanos);
+        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_gets as f64;
+        (self.gets, self.nanos) = (gets, nanos);
         let before = self.mean_us.unwrap_or(new_us);
         self.mean_us = Some(before + (new_us - before) * HitTime::WEIGHT_NEW);
         self.mean_us
@@ -204,21 +218,20 @@ impl Traffic {
 #[derive(Clone, Copy, PartialEq)]
 struct PolicyWish {
     automove_level: u32,
-    /// What memcached's options and commands say of its automover, where it runs and they say something.
+    /// What options and commands say of memcached's automover, where it runs.
     automove: Option<AutomoveOptions>,
 }
 
 impl PolicyWish {
     fn of(shared: &Shared<'_>) -> PolicyWish {
         let tunables = &shared.tunables;
-        let tuned = AutomoveOptions {
-            window_len: tunables.automove_window.load(Relaxed).max(1) as usize,
-            age_ratio: tunables.automove_ratio.load(),
-        };
         let runs = matches!(shared.settings.page_policy, PagePolicy::Automove(_));
         PolicyWish {
             automove_level: tunables.automove_level.load(Relaxed),
-            automove: (runs && tuned != AutomoveOptions::default()).then_some(tuned),
+            automove: runs.then(|| AutomoveOptions {
+                window_len: tunables.automove_window.load(Relaxed) as usize,
+                age_ratio: tunables.automove_ratio.load(),
+            }),
         }
     }
 
@@ -312,9 +325,42 @@ fn next_period(period: Duration, before: CrawlCounts, after: CrawlCounts) -> Dur
 #[cfg(test)]
 mod tests {
     use super::{
-        CRAWL_PERIOD_MAX, CRAWL_PERIOD_MIN, CrawlCounts, WAIT_MAX, WAIT_MIN, next_period, next_wait,
+        CRAWL_PERIOD_MAX, CRAWL_PERIOD_MIN, CrawlCounts, PolicyWish, WAIT_MAX, WAIT_MIN,
+        next_period, next_wait,
     };
+    use crate::options::{self, Request};
+    use crate::session::testing::Fixture;
+    use slabwise_policy::{AutomoveOptions, PagePolicy};
     use std::time::Duration;
+
+    /// The automover that options ask for, and then a command.
+    fn automover(options: &str, ratio: Option<f64>) -> AutomoveOptions {
+        let args = ["-o", options].map(Into::into);
+        let Ok(Request::Serve { settings, .. }) = options::parse(args) else {
+            panic!("{options} are options");
+        };
+        let fixture = Fixture { settings: *settings, ..Fixture::new() };
+        let shared = fixture.shared();
+        if let Some(ratio) = ratio {
+            shared.tunables.automove_ratio.store(ratio);
+        }
+        match PolicyWish::of(&shared).policy(&shared) {
+            PagePolicy::Automove(automove) => automove.options(),
+            other => panic!("{options}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_change_of_the_automover_what_they_name_and_nothing_else() {
+        let of = |window_len, age_ratio| AutomoveOptions { window_len, age_ratio };
+        let given = "page_policy=automove:window_len=30";
+        assert_eq!(automover(given, None), of(30, 0.8));
+        assert_eq!(automover(given, Some(0.5)), of(30, 0.5));
+        let both = "slab_automove_window=40,slab_automove_ratio=0.6,page_policy=automove";
+        assert_eq!(automover(both, None), of(40, 0.6));
+        assert_eq!(automover(&format!("{both}:age_ratio=0.7"), None), of(40, 0.7));
+        assert_eq!(automover("preset=memcached", Some(0.9)), of(10, 0.9));
+    }
 
     #[test]
     fn waits_adapt_between_their_bounds() {

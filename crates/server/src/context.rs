@@ -20,14 +20,55 @@ pub struct WorkerContext<'e> {
     /// The descriptor of the connection being served, for what is logged; the event loop sets it.
     pub descriptor: RawFd,
     /// How many requests may still be served before other connections have a turn; the event loop
-    /// refills it.
+    /// refills it. Who sets it to 0 ends the turn.
     pub requests_left: u32,
+    /// What was served in this turn; the event loop begins it anew.
+    pub served: Served,
+}
+
+/// What a turn served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Requests, as [`WorkerContext::requests_left`] counts them.
+    pub requests: u32,
+    /// Keys that were looked up to be answered with their values: of a request as many as it names.
+    pub gets: u32,
+    /// Whether there was a request that is neither a get nor a no-op.
+    pub others: bool,
+}
+
+impl Served {
+    /// The gets of a turn that served nothing else, so that its time is theirs.
+    pub fn gets_alone(&self) -> Option<u32> {
+        (self.gets > 0 && !self.others).then_some(self.gets)
+    }
 }
 
 /// Lifetimes up to this many seconds count from now; larger ones are Unix times. Clients rely on it.
 const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
 
-impl WorkerContext<'_> {
+impl<'e> WorkerContext<'e> {
+    /// The worker with this number. It may serve nothing yet.
+    pub fn new(shared: &'e Shared<'e>, index: usize) -> WorkerContext<'e> {
+        WorkerContext {
+            handle: shared.engine.handle(),
+            now: shared.clock.now(),
+            shared,
+            traffic: &shared.traffic[index],
+            index,
+            descriptor: -1,
+            requests_left: 0,
+            served: Served::default(),
+        }
+    }
+
+    /// Charges the turn for a request.
+    #[inline]
+    pub(crate) fn charge(&mut self) {
+        self.requests_left -= 1;
+        self.served.requests += 1;
+    }
+
     /// The expiry that a lifetime on the wire asks for.
     pub(crate) fn expiry(&self, exptime: i32) -> Expiry {
         match exptime {
@@ -68,9 +109,51 @@ impl WorkerContext<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::session::testing::Fixture;
+    use super::Served;
+    use crate::session::testing::{Client, Fixture};
     use slabwise_base::{Expiry, Seconds};
     use std::time::Duration;
+
+    #[test]
+    fn gets_are_counted_by_key_and_only_a_turn_of_gets_is_theirs() {
+        let fixture = Fixture::new();
+        let shared = fixture.shared();
+        let mut client = Client::new(fixture.worker(&shared));
+        let mut served = |script: &[u8]| {
+            client.worker.served = Served::default();
+            client.send(script);
+            client.worker.served
+        };
+        let get = b"\x80\x09\0\x01\0\0\0\0\0\0\0\x01opaqcasvaluek";
+        let noop = b"\x80\x0a\0\0\0\0\0\0\0\0\0\0opaqcasvalue";
+        for (script, requests, gets) in [
+            (&b"get a b c\r\n"[..], 1, 3),
+            (b"gat 10 a b\r\ngets c\r\n", 2, 3),
+            (b"mg a v\r\nmg b v q\r\nmn\r\n", 3, 2),
+            (&format!("get{}\r\n", " key".repeat(100)).into_bytes(), 2, 100),
+        ] {
+            let expected = Served { requests, gets, others: false };
+            assert_eq!(served(script), expected, "{}", script.escape_ascii());
+            assert_eq!(expected.gets_alone(), Some(gets));
+        }
+        for script in [
+            &b"get a\r\nset a 0 0 1\r\nx\r\n"[..],
+            b"get a\r\ndelete a\r\n",
+            b"mg a v\r\nms a 1\r\nx\r\n",
+            b"mg a v\r\nmd a\r\n",
+            b"get a\r\nstats\r\n",
+        ] {
+            assert_eq!(served(script).gets_alone(), None, "{}", script.escape_ascii());
+        }
+        assert_eq!(served(b"mn\r\n").gets_alone(), None, "no get at all");
+        let mut binary = Client::new(fixture.worker(&shared));
+        binary.worker.served = Served::default();
+        binary.send(&[&get[..], get, noop].concat());
+        assert_eq!(binary.worker.served, Served { requests: 3, gets: 2, others: false });
+        let delete = [&b"\x80\x04"[..], &get[2..]].concat();
+        binary.send(&delete);
+        assert_eq!(binary.worker.served.gets_alone(), None);
+    }
 
     #[test]
     fn lifetimes_are_relative_up_to_30_days_and_unix_times_beyond() {

@@ -136,7 +136,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         // So that the log says at the start if nobody can authenticate.
         passwords.refresh();
     }
-    shared.start_profiling(&clock);
+    let tuner = background::tuner(&shared, &clock);
     engine.set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
@@ -145,7 +145,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     let _pid_file = write_pid_file(settings);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let drivers = background::start(scope, &shared);
+        let drivers = background::start(scope, &shared, tuner);
         let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
         // A thread that could not be started ends those that were.
         shared.stop();

@@ -70,16 +70,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     let engine = Engine::new(settings.engine.clone()).expect("the arena can be reserved");
     let (clock, roster) = (Arc::new(Clock::manual()), Roster::default());
     let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|_| ()));
-    let handle = engine.handle();
-    let mut worker = WorkerContext {
-        handle,
-        now: clock.now(),
-        shared: &shared,
-        traffic: &shared.traffic[0],
-        index: 0,
-        descriptor: -1,
-        requests_left: 0,
-    };
+    let mut worker = WorkerContext::new(&shared, 0);
     let (near, mut far) = UnixStream::pair().expect("a socket pair");
     let mut received = vec![0; 100_000];
     let (first, second) = pipeline();

@@ -13,11 +13,12 @@
 //! virtual time. It never waits; the only clock it reads is the one that profiling was given.
 //!
 //! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
-//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served steps lie so far
-//! apart that no more pages move than [`MoveBudget::pages_per_second`]; a move asked for by hand is carried
-//! out like a planned one.
+//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in
+//! between, however often it is stepped, so that no more pages move than [`MoveBudget::pages_per_second`]; a
+//! move asked for by hand is carried out like a planned one.
 #![forbid(unsafe_code)]
 
+mod board;
 mod budget;
 mod due;
 mod profiling;
@@ -25,18 +26,21 @@ mod record;
 mod sampler;
 mod view;
 
+pub use board::{Board, ProfileReport, Shown};
 pub use budget::{Load, MoveBudget};
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
-pub use sampler::{Sampler, Samples};
+pub use sampler::{Caller, Sampler, Samples};
 pub use view::snapshot;
 
+use board::Reporter;
 use due::{Due, Wait};
 use record::{Counts, Records};
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
-use slabwise_policy::{PageMove, PagePolicy, Snapshot, Trigger, Wants};
+use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The control loop's state.
@@ -48,8 +52,12 @@ pub struct Tuner {
     profiling: Option<Profiling>,
     due: Due,
     pending: VecDeque<PageMove>,
+    /// Before this moment no chunk is visited.
+    rest_until_nanos: u64,
     moves_planned: u64,
     records: Records,
+    board: Option<Arc<Board>>,
+    reporter: Reporter,
 }
 
 /// What a step came to.
@@ -83,20 +91,25 @@ impl Tuner {
             profiling: None,
             due: Due::default(),
             pending: VecDeque::new(),
+            rest_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
+            board: None,
+            reporter: Reporter::default(),
         }
+    }
+
+    /// The same, shown on this board.
+    pub fn shown_on(mut self, board: Arc<Board>) -> Tuner {
+        self.board = Some(board);
+        self.show_plan();
+        self
     }
 
     /// The same with profiles to show to policies that want them. Without, they see none.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
-        self.set_profiling(profiling);
-        self
-    }
-
-    /// From here on there are profiles.
-    pub fn set_profiling(&mut self, profiling: Profiling) {
         self.profiling = Some(profiling);
+        self
     }
 
     /// The policy in force.
@@ -109,6 +122,7 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
+        self.show_plan();
     }
 
     /// What profiles the cache's keys, if it is done.
@@ -134,20 +148,40 @@ impl Tuner {
     /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
-        let has_more = self.observe(engine, at.now);
-        match self.act(engine, load, at) {
-            TunerStep::Idle { .. } if has_more => TunerStep::Working,
-            step => step,
+        self.observe(engine, at.now);
+        self.act(engine, load, at)
+    }
+
+    /// Takes in what was sampled.
+    pub fn observe(&mut self, engine: &Engine, now: Now) {
+        let Some(profiling) = &mut self.profiling else { return };
+        profiling.step(engine, now);
+        if let Some(board) = &self.board {
+            self.reporter.step(board, profiling, engine, now);
         }
     }
 
-    /// Takes in some of what was sampled. True: there is more.
-    pub fn observe(&mut self, engine: &Engine, now: Now) -> bool {
-        self.profiling.as_mut().is_some_and(|profiling| profiling.step(engine, now))
+    /// Moves, plans, or finds nothing to do. Called before a rest is over it rests on.
+    pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
+        let rest_nanos = self.rest_until_nanos.saturating_sub(at.nanos);
+        if rest_nanos > 0 {
+            return TunerStep::Rest(Duration::from_nanos(rest_nanos));
+        }
+        let step = self.move_or_plan(engine, load, at);
+        if let TunerStep::Rest(rest) = step {
+            self.rest_until_nanos = at.nanos + rest.as_nanos() as u64;
+        }
+        self.show_plan();
+        step
     }
 
-    /// Moves, plans, or finds nothing to do.
-    pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
+    fn show_plan(&self) {
+        if let Some(board) = &self.board {
+            board.show_plan(&self.policy, self.moves_planned, self.last_plan());
+        }
+    }
+
+    fn move_or_plan(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let chunks_per_page = engine.chunks_of_moving_page();
         let page_size_bytes = engine.config().page_size_bytes;
         let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
@@ -212,11 +246,11 @@ impl Tuner {
     /// The engine as the policy in force wants to see it.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
-        if let (Wants::Profiles, Some(profiling)) = (self.policy.wants(), &mut self.profiling) {
-            snapshot.profiles = match self.policy.trigger() {
-                // Many times a second, as a rule.
-                Trigger::EveryTicks(_) => profiling.profiles_lately(&snapshot),
-                _ => profiling.profiles(&snapshot),
+        if let Some(profiling) = &mut self.profiling {
+            snapshot.profiles = match self.policy.wants() {
+                Wants::Counts => Vec::new(),
+                Wants::Profiles => profiling.profiles(&snapshot),
+                Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
             };
         }
         snapshot

@@ -7,18 +7,16 @@
 //! ```
 //!
 //! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
-//! threshold falls; a step takes at most [`ACCESSES_PER_STEP_MAX`] accesses in; memory is bounded by the
-//! options, time by [`ProfilingOptions::accesses_per_second_max`].
+//! threshold falls; a step takes in what waits, at most a full queue; memory is bounded by the options, time by
+//! [`ProfilingOptions::accesses_per_second_max`].
 
-use crate::sampler::{Sampler, Samples};
+use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
-/// Accesses that one step takes in: some hundred microseconds' work.
-const ACCESSES_PER_STEP_MAX: usize = 1_024;
 /// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
 const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
 /// With few keys in the sample curves are coarse: from here on they are only made fewer above a rate ...
@@ -29,8 +27,9 @@ const RATE_FEW_KEYS_MAX: f64 = 1.0 / 64.0;
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
 const KEY_SIZE_BYTES: usize = 60;
-/// Bytes that the histograms of a table's classes may take.
-const CLASSES_SIZE_BYTES: usize = 512 << 10;
+/// Bytes that what is counted of a table's classes may take, however many there are and whichever of them had
+/// how many keys.
+const CLASSES_SIZE_BYTES: usize = 576 << 10;
 
 /// Limits of profiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,7 +92,7 @@ pub struct Profiling {
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
-    /// Since the last look.
+    /// Asked for since the last look.
     made: Option<Made>,
 }
 
@@ -125,10 +124,17 @@ pub struct ProfilingStats {
     pub accesses: u64,
     /// Accesses dropped because the queue was full.
     pub accesses_dropped: u64,
-    /// Bytes, the queue's included.
+    /// Bytes, the queue's included, and those of curves that were made lately.
     pub size_bytes: usize,
     /// Mean time to answer a hit, in microseconds; 0 where nobody measures it.
     pub hit_time_us: f64,
+}
+
+impl ProfilingStats {
+    /// Accesses seen, whatever became of them.
+    pub(crate) fn seen(&self) -> u64 {
+        self.accesses + self.accesses_dropped
+    }
 }
 
 impl Profiling {
@@ -162,9 +168,21 @@ impl Profiling {
         }
     }
 
-    /// One bounded piece of work. True: there is more.
-    pub fn step(&mut self, engine: &Engine, now: Now) -> bool {
-        let has_more = self.drain();
+    /// The same; `caller` is called, on a thread that serves, when the queue is half full: at most once between
+    /// two steps. Until then steps may wait.
+    pub fn calling(self, caller: Caller) -> Profiling {
+        self.samples.set_caller(caller);
+        self
+    }
+
+    /// Whether the next step had better not wait.
+    pub fn is_half_full(&self) -> bool {
+        self.samples.is_half_full()
+    }
+
+    /// One bounded piece of work.
+    pub fn step(&mut self, engine: &Engine, now: Now) {
+        self.drain();
         let waited = self.looked.at.age_at(now.ticks);
         if waited >= LOOK_TICKS {
             self.look(engine, waited, now);
@@ -174,16 +192,15 @@ impl Profiling {
             self.threshold_shown = self.profiler.threshold();
             engine.sample_accesses(self.threshold_shown);
         }
-        has_more
     }
 
-    fn drain(&mut self) -> bool {
-        for _ in 0..ACCESSES_PER_STEP_MAX {
-            let Some(access) = self.samples.pop() else { return false };
+    fn drain(&mut self) {
+        self.samples.begin();
+        for _ in 0..self.options.queue_len_max {
+            let Some(access) = self.samples.pop() else { return };
             self.profiler.access(&access);
             self.accesses += 1;
         }
-        true
     }
 
     fn look(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {
@@ -227,9 +244,9 @@ impl Profiling {
         self.hit_time_us = hit_time_us;
     }
 
-    /// The same as they were at the last look, if classes are still the same: making curves takes longer than
-    /// all else in a policy's step.
-    pub fn profiles_lately(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+    /// Profiles of a snapshot's classes, in their order, as they were when they were first asked for since the
+    /// last look, if classes are still the same.
+    pub fn recent_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
         let classes: Vec<_> = snapshot.classes.iter().map(key).collect();
         match &self.made {
@@ -242,7 +259,7 @@ impl Profiling {
         }
     }
 
-    /// Profiles of a snapshot's classes, in their order.
+    /// The same as they are now: making their curves takes longer than a policy's step.
     pub fn profiles(&self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profile = |class: &slabwise_policy::ClassSnapshot| {
             let profile = self.profiler.profile(class.class);
@@ -258,6 +275,8 @@ impl Profiling {
 
     /// What it takes, and how much it sees.
     pub fn stats(&self) -> ProfilingStats {
+        let made = self.made.iter().flat_map(|made| &made.profiles);
+        let curves_bytes: usize = made.map(|profile| profile.curve.size_bytes()).sum();
         ProfilingStats {
             rate: self.profiler.rate(),
             keys: self.profiler.keys(),
@@ -265,7 +284,8 @@ impl Profiling {
             accesses: self.accesses,
             accesses_dropped: self.samples.dropped(),
             size_bytes: self.profiler.size_bytes()
-                + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES,
+                + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES
+                + curves_bytes,
             hit_time_us: self.hit_time_us,
         }
     }

@@ -4,25 +4,36 @@
 //! ```text
 //!   worker: Engine -> tap -> Sampler --dated, pushed--> | queue | --> Samples: the tuner's thread
 //!   worker: Engine -> tap -> Sampler ------------------> '-------'
+//!                               '- half full: calls -----------------------------^
 //! ```
 //!
 //! Laws: a sampler never waits: where the queue is full the access is dropped, and counted; what was pushed
-//! comes out once, in the order in which it was pushed.
+//! comes out once, in the order in which it was pushed; whoever takes out may sleep until he is called, which he
+//! is at most once between two times that he begins.
 
 use slabwise_base::Clock;
 use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
 use slabwise_profile as profile;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 /// The queue's end at the engine.
 pub struct Sampler {
     clock: Arc<Clock>,
     queue: SyncSender<profile::Access>,
     dropped: AtomicU64,
+    /// Accesses shown since the other end last began to take out: no fewer than are in the queue.
+    shown: AtomicUsize,
+    /// So many are half of what the queue takes.
+    half: usize,
+    /// Called, on the thread that serves, when as many are shown.
+    caller: OnceLock<Caller>,
 }
+
+/// Calls whoever takes out. Like an observer of accesses it must not wait.
+pub type Caller = Box<dyn Fn() + Send + Sync>;
 
 /// Its other end.
 #[derive(Debug)]
@@ -39,7 +50,14 @@ impl Sampler {
     pub fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
         assert!(len_max > 0, "a queue without room takes nothing");
         let (push, pop) = sync_channel(len_max);
-        let sampler = Arc::new(Sampler { clock, queue: push, dropped: AtomicU64::new(0) });
+        let sampler = Arc::new(Sampler {
+            clock,
+            queue: push,
+            dropped: AtomicU64::new(0),
+            shown: AtomicUsize::new(0),
+            half: len_max.div_ceil(2),
+            caller: OnceLock::new(),
+        });
         (Arc::clone(&sampler), Samples { sampler, queue: pop })
     }
 }
@@ -61,6 +79,11 @@ impl AccessObserver for Sampler {
         if self.queue.try_send(access).is_err() {
             self.dropped.fetch_add(1, Relaxed);
         }
+        if self.shown.fetch_add(1, Relaxed) + 1 == self.half
+            && let Some(call) = self.caller.get()
+        {
+            call();
+        }
     }
 }
 
@@ -75,6 +98,22 @@ fn kind(kind: AccessKind) -> profile::AccessKind {
 }
 
 impl Samples {
+    /// From here on this is called when the queue is half full. Once.
+    pub fn set_caller(&self, caller: Caller) {
+        let is_first = self.sampler.caller.set(caller).is_ok();
+        assert!(is_first, "a queue has one who is called, set once");
+    }
+
+    /// Whether so much may wait that whoever takes out should not.
+    pub fn is_half_full(&self) -> bool {
+        self.sampler.shown.load(Relaxed) >= self.sampler.half
+    }
+
+    /// Begins to take out: what comes from here on may be a reason to be called again.
+    pub fn begin(&self) {
+        self.sampler.shown.store(0, Relaxed);
+    }
+
     /// The access pushed first of those still there.
     pub fn pop(&self) -> Option<profile::Access> {
         // The other end is kept, so that this is never disconnected.
@@ -94,6 +133,7 @@ mod tests {
     use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
     use slabwise_profile as profile;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::time::Duration;
 
     const CLASS: Option<ClassId> = Some(ClassId(3));
@@ -114,6 +154,33 @@ mod tests {
         push(6);
         assert!(popped().eq([1, 2, 3, 6]));
         assert_eq!(samples.dropped(), 2);
+    }
+
+    #[test]
+    fn whoever_takes_out_is_called_once_at_the_half() {
+        let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 8);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        samples.set_caller(Box::new(move || {
+            count.fetch_add(1, Relaxed);
+        }));
+        let push = |count| {
+            for hash in 0..count {
+                sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+            }
+        };
+        let seen = || (calls.load(Relaxed), samples.is_half_full());
+        push(3);
+        assert_eq!(seen(), (0, false));
+        push(1);
+        assert_eq!(seen(), (1, true));
+        push(20);
+        assert_eq!(seen(), (1, true), "a full queue calls no more");
+        samples.begin();
+        while samples.pop().is_some() {}
+        assert_eq!(seen(), (1, false));
+        push(4);
+        assert_eq!(seen(), (2, true));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! The control loop on virtual time, from the engine's accesses to moved pages.
 
-use slabwise_base::{Clock, Expiry, Moment, Random};
+use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::{Lama, LamaOptions, PagePolicy};
-use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot};
+use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
+use slabwise_tuner::{
+    Board, Load, MoveBudget, Profiling, ProfilingOptions, Sampler, Tuner, TunerStep, snapshot,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,6 +127,48 @@ fn a_profile_tells_what_the_cache_did_and_would_have_done() {
 }
 
 #[test]
+fn profiles_are_reported_once_a_second_while_there_is_something_new() {
+    let seed = 6;
+    let engine = engine(16, seed);
+    let mut scene = Scene::new(&engine);
+    let board = Arc::new(Board::default());
+    let mut tuner = scene.tuner(PagePolicy::None, EVERYTHING).shown_on(Arc::clone(&board));
+    step(&mut tuner, scene.engine, &scene.clock);
+    let report = || board.read().profile.expect("it profiles");
+    let first = report();
+    assert_eq!((first.stats.accesses, first.what_if.as_slice()), (0, [].as_slice()));
+    let (mut reports, mut answers) = (vec![first], 0);
+    let mut note = |seed| {
+        let (last, new) = (reports.last().expect("the first"), report());
+        if !Arc::ptr_eq(last, &new) {
+            assert!(new.stats.accesses >= last.stats.accesses, "seed {seed}");
+            answers += usize::from(new.what_if != last.what_if);
+            reports.push(new);
+        }
+        (reports.len(), answers)
+    };
+    let begun_at = scene.clock.now().seconds;
+    while scene.clock.now().seconds.0 - begun_at.0 < 40 {
+        scene.serve(&mut tuner, REQUESTS_PER_STEP, [1_500, 100]);
+        note(seed);
+    }
+    let (reported, answered) = note(seed);
+    assert!((35..=41).contains(&reported), "seed {seed}: {reported} reports in 40 s");
+    assert!((4..=5).contains(&answered), "seed {seed}: {answered} answers in 40 s");
+    // Nothing happens, but what has come since the last report is still to be told.
+    for _ in 0..60 {
+        scene.clock.advance(Duration::from_secs(1));
+        step(&mut tuner, scene.engine, &scene.clock);
+        note(seed);
+    }
+    let (then, _) = note(seed);
+    assert!(then <= reported + 2, "seed {seed}: {then} reports, {reported} before the silence");
+    let (told, known) = (report(), tuner.profiling().expect("it profiles"));
+    assert_eq!(told.stats.accesses, known.stats().accesses, "seed {seed}");
+    assert_eq!(told.snapshot.profiles, known.profiles(&told.snapshot), "seed {seed}");
+}
+
+#[test]
 fn a_policy_by_counts_is_stepped_as_often_as_they_say_and_its_plan_is_recorded() {
     let seed = 9;
     let engine = engine(32, seed);
@@ -171,6 +215,43 @@ fn without_profiles_a_policy_by_time_waits_its_ticks() {
 }
 
 #[test]
+fn a_tuner_that_is_called_while_it_rests_moves_nothing_and_takes_in_what_waits() {
+    let seed = 8;
+    let engine = engine(8, seed);
+    let mut scene = Scene::new(&engine);
+    let options = ProfilingOptions { queue_len_max: 64, ..EVERYTHING };
+    let budget = MoveBudget { chunks_per_step: 8, pages_per_second: 1 };
+    let profiling = scene.profiling(options);
+    let mut tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+    while scene.engine.evictions_ever() == 0 {
+        scene.request(10_000, 50);
+        step(&mut tuner, scene.engine, &scene.clock);
+    }
+    let [small, large] = [0, 1].map(ClassId);
+    engine.reassign(Some(small), Some(large), "test", scene.clock.now()).expect("it has pages");
+    let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, scene.clock.moment()) else {
+        panic!("seed {seed}: it does not rest");
+    };
+    let visits = || engine.mover_counters().visits;
+    let (visited, begun_at) = (visits(), scene.clock.nanos());
+    let rest_nanos = rest.as_nanos() as u64;
+    for _ in 0..1_000 {
+        scene.request(1, 50);
+        let passed = scene.clock.nanos() - begun_at;
+        let expected = TunerStep::Rest(Duration::from_nanos(rest_nanos - passed));
+        assert_eq!(tuner.step(&engine, Load::Serving, scene.clock.moment()), expected);
+    }
+    assert_eq!(visits(), visited, "seed {seed}");
+    let stats = tuner.profiling().expect("it profiles").stats();
+    assert_eq!(stats.accesses_dropped, 0, "seed {seed}");
+    for _ in 0..10 {
+        scene.clock.advance(rest);
+        tuner.step(&engine, Load::Serving, scene.clock.moment());
+    }
+    assert!(visits() > visited, "seed {seed}: rests end");
+}
+
+#[test]
 fn keys_are_made_fewer_where_there_are_too_many_of_them_or_of_their_accesses() {
     for (keys_max, accesses_per_second_max) in [(500, u64::MAX), (10_000, 20_000)] {
         let seed = 3;
@@ -210,6 +291,86 @@ fn a_queue_that_nobody_empties_drops_and_counts() {
     assert_eq!(tuner.profiling().expect("it profiles").stats().accesses_dropped, 2);
     step(&mut tuner, scene.engine, &scene.clock);
     assert_eq!(tuner.profiling().expect("it profiles").stats().accesses, 8);
+}
+
+/// The hash of the `place`th key of the sample, of so many: evenly spread below the threshold.
+fn sampled_hash(place: u64, keys: u64, threshold: u64) -> u64 {
+    // What `is_sampled` multiplies by, and by Newton's iteration its inverse.
+    let multiplier = 0x9e37_79b9_7f4a_7c15u64;
+    let newton =
+        |inverse: u64, _| inverse.wrapping_mul(2u64.wrapping_sub(multiplier.wrapping_mul(inverse)));
+    let inverse = (0..6).fold(1, newton);
+    let hash = (place * (threshold / keys)).wrapping_mul(inverse);
+    assert!(is_sampled(hash, threshold), "key {place} of {keys} is not in the sample");
+    hash
+}
+
+const CLASSES: u64 = ClassId::COUNT_MAX as u64;
+
+/// A profiler of as many classes as there may be, after so many accesses for each key that it may remember; the
+/// class of each follows from its turn and its key.
+fn profiler_of_all_classes(
+    options: ProfilerOptions,
+    turns_a_key: u64,
+    class_of: impl Fn(u64, u64) -> u64,
+) -> Profiler {
+    let keys = options.keys_max as u64;
+    let mut profiler = Profiler::new(options);
+    let size = |number| ClassSize {
+        class: ClassId(number as u8),
+        chunks: (options.keys_max as f64 / options.rate_max) as u64,
+        chunks_per_page: 10,
+    };
+    let sizes: Vec<ClassSize> = (0..CLASSES).map(size).collect();
+    let (threshold, seed) = (profiler.threshold(), 3);
+    let mut random = Random::new(seed);
+    for turn in 0..turns_a_key * keys {
+        if turn % (keys / 4) == 0 {
+            profiler.set_sizes(&sizes);
+        }
+        let place = if turn < keys { turn } else { random.below(keys) };
+        let hash = sampled_hash(place, keys, threshold);
+        let class = Some(ClassId(class_of(turn, place) as u8));
+        let access = |kind| Access { hash, kind, class, at_nanos: turn };
+        profiler.access(&access(AccessKind::Miss));
+        profiler.access(&access(AccessKind::Store));
+    }
+    assert_eq!(profiler.keys() as u64, keys, "all are remembered");
+    profiler.check();
+    profiler
+}
+
+fn size_bytes(profiler: &Profiler, options: &ProfilingOptions) -> usize {
+    profiler.size_bytes() + options.queue_len_max * Sampler::ACCESS_SIZE_BYTES
+}
+
+#[test]
+fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_rate() {
+    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_200_000, 2_342_177] {
+        for rate_max in [1e-2, 1e-5, 1e-8] {
+            let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
+            let few = ProfilerOptions { rate_max, ..options.profiler };
+            let profiler = profiler_of_all_classes(few, 8, |_, key| key % CLASSES);
+            let curve = |number| profiler.profile(ClassId(number as u8)).curve;
+            let curves_bytes: usize = (0..CLASSES).map(|number| curve(number).size_bytes()).sum();
+            let found = size_bytes(&profiler, &options) + curves_bytes;
+            assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}, rate {rate_max}");
+        }
+    }
+}
+
+#[test]
+fn keys_that_go_from_class_to_class_leave_no_memory_behind() {
+    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_000_000] {
+        let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
+        let (keys, few) = (
+            options.profiler.keys_max as u64,
+            ProfilerOptions { rate_max: 1e-5, ..options.profiler },
+        );
+        let profiler = profiler_of_all_classes(few, 2 * CLASSES, |turn, _| turn / keys / 2);
+        let found = size_bytes(&profiler, &options);
+        assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}");
+    }
 }
 
 #[test]

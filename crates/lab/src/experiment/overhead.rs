@@ -18,7 +18,7 @@ use crate::virtual_time::{Cache, thread_cpu_nanos};
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use slabwise_policy::PagePolicy;
-use slabwise_tuner::{MoveBudget, Profiling, Tuner};
+use slabwise_tuner::{Board, MoveBudget, Profiling, Tuner};
 use std::sync::Arc;
 
 const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
@@ -48,7 +48,9 @@ pub fn run(
     let requests = || Requests::new(&setup.workload, (scale, seed), &config);
     let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
     let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
-    let profiled = tuner(&engines[1]).with_profiling(profiling(&engines[1], clock));
+    let profiled = tuner(&engines[1])
+        .with_profiling(profiling(&engines[1], clock))
+        .shown_on(Arc::new(Board::default()));
     let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
     let fill = scaled(setup.workload.first_phase_requests, scale);
     let round = scaled(setup.requests_a_round, scale);
@@ -148,7 +150,7 @@ impl<'e> Subject<'e> {
                 }
                 if now.ticks != observed_at {
                     observed_at = now.ticks;
-                    while self.tuner.observe(self.engine, now) {}
+                    self.tuner.observe(self.engine, now);
                 }
             }
             nanos += thread_cpu_nanos() - started;

@@ -1,13 +1,14 @@
 //! A tuner on virtual time: the server's own control loop, charged for the chunks that it visits.
 //!
 //! It serves as a server under load does: its steps keep to the move budget, and it rests between them. A
-//! look at the policy costs nothing: on a server it is another core's.
+//! look at the policy costs nothing, nor does taking in what was sampled: on a server it is another core's. Like
+//! a server's it is called when the queue is half full.
 
 use super::mover::MoverTime;
 use super::visit_cost::VisitCost;
-use slabwise_base::{Moment, Ticks};
+use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
-use slabwise_tuner::{Load, Tuner, TunerStep};
+use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
 
 /// Nanoseconds of a tick.
 const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
@@ -39,6 +40,9 @@ impl<'e> Tuned<'e> {
         while self.free_at_nanos <= nanos {
             self.step();
         }
+        if self.tuner.profiling().is_some_and(Profiling::is_half_full) {
+            self.tuner.observe(self.engine, Now::from_nanos(nanos as u64));
+        }
     }
 
     fn step(&mut self) {
@@ -69,5 +73,43 @@ impl<'e> Tuned<'e> {
         let work_nanos = visits * self.cost.nanos();
         self.time.work_nanos += work_nanos;
         self.free_at_nanos += work_nanos;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tuned;
+    use crate::virtual_time::{Cache, Rate, VisitCost};
+    use crate::workload::{Op, Request};
+    use slabwise_base::Clock;
+    use slabwise_engine::{Engine, EngineConfig};
+    use slabwise_policy::PagePolicy;
+    use slabwise_profile::ProfilerOptions;
+    use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
+    use std::sync::Arc;
+
+    #[test]
+    fn nothing_sampled_is_lost_however_fast_requests_come() {
+        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
+        let rate = Rate::new(1e7);
+        let options = ProfilingOptions {
+            profiler: ProfilerOptions { rate_max: 1.0, ..ProfilerOptions::default() },
+            queue_len_max: 64,
+            accesses_per_second_max: u64::MAX,
+        };
+        let dates = Arc::new(Clock::manual());
+        let profiling = Profiling::start(&engine, options, dates, rate.now_at(0));
+        let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+        let tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+        let mut tuned = Tuned::new(&engine, tuner, VisitCost::NOMINAL);
+        let mut cache = Cache::new(&engine);
+        for number in 0..10_000 {
+            tuned.work_until(rate.nanos_at(number));
+            let request = Request { key: number % 100, value_len: 50, op: Op::Get };
+            cache.request(&request, rate.now_at(number));
+        }
+        let stats = tuned.tuner.profiling().expect("it profiles").stats();
+        assert_eq!(stats.accesses_dropped, 0, "{stats:?}");
+        assert!(stats.accesses > 10_000 - 64, "{stats:?}");
     }
 }

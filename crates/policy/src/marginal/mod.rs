@@ -29,9 +29,9 @@
 //!   whatever its curve says (its items expire, say): the curve counts as level from there, and the
 //!   pages go to whoever needs them, or to the pool. A silent class's pages are worth nothing.
 //!
-//! Laws: at most a 64th of the pages move a step, and always up to eight may; a class that holds items
-//! keeps a page; while the pool has pages nothing moves; a class that gives or takes for want of a curve does
-//! neither for another reason in the same step.
+//! Laws: at most a 64th of the pages move a step, and no more than 64, but always up to eight may, whatever
+//! for; a class that holds items keeps a page; while the pool has pages nothing moves; a class that gives or
+//! takes for want of a curve does neither for another reason in the same step.
 //!
 //! Its weakness: keys of a class that come again otherwise than they did, as often as before, are seen only as
 //! its curve forgets.
@@ -161,7 +161,7 @@ impl Marginal {
         let moves = Moves {
             classes: &classes,
             target: &targets,
-            moves_max: (pages / 64).clamp(8, 64) as usize,
+            moves_max: moves_max(pages).saturating_sub(plan.moves.len()),
             reason: "towards equal marginal gains, cliffs taken whole",
         };
         let towards = moves.of(snapshot, |place, pages| moves.slope(place, pages));
@@ -299,6 +299,11 @@ impl Marginal {
         self.usages.iter_mut().zip(pages).for_each(|(usage, pages)| usage.proposal = pages);
         self.proven = 0.0;
     }
+}
+
+/// The most moves of a step in a cache of so many pages, whatever they are for.
+pub(crate) fn moves_max(pages: u64) -> usize {
+    (pages / 64).clamp(8, 64) as usize
 }
 
 /// How many gets the curves are of.

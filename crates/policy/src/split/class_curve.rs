@@ -52,13 +52,18 @@ impl<'a> ClassCurve<'a> {
 
     /// Its misses with so many pages.
     pub fn misses(&self, pages: u64) -> f64 {
+        self.curve.misses(self.chunks_at(pages)) * self.weight
+    }
+
+    /// The curve's chunks that so many pages hold.
+    fn chunks_at(&self, pages: u64) -> u64 {
         let chunks = pages.min(self.pages_usable).saturating_mul(self.chunks_per_page);
-        self.curve.misses((chunks as f64 / self.stretch) as u64) * self.weight
+        (chunks as f64 / self.stretch) as u64
     }
 
     /// The pages at which so many of the curve's chunks are there, but for rounding.
     pub(crate) fn pages_at(&self, chunks: u64) -> u64 {
-        (chunks as f64 * self.stretch) as u64 / self.chunks_per_page
+        (chunks as f64 * (self.stretch / self.chunks_per_page as f64)) as u64
     }
 
     /// Its references: its misses with no page.
@@ -69,6 +74,19 @@ impl<'a> ClassCurve<'a> {
     /// The cost of its misses with so many pages.
     pub fn cost(&self, pages: u64) -> f64 {
         self.misses(pages) * self.miss_cost
+    }
+
+    /// The same of many sizes, which must rise: in one walk along the curve. A page more or less than it has
+    /// costs `move_price` beside.
+    pub(crate) fn costs(
+        &self,
+        sizes: impl Iterator<Item = u64> + Clone,
+        move_price: f64,
+    ) -> impl Iterator<Item = f64> {
+        let misses = self.curve.misses_of_rising(sizes.clone().map(|pages| self.chunks_at(pages)));
+        sizes.zip(misses).map(move |(pages, misses)| {
+            misses * self.weight * self.miss_cost + move_price * pages.abs_diff(self.pages) as f64
+        })
     }
 
     /// The cost of its misses with no page.

@@ -20,43 +20,54 @@ pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
     best_split_at(classes, pages, least_move_price(classes))
 }
 
-/// The same where every page that a class has more or less than at present costs `move_price`.
+/// The same of the pages that the classes have, `unit` pages at a time, which must be above 0: each keeps what is
+/// left of its pages when they are divided by the unit. Takes O(n * (p / unit)^2) time.
+pub(crate) fn best_split_in_units(classes: &[ClassCurve], unit: u64) -> Vec<u64> {
+    let pages = classes.iter().map(|class| class.pages).sum();
+    split_in_units(classes, pages, unit, least_move_price(classes))
+}
+
+/// The best split where every page that a class has more or less than at present costs `move_price`.
 pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
+    split_in_units(classes, pages, 1, move_price)
+}
+
+fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_price: f64) -> Vec<u64> {
     let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
     assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
     assert!(u32::try_from(pages).is_ok(), "{pages} pages are more than a split is tried for");
-    let pages = pages as usize;
-    let mut costs = vec![0.0; pages + 1];
+    let rests: u64 = classes.iter().map(|class| class.pages % unit).sum();
+    let units = ((pages - rests) / unit) as usize;
+    let mut costs = vec![0.0; units + 1];
     let mut choices: Vec<Vec<u32>> = Vec::with_capacity(classes.len());
     for class in classes {
-        let own = own_costs(class, pages as u64, move_price);
-        let (with_it, choice) = add_class(&costs, &own, class.pages_min as usize);
+        let rest = class.pages % unit;
+        let units_min = class.pages_min.saturating_sub(rest).div_ceil(unit);
+        let units_max = (class.pages_max(pages) - rest).div_ceil(unit);
+        let sizes = (units_min..=units_max).map(|units| rest + units * unit);
+        let own: Vec<f64> = class.costs(sizes, move_price).collect();
+        let (with_it, choice) = add_class(&costs, &own, units_min as usize);
         costs = with_it;
         choices.push(choice);
     }
-    let mut left = pages;
+    let mut left = units;
     let mut split: Vec<u64> = Vec::with_capacity(classes.len());
-    for choice in choices.iter().rev() {
-        split.push(u64::from(choice[left]));
+    for (class, choice) in classes.iter().zip(&choices).rev() {
+        split.push(class.pages % unit + u64::from(choice[left]) * unit);
         left -= choice[left] as usize;
     }
     split.reverse();
     split
 }
 
-/// Element `k`: the class's cost with `pages_min + k` pages, the way there included.
-fn own_costs(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<f64> {
-    let sizes = class.pages_min..=class.pages_max(pages);
-    sizes.map(|size| class.cost(size) + move_price * size.abs_diff(class.pages) as f64).collect()
-}
-
-/// One row of the table: the least cost with one class more, and how many pages that class then has, by
-/// the pages of all. Sizes at which the classes do not all have what they keep cost infinitely much.
-fn add_class(costs: &[f64], own: &[f64], pages_min: usize) -> (Vec<f64>, Vec<u32>) {
+/// One row of the table: the least cost with one class more, and how many units that class then has, by
+/// the units of all; `own` is what it costs itself from `units_min` on. Sizes at which the classes do not all have
+/// what they keep cost infinitely much.
+fn add_class(costs: &[f64], own: &[f64], units_min: usize) -> (Vec<f64>, Vec<u32>) {
     let mut least = vec![f64::INFINITY; costs.len()];
     let mut choice = vec![0; costs.len()];
     for (more, &own) in own.iter().enumerate() {
-        let size = pages_min + more;
+        let size = units_min + more;
         let Some(others) = costs.len().checked_sub(size) else { break };
         let rows = least[size..].iter_mut().zip(&mut choice[size..]).zip(&costs[..others]);
         for ((least, choice), &other) in rows {

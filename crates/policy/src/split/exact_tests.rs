@@ -1,6 +1,6 @@
 //! Against every split there is.
 
-use super::best_split;
+use super::{best_split, best_split_in_units};
 use crate::split::{ClassCurve, cost};
 use crate::test_curves::{any, cliff, scan, zipf};
 use slabwise_base::Random;
@@ -48,6 +48,46 @@ fn no_split_costs_less_and_none_as_cheap_is_nearer() {
         assert_eq!(away, moved, "seed {seed}: {split:?} is as cheap as one nearer to the present");
         assert!(split.iter().sum::<u64>() <= pages, "seed {seed}");
         assert!(classes.iter().zip(&split).all(|(c, &own)| own >= c.pages_min), "seed {seed}");
+    }
+}
+
+#[test]
+fn in_units_no_split_that_keeps_the_rests_costs_less() {
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let curves: Vec<Mrc> = (0..1 + random.below(3)).map(|_| any(&mut random, 60)).collect();
+        let mut classes = classes(&curves, 1 + random.below(4), 0);
+        for class in &mut classes {
+            class.pages = random.below(20);
+            class.pages_min = random.below(class.pages + 1);
+        }
+        let unit = 1 + random.below(5);
+        let split = best_split_in_units(&classes, unit);
+        let pages: u64 = classes.iter().map(|class| class.pages).sum();
+        assert!(split.iter().sum::<u64>() <= pages, "seed {seed}");
+        for (class, &own) in classes.iter().zip(&split) {
+            let away = own.abs_diff(class.pages);
+            assert!(own >= class.pages_min && away.is_multiple_of(unit), "seed {seed}: {split:?}");
+        }
+        let mut least = f64::INFINITY;
+        let every = |class: &ClassCurve| {
+            let rest = class.pages % unit;
+            let sizes = (rest..=pages).step_by(unit as usize);
+            sizes.filter(|&size| size >= class.pages_min).collect::<Vec<u64>>()
+        };
+        let mut splits: Vec<Vec<u64>> = vec![Vec::new()];
+        for class in &classes {
+            let with = |split: &Vec<u64>| {
+                let split = split.clone();
+                every(class).into_iter().map(move |size| [&split[..], &[size]].concat())
+            };
+            splits = splits.iter().flat_map(with).collect();
+        }
+        for other in splits.iter().filter(|split| split.iter().sum::<u64>() <= pages) {
+            least = least.min(cost(&classes, other));
+        }
+        let found = cost(&classes, &split);
+        assert!((found - least).abs() < 1e-6, "seed {seed}: {split:?} costs {found}, not {least}");
     }
 }
 

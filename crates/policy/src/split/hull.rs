@@ -1,18 +1,9 @@
-//! Convex hulls of curves, and the split that is best if curves were their hulls.
+//! The split that is best if curves were their hulls.
 //!
-//! ```text
-//!   cost *
-//!        |\  *  *  *            * sizes      \ hull
-//!        |  \         *
-//!        |     \       *        where the curve lies above its hull there is a cliff: part of the way
-//!        |        \     *       down brings nothing
-//!        |           \   *
-//!        |              \*---*
-//!        '------------------------ pages
-//! ```
-//!
-//! If every curve were convex, page after page to whoever gains most by it would be the best split. So
-//! it is of hulls, with the hull's segments in place of pages.
+//! If every curve were convex, page after page to whoever gains most by it would be the best split. So it is of
+//! hulls, with the hull's segments in place of pages.
+
+use slabwise_profile::lower_hull;
 
 /// A size that a class might have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,19 +20,10 @@ fn slope(from: Size, to: Size) -> f64 {
 /// The corners of the lower convex hull of these sizes, which rise in pages, down to the least cost: each
 /// page saves something, and less and less from corner to corner.
 pub(crate) fn hull(sizes: &[Size]) -> Vec<Size> {
-    let mut corners: Vec<Size> = Vec::new();
-    for &size in sizes {
-        if corners.last().is_some_and(|last| size.cost >= last.cost) {
-            continue;
-        }
-        while let [.., before, last] = corners[..]
-            && slope(last, size) >= slope(before, last)
-        {
-            corners.pop();
-        }
-        corners.push(size);
-    }
-    corners
+    let mut corners = lower_hull(sizes.iter().map(|size| (size.pages, size.cost)));
+    let falls = corners.windows(2).take_while(|two| two[1].1 < two[0].1).count();
+    corners.truncate(falls + 1);
+    corners.into_iter().map(|(pages, cost)| Size { pages, cost }).collect()
 }
 
 /// What a greedy split came to.

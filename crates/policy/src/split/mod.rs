@@ -1,7 +1,7 @@
 //! Splits: how many pages each class should have, by the classes' curves.
 //!
 //! ```text
-//!   Snapshot --ClassCurve each--> best_split       exact, O(classes * pages^2)
+//!   Snapshot --ClassCurve each--> best_split       exact, O(classes * pages^2); or in units of pages
 //!                                 near_best_split  nearly, whatever the pages; says how near
 //!                                 hull_split       exact where curves are convex, blind to cliffs
 //!                                      |
@@ -24,6 +24,7 @@ mod what_if;
 pub use class_curve::{ClassCurve, Objective, cost};
 pub(crate) use class_curve::{class_curves, least_move_price};
 pub use exact::best_split;
+pub(crate) use exact::best_split_in_units;
 pub(crate) use hull::{Size, hull, hull_split};
 pub(crate) use moves::Moves;
 pub use near::near_best_split;

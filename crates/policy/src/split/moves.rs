@@ -20,19 +20,24 @@ impl Moves<'_> {
     /// its target gives, one that has fewer takes.
     pub fn of(&self, snapshot: &Snapshot, risk: impl Fn(usize, u64) -> f64) -> Vec<PageMove> {
         let mut pages: Vec<u64> = self.classes.iter().map(|class| class.pages).collect();
+        let places = 0..pages.len();
+        // Of each class what its next move goes by; only a move of its own changes that.
+        let mut risks: Vec<f64> = places.clone().map(|place| risk(place, pages[place])).collect();
+        let mut gains: Vec<f64> =
+            places.clone().map(|place| self.slope(place, pages[place])).collect();
         let mut moves = Vec::new();
         while moves.len() < self.moves_max {
-            let places = 0..pages.len();
             let gives = |&place: &usize| pages[place] > self.target[place];
             let takes = |&place: &usize| pages[place] < self.target[place];
-            let by_risk = |&a: &usize, &b: &usize| risk(a, pages[a]).total_cmp(&risk(b, pages[b]));
-            let gain = |place: usize| self.slope(place, pages[place]);
-            let by_gain = |&a: &usize, &b: &usize| gain(a).total_cmp(&gain(b));
+            let by_risk = |&a: &usize, &b: &usize| risks[a].total_cmp(&risks[b]);
+            let by_gain = |&a: &usize, &b: &usize| gains[a].total_cmp(&gains[b]);
             let victim = places.clone().filter(gives).min_by(by_risk);
-            let receiver = places.filter(takes).max_by(by_gain);
+            let receiver = places.clone().filter(takes).max_by(by_gain);
             let (Some(victim), Some(receiver)) = (victim, receiver) else { break };
             pages[victim] -= 1;
             pages[receiver] += 1;
+            risks[victim] = risk(victim, pages[victim]);
+            gains[receiver] = self.slope(receiver, pages[receiver]);
             moves.push(PageMove {
                 victim: snapshot.classes[victim].class,
                 receiver: Some(snapshot.classes[receiver].class),

@@ -42,7 +42,8 @@ const GAP_MAX: f64 = 0.0005;
 
 /// A split of at most `pages` pages that costs little more than [`best_split`]'s; an element a class.
 ///
-/// The number of sizes looked at is bounded by the classes alone: a few hundred thousand for sixty.
+/// The number of sizes looked at is bounded by the classes alone: a few hundred thousand for sixty, some
+/// milliseconds' work.
 ///
 /// # Panics
 /// If there are fewer pages than the classes keep.
@@ -78,6 +79,21 @@ struct State {
     /// Where it came from: a state of the classes but the last, and the last one's size.
     before: usize,
     own: u64,
+}
+
+/// What a class gains by another size.
+#[derive(Clone, Copy)]
+struct Gain {
+    pages: u64,
+    /// For each page more.
+    a_page: f64,
+}
+
+impl Gain {
+    fn of(own: u64, cost: f64, size: Size) -> Gain {
+        let more = size.pages - own;
+        Gain { pages: size.pages, a_page: (cost - size.cost) / more as f64 }
+    }
 }
 
 impl<'a> Near<'a> {
@@ -120,31 +136,48 @@ impl<'a> Near<'a> {
 
     /// Hands out what is left, each time to the class and size that save most a page.
     fn fill(&mut self, split: &mut [u64], mut left: u64) {
+        let places = 0..split.len();
+        let mut gains: Vec<Option<Gain>> =
+            places.clone().map(|index| self.best_size(index, split[index], left)).collect();
         for _ in 0..FILL_ROUNDS_MAX {
-            let mut best: Option<(usize, u64, f64)> = None;
-            for (index, class) in self.classes.iter().enumerate() {
+            let mut best: Option<(usize, Gain)> = None;
+            for index in places.clone() {
                 let own = split[index];
-                let now = priced(class, own, self.move_price);
-                let sizes = &self.sizes[index];
-                let within = &sizes[sizes.partition_point(|size| size.pages <= own)..];
-                let within = &within[..within.partition_point(|size| size.pages <= own + left)];
-                self.looks += within.len() as u64 + 1;
-                let all = Size { pages: own + left, cost: f64::NAN };
-                for &size in within.iter().chain(Some(&all).filter(|_| left > 0)) {
-                    let own_cost = match size.cost.is_nan() {
-                        true => priced(class, size.pages, self.move_price),
-                        false => size.cost,
-                    };
-                    let saved = (now - own_cost) / (size.pages - own) as f64;
-                    if saved > best.map_or(0.0, |best| best.2) {
-                        best = Some((index, size.pages, saved));
+                // What fitted best is still best while it fits.
+                if gains[index].is_some_and(|gain| gain.pages > own + left) {
+                    gains[index] = self.best_size(index, own, left);
+                }
+                for gain in [gains[index], self.gain_of_all(index, own, left)].into_iter().flatten()
+                {
+                    if gain.a_page > best.map_or(0.0, |(_, best)| best.a_page) {
+                        best = Some((index, gain));
                     }
                 }
             }
-            let Some((index, size, _)) = best else { return };
-            left -= size - split[index];
-            split[index] = size;
+            let Some((index, gain)) = best else { return };
+            left -= gain.pages - split[index];
+            split[index] = gain.pages;
+            gains[index] = self.best_size(index, gain.pages, left);
         }
+    }
+
+    /// Of the class's sizes above its own, by at most `left` pages, the one that saves most a page.
+    fn best_size(&mut self, index: usize, own: u64, left: u64) -> Option<Gain> {
+        let now = priced(&self.classes[index], own, self.move_price);
+        let sizes = &self.sizes[index];
+        let above = &sizes[sizes.partition_point(|size| size.pages <= own)..];
+        let within = &above[..above.partition_point(|size| size.pages <= own + left)];
+        self.looks += within.len() as u64 + 1;
+        let gains = within.iter().map(|size| Gain::of(own, now, *size));
+        gains.reduce(|best, gain| if gain.a_page > best.a_page { gain } else { best })
+    }
+
+    /// What the class gains by all pages that are left.
+    fn gain_of_all(&mut self, index: usize, own: u64, left: u64) -> Option<Gain> {
+        self.looks += 1;
+        let class = &self.classes[index];
+        let at = |pages| Size { pages, cost: priced(class, pages, self.move_price) };
+        (left > 0).then(|| Gain::of(own, at(own).cost, at(own + left)))
     }
 
     /// Splits made of sizes whose losses together stay within the gap, the most promising first.
@@ -158,8 +191,8 @@ impl<'a> Near<'a> {
         for core in &cores {
             least_behind -= least(core);
             let states = &layers[layers.len() - 1];
-            self.looks += (states.len() * core.len()) as u64;
-            let layer = next_layer(states, core, self.pages.saturating_sub(least_behind), gap);
+            let pages_max = self.pages.saturating_sub(least_behind);
+            let layer = next_layer(states, core, pages_max, gap, &mut self.looks);
             layers.push(layer);
         }
         let last = layers.len() - 1;
@@ -182,44 +215,59 @@ fn sizes_of(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<Size> {
     let range = class.pages_min..=class.pages_max(pages);
     let points = class.curve.points();
     let points = points.iter().step_by(points.len().div_ceil(BENDS_MAX));
-    let bends = points.flat_map(|point| {
+    let mut sizes: Vec<u64> = Vec::with_capacity(2 * points.len() + GRID_STEPS as usize);
+    for point in points {
         let fits = class.pages_at(point.chunks);
-        [fits, fits + 1]
-    });
-    let grid = range.clone().step_by((pages / GRID_STEPS).max(1) as usize);
-    let ends = [*range.start(), *range.end(), class.pages, class.pages_usable];
-    let mut sizes: Vec<u64> = bends.chain(grid).chain(ends).collect();
+        // Many points may lie within a page.
+        let known = sizes.last().copied();
+        sizes.extend([fits, fits + 1].into_iter().filter(|&size| known.is_none_or(|it| size > it)));
+    }
+    sizes.extend(range.clone().step_by((pages / GRID_STEPS).max(1) as usize));
+    sizes.extend([*range.start(), *range.end(), class.pages, class.pages_usable]);
     sizes.retain(|size| range.contains(size));
-    sizes.sort_unstable();
+    // Stable: it finds the bends in order, and the grid.
+    sizes.sort();
     sizes.dedup();
-    let size = |pages| Size { pages, cost: priced(class, pages, move_price) };
-    sizes.into_iter().map(size).collect()
+    let costs = class.costs(sizes.iter().copied(), move_price);
+    sizes.iter().zip(costs).map(|(&pages, cost)| Size { pages, cost }).collect()
 }
 
-/// The sizes with a loss within the gap, with their losses for costs; where there are too many, of each few
-/// neighbours the one of least loss.
+/// The sizes with a loss within the gap, with their losses for costs, the least first; where there are too many,
+/// of each few neighbours the one of least loss.
 fn core_sizes(sizes: &[Size], sizes_max: usize, price: f64, gap: f64) -> Vec<Size> {
     let priced = |size: &Size| size.cost + price * size.pages as f64;
     let least = sizes.iter().map(priced).fold(f64::INFINITY, f64::min);
     let losses = sizes.iter().map(|size| Size { pages: size.pages, cost: priced(size) - least });
     let core: Vec<Size> = losses.filter(|size| size.cost <= gap).collect();
     let neighbours = core.chunks(core.len().div_ceil(sizes_max).max(1));
-    let best = neighbours.filter_map(|few| few.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)));
-    best.copied().collect()
+    let by_loss = |a: &&Size, b: &&Size| a.cost.total_cmp(&b.cost);
+    let best = neighbours.filter_map(|few| few.iter().min_by(by_loss));
+    let mut best: Vec<Size> = best.copied().collect();
+    best.sort_by(|a, b| by_loss(&a, &b));
+    best
 }
 
-/// All states with one class more, but of those of nearly the same pages only the one of least loss.
-fn next_layer(states: &[State], core: &[Size], pages_max: u64, gap: f64) -> Vec<State> {
+/// All states with one class more, but of those of nearly the same pages only the one of least loss. Counts the
+/// states looked at.
+fn next_layer(
+    states: &[State],
+    core: &[Size],
+    pages_max: u64,
+    gap: f64,
+    looks: &mut u64,
+) -> Vec<State> {
     let with_it = || {
         let ways = states.iter().enumerate().flat_map(|(before, state)| {
-            core.iter().map(move |size| State {
+            // Sizes come with rising losses.
+            let within = core.iter().take_while(move |size| state.loss + size.cost <= gap);
+            within.map(move |size| State {
                 pages: state.pages + size.pages,
                 loss: state.loss + size.cost,
                 before,
                 own: size.pages,
             })
         });
-        ways.filter(|state| state.pages <= pages_max && state.loss <= gap)
+        ways.filter(|state| state.pages <= pages_max)
     };
     let (fewest, most) = with_it().fold((u64::MAX, 0), |(fewest, most), state| {
         (state.pages.min(fewest), state.pages.max(most))
@@ -227,6 +275,7 @@ fn next_layer(states: &[State], core: &[Size], pages_max: u64, gap: f64) -> Vec<
     let width = (most.saturating_sub(fewest) / CORE_STATES_MAX as u64) + 1;
     let mut kept: Vec<Option<State>> = vec![None; CORE_STATES_MAX];
     for state in with_it() {
+        *looks += 2;
         let place = &mut kept[((state.pages - fewest) / width) as usize];
         if place.is_none_or(|kept| state.loss < kept.loss) {
             *place = Some(state);

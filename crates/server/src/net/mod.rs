@@ -92,15 +92,7 @@ impl Loops {
         {
             let sockets = std::mem::take(&mut datagram[index]);
             let work = move || {
-                let context = WorkerContext {
-                    handle: shared.engine.handle(),
-                    now: shared.clock.now(),
-                    shared,
-                    traffic: &shared.traffic[index],
-                    index,
-                    descriptor: -1,
-                    requests_left: 0,
-                };
+                let context = WorkerContext::new(shared, index);
                 let mut worker = Worker::new(poll, mailbox, context);
                 if let Err(error) = worker.serve_udp(sockets).and_then(|()| worker.run()) {
                     tracing::error!("worker {index} cannot wait for events: {error}");

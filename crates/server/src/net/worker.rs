@@ -19,7 +19,7 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
-use crate::context::WorkerContext;
+use crate::context::{Served, WorkerContext};
 use crate::settings::ListenSecurity;
 use crate::shared::{CloseReason, WatchEvent};
 use mio::event::Event;
@@ -167,8 +167,8 @@ impl<'e> Worker<'e> {
 
     fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.context.shared.settings.requests_per_turn_max;
-        let requests_given = if is_alone { u32::MAX } else { requests_max };
-        self.context.requests_left = requests_given;
+        self.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        self.context.served = Served::default();
         let timed_from = self.time_this_turn();
         let connection = &mut self.connections[key];
         self.context.descriptor = connection.socket().as_raw_fd();
@@ -178,15 +178,14 @@ impl<'e> Worker<'e> {
             ciphertext: &mut self.ciphertext,
             outs: &mut self.outs,
         });
-        if let Some(nanos) = timed_from {
-            let served = requests_given - self.context.requests_left;
+        let served = self.context.served;
+        if let (Some(nanos), Some(gets)) = (timed_from, served.gets_alone()) {
             let taken = self.context.shared.clock.nanos().saturating_sub(nanos);
-            self.context.traffic.add_timed_turn(served, taken);
+            self.context.traffic.add_timed_gets(gets, taken);
         }
         if is_alone {
             // It goes on at once, where memcached would look for others first; the count is the same.
-            let served = u32::MAX - self.context.requests_left;
-            let yields = served.saturating_sub(1) / requests_max;
+            let yields = served.requests.saturating_sub(1) / requests_max;
             if yields > 0 {
                 let counters = &self.context.shared.counters;
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use super::OptionsError;
 use super::raw::Raw;
-use slabwise_policy::{PagePolicy, Wants};
+use slabwise_policy::{AutomoveOptions, PagePolicy, Wants};
 use slabwise_tuner::ProfilingOptions;
 
 /// What every policy that can be told what to make least calls that option.
@@ -36,6 +36,15 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
     };
     // Where an option is given twice the last counts, so these stand first.
     let mut text = name.to_owned();
+    let automove = [
+        ("window_len", raw.slab_automove_window.map(|seconds| seconds.to_string())),
+        ("age_ratio", raw.slab_automove_ratio.map(|ratio| ratio.to_string())),
+    ];
+    for (option, value) in automove {
+        if let Some(value) = value.filter(|_| has(name, option)) {
+            text += &format!(":{option}={value}");
+        }
+    }
     if let Some(objective) = raw.objective {
         if has(name, OBJECTIVE) {
             text += &format!(":{OBJECTIVE}={objective}");
@@ -54,23 +63,39 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
         .map_err(|error| OptionsError(format!("-o page_policy={text}: {error}")))
 }
 
+/// What memcached's automover goes by, where it runs or not.
+pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveOptions {
+    if let PagePolicy::Automove(automove) = page_policy {
+        return automove.options();
+    }
+    let default = AutomoveOptions::default();
+    AutomoveOptions {
+        window_len: raw.slab_automove_window.map_or(default.window_len, |seconds| seconds as usize),
+        age_ratio: raw.slab_automove_ratio.unwrap_or(default.age_ratio),
+    }
+}
+
 /// How keys are profiled; `None`: not at all.
 pub(super) fn profiling(
-    raw: &Raw,
+    raw: &mut Raw,
     page_policy: &PagePolicy,
     memory_limit_bytes: u64,
 ) -> Result<Option<ProfilingOptions>, OptionsError> {
-    if raw.profile == Some(false) {
-        return match page_policy.wants() {
-            Wants::Counts => Ok(None),
-            Wants::Profiles => Err(OptionsError(format!(
-                "-o profile=off takes away what page_policy={} goes by: leave it out, or choose \
-                 another policy",
-                page_policy.name()
-            ))),
-        };
+    let goes_without = page_policy.wants() == Wants::Counts;
+    if raw.profile == Some(false) && !goes_without {
+        return Err(OptionsError(format!(
+            "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \
+             policy",
+            page_policy.name()
+        )));
     }
-    if raw.memcached_preset && raw.profile.is_none() && page_policy.wants() == Wants::Counts {
+    if raw.profile == Some(false) || raw.memcached_preset && raw.profile.is_none() && goes_without {
+        if let Some(bytes) = raw.profile_memory_bytes {
+            raw.warn(format!(
+                "-o profile_memory={bytes} has no effect, as nothing is profiled: leave it out, or \
+                 say profile=on"
+            ));
+        }
         return Ok(None);
     }
     let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;

@@ -334,6 +334,17 @@ fn every_page_policy_can_be_asked_for_with_its_options() {
 }
 
 #[test]
+fn what_is_said_of_the_automover_is_reported_where_it_runs_and_where_not() {
+    let reported = |options: &str| {
+        let reported = settings(&["-o", options]).reported;
+        (reported.slab_automove_window, reported.slab_automove_ratio)
+    };
+    assert_eq!(reported("page_policy=automove:window_len=30"), (30, 0.8));
+    assert_eq!(reported("page_policy=automove,slab_automove_ratio=0.5"), (10, 0.5));
+    assert_eq!(reported("slab_automove_window=20,slab_automove_ratio=0.5"), (20, 0.5));
+}
+
+#[test]
 fn profiling_takes_the_memory_that_it_is_given() {
     let keys_max = |args: &[&str]| settings(args).profiling.map(|it| it.profiler.keys_max);
     let default = keys_max(&[]).expect("it is on");
@@ -344,6 +355,11 @@ fn profiling_takes_the_memory_that_it_is_given() {
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
+    for nothing in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
+        let (_, warnings) = serve(&["-o", nothing]);
+        assert!(warnings[0].contains("profile_memory=8388608 has no effect"), "{warnings:?}");
+    }
+    assert_eq!(serve(&["-o", "profile_memory=8m"]).1, Vec::<String>::new());
 }
 
 #[test]

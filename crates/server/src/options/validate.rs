@@ -7,6 +7,8 @@ use super::policy;
 use super::raw::Raw;
 use super::tls;
 use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
+use slabwise_engine::EngineConfig;
+use slabwise_policy::AutomoveOptions;
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +54,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         check_huge_pages()?;
     }
     let page_policy = policy::page_policy(&raw)?;
+    let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
     let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
@@ -80,12 +83,12 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         lru_maintainer,
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
-        profiling: policy::profiling(&raw, &page_policy, engine.memory_limit_bytes)?,
+        profiling,
+        reported: reported(&raw, &engine, policy::automove(&raw, &page_policy)),
         page_policy,
         move_budget: move_budget(&raw, engine.page_size_bytes),
         memory_file: raw.memory_file.as_deref().map(absolute).transpose()?,
         process: process(&raw)?,
-        reported: reported(&raw, &engine),
         engine,
     };
     Ok((settings, raw.warnings))
@@ -280,7 +283,7 @@ fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
     })
 }
 
-fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
+fn reported(raw: &Raw, engine: &EngineConfig, automove: AutomoveOptions) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
         udp_port: raw.udp_port,
@@ -292,8 +295,8 @@ fn reported(raw: &Raw, engine: &slabwise_engine::EngineConfig) -> Reported {
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
         slab_automove: raw.slab_automove.unwrap_or(1),
-        slab_automove_ratio: raw.slab_automove_ratio.unwrap_or(0.8),
-        slab_automove_window: raw.slab_automove_window.unwrap_or(10),
+        slab_automove_ratio: automove.age_ratio,
+        slab_automove_window: automove.window_len as u32,
         lru_crawler_sleep_us: raw.lru_crawler_sleep_us.unwrap_or(100),
         lru_crawler_tocrawl: raw.lru_crawler_tocrawl,
         slab_chunk_max_bytes: largest as u64,

@@ -52,7 +52,7 @@ impl<'e> Session<'e> {
                 (answer, consumed)
             }
         };
-        worker.requests_left -= 1;
+        worker.charge();
         out.bytes().extend_from_slice(answer);
         Step::Took(consumed)
     }

@@ -335,13 +335,14 @@ impl<'e> Session<'e> {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { reply, consumed, skip_len } => {
-                worker.requests_left -= 1;
+                worker.charge();
                 out.bytes().extend_from_slice(reply);
                 self.phase = Phase::Skip(skip_len);
                 Step::Took(consumed)
             }
             Parsed::Request { request, noreply, consumed } => {
-                worker.requests_left -= 1;
+                worker.charge();
+                worker.served.others |= !matches!(request, Request::Get(_));
                 let rest = &input[consumed..];
                 match request {
                     Request::Get(retrieval) => {

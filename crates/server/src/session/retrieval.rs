@@ -38,7 +38,7 @@ impl Keys {
             if worker.requests_left == 0 {
                 return false;
             }
-            worker.requests_left -= 1;
+            worker.charge();
             self.keys_before_charge = KEYS_PER_REQUEST;
         }
         self.keys_before_charge -= 1;
@@ -92,6 +92,7 @@ fn look_up<'e>(
     out: &mut Out<'e>,
 ) -> Result<(), ReserveError> {
     events::looking_up(worker, key);
+    worker.served.gets += 1;
     let with_cas = keys.with_cas;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let answer = |view: ItemView<'_, 'e>| answer(&view, with_cas, cas_enabled, out);

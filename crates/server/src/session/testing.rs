@@ -54,11 +54,7 @@ impl Fixture {
     }
 
     pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {
-        let handle = self.engine.handle();
-        let now = self.clock.now();
-        let traffic = &shared.traffic[0];
-        let requests_left = REQUESTS_PER_TURN;
-        WorkerContext { handle, now, shared, traffic, index: 0, descriptor: -1, requests_left }
+        WorkerContext { requests_left: REQUESTS_PER_TURN, ..WorkerContext::new(shared, 0) }
     }
 
     /// The replies to a script that arrives in these pieces.

@@ -19,10 +19,8 @@ use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
-use slabwise_base::sync::{Mutex, lock};
 use slabwise_engine::Engine;
-use slabwise_policy::PagePolicy;
-use slabwise_tuner::{Profiling, Tuner};
+use slabwise_tuner::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -64,13 +62,13 @@ pub struct Traffic {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     meta_debugs: AtomicU64,
-    turns_timed: TimedTurns,
+    timed: TimedGets,
 }
 
-/// Turns that were timed, ever.
+/// Gets of turns that were timed and served nothing else, ever.
 #[derive(Default, Debug)]
-struct TimedTurns {
-    requests: AtomicU64,
+struct TimedGets {
+    gets: AtomicU64,
     nanos: AtomicU64,
 }
 
@@ -106,11 +104,11 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count);
     }
 
-    /// Counts a turn that was timed: its requests, and how long it took from receiving to sending.
-    /// Only the worker it belongs to calls this.
-    pub fn add_timed_turn(&self, requests: u32, nanos: u64) {
-        Traffic::add(&self.turns_timed.requests, requests as usize);
-        Traffic::add(&self.turns_timed.nanos, nanos as usize);
+    /// Counts a turn that was timed and served so many gets and nothing else, and how long it took from
+    /// receiving to sending. Only the worker it belongs to calls this.
+    pub fn add_timed_gets(&self, gets: u32, nanos: u64) {
+        Traffic::add(&self.timed.gets, gets as usize);
+        Traffic::add(&self.timed.nanos, nanos as usize);
     }
 
     /// Counts a `me`. Only the worker it belongs to calls this.
@@ -139,10 +137,10 @@ pub struct Shared<'e> {
     pub counters: ConnectionCounters,
     /// Bytes from and to clients, by worker.
     pub traffic: Box<[Traffic]>,
-    /// Which pages move, and what is known of the keys.
-    pub tuner: Mutex<Tuner>,
+    /// Which pages move, and what is known of the keys: as the tuner shows it.
+    pub board: Arc<Board>,
     /// What the threads of the background wait at.
-    pub bell: Bell,
+    pub bell: Arc<Bell>,
     /// flush_all commands.
     pub flushes: AtomicU64,
     /// Counters by key prefix.
@@ -195,12 +193,8 @@ impl<'e> Shared<'e> {
             tunables: Tunables::new(settings, engine.config()),
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
-            tuner: Mutex::new(Tuner::new(
-                PagePolicy::None,
-                settings.move_budget,
-                settings.engine.hash_seed,
-            )),
-            bell: Bell::default(),
+            board: Arc::new(Board::default()),
+            bell: Arc::new(Bell::default()),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             watch: Arc::new(WatchLog::new(
@@ -249,22 +243,13 @@ impl<'e> Shared<'e> {
         self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
     }
 
-    /// Requests of all turns that were timed, and the nanoseconds that those took.
-    pub fn timed_requests(&self) -> (u64, u64) {
-        let sum = |counter: fn(&TimedTurns) -> &AtomicU64| {
-            let counts = self.traffic.iter().map(|traffic| counter(&traffic.turns_timed));
+    /// Gets of all turns that were timed and served nothing else, and the nanoseconds that those took.
+    pub fn timed_gets(&self) -> (u64, u64) {
+        let sum = |counter: fn(&TimedGets) -> &AtomicU64| {
+            let counts = self.traffic.iter().map(|traffic| counter(&traffic.timed));
             counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
-        (sum(|turns| &turns.requests), sum(|turns| &turns.nanos))
-    }
-
-    /// Begins to profile the cache's keys, if that is asked for. Once, before anything is served.
-    pub fn start_profiling(&self, clock: &Arc<Clock>) {
-        if let Some(options) = self.settings.profiling {
-            let clock = Arc::clone(clock);
-            let profiling = Profiling::start(self.engine, options, clock, self.clock.now());
-            lock(&self.tuner).set_profiling(profiling);
-        }
+        (sum(|timed| &timed.gets), sum(|timed| &timed.nanos))
     }
 
     /// `me` commands: what memcached calls `cmd_meta`.

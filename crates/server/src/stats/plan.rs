@@ -4,18 +4,14 @@
 use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_base::Ticks;
-use slabwise_base::sync::lock;
 use slabwise_tuner::PlanRecord;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
-    let (name, moves_planned, last) = {
-        let tuner = lock(&worker.shared.tuner);
-        (tuner.policy().name(), tuner.moves_planned(), tuner.last_plan().copied())
-    };
-    rows.row("page_policy", name);
-    rows.row("moves_planned", moves_planned);
-    if let Some(last) = last {
-        write_record(&last, worker.now.ticks, rows);
+    let shown = worker.shared.board.read();
+    rows.row("page_policy", shown.page_policy);
+    rows.row("moves_planned", shown.moves_planned);
+    if let Some(last) = &shown.last_plan {
+        write_record(last, worker.now.ticks, rows);
     }
     rows.end();
 }

@@ -3,10 +3,8 @@
 
 use super::Rows;
 use crate::context::WorkerContext;
-use slabwise_base::sync::lock;
-use slabwise_policy::split::what_if;
-use slabwise_policy::{ClassProfile, ClassSnapshot, Snapshot};
-use slabwise_tuner::{ProfilingStats, snapshot};
+use slabwise_policy::{ClassProfile, ClassSnapshot};
+use slabwise_tuner::{ProfileReport, ProfilingStats};
 use std::sync::atomic::Ordering;
 
 /// Points of a class's curve that are shown: its size in percent of the present.
@@ -14,17 +12,13 @@ const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
-    let mut snapshot = snapshot(shared.engine, worker.now);
-    let stats = lock(&shared.tuner).profiling().map(|profiling| {
-        snapshot.profiles = profiling.profiles(&snapshot);
-        profiling.stats()
-    });
-    rows.row("profile", if stats.is_some() { "on" } else { "off" });
-    if let Some(stats) = stats {
+    let report = shared.board.read().profile;
+    rows.row("profile", if report.is_some() { "on" } else { "off" });
+    if let Some(report) = report {
         let cpu_nanos = shared.counters.profile_cpu_nanos.load(Ordering::Relaxed);
-        write_costs(&stats, cpu_nanos, rows);
-        write_whole(&snapshot, rows);
-        for (class, profile) in snapshot.classes.iter().zip(&snapshot.profiles) {
+        write_costs(&report.stats, cpu_nanos, rows);
+        write_whole(&report, rows);
+        for (class, profile) in report.snapshot.classes.iter().zip(&report.snapshot.profiles) {
             if profile.curve.references() > 0.0 {
                 write_class(class, profile, rows);
             }
@@ -46,13 +40,14 @@ fn write_costs(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
 }
 
 /// The whole cache at other sizes, divided best.
-fn write_whole(snapshot: &Snapshot, rows: &mut Rows<'_>) {
+fn write_whole(report: &ProfileReport, rows: &mut Rows<'_>) {
+    let snapshot = &report.snapshot;
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
     let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
     let misses = classes().map(|(class, profile)| profile.curve.misses(chunks(class)));
     rows.row("references", format_args!("{references:.0}"));
     rows.row("miss_ratio", ratio(misses.sum(), references));
-    for point in what_if(snapshot) {
+    for point in &report.what_if {
         let name = format_args!("what_if:{}", point.memory_percent);
         rows.row(name, format_args!("{:.6}", point.miss_ratio));
     }

@@ -21,6 +21,7 @@ pub(super) fn get<'e>(
     out: &mut Out<'e>,
 ) {
     events::looking_up(worker, key);
+    worker.served.gets += 1;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let key_shown = if with_key { key } else { b"" };
     let show = |view: ItemView<'_, 'e>| hit(&view, head, key_shown, cas_enabled, out);

@@ -45,7 +45,7 @@ impl<'e> Session<'e> {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { head, fault, consumed, skip_len } => {
-                worker.requests_left -= 1;
+                worker.charge();
                 match self.refuse(worker, &head, fault, out.bytes()) {
                     Then::Close => self.close(consumed, CloseReason::Error),
                     Then::Nothing => {
@@ -55,17 +55,20 @@ impl<'e> Session<'e> {
                 }
             }
             Parsed::Request { head, .. } if !self.may_ask(worker, head.opcode) => {
-                worker.requests_left -= 1;
+                worker.charge();
                 compose::error(out.bytes(), &head, Status::AuthError);
                 self.close(input.len(), CloseReason::Error)
             }
             Parsed::Request { head, request: Request::Store(order), consumed } => {
-                worker.requests_left -= 1;
+                worker.charge();
+                worker.served.others = true;
                 let order = store::order(worker, &head, &order);
                 Step::Took(consumed + self.begin_store(worker, order, &input[consumed..], out))
             }
             Parsed::Request { head, request, consumed } => {
-                worker.requests_left -= 1;
+                worker.charge();
+                let is_get = matches!(request, Request::Get { .. } | Request::GetAndTouch { .. });
+                worker.served.others |= !is_get && !matches!(request, Request::Noop);
                 match self.carry_out(worker, &head, request, out) {
                     Then::Nothing => Step::Took(consumed),
                     Then::Close => self.close(consumed, CloseReason::Normal),

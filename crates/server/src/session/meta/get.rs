@@ -14,6 +14,7 @@ const ACTS: [u8; 3] = [b'N', b'T', b'u'];
 
 pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mut Out<'e>) {
     events::looking_up(worker, asked.key);
+    worker.served.gets += 1;
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let found = if ACTS.iter().any(|&letter| asked.has(letter)) {

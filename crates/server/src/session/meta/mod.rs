@@ -38,13 +38,14 @@ impl<'e> Session<'e> {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { reply, consumed, skip_len } => {
-                worker.requests_left -= 1;
+                worker.charge();
                 out.bytes().extend_from_slice(reply);
                 self.phase = Phase::Skip(skip_len);
                 Step::Took(consumed)
             }
             Parsed::Request { request, consumed } => {
-                worker.requests_left -= 1;
+                worker.charge();
+                worker.served.others |= !matches!(request.verb, Verb::Get | Verb::NoOp);
                 let rest = &input[consumed..];
                 Step::Took(consumed + self.meta_request(worker, &request, rest, out))
             }

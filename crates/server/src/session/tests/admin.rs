@@ -342,4 +342,5 @@ fn every_refresh_of_the_certificates_takes_a_turn() {
     client.send(b"refresh_certs\r\n".repeat(3).as_slice());
     assert_eq!(client.received, b"OK\r\n".repeat(3));
     assert_eq!(client.yields, 2);
+    assert_eq!(client.worker.served.requests, 3, "who ends a turn has not served all of it");
 }

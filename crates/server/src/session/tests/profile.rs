@@ -1,10 +1,11 @@
 //! What is told of keys, curves and plans.
 
+use crate::background;
 use crate::session::testing::{Client, Fixture};
-use slabwise_base::sync::lock;
+use crate::shared::{Driver, Woken};
 use slabwise_policy::{Lama, LamaOptions, PagePolicy};
 use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, ProfilingOptions, TunerStep};
+use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
 use std::time::Duration;
 
 /// Every key is looked at.
@@ -37,7 +38,8 @@ fn without_profiles_the_tables_say_so() {
     let mut fixture = Fixture::new();
     fixture.settings.profiling = None;
     let shared = fixture.shared();
-    shared.start_profiling(&fixture.clock);
+    let mut tuner = background::tuner(&shared, &fixture.clock);
+    tuner.set_policy(PagePolicy::None);
     let mut client = Client::new(fixture.worker(&shared));
     assert_eq!(ask(&mut client, "stats profile\r\n"), "STAT profile off\r\nEND\r\n");
     let plan = "STAT page_policy none\r\nSTAT moves_planned 0\r\nEND\r\n";
@@ -49,7 +51,7 @@ fn curves_and_what_they_cost_are_told_by_class() {
     let mut fixture = Fixture::new();
     fixture.settings.profiling = Some(EVERYTHING);
     let shared = fixture.shared();
-    shared.start_profiling(&fixture.clock);
+    let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
     // A loop over 100 keys: all of its references but the first miss with fewer chunks.
     for _ in 0..5 {
@@ -58,16 +60,14 @@ fn curves_and_what_they_cost_are_told_by_class() {
             if ask(&mut client, &get) == "END\r\n" {
                 ask(&mut client, &format!("set k{key} 0 0 5\r\nvalue\r\n"));
             }
-            let mut tuner = lock(&shared.tuner);
             tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
         }
     }
     fixture.clock.advance(Duration::from_secs(1));
-    {
-        let mut tuner = lock(&shared.tuner);
-        tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
-        tuner.profiling_mut().expect("it is on").set_hit_time_us(2.5);
-    }
+    tuner.profiling_mut().expect("it is on").set_hit_time_us(2.5);
+    let before = ask(&mut client, "stats profile\r\n");
+    assert_eq!(number(&before, "accesses"), 0.0, "nobody waits for the tuner: {before}");
+    tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
     let reply = ask(&mut client, "stats profile\r\n");
     assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
     assert_eq!(number(&reply, "sample_rate"), 1.0);
@@ -92,33 +92,51 @@ fn curves_and_what_they_cost_are_told_by_class() {
 }
 
 #[test]
+fn the_tuner_is_called_when_half_of_what_may_wait_does() {
+    let mut fixture = Fixture::new();
+    fixture.settings.profiling = Some(ProfilingOptions { queue_len_max: 8, ..EVERYTHING });
+    let shared = fixture.shared();
+    let mut tuner = background::tuner(&shared, &fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    let is_called = || shared.bell.wait(Driver::Tuner, Duration::ZERO) == Woken::ByCall;
+    for _ in 0..3 {
+        ask(&mut client, "get a b c\r\n");
+        assert!(!is_called());
+        ask(&mut client, "get d e\r\n");
+        assert!(is_called());
+        tuner.observe(&fixture.engine, fixture.clock.now());
+    }
+    assert_eq!(tuner.profiling().expect("it is on").stats().accesses, 15);
+}
+
+#[test]
 fn the_last_plan_is_told_with_what_it_was_for() {
     let mut fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
     fixture.settings.profiling = Some(EVERYTHING);
     let shared = fixture.shared();
-    shared.start_profiling(&fixture.clock);
+    let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
     let large = "v".repeat(4_000);
     let (engine, clock) = (&fixture.engine, &fixture.clock);
-    let step = |client: &mut Client<'_>| loop {
-        let step = lock(&client.worker.shared.tuner).step(engine, Load::Idle, clock.moment());
+    let step = |tuner: &mut Tuner| loop {
+        let step = tuner.step(engine, Load::Idle, clock.moment());
         if matches!(step, TunerStep::Idle { .. }) {
             return;
         }
     };
     for key in 0..300 {
         ask(&mut client, &format!("set large{key} 0 0 4000\r\n{large}\r\n"));
-        step(&mut client);
+        step(&mut tuner);
     }
     let options = LamaOptions { period_gets: 2_000, ..LamaOptions::default() };
-    lock(&shared.tuner).set_policy(PagePolicy::Lama(Lama::new(options)));
+    tuner.set_policy(PagePolicy::Lama(Lama::new(options)));
     for number in 0..4_000 {
         let key = number % 500;
         if ask(&mut client, &format!("get small{key}\r\n")) == "END\r\n" {
             ask(&mut client, &format!("set small{key} 0 0 99\r\n{}\r\n", &large[..99]));
         }
         clock.advance(Duration::from_millis(1));
-        step(&mut client);
+        step(&mut tuner);
     }
     let reply = ask(&mut client, "stats plan\r\n");
     assert_eq!(value(&reply, "page_policy"), Some("lama"), "{reply}");
