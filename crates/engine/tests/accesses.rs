@@ -1,17 +1,18 @@
 //! What an observer of accesses is shown: each access to a key in the sample once, as what it was.
 
+mod support;
+
 use slabwise_base::sampling::{THRESHOLD_ALL, THRESHOLD_NONE, is_sampled, rate_of, threshold_of};
 use slabwise_base::{ClassId, Clock, Expiry, KeyHasher, Random, Seconds};
 use slabwise_engine::AccessKind::{Delete, Hit, Miss, Store, Touch};
 use slabwise_engine::{
-    AccessKind, AccessObserver, ArithmeticConditions, ClassTable, CrawlStep, Crawler, Delta,
-    Engine, EngineConfig, GetOptions, Initial, ItemMeta, KeyAccess, Leave, StoreConditions,
-    StoreMode, Vivify,
+    AccessKind, AccessObserver, ArithmeticConditions, CrawlStep, Crawler, Delta, Engine,
+    GetOptions, Initial, ItemMeta, KeyAccess, Leave, StoreConditions, StoreMode, Vivify,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use support::{PAGE_SIZE_BYTES, small_engine};
 
-const PAGE_SIZE_BYTES: usize = 16 << 10;
 const SMALL: Option<ClassId> = Some(ClassId(0));
 const LARGE: Option<ClassId> = Some(ClassId(1));
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
@@ -42,11 +43,7 @@ impl Witness {
 }
 
 fn observed(pages: u64) -> (Engine, Arc<Witness>) {
-    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[128, 1024], PAGE_SIZE_BYTES).expect("a valid table");
-    config.index_within_limit = false;
-    let engine = Engine::new(config).expect("the arena can be reserved");
+    let engine = small_engine(pages);
     let witness = Arc::new(Witness::default());
     engine.set_access_observer(Arc::clone(&witness) as Arc<dyn AccessObserver>);
     engine.sample_accesses(THRESHOLD_ALL);

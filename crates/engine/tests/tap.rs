@@ -1,14 +1,14 @@
 //! What observers are shown: every eviction once, as the item was, and nothing that nobody asked for.
 
+mod support;
+
 use slabwise_base::{Clock, Expiry, Random, Seconds, Ticks};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, Eviction, EvictionObserver, ItemMeta, Life, MoverStep, Seen,
-    StoreMode,
+    Engine, Eviction, EvictionObserver, ItemMeta, Life, MoverStep, Seen, StoreMode,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-const PAGE_SIZE_BYTES: usize = 16 << 10;
+use support::small_engine;
 
 /// What was shown, kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,11 +36,7 @@ impl EvictionObserver for Witness {
 }
 
 fn observed(pages: u64) -> (Engine, Arc<Witness>) {
-    let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[128, 1024], PAGE_SIZE_BYTES).expect("a valid table");
-    config.index_within_limit = false;
-    let engine = Engine::new(config).expect("the arena can be reserved");
+    let engine = small_engine(pages);
     let witness = Arc::new(Witness::default());
     engine.set_eviction_observer(Arc::clone(&witness) as Arc<dyn EvictionObserver>);
     (engine, witness)

@@ -127,7 +127,15 @@ impl Marginal {
 
     /// One step, with a look if it is time for one.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        self.usages.follow(snapshot, Usage::new);
+        let gets_of_curves = gets_of(&snapshot.profiles);
+        self.usages.follow(snapshot, |class| {
+            let place = snapshot.classes.iter().position(|other| other.class == class.class);
+            let known = place.and_then(|place| snapshot.profiles.get(place));
+            match known {
+                Some(profile) => Usage::new(class).after(profile, gets_of_curves),
+                None => Usage::new(class),
+            }
+        });
         let each = snapshot.classes.iter().zip(self.usages.iter_mut());
         each.for_each(|(class, usage)| usage.note(class));
         let looked = self.take_in(snapshot);

@@ -56,6 +56,22 @@ fn what_saves_less_than_moving_costs_stays() {
 }
 
 #[test]
+fn what_happened_before_the_policy_came_into_force_is_nothing_new_to_it() {
+    let of = |references| (500, zipf(100_000, references, 500));
+    for references in [[25_500.0, 24_500.0], [30_000.0, 20_000.0]] {
+        let fresh = snapshot(10, references.map(of).to_vec());
+        let mut old = fresh.clone();
+        // The curves have forgotten most of that, and all of what the second class was once.
+        old.profiles[0].misses += 100_000.0;
+        old.profiles[1].misses += 10_000_000.0;
+        old.classes[1].hits += 10_000_000;
+        old.gets += 50_000_000;
+        let expected = looks(&mut marginal(), fresh, 50);
+        assert_eq!(looks(&mut marginal(), old, 50), expected, "{references:?}");
+    }
+}
+
+#[test]
 fn a_cliff_is_taken_whole_though_no_single_page_of_it_saves_anything() {
     let cache =
         snapshot(10, vec![(600, zipf(100_000, 30_000.0, 500)), (400, cliff(5_000, 20_000.0))]);

@@ -93,6 +93,12 @@ impl Usage {
         }
     }
 
+    /// The same of a class that has been in use before, and whose curve with the others' is of so many gets.
+    pub fn after(self, profile: &ClassProfile, gets_of_curves: f64) -> Usage {
+        let references_of_curve = profile.curve.references() / gets_of_curves;
+        Usage { misses: profile.misses, references_of_curve, ..self }
+    }
+
     /// Every step.
     pub fn note(&mut self, class: &ClassSnapshot) {
         self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
@@ -239,6 +245,26 @@ mod tests {
         assert!((0.94..0.98).contains(&usage.stretch), "{}", usage.stretch);
         let (usage, ..) = looked_at(cliff(50, 2_000.0), 0, 2_000.0);
         assert_eq!(usage.stretch, 1.0, "no small stretch explains it");
+    }
+
+    #[test]
+    fn a_curve_that_is_older_than_the_policy_counts_as_much_as_one_that_is_not() {
+        let cache = snapshot(10, vec![(10, scan(10_000.0))]);
+        let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
+        profile.misses = 1e7;
+        let gets_of_curves = 1e6;
+        let mut usage = Usage::new(&class).after(&profile, gets_of_curves);
+        // A hundredth of the gets, now as then.
+        for _ in 0..10 {
+            class.sets += 250;
+            profile.misses += 250.0;
+            usage.look(
+                &class,
+                &profile,
+                Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves },
+            );
+            assert!((usage.weight() - 1.0).abs() < 1e-9, "{}", usage.weight());
+        }
     }
 
     #[test]
