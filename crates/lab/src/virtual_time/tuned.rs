@@ -5,7 +5,7 @@
 
 use super::mover::MoverTime;
 use super::visit_cost::VisitCost;
-use slabwise_base::{Moment, Ticks};
+use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_tuner::{Load, Tuner, TunerStep};
 
@@ -31,6 +31,17 @@ impl<'e> Tuned<'e> {
     /// Where its time went.
     pub fn time(&self) -> MoverTime {
         self.time
+    }
+
+    /// The tuner.
+    #[cfg(test)]
+    pub fn tuner(&self) -> &Tuner {
+        &self.tuner
+    }
+
+    /// Takes in all that was sampled.
+    pub fn observe(&mut self, now: Now) {
+        while self.tuner.observe(self.engine, now) {}
     }
 
     /// Works until `nanos`.
