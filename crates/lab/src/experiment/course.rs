@@ -21,6 +21,8 @@ pub struct Course {
     pub answer_us: Vec<f64>,
     /// Pages by class at the end of each window.
     pub pages: Vec<Vec<u64>>,
+    /// Pages that had arrived by the end of each window.
+    pub moved: Vec<u64>,
     /// Where the pages should be, as it was decided last.
     pub split: Option<Split>,
     /// The moves, in order.
@@ -53,6 +55,13 @@ impl Course {
         self.answer_us[windows].iter().sum::<f64>() / requests
     }
 
+    /// Pages that arrived between two requests.
+    pub fn pages_moved_between(&self, from: u64, to: u64) -> u64 {
+        let (windows, _) = self.windows_between(from, to);
+        let by = |windows: usize| if windows == 0 { 0 } else { self.moved[windows - 1] };
+        by(windows.end) - by(windows.start)
+    }
+
     /// Windows, and how many requests are in them.
     fn windows_between(&self, from: u64, to: u64) -> (Range<usize>, f64) {
         let width = self.window_requests.max(1);
@@ -70,13 +79,22 @@ mod tests {
     #[test]
     fn ratios_are_those_of_whole_windows() {
         // The last window is a short one.
-        let (misses, answer_us) = (vec![10, 5, 0, 2], vec![100.0, 50.0, 20.0, 9.0]);
-        let course =
-            Course { requests: 35, window_requests: 10, misses, answer_us, ..Course::default() };
+        let course = Course {
+            requests: 35,
+            window_requests: 10,
+            misses: vec![10, 5, 0, 2],
+            answer_us: vec![100.0, 50.0, 20.0, 9.0],
+            moved: vec![3, 3, 4, 9],
+            ..Course::default()
+        };
         assert_eq!(course.miss_ratio(), 17.0 / 35.0);
         assert_eq!(course.miss_ratio_between(10, 20), 0.5);
         assert_eq!(course.miss_ratio_between(25, 35), 2.0 / 15.0);
         assert_eq!(course.miss_ratio_between(35, 35), 0.4);
         assert_eq!(course.answer_us_between(0, 20), 7.5);
+        assert_eq!(
+            [(0, 10), (10, 30), (25, 35)].map(|(from, to)| course.pages_moved_between(from, to)),
+            [3, 1, 6]
+        );
     }
 }

@@ -22,6 +22,7 @@ measures! {
     AT_TARGET: "allocation_at_target", "allocation at its target", "requests", WithRun;
     STEADY_AT: "miss_ratio_steady", "miss ratio steady", "requests", WithRun;
     PAGES: "pages_moved", "pages moved", "pages", WithRun;
+    PAGES_STEADY: "pages_moved_steady", "pages moved, steady", "pages", WithRun;
     GETS_MEAN: "gets_a_page_mean", "GETs a page, mean", "requests", Fixed;
     GETS_MIN: "gets_a_page_min", "GETs a page, least", "requests", Fixed;
     GETS_MAX: "gets_a_page_max", "GETs a page, most", "requests", Fixed;

@@ -89,6 +89,22 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         ActiveDivider { rate: run.rate, kind }
     }
 
+    /// The tuner, if it is one.
+    #[cfg(test)]
+    pub fn tuner(&self) -> Option<&Tuner> {
+        match &self.kind {
+            Kind::Tuned(tuned) => Some(tuned.tuner()),
+            Kind::Told(_) => None,
+        }
+    }
+
+    /// Takes in what was sampled, while time stands still.
+    pub fn observe(&mut self) {
+        if let Kind::Tuned(tuned) = &mut self.kind {
+            tuned.observe(self.rate.now_at(0));
+        }
+    }
+
     /// The request before which the next split is decided, if that lies behind `request`.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
         let Kind::Told(telling) = &self.kind else { return None };

@@ -1,8 +1,9 @@
 //! One run of a workload on one engine, on virtual time: requests, and between them whoever moves pages.
 //!
 //! ```text
-//!   preload --> requests, window by window ------------------------------------> Course
-//!                  ^ between two of them: ActiveDivider (a tuner, or told splits)
+//!   what is stored before --> requests, window by window ----------------------> Course
+//!              ^                 ^ between two of them: ActiveDivider (a tuner, or told splits)
+//!              '- it looks on, while time stands still
 //! ```
 //!
 //! What is profiled is dated by a clock of its own, that of one client who waits for every answer: so profiles
@@ -16,7 +17,8 @@ use super::divider::{ActiveDivider, Divider};
 use super::error::ExperimentError;
 use super::exact_curves::BESIDE_VALUE_BYTES;
 use super::spec::{
-    AnswerSetup, CacheSetup, FIRST_CLASS, SECOND_CLASS, TimeSetup, WorkloadSetup, scaled,
+    AnswerSetup, CacheSetup, EarlierSetup, FIRST_CLASS, SECOND_CLASS, TimeSetup, WorkloadSetup,
+    scaled,
 };
 use super::split::pages_by_class;
 use crate::virtual_time::{Access, Cache, MoveCounts, MoverName, Rate, SleepLength, VisitCost};
@@ -38,6 +40,8 @@ pub struct Run<'s> {
     pub memory_mib: u64,
     /// Of each part of the workload's keys, how many are stored before the first request, hottest last.
     pub preload: &'s [u64],
+    /// What fills the memory before the first request, behind what is preloaded; none for nothing.
+    pub earlier: Option<EarlierSetup>,
     /// The mover.
     pub mover: MoverName,
     /// What it sleeps after a busy chunk.
@@ -85,6 +89,7 @@ impl<'s> Run<'s> {
             cache,
             memory_mib: cache.memory_mib,
             preload: &[],
+            earlier: None,
             mover,
             mover_rest: Duration::from_micros(time.sleep_us),
             sleep: SleepLength::AsAsked,
@@ -143,9 +148,9 @@ impl<'s> Run<'s> {
             ..Course::default()
         };
         let mut cache = Cache::new(&engine);
-        self.preload(&mut cache, &requests);
         let dates = Arc::new(Clock::manual());
         let mut divider = ActiveDivider::new(&engine, self, divider, &dates);
+        self.store_before(&engine, &requests, &mut cache, &mut divider);
         let (mut misses, mut answer_us) = (0, 0.0);
         progress.set_length(total);
         while course.requests < total {
@@ -173,6 +178,7 @@ impl<'s> Run<'s> {
                 course.misses.push(std::mem::take(&mut misses));
                 course.answer_us.push(std::mem::take(&mut answer_us));
                 course.pages.push(pages_by_class(&engine, now));
+                course.moved.push(engine.mover_counters().moved);
                 progress.set_position(course.requests);
             }
             if course.at_target.is_some() && self.at_target == AtTarget::Stop {
@@ -185,13 +191,30 @@ impl<'s> Run<'s> {
         Ok(course)
     }
 
-    fn preload(&self, cache: &mut Cache<'_>, requests: &Requests) {
+    /// Stores what the cache holds before the first request.
+    fn store_before(
+        &self,
+        engine: &Engine,
+        requests: &Requests,
+        cache: &mut Cache<'_>,
+        divider: &mut ActiveDivider<'_, '_>,
+    ) {
+        let mut store = |key, value_len| {
+            cache.request(&Request { key, value_len, op: Op::Set }, self.rate.now_at(0));
+            divider.observe();
+        };
         for (part, &keys) in self.preload.iter().enumerate() {
             for rank in (0..scaled(keys, self.scale)).rev() {
                 let key = key_of(part, rank);
-                let value_len = requests.value_len(key);
-                cache.request(&Request { key, value_len, op: Op::Set }, self.rate.now_at(0));
+                store(key, requests.value_len(key));
             }
+        }
+        let Some(EarlierSetup { value_factor }) = self.earlier else { return };
+        let mut ranks = 0..;
+        while !engine.page_stats().memory_full() {
+            let rank = ranks.next().unwrap_or_else(|| panic!("memory is full before keys end"));
+            let value_len = requests.longer_value_len(rank, value_factor);
+            store(key_of(EARLIER_PART, rank), value_len);
         }
     }
 
@@ -200,6 +223,9 @@ impl<'s> Run<'s> {
         Requests::new(self.workload, (self.scale, self.seed), config)
     }
 }
+
+/// The part that no workload has, of keys that are stored before the first request and never asked for.
+const EARLIER_PART: usize = 255;
 
 /// The longest value that a chunk holds, in bytes.
 pub fn value_len_max(config: &EngineConfig) -> u32 {
@@ -244,6 +270,47 @@ impl Requests {
 
     /// The length of a key's value in bytes.
     pub fn value_len(&self, key: u64) -> u32 {
-        self.workload.value_len(key).min(self.value_len_max)
+        self.longer_value_len(key, 1.0)
+    }
+
+    /// So many times the same.
+    pub fn longer_value_len(&self, key: u64, factor: f64) -> u32 {
+        let value_len = f64::from(self.workload.value_len(key)) * factor;
+        value_len.clamp(1.0, f64::from(self.value_len_max)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ActiveDivider, Cache, Divider, MoverName, Run};
+    use crate::experiment::spec::{EarlierSetup, Setup, Spec};
+    use slabwise_base::Clock;
+    use slabwise_engine::Engine;
+    use slabwise_policy::PagePolicy;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_stored_before_the_first_request_is_profiled_and_fills_the_memory() {
+        let spec = Spec::named("multi-tenant").expect("it is there");
+        let Setup::PagePolicies(setup) = spec.setup else { panic!("another kind") };
+        let size = (0.001, 7);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, MoverName::Warm, size);
+        let preload = [2_000_000, 1_000_000];
+        let stored = |earlier| {
+            let run =
+                Run { preload: &preload, earlier, full_profile_gets: Some(1_000), ..run.clone() };
+            let engine = Engine::new(run.engine_config()).expect("an engine");
+            let requests = run.requests(engine.config()).expect("requests");
+            let policy = PagePolicy::named("lama").expect("it is there");
+            let dates = Arc::new(Clock::manual());
+            let divider = Divider::Policy(policy);
+            let mut divider = ActiveDivider::new(&engine, &run, divider, &dates);
+            run.store_before(&engine, &requests, &mut Cache::new(&engine), &mut divider);
+            let profiling = divider.tuner().and_then(|tuner| tuner.profiling()).expect("profiles");
+            (profiling.stats().accesses, engine.page_stats().memory_full())
+        };
+        assert_eq!(stored(None), (3_000, false));
+        let (stores, is_full) = stored(Some(EarlierSetup { value_factor: 2.0 }));
+        assert!(stores > 3_000 && is_full, "{stores} stores");
     }
 }

@@ -182,6 +182,14 @@ pub struct WorkloadSetup {
     pub first_phase_requests: u64,
 }
 
+/// What filled the memory before the first request: as many other keys as it took, which are never asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EarlierSetup {
+    /// How many times as long as the workload's their values were.
+    pub value_factor: f64,
+}
+
 /// The engine, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

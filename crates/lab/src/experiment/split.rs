@@ -42,11 +42,13 @@ impl Split {
         Split { pages: pages_by_class }
     }
 
-    /// The move that brings the engine nearer to this split; `None` where none does.
+    /// The move that brings the engine nearer to this split; `None` where none does. No class gives its last
+    /// page: the engine keeps it there.
     pub fn next_move(&self, engine: &Engine, now: Now) -> Option<(ClassId, ClassId)> {
         let owned = pages_by_class(engine, now);
         let over = |class: &usize| owned[*class] as i64 - self.pages[*class] as i64;
-        let victim = (0..owned.len()).max_by_key(over).filter(|class| over(class) > 0)?;
+        let givers = (0..owned.len()).filter(|&class| owned[class] > 1);
+        let victim = givers.max_by_key(over).filter(|class| over(class) > 0)?;
         let receiver = (0..owned.len()).min_by_key(over).filter(|class| over(class) < 0)?;
         Some((ClassId(victim as u8), ClassId(receiver as u8)))
     }

@@ -41,7 +41,7 @@ use std::time::Duration;
 /// while its get is under way waits for the next round, so every key sees what it would see with one
 /// request at a time.
 ///
-/// Workloads: zipf, etc, two-phase, three-phase, multi-tenant, time-varying, toy, kvcache_reg,
+/// Workloads: zipf, etc, etc-mutilate, two-phase, three-phase, multi-tenant, time-varying, toy, kvcache_reg,
 /// graph_cache_leader_assocs, cache2k-orm-busy, cache2k-orm-night, cache2k-web12; trace:FILE (zstd of 16-byte records); csv:POP:SIZES (tables
 /// keys,weight and size_lo,size_hi,weight).
 #[derive(Debug, Parser)]

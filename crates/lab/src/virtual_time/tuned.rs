@@ -34,6 +34,17 @@ impl<'e> Tuned<'e> {
         self.time
     }
 
+    /// The tuner.
+    #[cfg(test)]
+    pub fn tuner(&self) -> &Tuner {
+        &self.tuner
+    }
+
+    /// Takes in all that was sampled.
+    pub fn observe(&mut self, now: Now) {
+        while self.tuner.observe(self.engine, now) {}
+    }
+
     /// Works until `nanos`.
     #[inline]
     pub fn work_until(&mut self, nanos: f64) {

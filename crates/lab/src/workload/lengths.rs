@@ -1,6 +1,7 @@
 //! The law that gives a key its value length.
 
 use super::mixture::part_of;
+use super::mutilate::MutilateLengths;
 use super::sizes::{Sizes, salt};
 use super::two_phase::TwoPhase;
 use slabwise_base::random::{mix, unit};
@@ -14,6 +15,8 @@ pub enum Lengths {
     Table(Sizes),
     /// By Facebook's ETC law.
     Etc(EtcLengths),
+    /// By the same law as the load generator mutilate has it.
+    Mutilate(MutilateLengths),
     /// By the key's class in the two-phase workload.
     TwoPhase,
     /// By the part of a mixture that the key belongs to.
@@ -27,6 +30,7 @@ impl Lengths {
             Lengths::Fixed(len) => *len,
             Lengths::Table(sizes) => sizes.of(key),
             Lengths::Etc(etc) => etc.of(key),
+            Lengths::Mutilate(mutilate) => mutilate.of(key),
             Lengths::TwoPhase => TwoPhase::value_len(key),
             Lengths::ByPart(parts) => parts[part_of(key)].of(key),
         }
@@ -41,7 +45,7 @@ impl Lengths {
 /// Value lengths of Facebook's ETC pool: a generalised Pareto law at location 0, clipped.
 ///
 /// Source: Atikoglu and others, "Workload Analysis of a Large-Scale Key-Value Store", SIGMETRICS
-/// 2012; the discrete part for the smallest values is left out.
+/// 2012; the discrete part for the smallest values is left out ([`MutilateLengths`] has it).
 #[derive(Clone, Debug)]
 pub struct EtcLengths {
     salt: u64,
@@ -50,10 +54,8 @@ pub struct EtcLengths {
 }
 
 impl EtcLengths {
-    const SCALE: f64 = 214.476;
-    const SHAPE: f64 = 0.348238;
     /// The longest value in bytes: it fits one item of a stock server.
-    const LEN_MAX: f64 = 500_000.0;
+    pub(super) const LEN_MAX: f64 = 500_000.0;
 
     /// `seed` gives every key another length.
     pub fn new(seed: u64) -> EtcLengths {
@@ -66,9 +68,14 @@ impl EtcLengths {
     }
 
     fn of(&self, key: u64) -> u32 {
-        // In (0, 1]: the law's inverse has no value at 0.
-        let u = 1.0 - unit(mix(key ^ self.salt));
-        let len = Self::SCALE * (u.powf(-Self::SHAPE) - 1.0) / Self::SHAPE;
+        let len = etc_pareto(unit(mix(key ^ self.salt)));
         len.clamp(1.0, Self::LEN_MAX) as u32 + self.more_bytes
     }
+}
+
+/// The length that a share `u`, in `[0, 1)`, of ETC's generalised Pareto law at location 0 lies below.
+pub(super) fn etc_pareto(u: f64) -> f64 {
+    const SCALE: f64 = 214.476;
+    const SHAPE: f64 = 0.348238;
+    SCALE * ((1.0 - u).powf(-SHAPE) - 1.0) / SHAPE
 }

@@ -3,7 +3,7 @@
 //! A workload is a stream of keys and a law that gives each key its value length:
 //!
 //! ```text
-//! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | Pareto | by part)
+//! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | ETC | by part)
 //!   \________________________________ Request { key, value_len, op } ____________________________________/
 //! ```
 //!
@@ -17,6 +17,7 @@
 mod lengths;
 mod mixture;
 mod mixtures;
+mod mutilate;
 mod named;
 mod popularity;
 mod sizes;

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `zipf` | Zipf, 1 M keys | kvcache_reg size table |
 //! | `etc` | Zipf, 7 M keys, skew 1.0 | generalised Pareto |
+//! | `etc-mutilate` | as `etc` | mutilate's `fb_value` and `fb_key` |
 //! | `two-phase` | 13 % of requests to one class, then 33 / 67 to two; 5 M keys each | 140 and 190 B |
 //! | `three-phase` | Zipf 1.0, 7 M keys; then as many others in their place | generalised Pareto, the second set's a KiB longer |
 //! | `multi-tenant` | six parts, 3.5 to 10 M keys, skew 0.25 to 1.0 | one length a part |
@@ -17,6 +18,7 @@
 //! run keeps its requests per key.
 
 use super::lengths::EtcLengths;
+use super::mutilate::MutilateLengths;
 use super::{
     Keys, Lengths, MixtureName, Popularity, Sizes, Toy, TraceReader, TwoPhase, Workload,
     WorkloadError, Zipf,
@@ -51,9 +53,10 @@ const DISTRIBUTIONS: [(&str, &[u8], &[u8]); 2] = [
 ];
 
 /// The names that need no file.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "zipf",
     "etc",
+    "etc-mutilate",
     "two-phase",
     "three-phase",
     "multi-tenant",
@@ -163,10 +166,13 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
             let keys = Keys::Zipf(Zipf::new(keys, options.skew.unwrap_or(1.0), random));
             Ok(Workload::new(keys, table_lengths(options)?, requests(ZIPF_REQUESTS)))
         }
-        "etc" => {
+        "etc" | "etc-mutilate" => {
             let keys = Keys::Zipf(Zipf::new(options.scaled(ETC_KEYS), ETC_SKEW, random));
-            let lengths = own_lengths(options, Lengths::Etc(EtcLengths::new(options.seed)));
-            Ok(Workload::new(keys, lengths, requests(ETC_REQUESTS)))
+            let lengths = match name {
+                "etc" => Lengths::Etc(EtcLengths::new(options.seed)),
+                _ => Lengths::Mutilate(MutilateLengths::new(options.seed)),
+            };
+            Ok(Workload::new(keys, own_lengths(options, lengths), requests(ETC_REQUESTS)))
         }
         "two-phase" => {
             let requests = requests(TwoPhase::REQUESTS);

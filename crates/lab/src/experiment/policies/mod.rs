@@ -6,9 +6,10 @@
 //!                                     \-> exact curves: the bound ------------'         another
 //! ```
 //!
-//! Every variant sees the same requests at the same virtual times from the same start. Splits that are told
-//! come from exact curves of requests of the run itself: of the training before each decision, or, where
-//! nothing is trained, of the stretch that is judged, so that no policy could know as much.
+//! Every variant sees the same requests at the same virtual times from the same start, but for those whose file
+//! has them begin empty. Splits that are told come from exact curves of requests of the run itself: of the
+//! training before each decision, or, where nothing is trained, of the stretch that is judged, so that no policy
+//! could know as much.
 //!
 //! Law: every variant and every comparison has its rows; what cannot be run has rows that say why.
 
@@ -98,9 +99,11 @@ fn trials(setup: &PoliciesSetup, scale: f64, seed: u64) -> Result<Vec<Trial<'_>>
     let trial = |variant: &'_ Variant, memory_mib| {
         let size = (scale, seed);
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
-        let (preload, windows, answer) = (setup.preload.as_slice(), setup.windows, setup.answer);
+        let (preload, earlier): (&[u64], _) =
+            if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
+        let (windows, answer) = (setup.windows, setup.answer);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, scale));
-        Run { memory_mib, preload, windows, answer, cost, full_profile_gets, ..run }
+        Run { memory_mib, preload, earlier, windows, answer, cost, full_profile_gets, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {

@@ -4,7 +4,8 @@ use super::spec::{PoliciesSetup, Report, Stretch};
 use super::{Finding, Findings};
 use crate::experiment::course::Course;
 use crate::experiment::course_rows::{
-    MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady, measures,
+    MEAN, PAGES, PAGES_STEADY, STEADY, add_at_target, add_gets, add_met, add_series, add_steady,
+    measures,
 };
 use crate::experiment::outcome::{Measure, Outcome, Scaling, number};
 use crate::experiment::run::{Run, value_len_max};
@@ -30,7 +31,7 @@ measures! {
 
 /// What the bound's rows are called.
 const BOUND: &str = "bound";
-/// What moves nothing.
+/// The policy that moves nothing, and the variant under it that ranks go by.
 const CONTROL: &str = "none";
 
 /// Notes what a reader has to know.
@@ -49,6 +50,10 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     }
     for (name, value) in &setup.chosen {
         outcome.choose(name, value);
+    }
+    if let Some(earlier) = setup.earlier {
+        let times = earlier.value_factor;
+        outcome.choose("start", format!("full of other keys, values {times} times as long"));
     }
     let limits =
         setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
@@ -113,13 +118,17 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     for pair in &setup.against {
         add_against(outcome, setup, findings, pair);
     }
-    for [variant, other] in setup.against.iter().filter(|[_, other]| other == CONTROL) {
-        if setup.bound && variant != BOUND {
+    let controls =
+        setup.variants.iter().filter(|variant| variant.policy.as_deref() == Some(CONTROL));
+    let controls: Vec<&str> = controls.map(|variant| variant.name.as_str()).collect();
+    for [variant, other] in &setup.against {
+        if setup.bound && variant != BOUND && controls.contains(&other.as_str()) {
             add_reached(outcome, setup, findings, [variant, other]);
         }
     }
+    add_steady_ranks(outcome, setup, findings);
     for stretch in &setup.stretches {
-        add_ranks(outcome, setup, findings, stretch);
+        add_stretch_ranks(outcome, setup, findings, stretch);
     }
 }
 
@@ -148,7 +157,11 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
                 outcome.add(MEAN_TIME, name, Ok(mean));
                 outcome.add(STEADY_TIME, name, Ok(course.answer_us_between(from, to)));
             }
-            Report::Pages => outcome.add(PAGES, name, Ok(course.counts.pages as f64)),
+            Report::Pages => {
+                outcome.add(PAGES, name, Ok(course.counts.pages as f64));
+                let steady = course.pages_moved_between(from, to);
+                outcome.add(PAGES_STEADY, name, Ok(steady as f64));
+            }
             Report::Moves => {
                 if course.split.is_some() {
                     add_at_target(outcome, name, course);
@@ -263,8 +276,16 @@ fn add_reached(
     outcome.add(REACHED, &format!("{variant} against {other}"), reached);
 }
 
-/// Ranks of one stretch under the first memory limit: how many of the ranked variants miss less, and one.
-fn add_ranks(
+/// Ranks of the steady stretch, by how much less a variant misses than [`CONTROL`]: the mean over the memory
+/// limits.
+fn add_steady_ranks(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
+    let scale = outcome.scale;
+    let more = |name: &str| Ok(-mean(&less(setup, findings, scale, [name, CONTROL], 0)?));
+    add_ranks(outcome, setup, "steady", more);
+}
+
+/// Ranks of one stretch under the first memory limit.
+fn add_stretch_ranks(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,
     findings: &Findings<'_>,
@@ -272,14 +293,22 @@ fn add_ranks(
 ) {
     let (from, to) = stretch.at(outcome.scale);
     let limit = setup.limits_mib()[0];
-    let ratio = |name: &String| {
-        Ok::<_, String>(course_of(findings, name, limit)?.miss_ratio_between(from, to))
-    };
-    for name in &setup.rank_among {
-        let rank = ratio(name).and_then(|own| {
-            let others: Result<Vec<f64>, String> = setup.rank_among.iter().map(ratio).collect();
-            Ok(1.0 + others?.iter().filter(|&&other| other < own).count() as f64)
-        });
-        outcome.add(RANK, &format!("{name}, {}", stretch.name), rank);
+    let ratio = |name: &str| Ok(course_of(findings, name, limit)?.miss_ratio_between(from, to));
+    add_ranks(outcome, setup, &stretch.name, ratio);
+}
+
+/// Ranks of one stretch: of how many of the ranked variants there is less, and one.
+fn add_ranks(
+    outcome: &mut Outcome,
+    setup: &PoliciesSetup,
+    stretch: &str,
+    of: impl Fn(&str) -> Result<f64, String>,
+) {
+    let all: Result<Vec<f64>, String> = setup.rank_among.iter().map(|name| of(name)).collect();
+    for (place, name) in setup.rank_among.iter().enumerate() {
+        let rank = all
+            .clone()
+            .map(|all| 1.0 + all.iter().filter(|&&other| other < all[place]).count() as f64);
+        outcome.add(RANK, &format!("{name}, {stretch}"), rank);
     }
 }

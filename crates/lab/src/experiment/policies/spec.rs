@@ -1,6 +1,8 @@
 //! The kind `page-policies`, as its files tell it.
 
-use crate::experiment::spec::{AnswerSetup, CacheSetup, TimeSetup, WorkloadSetup, place_at};
+use crate::experiment::spec::{
+    AnswerSetup, CacheSetup, EarlierSetup, TimeSetup, WorkloadSetup, place_at,
+};
 use crate::virtual_time::MoverName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -48,6 +50,8 @@ pub struct PoliciesSetup {
     /// Of each part of the keys, how many are stored before the first request.
     #[serde(default)]
     pub preload: Vec<u64>,
+    /// What the pages were handed out for before the first request; none for an empty cache.
+    pub earlier: Option<EarlierSetup>,
     /// How long answers take.
     #[serde(default)]
     pub answer: AnswerSetup,
@@ -80,6 +84,9 @@ pub struct Variant {
     pub scaled_options: BTreeMap<String, u64>,
     /// Gets of a half-life, at scale 1, of a profile of every key; none for a server's, of some.
     pub full_profile_gets: Option<u64>,
+    /// Whether it begins with an empty cache, whatever the others do.
+    #[serde(default)]
+    pub from_empty: bool,
 }
 
 /// A part of the run, in requests at scale 1.
