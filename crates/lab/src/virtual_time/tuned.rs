@@ -42,7 +42,7 @@ impl<'e> Tuned<'e> {
 
     /// Takes in all that was sampled.
     pub fn observe(&mut self, now: Now) {
-        while self.tuner.observe(self.engine, now) {}
+        self.tuner.observe(self.engine, now);
     }
 
     /// Works until `nanos`.
