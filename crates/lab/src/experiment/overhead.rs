@@ -153,6 +153,10 @@ impl<'e> Subject<'e> {
                     self.tuner.observe(self.engine, now);
                 }
             }
+            if left == 0 {
+                // What still waits is this round's work.
+                self.tuner.observe(self.engine, self.clock.now());
+            }
             nanos += thread_cpu_nanos() - started;
         }
         Ok(nanos)
