@@ -143,7 +143,7 @@ fn tuner_step(
 ) -> TunerStep {
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut()
-        && let Some(hit_time_us) = hit_time.look(shared.timed_gets())
+        && let Some(hit_time_us) = hit_time.look(shared.timed_turns())
     {
         profiling.set_hit_time_us(hit_time_us);
     }
@@ -163,25 +163,25 @@ fn tuner_step(
 /// How long gets take lately, from receiving to sending: what a hit does.
 #[derive(Default)]
 struct HitTime {
-    gets: u64,
+    shares: u64,
     nanos: u64,
     mean_us: Option<f64>,
 }
 
 impl HitTime {
     /// A mean of fewer says little.
-    const GETS_MIN: u64 = 1_000;
+    const SHARES_MIN: u64 = 1_000;
     /// What the newest mean counts beside those before it.
     const WEIGHT_NEW: f64 = 0.2;
 
-    /// The mean, when there is a new one; given are all timed gets, and their nanoseconds, so far.
-    fn look(&mut self, (gets, nanos): (u64, u64)) -> Option<f64> {
-        let new_gets = gets - self.gets;
-        if new_gets < HitTime::GETS_MIN {
+    /// The mean, when there is a new one; given are the shares of all timed turns, and their nanoseconds, so far.
+    fn look(&mut self, (shares, nanos): (u64, u64)) -> Option<f64> {
+        let new_shares = shares - self.shares;
+        if new_shares < HitTime::SHARES_MIN {
             return None;
         }
-        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_gets as f64;
-        (self.gets, self.nanos) = (gets, nanos);
+        let new_us = (nanos.saturating_sub(self.nanos)) as f64 / 1e3 / new_shares as f64;
+        (self.shares, self.nanos) = (shares, nanos);
         let before = self.mean_us.unwrap_or(new_us);
         self.mean_us = Some(before + (new_us - before) * HitTime::WEIGHT_NEW);
         self.mean_us

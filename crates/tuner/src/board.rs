@@ -5,7 +5,8 @@
 //! ```
 //!
 //! What was planned is shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses come, and
-//! what more or less memory would bring every [`WHAT_IF_TICKS`], as that takes the longest.
+//! what more or less memory would bring every [`WHAT_IF_TICKS`], as that takes the longest, or when accesses
+//! have doubled.
 //!
 //! Laws: the board is locked for a copy of some hundred bytes, and no other lock is taken meanwhile; curves are
 //! made, and memory is divided, by the one who steps.
@@ -115,8 +116,10 @@ impl Reporter {
             last.stats.seen() == seen && pages(&last.snapshot.classes) == pages(&snapshot.classes)
         });
         let known = self.last.as_ref().map(|last| last.what_if.as_slice()).unwrap_or_default();
-        let is_answered = seen == self.what_if.seen
-            || !known.is_empty() && self.what_if.at.age_at(now.ticks) < WHAT_IF_TICKS;
+        // A young profile is soon another.
+        let is_like = !known.is_empty() && seen < 2 * self.what_if.seen;
+        let is_fresh = self.what_if.at.age_at(now.ticks) < WHAT_IF_TICKS;
+        let is_answered = seen == self.what_if.seen || is_like && is_fresh;
         if is_told && is_answered {
             return;
         }

@@ -155,7 +155,8 @@ fn profiles_are_reported_once_a_second_while_there_is_something_new() {
     }
     let (reported, answered) = note(seed);
     assert!((35..=41).contains(&reported), "seed {seed}: {reported} reports in 40 s");
-    assert!((4..=5).contains(&answered), "seed {seed}: {answered} answers in 40 s");
+    // Early, as accesses double, and then every ten seconds.
+    assert!((5..=9).contains(&answered), "seed {seed}: {answered} answers in 40 s");
     // Nothing happens, but what has come since the last report is still to be told.
     for _ in 0..60 {
         scene.clock.advance(Duration::from_secs(1));

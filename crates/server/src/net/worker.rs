@@ -179,9 +179,9 @@ impl<'e> Worker<'e> {
             outs: &mut self.outs,
         });
         let served = self.context.served;
-        if let (Some(nanos), Some(gets)) = (timed_from, served.gets_alone()) {
+        if let (Some(nanos), Some(shares)) = (timed_from, served.shares()) {
             let taken = self.context.shared.clock.nanos().saturating_sub(nanos);
-            self.context.traffic.add_timed_gets(gets, taken);
+            self.context.traffic.add_timed_turn(shares, taken);
         }
         if is_alone {
             // It goes on at once, where memcached would look for others first; the count is the same.

@@ -342,7 +342,7 @@ impl<'e> Session<'e> {
             }
             Parsed::Request { request, noreply, consumed } => {
                 worker.charge();
-                worker.served.others |= !matches!(request, Request::Get(_));
+                worker.served.others += u32::from(!matches!(request, Request::Get(_)));
                 let rest = &input[consumed..];
                 match request {
                     Request::Get(retrieval) => {

@@ -62,13 +62,13 @@ pub struct Traffic {
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     meta_debugs: AtomicU64,
-    timed: TimedGets,
+    timed: TimedTurns,
 }
 
-/// Gets of turns that were timed and served nothing else, ever.
+/// Turns with gets that were timed, ever.
 #[derive(Default, Debug)]
-struct TimedGets {
-    gets: AtomicU64,
+struct TimedTurns {
+    shares: AtomicU64,
     nanos: AtomicU64,
 }
 
@@ -104,10 +104,12 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count);
     }
 
-    /// Counts a turn that was timed and served so many gets and nothing else, and how long it took from
-    /// receiving to sending. Only the worker it belongs to calls this.
-    pub fn add_timed_gets(&self, gets: u32, nanos: u64) {
-        Traffic::add(&self.timed.gets, gets as usize);
+    /// Counts a turn with gets that was timed: what its time is divided by ([`Served::shares`]), and how long it
+    /// took from receiving to sending. Only the worker it belongs to calls this.
+    ///
+    /// [`Served::shares`]: crate::context::Served::shares
+    pub fn add_timed_turn(&self, shares: u32, nanos: u64) {
+        Traffic::add(&self.timed.shares, shares as usize);
         Traffic::add(&self.timed.nanos, nanos as usize);
     }
 
@@ -243,13 +245,13 @@ impl<'e> Shared<'e> {
         self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
     }
 
-    /// Gets of all turns that were timed and served nothing else, and the nanoseconds that those took.
-    pub fn timed_gets(&self) -> (u64, u64) {
-        let sum = |counter: fn(&TimedGets) -> &AtomicU64| {
+    /// The shares of all turns with gets that were timed, and the nanoseconds that those took.
+    pub fn timed_turns(&self) -> (u64, u64) {
+        let sum = |counter: fn(&TimedTurns) -> &AtomicU64| {
             let counts = self.traffic.iter().map(|traffic| counter(&traffic.timed));
             counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
-        (sum(|timed| &timed.gets), sum(|timed| &timed.nanos))
+        (sum(|timed| &timed.shares), sum(|timed| &timed.nanos))
     }
 
     /// `me` commands: what memcached calls `cmd_meta`.

@@ -61,14 +61,15 @@ impl<'e> Session<'e> {
             }
             Parsed::Request { head, request: Request::Store(order), consumed } => {
                 worker.charge();
-                worker.served.others = true;
+                worker.served.others += 1;
                 let order = store::order(worker, &head, &order);
                 Step::Took(consumed + self.begin_store(worker, order, &input[consumed..], out))
             }
             Parsed::Request { head, request, consumed } => {
                 worker.charge();
                 let is_get = matches!(request, Request::Get { .. } | Request::GetAndTouch { .. });
-                worker.served.others |= !is_get && !matches!(request, Request::Noop);
+                let is_other = !is_get && !matches!(request, Request::Noop);
+                worker.served.others += u32::from(is_other);
                 match self.carry_out(worker, &head, request, out) {
                     Then::Nothing => Step::Took(consumed),
                     Then::Close => self.close(consumed, CloseReason::Normal),

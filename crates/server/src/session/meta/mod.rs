@@ -45,7 +45,8 @@ impl<'e> Session<'e> {
             }
             Parsed::Request { request, consumed } => {
                 worker.charge();
-                worker.served.others |= !matches!(request.verb, Verb::Get | Verb::NoOp);
+                let is_other = !matches!(request.verb, Verb::Get | Verb::NoOp);
+                worker.served.others += u32::from(is_other);
                 let rest = &input[consumed..];
                 Step::Took(consumed + self.meta_request(worker, &request, rest, out))
             }
