@@ -22,7 +22,7 @@ const LOOK_TICKS: u32 = Ticks::PER_SECOND / 4;
 /// With few keys in the sample curves are coarse: from here on they are only made fewer above a rate ...
 const FEW_KEYS_MAX: usize = 8_192;
 /// ... at which they cost little whatever the traffic.
-const RATE_FEW_KEYS_MAX: f64 = 1.0 / 64.0;
+const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
 /// Where there are so many times too many accesses, few keys have most of them: then any number may go.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
 /// Bytes a key, as [`ProfilerOptions::keys_max`] says.
