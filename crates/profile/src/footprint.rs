@@ -11,15 +11,15 @@
 //! Source: X. Xiang, B. Bao, C. Ding, Y. Gao, "Linear-time modeling of program working set in shared cache",
 //! PACT 2011, for fp; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: a higher order theory of locality", ASPLOS
 //! 2013, for the misses of an LRU of c chunks: reuses whose gap t has `fp(t) > c`, and first references. That
-//! holds as far as windows of one length hold as many keys wherever they lie: exactly in a loop, less where scans
-//! come in bursts.
+//! holds as far as windows of one length hold as many keys wherever they lie: exactly in a loop; where they do not,
+//! a [`LocalFootprint`](crate::LocalFootprint) does better.
 //!
 //! Gaps are told apart by [steps](crate::steps) of less than 1 %, so memory is bounded but for the keys; fp is exact
 //! at windows that are a step's edge.
 
+use crate::gaps::{Gaps, Step, index_of};
 use crate::key_map::KeyMap;
-use crate::mrc::{Mrc, Point};
-use crate::steps::{OCTAVE_STEPS, place};
+use crate::mrc::{Hits, Mrc};
 
 /// The gaps of a stream of references.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +39,8 @@ impl Footprint {
     pub fn reference(&mut self, key: u64) {
         self.time += 1;
         match self.last.insert(key, self.time) {
-            Some(last) => self.reuses.record(self.time - last),
-            None => self.firsts.record(self.time),
+            Some(last) => self.reuses.record(self.time - last, 1),
+            None => self.firsts.record(self.time, 1),
         }
     }
 
@@ -64,25 +64,22 @@ impl Footprint {
     pub fn mrc(&self) -> Mrc {
         let windows = self.windows();
         let chunks_for = |gap| (windows.mean_keys(gap) - ROUNDING).ceil() as u64;
-        let mut misses = self.time;
-        let mut points = vec![Point { chunks: 0, misses: misses as f64 }];
-        for step in self.reuses.0.iter().filter(|step| step.count > 0) {
-            // The reuses of a step hit one after the other from the least gap's size to the largest's.
-            let (from, to) = (chunks_for(step.least), chunks_for(step.most));
-            push(&mut points, from - 1, misses);
-            misses -= step.count;
-            push(&mut points, to, misses);
-        }
-        Mrc::new(points)
+        // The reuses of a step hit one after the other from the least gap's size to the largest's.
+        let hits = self.reuses.steps().map(|step| Hits {
+            count: step.count as f64,
+            chunks_first: chunks_for(step.least),
+            chunks_last: chunks_for(step.most),
+        });
+        Mrc::of_hits(self.time as f64, hits)
     }
 
     fn windows(&self) -> Windows {
         let mut gaps = self.reuses.clone();
         gaps.add(&self.firsts);
-        self.last.values().for_each(|last| gaps.record(self.time + 1 - last));
+        self.last.values().for_each(|last| gaps.record(self.time + 1 - last, 1));
         let (mut count, mut sum) = (0, 0);
-        let mut beyond: Vec<Beyond> = Vec::with_capacity(gaps.0.len());
-        for step in gaps.0.iter().rev() {
+        let mut beyond: Vec<Beyond> = Vec::with_capacity(gaps.all_steps().len());
+        for step in gaps.all_steps().iter().rev() {
             beyond.push(Beyond { step: *step, count, sum });
             count += step.count;
             sum += u128::from(step.sum);
@@ -94,60 +91,6 @@ impl Footprint {
 
 /// What a mean may be off by as it is computed. It is a whole number or, of n references, 1 / n from one.
 const ROUNDING: f64 = 1e-9;
-
-/// Adds a point to those of smaller sizes; at the size of the last one it takes its place.
-fn push(points: &mut Vec<Point>, chunks: u64, misses: u64) {
-    let last = points.last_mut().expect("a curve has a first point");
-    let misses = misses as f64;
-    if chunks > last.chunks {
-        points.push(Point { chunks, misses });
-    } else if chunks == last.chunks && chunks > 0 {
-        last.misses = misses;
-    }
-}
-
-/// Gaps by steps, all octaves in a row.
-#[derive(Clone, Debug, Default)]
-struct Gaps(Vec<Step>);
-
-/// The gaps of one step.
-#[derive(Clone, Copy, Debug, Default)]
-struct Step {
-    count: u64,
-    sum: u64,
-    least: u64,
-    most: u64,
-}
-
-impl Gaps {
-    fn record(&mut self, gap: u64) {
-        self.add_to(index_of(gap), Step { count: 1, sum: gap, least: gap, most: gap });
-    }
-
-    fn add(&mut self, other: &Gaps) {
-        let steps = other.0.iter().enumerate().filter(|(_, step)| step.count > 0);
-        steps.for_each(|(index, step)| self.add_to(index, *step));
-    }
-
-    fn add_to(&mut self, index: usize, more: Step) {
-        if index >= self.0.len() {
-            self.0.resize(index + 1, Step::default());
-        }
-        let step = &mut self.0[index];
-        let least = if step.count == 0 { more.least } else { step.least.min(more.least) };
-        *step = Step {
-            count: step.count + more.count,
-            sum: step.sum + more.sum,
-            least,
-            most: step.most.max(more.most),
-        };
-    }
-}
-
-fn index_of(gap: u64) -> usize {
-    let (octave, step) = place(gap);
-    octave * OCTAVE_STEPS + step
-}
 
 /// All gaps, summed up for the windows of every length.
 struct Windows {

@@ -4,6 +4,7 @@
 //!   keys --> StackDistances --distance--> Distances --> Mrc: misses at every size
 //!            (exact: the oracle)          (counts)      ^
 //!        --> Footprint: from reuse times, in one pass ---|
+//!        --> LocalFootprint: the same, burst by burst ---|
 //!        --> MiniatureSimulation<Eviction>: by sizes ----'
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
@@ -22,11 +23,13 @@ mod distances;
 mod eviction;
 mod fading;
 mod footprint;
+mod gaps;
 mod histogram;
 mod hull;
 mod key_map;
 mod key_table;
 mod lists;
+mod local_footprint;
 mod marks;
 mod miniature;
 mod mrc;
@@ -44,8 +47,9 @@ pub use distances::Distances;
 pub use eviction::{Eviction, Lru};
 pub use footprint::Footprint;
 pub use hull::lower_hull;
+pub use local_footprint::LocalFootprint;
 pub use miniature::MiniatureSimulation;
-pub use mrc::{Mrc, Point};
+pub use mrc::{Hits, Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, Profiler, ProfilerOptions};
 pub use segmented::Segmented;
 pub use slabwise_base::sampling::is_sampled;

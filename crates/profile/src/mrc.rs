@@ -25,6 +25,17 @@ pub struct Point {
     pub misses: f64,
 }
 
+/// References that hit from one size to another on, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hits {
+    /// How many.
+    pub count: f64,
+    /// The least size at which some of them hit, at least 1.
+    pub chunks_first: u64,
+    /// The size at which all of them do.
+    pub chunks_last: u64,
+}
+
 impl Mrc {
     /// A curve through these points; the first, at no chunk, has all references.
     ///
@@ -43,6 +54,28 @@ impl Mrc {
     /// The curve of nothing: no reference, no miss.
     pub fn empty() -> Mrc {
         Mrc { points: [Point { chunks: 0, misses: 0.0 }].into() }
+    }
+
+    /// The curve of so many references, of which these hit where there are chunks enough: those that need the
+    /// fewest first.
+    pub fn of_hits(references: f64, hits: impl IntoIterator<Item = Hits>) -> Mrc {
+        let mut misses = references;
+        let mut points = vec![Point { chunks: 0, misses }];
+        let mut last = 0;
+        for Hits { count, chunks_first, chunks_last } in hits {
+            if chunks_first > last + 1 {
+                points.push(Point { chunks: chunks_first - 1, misses });
+                last = chunks_first - 1;
+            }
+            misses = (misses - count).max(0.0);
+            if chunks_last > last {
+                points.push(Point { chunks: chunks_last, misses });
+                last = chunks_last;
+            } else if let Some(point) = points.last_mut() {
+                point.misses = misses;
+            }
+        }
+        Mrc::new(points)
     }
 
     /// How many references it was made from.

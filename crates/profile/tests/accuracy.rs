@@ -2,14 +2,13 @@
 //!
 //! Law: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a size nearby, and the mean
 //! error is at most [`MEAN_POINTS_MAX`]. Nearby are, for a sample, three standard deviations and
-//! the step that distances are counted by; for a footprint, which takes all windows of one length as alike,
-//! 1 % of the size.
+//! the step that distances are counted by; for a footprint, 1 % of the size.
 
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use slabwise_profile::{
-    Access, AccessKind, Distances, Footprint, Mrc, Profiler, ProfilerOptions, Sample,
-    StackDistances,
+    Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
+    Sample, StackDistances,
 };
 
 const POINTS_MAX: f64 = 0.015;
@@ -35,17 +34,18 @@ impl Zipf {
     }
 }
 
-/// The three curves of one stream of keys: exact, by footprint, and sampled, with the sample.
+/// The curves of one stream of keys: exact, by both footprints, and sampled, with the sample.
 struct Curves {
     exact: Mrc,
     footprint: Mrc,
+    local_footprint: Mrc,
     sampled: Mrc,
     sample: Sample,
 }
 
 fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
-    let mut footprint = Footprint::default();
+    let (mut footprint, mut local_footprint) = (Footprint::default(), LocalFootprint::default());
     let options = ProfilerOptions { keys_max, rate_max: 1.0, window_references: u64::MAX };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(CLASS, 0);
@@ -54,6 +54,7 @@ fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
         let distance = stack.reference(key);
         distances.record(distance);
         footprint.reference(key);
+        local_footprint.reference(key);
         let access =
             Access { hash: mix(key), kind: AccessKind::Hit, class: Some(CLASS), at_nanos: 0 };
         if distance.is_some() {
@@ -70,6 +71,7 @@ fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
     Curves {
         exact: distances.mrc(1),
         footprint: footprint.mrc(),
+        local_footprint: local_footprint.mrc(),
         sampled: profile.curve,
         sample: profile.sample,
     }
@@ -102,8 +104,13 @@ fn assert_near(name: &str, seed: u64, curves: &Curves, chunks_max: u64) {
         |at| (3.0 * deviation(at)) as u64 + at / 128,
         chunks_max,
     );
-    let footprint = errors(&curves.footprint, &curves.exact, |at| at / 100, chunks_max);
-    for (method, (worst, mean)) in [("sampled", sampled), ("footprint", footprint)] {
+    let by_windows = |curve| errors(curve, &curves.exact, |at| at / 100, chunks_max);
+    let found = [
+        ("sampled", sampled),
+        ("footprint", by_windows(&curves.footprint)),
+        ("local footprint", by_windows(&curves.local_footprint)),
+    ];
+    for (method, (worst, mean)) in found {
         let what = format!("{method} curve of {name}, seed {seed}, rate {rate}");
         assert!(worst <= POINTS_MAX, "{what}: {worst} off at worst");
         assert!(mean <= MEAN_POINTS_MAX, "{what}: {mean} off in the mean");

@@ -3,6 +3,7 @@
 //! ```text
 //!   keys --+--> exact stack distances ----> the curve
 //!          +--> footprint: reuse times ---> its errors at every size
+//!          +--> local footprint ----------> the same
 //!          '--> sampled, as a server does -> the same
 //! ```
 //!
@@ -19,7 +20,8 @@ use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 use slabwise_profile::{
-    Access, AccessKind, Distances, Footprint, Mrc, Profiler, ProfilerOptions, StackDistances,
+    Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
+    StackDistances,
 };
 
 const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
@@ -56,9 +58,18 @@ struct Found {
     references: u64,
     exact: Mrc,
     footprint: Mrc,
+    local_footprint: Mrc,
     sampled: Mrc,
     rate: f64,
     sampled_keys: u64,
+}
+
+impl Found {
+    /// The curves that are held against the exact one.
+    fn cheap(&self) -> [(&'static str, &Mrc); 3] {
+        let local = ("local footprint", &self.local_footprint);
+        [("footprint", &self.footprint), local, ("sampled", &self.sampled)]
+    }
 }
 
 /// Runs it.
@@ -128,7 +139,7 @@ fn curves(
     let bar = progress.bar(&stream.name);
     bar.set_length(scaled(stream.requests, scale));
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
-    let mut footprint = Footprint::default();
+    let (mut footprint, mut local_footprint) = (Footprint::default(), LocalFootprint::default());
     let options = profiling_options(scaled(stream.memory_mib << 20, scale)).profiler;
     let options = ProfilerOptions { window_references: u64::MAX, ..options };
     let mut profiler = Profiler::new(options);
@@ -139,6 +150,7 @@ fn curves(
         let distance = stack.reference(key);
         distances.record(distance);
         footprint.reference(key);
+        local_footprint.reference(key);
         let access = Access {
             hash: mix(key ^ seed),
             kind: AccessKind::Hit,
@@ -165,6 +177,7 @@ fn curves(
         references,
         exact: distances.mrc((keys / (4 * SIZES)).max(1) as usize),
         footprint: footprint.mrc(),
+        local_footprint: local_footprint.mrc(),
         sampled: profiler.profile(CLASS).curve,
         rate: profiler.rate(),
         sampled_keys: profiler.keys() as u64,
@@ -227,7 +240,7 @@ fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
 }
 
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
-    for (kind, curve) in [("footprint", &found.footprint), ("sampled", &found.sampled)] {
+    for (kind, curve) in found.cheap() {
         let name = format!("{stream}, {kind}");
         let errors = Errors::of(curve, &found.exact, found.keys);
         let at = format!("at {} chunks", number(errors.chunks as f64));
@@ -245,9 +258,7 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         }
     }
     let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
-    let curves =
-        [("exact", &found.exact), ("footprint", &found.footprint), ("sampled", &found.sampled)];
-    for (kind, curve) in curves {
+    for (kind, curve) in [("exact", &found.exact)].into_iter().chain(found.cheap()) {
         outcome.series.push(Series {
             name: "miss ratio".to_owned(),
             variant: format!("{stream}, {kind}"),

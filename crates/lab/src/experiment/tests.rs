@@ -169,10 +169,30 @@ fn curves_small() {
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
-    assert_eq!(found(&outcome, "largest_error", "loop, footprint"), 0.0, "{text}");
     assert!(found(&outcome, "distance_deviations", "loop, sampled") < 3.0, "seed {SEED}: {text}");
     assert!(found(&outcome, "mean_error", "kvcache_reg, sampled") < 1.5, "seed {SEED}: {text}");
-    assert!(found(&outcome, "mean_error", "kvcache_reg, footprint") < 0.5, "seed {SEED}: {text}");
+    for kind in ["footprint", "local footprint"] {
+        let of = |stream| format!("{stream}, {kind}");
+        assert_eq!(found(&outcome, "largest_error", &of("loop")), 0.0, "{text}");
+        let mean = found(&outcome, "mean_error", &of("kvcache_reg"));
+        assert!(mean < 0.5, "seed {SEED}: {text}");
+    }
+}
+
+#[test]
+fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
+    let spec = Spec::named("curves").expect("it is there");
+    let Setup::Curves(setup) = &spec.setup else { panic!("another kind") };
+    let mut setup = setup.clone();
+    setup.streams.retain(|stream| stream.name == "cache2k-orm-busy");
+    // The bursts begin behind the first hundred thousand requests.
+    let outcome = curves::run(&spec, &setup, 0.1, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    let largest = |kind| found(&outcome, "largest_error", &format!("cache2k-orm-busy, {kind}"));
+    assert!(largest("local footprint") < 1.5, "{text}");
+    assert!(largest("footprint") > 1.5, "{text}");
+    assert!(found(&outcome, "mean_error", "cache2k-orm-busy, local footprint") < 0.5, "{text}");
 }
 
 #[test]
