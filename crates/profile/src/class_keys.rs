@@ -3,6 +3,7 @@
 use crate::class_profile::ClassProfile;
 use crate::fading::FadingMean;
 use crate::histogram::Histogram;
+use crate::mrc::Mrc;
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 
@@ -105,6 +106,11 @@ impl ClassKeys {
         self.near
     }
 
+    /// The fading weight of its sampled references.
+    pub fn references(&self) -> f64 {
+        self.histogram.weight()
+    }
+
     /// See [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
         self.shadow_hits
@@ -128,6 +134,7 @@ impl ClassKeys {
     pub fn profile(&self, factor: f64, extra: f64) -> ClassProfile {
         ClassProfile {
             curve: self.histogram.mrc(factor, extra),
+            footprint_curve: Mrc::empty(),
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,

@@ -8,6 +8,9 @@ use crate::mrc::Mrc;
 pub struct ClassProfile {
     /// Misses of the references lately as a function of the class's chunks.
     pub curve: Mrc,
+    /// The same by footprints of the last M gets; empty unless they are
+    /// [kept](crate::Profiler::keep_footprints).
+    pub footprint_curve: Mrc,
     /// Gets that missed, ever, and are known to be of this class: a key is of the class that its item was
     /// last stored in.
     pub misses: f64,
@@ -30,6 +33,7 @@ impl Default for ClassProfile {
     fn default() -> ClassProfile {
         ClassProfile {
             curve: Mrc::empty(),
+            footprint_curve: Mrc::empty(),
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,

@@ -5,29 +5,29 @@
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// References by distance, with weights.
+/// References by distance, with weights; an octave has so many steps.
 #[derive(Clone, Debug, Default)]
-pub struct Histogram {
+pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
     /// By octave and step; an octave that has no weight may be empty.
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
     infinite: f64,
 }
 
-impl Histogram {
+impl<const STEPS: usize> Histogram<STEPS> {
     /// Adds a reference; `None` is a distance beyond every size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
         let Some(distance) = distance else {
             self.infinite += weight;
             return;
         };
-        let (octave, step) = place(distance);
+        let (octave, step) = place::<STEPS>(distance);
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, Vec::new());
         }
         let steps = &mut self.octaves[octave];
         if steps.is_empty() {
-            *steps = vec![0.0; OCTAVE_STEPS];
+            *steps = vec![0.0; STEPS];
         }
         steps[step] += weight;
     }
@@ -36,6 +36,35 @@ impl Histogram {
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
+    }
+
+    /// Adds all of another, its weights multiplied.
+    pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
+        if other.octaves.len() > self.octaves.len() {
+            self.octaves.resize(other.octaves.len(), Vec::new());
+        }
+        for (octave, more) in self.octaves.iter_mut().zip(&other.octaves) {
+            octave.resize(more.len().max(octave.len()), 0.0);
+            octave.iter_mut().zip(more).for_each(|(weight, more)| *weight += factor * more);
+        }
+        self.infinite += factor * other.infinite;
+    }
+
+    /// The weights of all distances, the least first: from a distance to the one behind its step.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, u64, f64)> {
+        let octaves = self.octaves.iter().enumerate();
+        let all = octaves.flat_map(|(octave, steps)| {
+            steps.iter().enumerate().map(move |(step, &weight)| (octave, step, weight))
+        });
+        all.filter(|&(.., weight)| weight > 0.0).map(|(octave, step, weight)| {
+            let (from, to) = edges::<STEPS>(octave, step);
+            (from, to, weight)
+        })
+    }
+
+    /// The sum of all weights.
+    pub fn weight(&self) -> f64 {
+        self.octaves.iter().flatten().sum::<f64>() + self.infinite
     }
 
     /// What it takes, in bytes.
@@ -54,7 +83,7 @@ impl Histogram {
             for (step, &weight) in
                 steps.iter().enumerate().rev().filter(|(_, weight)| **weight > 0.0)
             {
-                let (from, to) = edges(octave, step);
+                let (from, to) = edges::<STEPS>(octave, step);
                 if points.last().is_none_or(|last: &Point| last.chunks != to) {
                     points.push(Point { chunks: to, misses });
                 }
@@ -85,7 +114,7 @@ mod tests {
     fn the_curve_is_exact_at_its_points() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let (mut histogram, mut exact) = (Histogram::default(), Distances::default());
+            let (mut histogram, mut exact) = (<Histogram>::default(), Distances::default());
             for _ in 0..3_000 {
                 let bound = 1 << random.below(14);
                 let distance = (random.below(20) > 0).then(|| random.below(bound));
@@ -103,8 +132,30 @@ mod tests {
     }
 
     #[test]
+    fn a_histogram_that_is_added_counts_by_its_factor() {
+        for seed in 0..10 {
+            let mut random = Random::new(seed);
+            let (mut one, mut other) = (Histogram::<16>::default(), Histogram::<16>::default());
+            let mut both = Histogram::<16>::default();
+            for _ in 0..500 {
+                let bound = 1 << random.below(14);
+                let distance = (random.below(20) > 0).then(|| random.below(bound));
+                let (half, factor) =
+                    if random.below(2) == 0 { (&mut one, 1.0) } else { (&mut other, 0.5) };
+                half.record(distance, 2.0);
+                both.record(distance, 2.0 * factor);
+            }
+            one.add(&other, 0.5);
+            assert_eq!(one.weight(), both.weight(), "seed {seed}");
+            let steps: Vec<_> = both.steps().collect();
+            assert_eq!(one.steps().collect::<Vec<_>>(), steps, "seed {seed}");
+            assert!(steps.is_sorted_by(|a, b| a.1 <= b.0), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn what_is_added_is_at_distance_0_and_what_is_taken_is_near_it() {
-        let mut histogram = Histogram::default();
+        let mut histogram = <Histogram>::default();
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);
         }

@@ -33,6 +33,7 @@ mod marks;
 mod miniature;
 mod mrc;
 mod profiler;
+mod reuse_windows;
 mod rotating_bloom;
 mod segmented;
 mod shadow_queue;

@@ -85,6 +85,15 @@ impl Mrc {
         &self.points
     }
 
+    /// The same misses of so many references: what is more or fewer of them are hits in any chunk.
+    pub fn with_references(mut self, references: f64) -> Mrc {
+        let misses_min = self.points.last().map_or(0.0, |last| last.misses);
+        let references = references.max(misses_min);
+        self.points[0].misses = references;
+        self.points.iter_mut().for_each(|point| point.misses = point.misses.min(references));
+        self
+    }
+
     /// Misses that a cache of `chunks` chunks would have had.
     pub fn misses(&self, chunks: u64) -> f64 {
         let behind = self.points.partition_point(|point| point.chunks <= chunks);

@@ -235,6 +235,10 @@ fn laws_hold_whatever_comes() {
             profiler.access(&Access { at_nanos, ..access(key, kind, class) });
             gets += random.below(2);
             match random.below(200) {
+                4 => {
+                    let window_gets = (random.below(3) > 0).then(|| 1 + random.below(500));
+                    profiler.keep_footprints(window_gets);
+                }
                 0 => profiler.note_gets(gets),
                 1 => {
                     let mut sizes: Vec<ClassSize> = (0..6)
@@ -250,6 +254,7 @@ fn laws_hold_whatever_comes() {
                     assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
                     assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
                     assert!(profile.curve.references().is_finite(), "seed {seed}");
+                    assert!(profile.footprint_curve.references().is_finite(), "seed {seed}");
                 }
                 _ => {}
             }

@@ -97,6 +97,7 @@ impl Tuner {
     /// From here on there are profiles.
     pub fn set_profiling(&mut self, profiling: Profiling) {
         self.profiling = Some(profiling);
+        self.keep_footprints();
     }
 
     /// The policy in force.
@@ -109,6 +110,7 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
+        self.keep_footprints();
     }
 
     /// What profiles the cache's keys, if it is done.
@@ -162,6 +164,13 @@ impl Tuner {
                     _ => TunerStep::Working,
                 }
             }
+        }
+    }
+
+    /// Lets footprints be kept if the policy in force goes by them.
+    fn keep_footprints(&mut self) {
+        if let Some(profiling) = &mut self.profiling {
+            profiling.keep_footprints(self.policy.footprint_gets());
         }
     }
 

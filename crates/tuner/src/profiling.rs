@@ -222,6 +222,11 @@ impl Profiling {
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
     }
 
+    /// Keeps footprints of the last so many gets, for policies that go by them; `None`: not any more.
+    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
+        self.profiler.keep_footprints(window_gets);
+    }
+
     /// Tells the mean time to answer a hit, in microseconds: of all classes alike.
     pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
         self.hit_time_us = hit_time_us;
