@@ -8,8 +8,9 @@
 //!                                                      '-- no: nothing
 //! ```
 //!
-//! Its curves are published as footprints of the last M references. Here they come with the snapshot, whoever
-//! made them: a server's are of stack distances in a sample of the keys, and older references fade.
+//! Its curves are those of footprints over the last M gets, as published; or of stack distances, of which
+//! older ones fade. Both come with the snapshot, and a server makes them from a sample of the keys, over as
+//! many more gets as the sample needs.
 //!
 //! The risk of taking a page from a class is its references a page, as in PSA (D. Carra, P. Michiardi,
 //! "Memory Partitioning in Memcached: An Experimental Performance Analysis", ICC 2014). Which receiver comes
@@ -30,11 +31,25 @@ use crate::{Plan, Prediction, Snapshot, Trigger};
 /// The most units that pages are divided by.
 const UNITS_MAX: u64 = 4_096;
 
+/// What curves are made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CurveSource {
+    /// [`footprint_curve`](crate::ClassProfile::footprint_curve): reuse times of the last M gets.
+    #[default]
+    Footprint,
+    /// [`curve`](crate::ClassProfile::curve): stack distances.
+    Distance,
+}
+
 /// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LamaOptions {
     /// M: gets from round to round; at least 1.
     pub period_gets: u64,
+    /// Gets that footprints are of, at least, and twice as many at most; 0: M.
+    pub footprint_gets: u64,
+    /// What its curves are made from.
+    pub curve: CurveSource,
     /// N: the most pages that one round may move.
     pub moves_max: usize,
     /// The least gain to move for, in misses a get; under [`Objective::RequestTime`] in mean costs of a miss
@@ -45,10 +60,12 @@ pub struct LamaOptions {
 }
 
 impl Default for LamaOptions {
-    /// A round every million gets, fifty pages each, for a tenth of a point of miss ratio or more.
+    /// A round every million gets by footprints, fifty pages each, for a tenth of a point of miss ratio or more.
     fn default() -> LamaOptions {
         LamaOptions {
             period_gets: 1_000_000,
+            footprint_gets: 0,
+            curve: CurveSource::Footprint,
             moves_max: 50,
             gain_min: 0.001,
             objective: Objective::MissRatio,
@@ -73,9 +90,22 @@ impl Lama {
         Trigger::EveryGets(self.options.period_gets)
     }
 
+    /// The gets of a footprint, if it goes by footprints.
+    pub fn footprint_gets(&self) -> Option<u64> {
+        let gets = match self.options.footprint_gets {
+            0 => self.options.period_gets,
+            gets => gets,
+        };
+        (self.options.curve == CurveSource::Footprint).then_some(gets)
+    }
+
     /// One round.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        let classes = class_curves(snapshot, self.options.objective);
+        let mut classes = class_curves(snapshot, self.options.objective);
+        if self.options.curve == CurveSource::Footprint {
+            let profiles = classes.iter_mut().zip(&snapshot.profiles);
+            profiles.for_each(|(class, profile)| class.curve = &profile.footprint_curve);
+        }
         if !snapshot.is_divided() || classes.is_empty() {
             return Plan::default();
         }

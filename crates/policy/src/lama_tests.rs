@@ -1,6 +1,6 @@
 //! What it is known for, and where it is weak.
 
-use super::{Lama, LamaOptions};
+use super::{CurveSource, Lama, LamaOptions};
 use crate::split::Objective;
 use crate::test_curves::{cliff, of_keys, scan, snapshot, zipf};
 use crate::{PageMove, Plan, Snapshot, Trigger};
@@ -77,6 +77,23 @@ fn request_time_weighs_misses_by_what_they_take() {
     };
     assert_eq!(of(Objective::MissRatio), [(1, Some(0)); 4], "the last page stays");
     assert_eq!(of(Objective::RequestTime), [(0, Some(1)); 4]);
+}
+
+#[test]
+fn it_goes_by_footprints_unless_told_otherwise() {
+    let mut cache = snapshot(1, vec![(5, cliff(9, 1_000.0)), (5, cliff(9, 900.0))]);
+    // By its footprints, the second class gains more.
+    cache.profiles[1].footprint_curve = cliff(9, 2_000.0);
+    let of = |curve| {
+        let mut lama = Lama::new(LamaOptions { curve, ..LamaOptions::default() });
+        (pairs(&lama.step(&cache).moves), lama.footprint_gets())
+    };
+    let footprint = (vec![(0, Some(1)); 4], Some(1_000_000));
+    assert_eq!(of(CurveSource::Footprint), footprint);
+    assert_eq!(of(LamaOptions::default().curve), footprint);
+    assert_eq!(of(CurveSource::Distance), (vec![(1, Some(0)); 4], None));
+    let longer = LamaOptions { footprint_gets: 7_000_000, ..LamaOptions::default() };
+    assert_eq!(Lama::new(longer).footprint_gets(), Some(7_000_000));
 }
 
 #[test]

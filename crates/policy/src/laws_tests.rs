@@ -101,14 +101,20 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     profile.hit_time_us = some(100.0);
     profile.miss_time_us = some(10_000.0);
     profile.cost = some(50.0);
-    let mut point = Point { chunks: 0, misses: some(1e6) };
+    let references = [some(1e6), some(1e6)];
+    profile.curve = random_curve(class, references[0], random);
+    profile.footprint_curve = random_curve(class, references[1], random);
+}
+
+fn random_curve(class: &ClassSnapshot, references: f64, random: &mut Random) -> Mrc {
+    let mut point = Point { chunks: 0, misses: references };
     let mut points = vec![point];
     for _ in 0..random.below(40) {
         point.chunks += 1 + random.below(4 * class.chunks_per_page as u64);
         point.misses *= [1.0, random.unit(), 0.99][random.below(3) as usize];
         points.push(point);
     }
-    profile.curve = Mrc::new(points);
+    Mrc::new(points)
 }
 
 /// The most moves that the policy says it plans in a step on this cache.

@@ -58,7 +58,7 @@ pub use cost_partition::{CostPartition, CostPartitionOptions};
 pub use cost_per_byte::{CostPerByte, CostPerByteOptions};
 pub use dynacache::{Dynacache, DynacacheOptions};
 pub use eager::Eager;
-pub use lama::{Lama, LamaOptions};
+pub use lama::{CurveSource, Lama, LamaOptions};
 pub use marginal::{Marginal, MarginalOptions};
 pub use options::{OptionInfo, PolicyOptionError};
 pub use plan::{PageMove, Plan, Prediction};
@@ -245,6 +245,14 @@ impl PagePolicy {
             | PagePolicy::Lama(_)
             | PagePolicy::Dynacache(_) => Wants::Profiles,
             PagePolicy::Marginal(_) => Wants::RecentProfiles,
+        }
+    }
+
+    /// How many gets the footprints are to be of that it goes by; `None` if it does not.
+    pub fn footprint_gets(&self) -> Option<u64> {
+        match self {
+            PagePolicy::Lama(lama) => lama.footprint_gets(),
+            _ => None,
         }
     }
 

@@ -9,7 +9,7 @@
 //! policy has the option if the row finds its place there; defaults are those of the policy's own options.
 
 use crate::split::Objective;
-use crate::{PagePolicy, Pick};
+use crate::{CurveSource, PagePolicy, Pick};
 use slabwise_base::Ticks;
 use std::fmt;
 
@@ -149,6 +149,26 @@ impl Choice for Objective {
     }
 }
 
+impl Choice for CurveSource {
+    fn words(&self) -> &'static [&'static str] {
+        &["footprint", "distance"]
+    }
+
+    fn word(&self) -> &'static str {
+        match self {
+            CurveSource::Footprint => "footprint",
+            CurveSource::Distance => "distance",
+        }
+    }
+
+    fn choose(&mut self, word: &str) {
+        *self = match word {
+            "distance" => CurveSource::Distance,
+            _ => CurveSource::Footprint,
+        };
+    }
+}
+
 struct Row {
     name: &'static str,
     kind: Kind,
@@ -177,7 +197,7 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 const PAGES_MAX: u64 = 1 << 31;
 
 /// Every option of every policy.
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 26] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
@@ -268,6 +288,16 @@ const ROWS: [Row; 24] = [
         "the least gain to move for, in misses a get or their mean costs",
     ),
     row("objective", Kind::Choice(place!(Lama | Marginal.objective)), "what is made least"),
+    row(
+        "curve",
+        Kind::Choice(place!(Lama.curve)),
+        "whether curves are of footprints, or of stack distances that fade",
+    ),
+    row(
+        "footprint_gets",
+        Kind::U64(place!(Lama.footprint_gets), 0, COUNT_MAX),
+        "gets that footprints are of, at least, and twice as many at most; 0: those from step to step",
+    ),
     row(
         "buckets",
         Kind::U64(place!(Dynacache.buckets), 1, 1_000_000),

@@ -29,7 +29,7 @@ fn every_option_is_of_some_policy_and_can_be_changed() {
                 PagePolicy::parse(&text).map(|policy| format!("{policy:?}"))
             };
             let default = set(&info.default).expect("the default is allowed");
-            let others = ["1", "2", "0.5", "on", "off", "request_time"].map(set);
+            let others = ["1", "2", "0.5", "on", "off", "request_time", "distance"].map(set);
             assert!(others.iter().flatten().any(|other| *other != default), "{name} {}", info.name);
             changed.insert(info.name);
         }

@@ -202,6 +202,7 @@ impl Cache {
                 for class in &mut self.classes {
                     let distances = std::mem::take(&mut class.distances);
                     class.profile.curve = distances.mrc(CHUNKS_PER_PAGE as usize);
+                    class.profile.footprint_curve = class.profile.curve.clone();
                 }
             }
             if self.is_due() {

@@ -72,7 +72,11 @@ pub fn snapshot(chunks_per_page: usize, classes: Vec<(u64, Mrc)>) -> Snapshot {
         classes: classes.iter().enumerate().map(class).collect(),
         profiles: classes
             .into_iter()
-            .map(|(_, curve)| ClassProfile { curve, ..ClassProfile::default() })
+            .map(|(_, curve)| ClassProfile {
+                footprint_curve: curve.clone(),
+                curve,
+                ..ClassProfile::default()
+            })
             .collect(),
         ..Snapshot::default()
     }

@@ -116,6 +116,11 @@ impl ClassKeys {
         self.hits_sampled = 0.0;
     }
 
+    /// The fading weight of its sampled references.
+    pub fn references(&self) -> f64 {
+        self.histogram.weight()
+    }
+
     /// See [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
         self.shadow_hits
@@ -153,6 +158,7 @@ impl ClassKeys {
         ClassProfile {
             curve,
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
+            footprint_curve: Mrc::empty(),
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,

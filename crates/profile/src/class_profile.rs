@@ -11,6 +11,9 @@ pub struct ClassProfile {
     pub curve: Mrc,
     /// What the curve was made from.
     pub sample: Sample,
+    /// The same by footprints of the last M gets; empty unless they are
+    /// [kept](crate::Profiler::keep_footprints).
+    pub footprint_curve: Mrc,
     /// Gets that missed, ever, and are known to be of this class: a key is of the class that its item was
     /// last stored in.
     pub misses: f64,
@@ -34,6 +37,7 @@ impl Default for ClassProfile {
         ClassProfile {
             curve: Mrc::empty(),
             sample: Sample { rate: 1.0, keys: 0 },
+            footprint_curve: Mrc::empty(),
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,

@@ -127,7 +127,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::Footprint;
-    use crate::steps::edges;
+    use crate::steps::{OCTAVE_STEPS, edges};
     use crate::{Distances, Mrc, StackDistances};
     use slabwise_base::Random;
 
@@ -167,7 +167,7 @@ mod tests {
             let keys: Vec<u64> =
                 (0..700).map(|_| random.below(bound).min(random.below(bound))).collect();
             let footprint = footprint(&keys);
-            let edges = (0..128).map(|step| edges(2, step).0);
+            let edges = (0..128).map(|step| edges::<OCTAVE_STEPS>(2, step).0);
             for window in (1..257).chain(edges).chain([699, 700]) {
                 let (found, expected) = (footprint.mean_keys(window), mean_of_all(&keys, window));
                 assert!(

@@ -60,7 +60,7 @@ impl Gaps {
 
 /// Where a number's step lies among [all](Gaps::all_steps).
 pub fn index_of(number: u64) -> usize {
-    let (octave, step) = place(number);
+    let (octave, step) = place::<OCTAVE_STEPS>(number);
     octave * OCTAVE_STEPS + step
 }
 

@@ -8,9 +8,9 @@
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// References by distance, with weights.
+/// References by distance, with weights; an octave has so many steps.
 #[derive(Clone, Debug, Default)]
-pub struct Histogram {
+pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
     /// By octave and step; an octave that has no weight may be empty.
     octaves: Vec<Vec<f64>>,
     /// References that miss at every size.
@@ -19,20 +19,20 @@ pub struct Histogram {
     grain_log2: u32,
 }
 
-impl Histogram {
+impl<const STEPS: usize> Histogram<STEPS> {
     /// Adds a reference; `None` is a distance beyond every size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
         let Some(distance) = distance else {
             self.infinite += weight;
             return;
         };
-        let (octave, step) = place(distance >> self.grain_log2);
+        let (octave, step) = place::<STEPS>(distance >> self.grain_log2);
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, Vec::new());
         }
         let steps = &mut self.octaves[octave];
         if steps.is_empty() {
-            *steps = vec![0.0; OCTAVE_STEPS];
+            *steps = vec![0.0; STEPS];
         }
         steps[step] += weight;
     }
@@ -48,7 +48,8 @@ impl Histogram {
         (self.infinite, self.grain_log2) = (fine.infinite, grain_log2);
         for (octave, steps) in fine.octaves.iter().enumerate() {
             for (step, &weight) in steps.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-                self.record(Some(edges(octave, step).0 << fine.grain_log2), weight);
+                let (from, _) = edges::<STEPS>(octave, step);
+                self.record(Some(from << fine.grain_log2), weight);
             }
         }
     }
@@ -57,6 +58,36 @@ impl Histogram {
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
+    }
+
+    /// Adds all of another, its weights multiplied.
+    pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
+        assert!(self.grain_log2 == other.grain_log2, "steps are added to steps as long");
+        if other.octaves.len() > self.octaves.len() {
+            self.octaves.resize(other.octaves.len(), Vec::new());
+        }
+        for (octave, more) in self.octaves.iter_mut().zip(&other.octaves) {
+            octave.resize(more.len().max(octave.len()), 0.0);
+            octave.iter_mut().zip(more).for_each(|(weight, more)| *weight += factor * more);
+        }
+        self.infinite += factor * other.infinite;
+    }
+
+    /// The weights of all distances, the least first: from a distance to the one behind its step.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, u64, f64)> {
+        let octaves = self.octaves.iter().enumerate();
+        let all = octaves.flat_map(|(octave, steps)| {
+            steps.iter().enumerate().map(move |(step, &weight)| (octave, step, weight))
+        });
+        all.filter(|&(.., weight)| weight > 0.0).map(move |(octave, step, weight)| {
+            let (from, to) = edges::<STEPS>(octave, step);
+            (from << self.grain_log2, to << self.grain_log2, weight)
+        })
+    }
+
+    /// The sum of all weights.
+    pub fn weight(&self) -> f64 {
+        self.finite() + self.infinite
     }
 
     /// What it takes, in bytes.
@@ -81,7 +112,7 @@ impl Histogram {
             for (step, &weight) in
                 steps.iter().enumerate().rev().filter(|(_, weight)| **weight > 0.0)
             {
-                let (from, to) = edges(octave, step);
+                let (from, to) = edges::<STEPS>(octave, step);
                 let (from, to) = (from << self.grain_log2, to << self.grain_log2);
                 if points.last().is_none_or(|last: &Point| last.chunks != to) {
                     points.push(Point { chunks: to, misses });
@@ -113,7 +144,7 @@ mod tests {
     fn the_curve_is_exact_at_its_points() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let (mut histogram, mut exact) = (Histogram::default(), Distances::default());
+            let (mut histogram, mut exact) = (<Histogram>::default(), Distances::default());
             for _ in 0..3_000 {
                 let bound = 1 << random.below(14);
                 let distance = (random.below(20) > 0).then(|| random.below(bound));
@@ -134,7 +165,7 @@ mod tests {
     fn a_grain_that_grows_keeps_the_curve_at_its_multiples() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let (mut coarse, mut exact) = (Histogram::default(), Histogram::default());
+            let (mut coarse, mut exact) = (<Histogram>::default(), <Histogram>::default());
             for reference in 0..3_000u64 {
                 coarse.set_grain(1 + reference / 50);
                 let bound = 1 << random.below(14);
@@ -157,8 +188,30 @@ mod tests {
     }
 
     #[test]
+    fn a_histogram_that_is_added_counts_by_its_factor() {
+        for seed in 0..10 {
+            let mut random = Random::new(seed);
+            let (mut one, mut other) = (Histogram::<16>::default(), Histogram::<16>::default());
+            let mut both = Histogram::<16>::default();
+            for _ in 0..500 {
+                let bound = 1 << random.below(14);
+                let distance = (random.below(20) > 0).then(|| random.below(bound));
+                let (half, factor) =
+                    if random.below(2) == 0 { (&mut one, 1.0) } else { (&mut other, 0.5) };
+                half.record(distance, 2.0);
+                both.record(distance, 2.0 * factor);
+            }
+            one.add(&other, 0.5);
+            assert_eq!(one.weight(), both.weight(), "seed {seed}");
+            let steps: Vec<_> = both.steps().collect();
+            assert_eq!(one.steps().collect::<Vec<_>>(), steps, "seed {seed}");
+            assert!(steps.is_sorted_by(|a, b| a.1 <= b.0), "seed {seed}");
+        }
+    }
+
+    #[test]
     fn hits_are_scaled_and_the_nearest_are_taken_first() {
-        let mut histogram = Histogram::default();
+        let mut histogram = <Histogram>::default();
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);
         }

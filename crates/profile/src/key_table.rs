@@ -7,6 +7,7 @@
 //! A key has the same number as long as it is known, so stacks name it by four bytes. A number that is free
 //! goes to the next new key.
 
+use crate::reuse_windows::UsedAt;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 
@@ -26,8 +27,10 @@ pub enum Place {
 pub struct Record {
     /// Stands for the key.
     pub hash: u64,
-    /// When the first of `misses` was.
-    pub miss_at_nanos: u64,
+    /// When the first of `misses` was, in microseconds; begins again after 71 minutes.
+    pub miss_at_us: u32,
+    /// The time of its class when it came into that one's stack.
+    pub used_at: UsedAt,
     /// Its slot in the stack that it is in, or [`OUT`].
     pub slot: u32,
     /// Gets that missed since it was last stored; at most 65,535 are counted.
@@ -110,7 +113,8 @@ impl KeyTable {
         if (self.count() + 1) * 4 > self.index.len() * 3 {
             self.grow();
         }
-        let record = Record { hash, miss_at_nanos: 0, slot: OUT, misses: 0, place: Place::Nowhere };
+        let place = Place::Nowhere;
+        let record = Record { hash, miss_at_us: 0, used_at: 0, slot: OUT, misses: 0, place };
         let number = match self.free.pop() {
             Some(number) => {
                 self.records[number as usize] = record;

@@ -34,6 +34,7 @@ mod marks;
 mod miniature;
 mod mrc;
 mod profiler;
+mod reuse_windows;
 mod segmented;
 mod stack;
 mod stack_distances;

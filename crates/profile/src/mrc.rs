@@ -93,6 +93,16 @@ impl Mrc {
         size_of_val(&*self.points)
     }
 
+    /// The same misses of so many references: what is more or fewer of them are hits in any chunk.
+    pub fn with_references(&self, references: f64) -> Mrc {
+        let misses_min = self.points.last().map_or(0.0, |last| last.misses);
+        let references = references.max(misses_min);
+        let point = |point: &Point| Point { misses: point.misses.min(references), ..*point };
+        let mut points: Vec<Point> = self.points.iter().map(point).collect();
+        points[0].misses = references;
+        Mrc::new(points)
+    }
+
     /// Misses that a cache of `chunks` chunks would have had.
     pub fn misses(&self, chunks: u64) -> f64 {
         let behind = self.points.partition_point(|point| point.chunks <= chunks);

@@ -6,9 +6,10 @@
 //!               .-------------+----------------.
 //!               v             v                v
 //!        stack of class 0   of class 1 ...   absent keys      (order of use; a key is in one of them)
-//!               | distance / rate
-//!               v
-//!          Histogram --> Mrc                                  (weights 1 / rate, fading)
+//!               | distance / rate  '--- reuse time ---.
+//!               v                                     v
+//!          Histogram --> Mrc                    ReuseWindows --> Mrc    (weights 1 / rate; fading; of
+//!                                                                       the last M gets, where wanted)
 //! ```
 //!
 //! Sources: the sample, its rescaling and the bound on its keys are those of SHARDS (Waldspurger and others,
@@ -37,12 +38,14 @@
 //!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
+mod footprints;
+
 use crate::access::{Access, AccessKind};
 use crate::class_keys::{ClassKeys, ClassSize, Share};
 use crate::class_profile::ClassProfile;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
-
+use crate::reuse_windows::ReuseWindows;
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
@@ -61,7 +64,7 @@ const ABSENT_KEYS_MIN: usize = 8;
 /// However small the memory, a class may remember as many keys.
 const CLASS_KEYS_MIN: usize = 64;
 /// A store longer after a miss is not its answer.
-const MISS_TIME_NANOS_MAX: u64 = 10_000_000_000;
+const MISS_TIME_US_MAX: u32 = 10_000_000;
 
 /// 2^64 divided by the golden ratio: its multiples, modulo 2^64, leave no large gap.
 const SPREAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -99,11 +102,15 @@ pub struct Profiler {
     /// How many keys one of the sample stands for: 1 / rate.
     scale: f64,
     history_factor: u64,
+    /// The most keys beside what reuse times take.
+    keys_max: usize,
     keys: KeyTable,
     /// By class number; `None` for a class of which nothing is known.
     classes: Vec<Option<Box<ClassKeys>>>,
     /// Keys that are in no class's stack, by their last get or delete.
     absent: Stack,
+    /// `None` where nobody wants footprints.
+    reuses: Option<ReuseWindows>,
     fading: Fading,
     /// Runs evenly through all numbers: spreads scaled distances over what they stand for.
     spread: u64,
@@ -122,9 +129,11 @@ impl Profiler {
             threshold,
             scale: 1.0 / rate_of(threshold),
             history_factor: HISTORY_FACTOR,
+            keys_max: options.keys_max,
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
             absent: Stack::default(),
+            reuses: None,
             fading: Fading::new(options.window_references),
             spread: 0,
         }
@@ -149,7 +158,8 @@ impl Profiler {
     pub fn size_bytes(&self) -> usize {
         let classes: usize = self.classes.iter().flatten().map(|class| class.size_bytes()).sum();
         let list = self.classes.capacity() * size_of::<Option<Box<ClassKeys>>>();
-        size_of::<Profiler>() + self.keys.size_bytes() + self.absent.size_bytes() + list + classes
+        let stacks = self.absent.size_bytes() + list + classes;
+        size_of::<Profiler>() + self.keys.size_bytes() + stacks + self.reuses_size_bytes()
     }
 
     /// Tells a class's hits ever, of any key, by a counter that rises. What the sample has too few or too many
@@ -176,7 +186,7 @@ impl Profiler {
             AccessKind::Store => self.store(access, known),
             AccessKind::Delete => self.delete(known),
         }
-        while self.keys.count() > self.options.keys_max {
+        while self.keys.count() > self.keys_max {
             if self.history_factor > HISTORY_FACTOR_MIN {
                 self.history_factor -= 1;
                 self.limit_histories();
@@ -204,6 +214,7 @@ impl Profiler {
         for &size in sizes {
             self.class_mut(size.class).size = Some(size);
         }
+        self.limit_keys();
         self.limit_histories();
         self.fit_stacks();
     }
@@ -231,7 +242,8 @@ impl Profiler {
         let Some(Some(keys)) = self.classes.get(class.index()) else {
             return ClassProfile::default();
         };
-        keys.profile(1.0 / self.fading.weight(), self.scale)
+        let profile = keys.profile(1.0 / self.fading.weight(), self.scale);
+        ClassProfile { footprint_curve: self.footprint_curve(class, &profile.curve), ..profile }
     }
 
     /// Recomputes what the laws say of keys and stacks.
@@ -260,9 +272,11 @@ impl Profiler {
     fn hit(&mut self, access: &Access, known: Option<u32>) {
         match (known, access.class) {
             (Some(number), class) if self.stacked(number).is_some() => {
+                let used_at = self.keys.get(number).used_at;
                 let (old, distance) = self.take(number);
                 let share = self.count_get();
                 self.class_mut(old).hit(distance, share);
+                self.count_reuse(old, Some(used_at));
                 self.keys.get_mut(number).misses = 0;
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
@@ -278,15 +292,16 @@ impl Profiler {
         let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
         let record = self.keys.get_mut(number);
         if record.misses == 0 {
-            record.miss_at_nanos = access.at_nanos;
+            record.miss_at_us = micros(access.at_nanos);
         }
         record.misses = record.misses.saturating_add(1);
-        let place = record.place;
+        let Record { place, used_at, .. } = *record;
         let distance = self.stacked(number).map(|_| self.take(number).1);
         let share = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
                 self.class_mut(class).miss(distance, share);
+                self.count_reuse(class, distance.map(|_| used_at));
             }
             Place::Nowhere => {}
         }
@@ -297,10 +312,10 @@ impl Profiler {
         let Some(class) = access.class else { return };
         let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
         let record = *self.keys.get(number);
-        let waited = access.at_nanos.saturating_sub(record.miss_at_nanos);
-        if record.misses > 0 && waited <= MISS_TIME_NANOS_MAX {
+        let waited_us = micros(access.at_nanos).wrapping_sub(record.miss_at_us);
+        if record.misses > 0 && waited_us <= MISS_TIME_US_MAX {
             let weight = self.share().fading;
-            self.class_mut(class).miss_time_us.record(waited as f64 / 1e3, weight);
+            self.class_mut(class).miss_time_us.record(f64::from(waited_us), weight);
         }
         self.arrive(number, class);
     }
@@ -320,6 +335,7 @@ impl Profiler {
         if record.place == Place::Nowhere {
             let keys = self.class_mut(class);
             (0..misses).for_each(|_| keys.miss(None, share));
+            (0..misses).for_each(|_| self.count_reuse(class, None));
         }
         self.put(number, Place::Stacked(class));
     }
@@ -347,6 +363,9 @@ impl Profiler {
         };
         let record = self.keys.get_mut(number);
         (record.place, record.slot) = (place, slot);
+        if let (Some(reuses), Place::Stacked(class)) = (&mut self.reuses, place) {
+            record.used_at = reuses.now(class);
+        }
         self.limit_history(place);
     }
 
@@ -372,6 +391,9 @@ impl Profiler {
         };
         self.keys.numbers_where(of_class).into_iter().for_each(|number| self.forget(number));
         self.classes[class.index()] = None;
+        if let Some(reuses) = &mut self.reuses {
+            reuses.forget(class);
+        }
     }
 
     /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
@@ -448,12 +470,20 @@ impl Profiler {
         if let Some(factor) = self.fading.step() {
             self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
         }
+        if let Some(reuses) = &mut self.reuses {
+            reuses.get(self.scale);
+        }
         self.share()
     }
 
     fn share(&self) -> Share {
         Share { ever: self.scale, fading: self.scale * self.fading.weight() }
     }
+}
+
+/// A time that begins again after 71 minutes, in microseconds.
+fn micros(nanos: u64) -> u32 {
+    (nanos / 1_000) as u32
 }
 
 /// What is known of a class, made where there is nothing.

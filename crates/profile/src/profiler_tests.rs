@@ -234,6 +234,10 @@ fn laws_hold_whatever_comes() {
             profiler.access(&Access { at_nanos, ..access(key, kind, class) });
             hits += random.below(2);
             match random.below(200) {
+                4 => {
+                    let window_gets = (random.below(3) > 0).then(|| 1 + random.below(500));
+                    profiler.keep_footprints(window_gets);
+                }
                 0 => profiler.note_hits(ClassId(random.below(6) as u8), hits),
                 1 => {
                     let mut sizes: Vec<ClassSize> = (0..6)
@@ -249,6 +253,7 @@ fn laws_hold_whatever_comes() {
                     assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
                     assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
                     assert!(profile.curve.references().is_finite(), "seed {seed}");
+                    assert!(profile.footprint_curve.references().is_finite(), "seed {seed}");
                 }
                 _ => {}
             }

@@ -109,6 +109,7 @@ impl Tuner {
     /// The same with profiles to show to policies that want them. Without, they see none.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
         self.profiling = Some(profiling);
+        self.keep_footprints();
         self
     }
 
@@ -122,6 +123,7 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
+        self.keep_footprints();
         self.show_plan();
     }
 
@@ -196,6 +198,13 @@ impl Tuner {
                     _ => TunerStep::Working,
                 }
             }
+        }
+    }
+
+    /// Lets footprints be kept if the policy in force goes by them.
+    fn keep_footprints(&mut self) {
+        if let Some(profiling) = &mut self.profiling {
+            profiling.keep_footprints(self.policy.footprint_gets());
         }
     }
 

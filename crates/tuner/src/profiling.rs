@@ -239,6 +239,11 @@ impl Profiling {
         classes.iter().for_each(|class| self.profiler.note_hits(class.class, class.hits));
     }
 
+    /// Keeps footprints of the last so many gets, for policies that go by them; `None`: not any more.
+    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
+        self.profiler.keep_footprints(window_gets);
+    }
+
     /// Tells the mean time to answer a hit, in microseconds: of all classes alike.
     pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
         self.hit_time_us = hit_time_us;

@@ -2,7 +2,7 @@
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
-use slabwise_policy::{Lama, LamaOptions, PagePolicy};
+use slabwise_policy::{CurveSource, Lama, LamaOptions, PagePolicy};
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
 use slabwise_tuner::{
     Board, Load, MoveBudget, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner,
@@ -379,6 +379,27 @@ fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_ra
 }
 
 #[test]
+fn footprints_are_kept_while_a_policy_goes_by_them() {
+    let seed = 3;
+    let engine = engine(16, seed);
+    let mut scene = Scene::new(&engine);
+    let lama = |curve| Lama::new(LamaOptions { curve, ..LamaOptions::default() });
+    let mut tuner = scene.tuner(PagePolicy::Lama(lama(CurveSource::Footprint)), EVERYTHING);
+    let mut gets = |tuner: &mut Tuner, policy| {
+        tuner.set_policy(policy);
+        scene.serve(tuner, 20_000, [1_500, 100]);
+        let view = snapshot(scene.engine, scene.clock.now());
+        let profiles = tuner.profiling().expect("it profiles").profiles(&view);
+        profiles.iter().map(|profile| profile.footprint_curve.references()).sum::<f64>()
+    };
+    let footprints = gets(&mut tuner, PagePolicy::Lama(lama(CurveSource::Footprint)));
+    assert!((footprints / 20_000.0 - 1.0).abs() < 0.1, "seed {seed}: {footprints}");
+    for policy in [PagePolicy::None, PagePolicy::Lama(lama(CurveSource::Distance))] {
+        assert_eq!(gets(&mut tuner, policy), 0.0, "seed {seed}");
+    }
+}
+
+#[test]
 fn keys_that_go_from_class_to_class_leave_no_memory_behind() {
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_000_000] {
         let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
@@ -399,8 +420,11 @@ fn what_a_server_profiles_with_takes_the_memory_it_is_given() {
         let mut scene = Scene::new(&engine);
         let mut tuner = scene.tuner(PagePolicy::None, options);
         let keys = options.profiler.keys_max as u64;
-        scene.serve(&mut tuner, 40_000, [8 * keys, 30]);
-        let stats = tuner.profiling().expect("it profiles").stats();
-        assert!(stats.size_bytes as u64 <= memory_bytes, "{memory_bytes}: {stats:?}");
+        for policy in [PagePolicy::None, PagePolicy::Lama(Lama::new(LamaOptions::default()))] {
+            tuner.set_policy(policy);
+            scene.serve(&mut tuner, 40_000, [8 * keys, 30]);
+            let stats = tuner.profiling().expect("it profiles").stats();
+            assert!(stats.size_bytes as u64 <= memory_bytes, "{memory_bytes}: {stats:?}");
+        }
     }
 }

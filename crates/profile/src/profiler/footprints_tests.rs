@@ -1,0 +1,151 @@
+//! Footprints of a profiler against its stack distances, and what they take.
+
+use crate::profiler::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
+use crate::{Access, AccessKind, ClassSize, Mrc};
+use slabwise_base::random::mix;
+use slabwise_base::{ClassId, Random};
+
+const EXACT: ProfilerOptions =
+    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, window_references: u64::MAX };
+
+fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
+    Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
+}
+
+/// Gets of drawn keys of two classes, each stored when it is asked for first.
+struct Stream {
+    random: Random,
+    known: std::collections::HashSet<u64>,
+    hits: [u64; 2],
+}
+
+impl Stream {
+    fn new(seed: u64) -> Stream {
+        Stream { random: Random::new(seed), known: Default::default(), hits: [0; 2] }
+    }
+
+    /// So many gets of so many keys of either class.
+    fn run(&mut self, profiler: &mut Profiler, gets: u64, keys: [u64; 2]) {
+        self.note_hits(profiler);
+        for _ in 0..gets {
+            let class = self.random.below(2);
+            let bound = keys[class as usize];
+            let key = 2 * self.random.below(bound).min(self.random.below(bound)) + class;
+            let class = Some(class as u8);
+            if self.known.insert(key) {
+                profiler.access(&access(key, AccessKind::Miss, None));
+                profiler.access(&access(key, AccessKind::Store, class));
+            } else {
+                self.hits[usize::from(key % 2 == 1)] += 1;
+                profiler.access(&access(key, AccessKind::Hit, class));
+            }
+        }
+        self.note_hits(profiler);
+    }
+
+    fn note_hits(&self, profiler: &mut Profiler) {
+        (0..2).for_each(|class| profiler.note_hits(ClassId(class), self.hits[class as usize]));
+    }
+}
+
+fn largest_error(one: &Mrc, other: &Mrc, chunks_max: usize) -> f64 {
+    let sizes = (0..chunks_max as u64).step_by(100);
+    sizes.map(|at| (one.miss_ratio(at) - other.miss_ratio(at)).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn footprints_of_references_at_rest_are_those_that_distances_tell() {
+    for seed in 0..3 {
+        // What a sample lacks of the references is made up for otherwise in the one than in the other.
+        for (rate_max, most) in [(1.0, 0.02), (0.2, 0.08)] {
+            // The first references of either are long past.
+            let window_references = 30_000;
+            let options = ProfilerOptions { rate_max, window_references, ..EXACT };
+            let mut profiler = Profiler::new(options);
+            profiler.keep_footprints(Some(50_000));
+            Stream::new(seed).run(&mut profiler, 400_000, [4_000, 8_000]);
+            let mut all = 0.0;
+            for class in 0..2 {
+                let profile = profiler.profile(ClassId(class));
+                let off = largest_error(&profile.footprint_curve, &profile.curve, 9_000);
+                assert!(off < most, "seed {seed}, rate {rate_max}, class {class}: {off} off");
+                all += profile.footprint_curve.references();
+            }
+            // A sample's windows are as long as it takes for as many sampled gets.
+            let gets = all * profiler.rate();
+            assert!((49_000.0..101_000.0).contains(&gets), "seed {seed}, rate {rate_max}: {gets}");
+        }
+    }
+}
+
+#[test]
+fn footprints_forget_what_distances_still_tell() {
+    let mut profiler = Profiler::new(EXACT);
+    profiler.keep_footprints(Some(20_000));
+    let mut stream = Stream::new(7);
+    stream.run(&mut profiler, 200_000, [8_000, 8_000]);
+    stream.run(&mut profiler, 40_001, [50, 50]);
+    let profile = profiler.profile(ClassId(0));
+    assert!(profile.footprint_curve.miss_ratio(50) < 0.01, "{profile:?}");
+    assert!(profile.curve.miss_ratio(50) > 0.5, "{profile:?}");
+}
+
+#[test]
+fn without_a_wish_there_are_none_and_a_new_wish_begins_anew() {
+    let mut profiler = Profiler::new(EXACT);
+    let mut stream = Stream::new(1);
+    stream.run(&mut profiler, 20_000, [100, 100]);
+    assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
+    profiler.keep_footprints(Some(5_000));
+    stream.run(&mut profiler, 20_000, [100, 100]);
+    let before = profiler.profile(ClassId(0));
+    assert!(before.footprint_curve.references() > 2_000.0);
+    profiler.keep_footprints(Some(5_000));
+    assert_eq!(profiler.profile(ClassId(0)), before, "the same wish changes nothing");
+    profiler.keep_footprints(Some(6_000));
+    assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
+    stream.run(&mut profiler, 12_000, [100, 100]);
+    let curve = profiler.profile(ClassId(0)).footprint_curve;
+    assert!(curve.miss_ratio(100) < 0.01, "no reuse is as long as the clock: {curve:?}");
+    profiler.keep_footprints(None);
+    assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
+}
+
+#[test]
+fn a_deleted_key_is_a_first_reference_again() {
+    let mut profiler = Profiler::new(EXACT);
+    profiler.keep_footprints(Some(1_000));
+    for kind in [AccessKind::Store, AccessKind::Hit, AccessKind::Delete, AccessKind::Miss] {
+        let class = (kind != AccessKind::Miss).then_some(0);
+        profiler.access(&access(9, kind, class));
+    }
+    let curve = profiler.profile(ClassId(0)).footprint_curve;
+    assert_eq!((curve.misses(0), curve.misses(1), curve.misses(100)), (2.0, 1.0, 1.0));
+}
+
+#[test]
+fn memory_stays_within_what_was_given() {
+    for (size_bytes, classes, keys) in [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000)] {
+        let options = ProfilerOptions::within(size_bytes);
+        let mut profiler = Profiler::new(options);
+        profiler.keep_footprints(Some(100_000));
+        let size = |class| ClassSize { class: ClassId(class), chunks: keys, chunks_per_page: 100 };
+        let sizes: Vec<ClassSize> = (0..classes as u8).map(size).collect();
+        let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
+        for at in 0..600_000 {
+            // Reuses of every length, in every class.
+            let key = random.below(1 + random.clone().below(keys));
+            profiler.access(&access(key, AccessKind::Miss, None));
+            profiler.access(&access(key, AccessKind::Store, Some((key % classes) as u8)));
+            if at % 1_000 == 0 {
+                most = most.max(profiler.size_bytes());
+                profiler.set_sizes(&sizes);
+            }
+        }
+        profiler.set_sizes(&sizes);
+        profiler.check();
+        assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+        let given_way = options.keys_max - profiler.keys_max;
+        assert!(given_way * KEY_SIZE_BYTES >= profiler.reuses_size_bytes(), "{given_way} keys");
+    }
+}

@@ -1,0 +1,301 @@
+//! The reuse times of the last M gets, by class, and the footprints that follow from them.
+//!
+//! ```text
+//!   gets        ... | last window: M gets | filling ...
+//!   of a class      :  reuse times        :  reuse times      each a histogram, in the class's own references
+//!                      '------------ a curve -----------'
+//! ```
+//!
+//! A reuse that began in an earlier window is counted with its true time. When the window is full, it takes
+//! the place of the last one, of all classes at once: so their curves are of the same gets, the last M to 2 M of them.
+//! A sample's window takes longer: until it has as many sampled gets as there are in M, or enough of them, for curves
+//! of fewer are chance.
+//!
+//! The mean footprint of windows of w references follows from reuse times alone,
+//! `fp(w + 1) - fp(w) = share of references with reuse times > w`, first references being endless, and a
+//! reuse after t references is a miss below fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the
+//! working-set model", CACM 1972, for that relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for
+//! the misses; X. Hu and others, "LAMA", ATC 2015, for footprints of the last M references by class.
+//!
+//! In a sample of the keys each reference stands for `scale` references of its class, so a class's clock goes
+//! forward by as much. Reuse times are told apart by steps of 6 %.
+//!
+//! Law: a class's time is that of all its references, whatever part of the keys is sampled when.
+
+use crate::histogram::Histogram;
+use crate::mrc::{Hits, Mrc};
+use slabwise_base::ClassId;
+
+/// Steps of an octave: a reuse time of a sample is not known better.
+const STEPS: usize = 16;
+/// So many sampled gets are enough of a window: some thousand for each class.
+const SAMPLED_GETS_ENOUGH: f64 = 100_000.0;
+/// What a sum of shares may be off by, as it is computed.
+const ROUNDING: f64 = 1e-6;
+
+/// A class's clock as a key remembers it. It begins again after 2^32 references: a reuse after so many
+/// counts as one soon after.
+pub type UsedAt = u32;
+
+/// Reuse times of all classes.
+#[derive(Debug)]
+pub struct ReuseWindows {
+    window_gets: f64,
+    /// Gets in the window being filled.
+    filled_gets: f64,
+    /// Those of them that were sampled.
+    sampled_gets: f64,
+    /// By class number.
+    classes: Vec<Option<Box<ClassReuses>>>,
+}
+
+/// Reuse times of one class.
+#[derive(Debug, Default)]
+struct ClassReuses {
+    /// Its references so far.
+    time: f64,
+    filling: Histogram<STEPS>,
+    last: Histogram<STEPS>,
+}
+
+impl ReuseWindows {
+    /// Nothing yet, by windows of so many gets.
+    ///
+    /// # Panics
+    /// If these are none.
+    pub fn new(window_gets: u64) -> ReuseWindows {
+        assert!(window_gets > 0, "a window has at least one get");
+        ReuseWindows {
+            window_gets: window_gets as f64,
+            filled_gets: 0.0,
+            sampled_gets: 0.0,
+            classes: Vec::new(),
+        }
+    }
+
+    /// M.
+    pub fn window_gets(&self) -> u64 {
+        self.window_gets as u64
+    }
+
+    /// A sampled get that stands for `scale` gets, of any class.
+    pub fn get(&mut self, scale: f64) {
+        let is_enough = self.sampled_gets >= self.window_gets.min(SAMPLED_GETS_ENOUGH);
+        if is_enough && self.filled_gets >= self.window_gets {
+            (self.filled_gets, self.sampled_gets) = (0.0, 0.0);
+            for class in self.classes.iter_mut().flatten() {
+                class.last = std::mem::take(&mut class.filling);
+            }
+        }
+        self.filled_gets += scale;
+        self.sampled_gets += 1.0;
+    }
+
+    /// A reference of the class, to a key last used at that time of the class; without it, one that misses at
+    /// every size. `part`, below 1, says where among the references that it stands for it lies.
+    pub fn reference(&mut self, class: ClassId, used_at: Option<UsedAt>, scale: f64, part: f64) {
+        let class = self.class_mut(class);
+        let reuse_time = used_at.map(|used_at| {
+            let since = (class.time as u64 as UsedAt).wrapping_sub(used_at);
+            u64::from(since) + (part * scale) as u64 + 1
+        });
+        class.time += scale;
+        class.filling.record(reuse_time, scale);
+    }
+
+    /// The class's time.
+    pub fn now(&mut self, class: ClassId) -> UsedAt {
+        self.class_mut(class).time as u64 as UsedAt
+    }
+
+    /// Forgets a class.
+    pub fn forget(&mut self, class: ClassId) {
+        if let Some(reuses) = self.classes.get_mut(class.index()) {
+            *reuses = None;
+        }
+    }
+
+    /// The curve of the class's last references.
+    pub fn mrc(&self, class: ClassId) -> Mrc {
+        let Some(Some(class)) = self.classes.get(class.index()) else { return Mrc::empty() };
+        let mut reuses = class.filling.clone();
+        reuses.add(&class.last, 1.0);
+        curve(&reuses)
+    }
+
+    /// What it takes, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let size_bytes = |class: &ClassReuses| {
+            size_of::<ClassReuses>() + class.filling.size_bytes() + class.last.size_bytes()
+        };
+        let classes: usize = self.classes.iter().flatten().map(|class| size_bytes(class)).sum();
+        self.classes.capacity() * size_of::<Option<Box<ClassReuses>>>() + classes
+    }
+
+    fn class_mut(&mut self, class: ClassId) -> &mut ClassReuses {
+        if class.index() >= self.classes.len() {
+            self.classes.resize_with(class.index() + 1, || None);
+        }
+        self.classes[class.index()].get_or_insert_default()
+    }
+}
+
+/// The curve of references with these reuse times.
+fn curve(reuses: &Histogram<STEPS>) -> Mrc {
+    let references = reuses.weight();
+    // `keys`: fp at `window`; `longer`: references with reuse times of that and more.
+    let (mut keys, mut window, mut longer) = (0.0, 0, references);
+    let chunks_for = |keys: f64| ((keys - ROUNDING).ceil() as u64).max(1);
+    let hits = reuses.steps().map(|(from, to, count)| {
+        keys += (from - window) as f64 * longer / references;
+        let (chunks_first, length) = (chunks_for(keys), (to - from) as f64);
+        // Within a step reuse times are as if spread evenly.
+        let held = |places: f64| places * (longer - count * (places + 1.0) / (2.0 * length));
+        let chunks_last = chunks_for(keys + held(length - 1.0) / references);
+        keys += held(length) / references;
+        (window, longer) = (to, longer - count);
+        Hits { count, chunks_first, chunks_last }
+    });
+    Mrc::of_hits(references, hits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReuseWindows, SAMPLED_GETS_ENOUGH, UsedAt};
+    use crate::key_map::KeyMap;
+    use crate::{Distances, Mrc, StackDistances};
+    use slabwise_base::random::mix;
+    use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
+    use slabwise_base::{ClassId, Random};
+
+    const CLASS: ClassId = ClassId(3);
+
+    /// The windows of a class, told of a sample of its keys.
+    struct Sampled {
+        windows: ReuseWindows,
+        used_at: KeyMap<UsedAt>,
+        random: Random,
+        threshold: u64,
+    }
+
+    impl Sampled {
+        fn new(window_gets: u64, rate: f64) -> Sampled {
+            Sampled {
+                windows: ReuseWindows::new(window_gets),
+                used_at: KeyMap::default(),
+                random: Random::new(window_gets),
+                threshold: threshold_of(rate),
+            }
+        }
+
+        fn get(&mut self, key: u64) {
+            if !is_sampled(mix(key), self.threshold) {
+                return;
+            }
+            let scale = 1.0 / rate_of(self.threshold);
+            self.windows.get(scale);
+            let used_at = self.used_at.get(&key).copied();
+            self.windows.reference(CLASS, used_at, scale, self.random.unit());
+            self.used_at.insert(key, self.windows.now(CLASS));
+        }
+    }
+
+    fn exact(keys: impl Iterator<Item = u64>, first: usize) -> Mrc {
+        let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
+        for (at, key) in keys.enumerate() {
+            let distance = stack.reference(key);
+            if at >= first {
+                distances.record(distance);
+            }
+        }
+        distances.mrc(1)
+    }
+
+    #[test]
+    fn the_cliff_of_a_loop_is_where_it_is_though_the_window_is_shorter() {
+        // Up to 32 reuse times are told apart; beyond, by steps of at most a sixteenth.
+        for (keys, off) in [(1, 0), (3, 0), (31, 0), (100, 7), (5_000, 313)] {
+            let mut class = Sampled::new(1_000, 1.0);
+            (0..4 * keys + 3_000).for_each(|at| class.get(at % keys));
+            let curve = class.windows.mrc(CLASS);
+            let references = curve.references();
+            assert!((1_000.0..=2_000.0).contains(&references), "{keys} keys: {references}");
+            let below = curve.miss_ratio((keys - 1).saturating_sub(off));
+            assert_eq!((below, curve.miss_ratio(keys + off)), (1.0, 0.0), "{keys} keys: {curve:?}");
+        }
+    }
+
+    /// How far the curve of drawn keys is off the exact one, by size.
+    fn errors(seed: u64, rate: f64) -> Vec<f64> {
+        const BOUND: u64 = 20_000;
+        let mut random = Random::new(seed);
+        let key = |_| mix(seed) ^ random.below(BOUND).min(random.below(BOUND));
+        let keys: Vec<u64> = (0..300_000).map(key).collect();
+        // A sample's window takes as many sampled gets.
+        let mut class = Sampled::new((50_000.0 * rate) as u64, rate);
+        keys.iter().for_each(|&key| class.get(key));
+        let (found, exact) = (class.windows.mrc(CLASS), exact(keys.into_iter(), 200_000));
+        let sizes = (0..BOUND).step_by(500);
+        sizes.map(|at| found.miss_ratio(at) - exact.miss_ratio(at)).collect()
+    }
+
+    #[test]
+    fn drawn_keys_miss_as_by_exact_distances() {
+        for seed in 0..5 {
+            let errors = errors(seed, 1.0);
+            assert!(errors.iter().all(|off| off.abs() < 0.01), "seed {seed}: {errors:?}");
+        }
+    }
+
+    #[test]
+    fn samples_of_drawn_keys_miss_so_in_the_mean() {
+        const SEEDS: u64 = 20;
+        let mut means = vec![0.0; 40];
+        for seed in 0..SEEDS {
+            let errors = errors(seed, 0.1);
+            means.iter_mut().zip(errors).for_each(|(mean, off)| *mean += off / SEEDS as f64);
+        }
+        assert!(means.iter().all(|off| off.abs() < 0.02), "seeds below {SEEDS}: {means:?}");
+    }
+
+    #[test]
+    fn gets_before_the_last_window_are_forgotten() {
+        let mut class = Sampled::new(1_000, 1.0);
+        let hits_of_10 = |class: &Sampled| {
+            let curve = class.windows.mrc(CLASS);
+            curve.references() - curve.misses(10)
+        };
+        (0..5_000).for_each(|at| class.get(at % 10));
+        assert_eq!(hits_of_10(&class), 2_000.0, "two full windows");
+        // From here on keys come once.
+        (0..999).for_each(|at| class.get(100 + at));
+        assert_eq!(hits_of_10(&class), 1_000.0, "the last window and one that fills");
+        (0..1_002).for_each(|at| class.get(10_000 + at));
+        assert_eq!(hits_of_10(&class), 0.0);
+        assert_eq!(class.windows.mrc(CLASS).references(), 1_001.0);
+    }
+
+    #[test]
+    fn a_sample_fills_its_window_until_it_has_enough() {
+        let mut windows = ReuseWindows::new(1_000_000);
+        let (scale, enough) = (100.0, SAMPLED_GETS_ENOUGH);
+        let mut most = 0.0f64;
+        for _ in 0..(5 * enough as usize) {
+            windows.get(scale);
+            windows.reference(CLASS, None, scale, 0.0);
+            most = most.max(windows.mrc(CLASS).references());
+        }
+        assert_eq!(most, 2.0 * scale * enough);
+    }
+
+    #[test]
+    fn a_class_that_is_forgotten_begins_anew() {
+        let mut class = Sampled::new(1_000, 1.0);
+        (0..50).for_each(|at| class.get(at % 5));
+        assert_ne!(class.windows.mrc(CLASS), Mrc::empty());
+        class.windows.forget(CLASS);
+        class.windows.forget(ClassId(99));
+        assert_eq!(class.windows.mrc(CLASS), Mrc::empty());
+        assert_eq!(class.windows.now(CLASS), 0);
+    }
+}
