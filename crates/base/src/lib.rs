@@ -9,12 +9,14 @@ pub mod hash;
 pub mod ids;
 pub mod random;
 pub mod sampling;
+pub mod size_histogram;
 pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use hash::KeyHasher;
 pub use ids::{ClassId, PageId};
 pub use random::Random;
+pub use size_histogram::{SizeBar, SizeHistogram};
 
 /// The most bytes a key may have, as in memcached.
 pub const KEY_SIZE_BYTES_MAX: usize = 250;

@@ -1,0 +1,124 @@
+//! How many items there are of which size.
+//!
+//! Sizes up to [`EXACT_SIZE_BYTES_MAX`] have a bucket each; above, 256 buckets a power of two, so that a
+//! bucket's largest size is less than 0.4 % above its least. A bucket stands for its largest size: chunks that are
+//! sized by it hold all that is in it.
+
+/// Up to this size every size has a bucket of its own.
+pub const EXACT_SIZE_BYTES_MAX: usize = 4096;
+
+/// Buckets between a power of two and the next, above the exact ones, as a power of two.
+const OCTAVE_BITS: u32 = 8;
+
+/// So many items of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeBar {
+    /// Bytes an item.
+    pub size_bytes: usize,
+    /// How many.
+    pub items: u64,
+}
+
+/// The bucket of a size.
+#[inline]
+pub fn bucket_of(size_bytes: usize) -> usize {
+    if size_bytes <= EXACT_SIZE_BYTES_MAX {
+        return size_bytes;
+    }
+    // Sizes (2^n, 2^(n+1)] make an octave.
+    let below = size_bytes - 1;
+    let octave = below.ilog2() - EXACT_SIZE_BYTES_MAX.ilog2();
+    let shift = below.ilog2() - OCTAVE_BITS;
+    let within = (below >> shift) & ((1 << OCTAVE_BITS) - 1);
+    EXACT_SIZE_BYTES_MAX + 1 + ((octave as usize) << OCTAVE_BITS) + within
+}
+
+/// The largest size of a bucket.
+pub fn size_bytes_max_of(bucket: usize) -> usize {
+    let Some(above) = bucket.checked_sub(EXACT_SIZE_BYTES_MAX + 1) else { return bucket };
+    let (octave, within) = (above >> OCTAVE_BITS, above & ((1 << OCTAVE_BITS) - 1));
+    let shift = octave as u32 + EXACT_SIZE_BYTES_MAX.ilog2() - OCTAVE_BITS;
+    ((1 << OCTAVE_BITS) + within + 1) << shift
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SizeHistogram {
+    /// Items by bucket, as far as there are any.
+    items: Vec<u64>,
+}
+
+impl SizeHistogram {
+    /// Adds items of one size.
+    pub fn add(&mut self, size_bytes: usize, items: u64) {
+        self.add_to_bucket(bucket_of(size_bytes), items);
+    }
+
+    /// Adds items of one bucket.
+    pub fn add_to_bucket(&mut self, bucket: usize, items: u64) {
+        if items > 0 {
+            if bucket >= self.items.len() {
+                self.items.resize(bucket + 1, 0);
+            }
+            self.items[bucket] += items;
+        }
+    }
+
+    /// Adds all of another's items.
+    pub fn merge(&mut self, other: &SizeHistogram) {
+        for (bucket, &items) in other.items.iter().enumerate() {
+            self.add_to_bucket(bucket, items);
+        }
+    }
+
+    /// The sizes that there are items of, ascending.
+    pub fn bars(&self) -> impl DoubleEndedIterator<Item = SizeBar> + '_ {
+        let some = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
+        some.map(|(bucket, &items)| SizeBar { size_bytes: size_bytes_max_of(bucket), items })
+    }
+
+    /// How many items there are.
+    pub fn item_count(&self) -> u64 {
+        self.items.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXACT_SIZE_BYTES_MAX, SizeBar, SizeHistogram, bucket_of, size_bytes_max_of};
+
+    #[test]
+    fn a_bucket_is_exact_up_to_4_kib_and_within_half_a_percent_above() {
+        let mut bucket_before = 0;
+        for size in (0..200_000).chain((200_000..1 << 30).step_by(99_991)) {
+            let bucket = bucket_of(size);
+            let size_max = size_bytes_max_of(bucket);
+            assert!(bucket >= bucket_before, "buckets ascend with sizes");
+            assert_eq!(bucket_of(size_max), bucket, "its largest size is in it");
+            assert_ne!(bucket_of(size_max + 1), bucket, "and no larger one");
+            if size <= EXACT_SIZE_BYTES_MAX {
+                assert_eq!(size_max, size);
+            } else {
+                assert!((size..=size + size / 250).contains(&size_max), "{size}: {size_max}");
+            }
+            bucket_before = bucket;
+        }
+    }
+
+    #[test]
+    fn bars_are_what_was_added() {
+        let mut histogram = SizeHistogram::default();
+        histogram.add(100, 2);
+        histogram.add(5000, 1);
+        let mut other = SizeHistogram::default();
+        other.add(100, 1);
+        other.add(70, 4);
+        histogram.merge(&other);
+        let bar = |size_bytes, items| SizeBar { size_bytes, items };
+        assert_eq!(
+            histogram.bars().collect::<Vec<_>>(),
+            [bar(70, 4), bar(100, 3), bar(size_bytes_max_of(bucket_of(5000)), 1)]
+        );
+        assert_eq!(histogram.item_count(), 8);
+    }
+}
