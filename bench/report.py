@@ -105,6 +105,27 @@ def meta_get(row):
     )
 
 
+def profile(pairs):
+    lines = []
+    for name, unit, value in (
+        ("processor time a request", "us", lambda run: run["cpu_us"]),
+        ("time of a run", "s", lambda run: run["seconds"]),
+    ):
+        off, on = ([value(pair[state]) for pair in pairs] for state in ("off", "on"))
+        ratios = sorted(with_it / without for without, with_it in zip(off, on))
+        lines.append([
+            name,
+            f"{statistics.median(off):.3f} {unit}",
+            f"{statistics.median(on):.3f} {unit}",
+            f"**{statistics.median(ratios):.3f}**",
+            f"{ratios[len(ratios) // 4]:.2f} to {ratios[-1 - len(ratios) // 4]:.2f}",
+        ])
+    return (
+        f"Gets as above, 32 pipelined, in {len(pairs)} pairs of runs with `profile=off` and `profile=on`.\n\n"
+        + table(["", "off", "on", "ratio, median of pairs", "middle half"], lines)
+    )
+
+
 def memory(rows):
     lines = [
         [row["kind"], f"{row['grown_bytes'] / 1e6:.1f} MB", f"{row['per_item_bytes']:.1f} B",
@@ -167,6 +188,7 @@ def misses(rows):
 
 SECTIONS = {
     "cpu": ("Processor time per request", cpu),
+    "profile": ("What profiling costs", profile),
     "memory": ("Memory per item", memory),
     "moves": ("Page moves", moves),
     "latency": ("Latency while pages move", latency),

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
 use crate::page_table::PageState;
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, PageId};
+use slabwise_base::{ClassId, PageId, SizeHistogram};
 use std::collections::HashSet;
 
 impl Engine {
@@ -149,6 +149,7 @@ impl Engine {
     /// Lists lead both ways; counts and bytes are right; queued items are linked, and here.
     fn check_queues(&self, state: &ClassState, queued: &mut HashSet<u64>) {
         let proof = ReadProof::under_class(state);
+        let mut sizes = SizeHistogram::default();
         for kind in QueueKind::ALL {
             let queue = state.queue(kind);
             let (mut count, mut bytes, mut toward_tail) = (0, 0, None);
@@ -164,9 +165,14 @@ impl Engine {
                 assert!(first, "an item is queued once");
                 toward_tail = Some(address);
                 count += 1;
-                bytes += self.memory.counted_size_of(address, proof);
+                let size_bytes = self.memory.counted_size_of(address, proof);
+                sizes.add(size_bytes as usize, 1);
+                bytes += size_bytes;
             }
             assert_eq!((count, bytes), (queue.count(), queue.bytes()), "a queue counts its items");
         }
+        let mut counted = SizeHistogram::default();
+        state.sizes().add_to(&mut counted);
+        assert!(counted.bars().eq(sizes.bars()), "a class counts its items by size");
     }
 }

@@ -11,6 +11,7 @@
 //! list law of `page_table.rs` and `queues`.
 
 mod drain;
+mod sizes;
 
 use crate::config::{EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
@@ -19,6 +20,7 @@ use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
 use crate::queues::{Demotion, Queue, balance, coldest};
 use crate::size_map::Choice;
+pub use sizes::ItemSizes;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Ticks};
 use std::cmp::Reverse;
@@ -72,6 +74,8 @@ pub struct ClassState {
     used_count: u64,
     partial: Option<PageId>,
     queues: [Queue; 4],
+    /// Of what is in them.
+    sizes: ItemSizes,
     eviction: EvictionKind,
     lru: LruConfig,
     /// Counters of this class, since the last reset.
@@ -100,6 +104,7 @@ impl Class {
             used_count: 0,
             partial: None,
             queues: Default::default(),
+            sizes: ItemSizes::default(),
             eviction,
             lru,
             counters: ClassCounters::default(),
@@ -156,6 +161,7 @@ impl ClassState {
         assert_eq!(self.page_count, 0, "a vacant number owns no page");
         self.chunk_size_bytes = chunk_size_bytes;
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
+        self.sizes = ItemSizes::default();
         self.standing = Standing::Present;
     }
 
@@ -215,6 +221,16 @@ impl ClassState {
     /// One of its queues, to change.
     pub fn queue_mut(&mut self, kind: QueueKind) -> &mut Queue {
         &mut self.queues[kind.index()]
+    }
+
+    /// The sizes of what is in its queues.
+    pub fn sizes(&self) -> &ItemSizes {
+        &self.sizes
+    }
+
+    /// Sets queues that are linked already, and the sizes of what is in them.
+    pub fn restore_queues(&mut self, queues: [Queue; 4], sizes: ItemSizes) {
+        (self.queues, self.sizes) = (queues, sizes);
     }
 
     /// Counted bytes in all its queues.
@@ -382,6 +398,7 @@ impl ClassState {
     ) -> ChunkAddress {
         let size_bytes = self.counted_size_of(memory, chunk.address());
         self.queue_mut(queue).push_head(memory, chunk.address(), size_bytes);
+        self.sizes.add(size_bytes);
         let address = memory.arena.publish(chunk, queue);
         if queue != QueueKind::Cold {
             let _: Demotion = balance(self, memory, None);
@@ -393,6 +410,7 @@ impl ClassState {
     pub fn enqueue_carried(&mut self, memory: &Memory, chunk: OwnedChunk, queue: QueueKind) {
         let size_bytes = self.counted_size_of(memory, chunk.address());
         self.queue_mut(queue).insert_by_age(memory, chunk.address(), size_bytes);
+        self.sizes.add(size_bytes);
         memory.arena.publish(chunk, queue);
         if queue != QueueKind::Cold {
             let _: Demotion = balance(self, memory, None);
@@ -406,6 +424,7 @@ impl ClassState {
         if state.queued() {
             let size_bytes = self.counted_size_of(memory, address);
             self.queue_mut(state.queue()).remove(memory, address, size_bytes);
+            self.sizes.remove(size_bytes);
         }
         memory.arena.unlink(address)
     }
@@ -415,6 +434,7 @@ impl ClassState {
         let queue = memory.header(address).state().load().queue();
         let size_bytes = self.counted_size_of(memory, address);
         self.queue_mut(queue).remove(memory, address, size_bytes);
+        self.sizes.remove(size_bytes);
         memory.arena.detach(address)
     }
 

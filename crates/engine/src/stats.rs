@@ -7,7 +7,7 @@ use crate::mem::QueueKind;
 use crate::memory::Memory;
 use crate::mover::MoverCounters;
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Now};
+use slabwise_base::{ClassId, Now, SizeHistogram};
 use std::sync::Arc;
 
 /// The whole cache at a moment. Counters count since the start or the last
@@ -256,6 +256,13 @@ impl Engine {
             stats
         };
         self.standing_classes().into_iter().map(read).collect()
+    }
+
+    /// How many items there are of which counted size, chained ones included.
+    pub fn item_sizes(&self) -> SizeHistogram {
+        let mut histogram = SizeHistogram::default();
+        self.queueing_classes().for_each(|class| class.lock().sizes().add_to(&mut histogram));
+        histogram
     }
 
     fn add_class(

@@ -11,7 +11,7 @@
 
 use super::meta::Saved;
 use super::{ColdReason, Progress};
-use crate::class::{CHAINED, CLASS_NUMBERS};
+use crate::class::{CHAINED, CLASS_NUMBERS, ItemSizes};
 use crate::engine::Engine;
 use crate::mem::{AtRest, ChunkAddress, HEADER_SIZE_BYTES, Kind, QueueKind, ReadProof, State};
 use crate::memory::ItemLayout;
@@ -58,10 +58,11 @@ pub(super) fn rebuild(
     }
     for class in engine.queueing_classes() {
         let id = class.lock().id();
+        let (mut queues, mut sizes) = (<[Queue; 4]>::default(), ItemSizes::default());
         for kind in QueueKind::ALL {
-            let queue = rebuild.queue(id, kind)?;
-            *class.lock().queue_mut(kind) = queue;
+            queues[kind.index()] = rebuild.queue(id, kind, &mut sizes)?;
         }
+        class.lock().restore_queues(queues, sizes);
     }
     Ok(rebuild.queued.iter().flatten().sum())
 }
@@ -183,8 +184,13 @@ impl<'e> Rebuild<'e> {
     }
 
     /// Follows a queue from its saved tail. It ends: whoever leads to an item is the one that the item
-    /// leads back to, so none is met twice.
-    fn queue(&self, class: ClassId, kind: QueueKind) -> Result<Queue, ColdReason> {
+    /// leads back to, so none is met twice. Counts the items' sizes.
+    fn queue(
+        &self,
+        class: ClassId,
+        kind: QueueKind,
+        sizes: &mut ItemSizes,
+    ) -> Result<Queue, ColdReason> {
         let memory = &self.engine.memory;
         let tail = self.saved.tails[class.index()][kind.index()];
         let (mut head, mut at) = (None, tail);
@@ -199,7 +205,9 @@ impl<'e> Rebuild<'e> {
             law("an item is in the queue that it names", address, here)?;
             law("a queue's links lead both ways", address, header.next() == head)?;
             count += 1;
-            bytes += memory.counted_size_of(address, self.proof());
+            let size_bytes = memory.counted_size_of(address, self.proof());
+            sizes.add(size_bytes);
+            bytes += size_bytes;
             head = Some(address);
             at = header.prev();
         }

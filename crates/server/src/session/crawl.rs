@@ -1,5 +1,4 @@
-//! Walks over all items for one client, a bounded step at a time: metadump, mgdump, cachedump and
-//! the histogram of sizes; likewise over all prefixes and all connections. Between steps the session
+//! Walks over all items for one client, a bounded step at a time: metadump, mgdump and cachedump; likewise over all prefixes and all connections. Between steps the session
 //! yields, so no other client waits for them, and while the output is full there is no step, so one that
 //! does not read holds little.
 
@@ -7,11 +6,10 @@ use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::shared::{CrawlTicket, Shared};
-use crate::stats::{Rows, StatsForm};
+use crate::stats::Rows;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
-use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 
 /// Chunks, prefixes or connections visited in a step: about 50 microseconds of work, and at most half a
@@ -20,9 +18,6 @@ const STEP_CHUNKS: usize = 512;
 
 /// What `stats cachedump` lists at most, as in memcached: it was made for a look, not for a dump.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
-
-/// The width of a bar of `stats sizes`.
-const SIZE_STEP_BYTES: u64 = 32;
 
 /// A walk and what it writes.
 pub(crate) struct Crawl<'e> {
@@ -54,13 +49,6 @@ pub(crate) enum Listing {
     Connections {
         /// The one listed last.
         after: Option<RawFd>,
-    },
-    /// Nothing until the end: then how many items there are of each size.
-    Sizes {
-        /// Counts by size in bytes.
-        histogram: BTreeMap<u64, u64>,
-        /// How they are written.
-        form: StatsForm,
     },
 }
 
@@ -124,14 +112,6 @@ impl<'e> Crawl<'e> {
                 out.extend_from_slice(reply::MGDUMP_END);
                 return;
             }
-            Listing::Sizes { histogram, form } => {
-                let mut rows = Rows::new(out, form);
-                for (size_bytes, count) in histogram {
-                    rows.row(size_bytes, count);
-                }
-                rows.end();
-                return;
-            }
         }
         out.extend_from_slice(reply::END);
     }
@@ -182,10 +162,6 @@ fn list(
         }
         Listing::Prefixes { .. } | Listing::Connections { .. } => {
             unreachable!("these visit no item");
-        }
-        Listing::Sizes { histogram, .. } => {
-            let size_bytes = item.size_bytes.next_multiple_of(SIZE_STEP_BYTES);
-            *histogram.entry(size_bytes).or_default() += 1;
         }
     }
 }

@@ -11,6 +11,7 @@ mod prefix;
 mod profile;
 mod rows;
 mod settings;
+mod sizes;
 
 pub use prefix::PrefixStats;
 pub(crate) use rows::{Rows, StatsForm};
@@ -41,10 +42,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
         StatsRequest::Plan => plan::write(worker, rows),
-        StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => {
-            let listing = Listing::Sizes { histogram: Default::default(), form: rows.form() };
-            return Some(Crawl::new(all_classes(engine), listing, None));
-        }
+        StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => sizes::write(engine, rows),
         StatsRequest::Sizes => {
             rows.row(SIZES_STATUS, "disabled");
             rows.end();

@@ -141,7 +141,7 @@ fn prefixes_are_not_shown_where_dumps_are_forbidden() {
 }
 
 #[test]
-fn sizes_are_counted_by_a_crawl() {
+fn sizes_are_counted_in_steps() {
     let fixture = Fixture::new();
     let reply = ask(&fixture, "stats sizes_enable\r\nset a 0 0 100\r\n");
     assert_eq!(reply, "STAT sizes_status enabled\r\n");

@@ -1,0 +1,19 @@
+//! `stats sizes`: how many items there are by size, in memcached's steps.
+
+use super::Rows;
+use slabwise_engine::Engine;
+use std::collections::BTreeMap;
+
+/// The width of a bar.
+const SIZE_STEP_BYTES: usize = 32;
+
+pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
+    let mut steps = BTreeMap::new();
+    for bar in engine.item_sizes().bars() {
+        *steps.entry(bar.size_bytes.next_multiple_of(SIZE_STEP_BYTES)).or_insert(0) += bar.items;
+    }
+    for (size_bytes, items) in steps {
+        rows.row(size_bytes, items);
+    }
+    rows.end();
+}
