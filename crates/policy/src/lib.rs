@@ -42,6 +42,7 @@ mod plan;
 mod psa;
 #[cfg(test)]
 mod shift_tests;
+pub mod sizes;
 mod snapshot;
 pub mod split;
 mod tail_age;

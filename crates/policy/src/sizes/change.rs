@@ -1,0 +1,176 @@
+//! What a cache that holds items should change its table to.
+//!
+//! A change pays if it loses less than before by more than what it costs:
+//!
+//! - each class costs something, as it leaves about half a page unused;
+//! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
+//!
+//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside those
+//! that the items give. With B(j) the bytes of all parts up to candidate j, m the price of a byte that moves, and p(j)
+//! the present size before j, the parts between i and j in chunks of size j cost, beside what these take,
+//!
+//! ```text
+//!   m * (B(j) - B(i))               if j is new
+//!   m * (B(p(j)) - B(i))            if j is present and i is below p(j): what lay in smaller chunks moves
+//!   0                               if j is present and i is not below p(j)
+//! ```
+//!
+//! The first two are lines L(i) - m * B(i) - W(i) * x, once from all i and once from those below p(j); the third lines
+//! L(i) - W(i) * x from the rest. Slopes fall and places rise in all three, so it stays O(k n).
+
+use super::demand::Demand;
+use super::error::SizesError;
+use super::exact::Candidates;
+use super::layout::{ChunkLayout, check_class_count};
+use super::lines::Lines;
+use super::loss::{Loss, loss_of_parts};
+use super::parts::Parts;
+
+/// What a change costs, in bytes lost for good.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangePrices {
+    /// For a byte of an item whose chunk has another size then; times what the byte is worth.
+    pub moved_byte: f64,
+    /// For each class of a table.
+    pub class_bytes: f64,
+}
+
+/// A table, beside the present one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Chunk sizes in bytes, ascending; the present ones if none are better.
+    pub table: Vec<usize>,
+    /// What the present table loses.
+    pub loss_now: Loss,
+    /// What this one does.
+    pub loss_then: Loss,
+    /// Bytes of items whose chunks have other sizes then.
+    pub moved_bytes: f64,
+}
+
+/// A gain below this part of what all parts take is a rounding.
+const GAIN_MIN: f64 = 1e-9;
+
+/// The table of at most `class_count_max` classes that is best to change to; the present one if no other is better.
+pub fn exact_change(
+    demands: &[Demand],
+    layout: &ChunkLayout,
+    class_count_max: usize,
+    present: &[usize],
+    prices: &ChangePrices,
+) -> Result<Change, SizesError> {
+    let parts = Parts::of(demands, layout)?;
+    check_class_count(class_count_max)?;
+    layout.check_table(present)?;
+    for price in [prices.moved_byte, prices.class_bytes] {
+        if !(price >= 0.0 && price.is_finite()) {
+            return Err(SizesError::Price { price });
+        }
+    }
+    let candidates = Candidates::new(&parts, layout, present);
+    let table = best_table(&candidates, class_count_max, prices);
+    let price_of = |table: &[usize]| {
+        let moved = moved(&parts, &parts.worth_before, table, present);
+        let loss = loss_of_parts(&parts, table, layout).total_bytes();
+        loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
+    };
+    let is_gain = price_of(&table) < price_of(present) - GAIN_MIN * parts.worth();
+    let table = if is_gain { table } else { present.to_vec() };
+    Ok(Change {
+        loss_now: loss_of_parts(&parts, present, layout),
+        loss_then: loss_of_parts(&parts, &table, layout),
+        moved_bytes: moved(&parts, &parts.bytes_before, &table, present),
+        table,
+    })
+}
+
+/// What of `before` belongs to parts whose chunks in the two tables differ.
+fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f64 {
+    let ends = |table: &[usize]| table.iter().map(|&size| parts.fitting(size)).collect::<Vec<_>>();
+    let (ends_then, ends_now) = (ends(table), ends(present));
+    let (mut moved, mut first, mut then, mut now) = (0.0, 0, 0, 0);
+    // Both tables end with a chunk that holds all.
+    while first < parts.sizes.len() {
+        let end = ends_then[then].min(ends_now[now]);
+        if end > first && table[then] != present[now] {
+            moved += before[end] - before[first];
+        }
+        first = first.max(end);
+        then += usize::from(ends_then[then] <= first && then + 1 < table.len());
+        now += usize::from(ends_now[now] <= first && now + 1 < present.len());
+    }
+    moved
+}
+
+/// The sizes of the table that takes and costs least.
+fn best_table(
+    candidates: &Candidates,
+    class_count_max: usize,
+    prices: &ChangePrices,
+) -> Vec<usize> {
+    let end = candidates.sizes.len();
+    let mut last = vec![f64::INFINITY; end + 1];
+    last[0] = 0.0;
+    let mut layers: Vec<Vec<u32>> = Vec::new();
+    let mut best = (f64::INFINITY, 0);
+    for class_count in 1..=class_count_max.min(end) {
+        let (next, before) = layer(candidates, prices, &last);
+        layers.push(before);
+        if next[end] < best.0 {
+            best = (next[end], class_count);
+        }
+        last = next;
+    }
+    let mut table = Vec::new();
+    let mut place = end;
+    for before in layers[..best.1].iter().rev() {
+        table.push(candidates.sizes[place - 1]);
+        place = before[place] as usize;
+    }
+    table.reverse();
+    table
+}
+
+/// One class more than `last`, by place: the least cost, and the place before.
+fn layer(candidates: &Candidates, prices: &ChangePrices, last: &[f64]) -> (Vec<f64>, Vec<u32>) {
+    let end = candidates.sizes.len();
+    let Candidates { taken, weight, worth, is_fixed: is_present, .. } = candidates;
+    let moving = |from: usize| last[from] - prices.moved_byte * worth[from];
+    let (mut next, mut before) = (vec![f64::INFINITY; end + 1], vec![0; end + 1]);
+    // From all places, from those below the present size before, and from the rest.
+    let (mut all, mut below, mut near) = (Lines::default(), Lines::default(), Lines::default());
+    let mut below_end = 0;
+    let mut present = 0;
+    for place in 1..=end {
+        let from = place - 1;
+        if from > 0 && is_present[from - 1] {
+            near.clear();
+            present = from;
+            (below_end..present)
+                .for_each(|from| below.push(-weight[from], moving(from), from as u32));
+            below_end = present;
+        }
+        all.push(-weight[from], moving(from), from as u32);
+        near.push(-weight[from], last[from], from as u32);
+        let x = taken[place];
+        let stored = weight[place] * x + prices.class_bytes;
+        let with = |lines: &mut Lines, moved: f64| {
+            lines.least(x).map(|(least, from)| (least + stored + prices.moved_byte * moved, from))
+        };
+        let ways = if is_present[place - 1] {
+            [with(&mut near, 0.0), with(&mut below, worth[present])]
+        } else {
+            [with(&mut all, worth[place]), None]
+        };
+        for (cost, from) in ways.into_iter().flatten() {
+            if cost < next[place] {
+                (next[place], before[place]) = (cost, from);
+            }
+        }
+    }
+    (next, before)
+}
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

@@ -1,0 +1,211 @@
+//! The best table of each number of classes, by dynamic programming.
+//!
+//! Which sizes may be chunks. A table stays as good if each of its sizes shrinks to the largest part that it holds,
+//! rounded up; and, where pages count, if it then grows to the largest size of which a page holds as many, for what a
+//! chunk takes hangs on that number alone. So only such sizes are candidates, one for each number of chunks a page:
+//! at most 2 * sqrt(page / align) of them. Of sizes that take as much the largest is given, as items that are not yet
+//! known may be a little larger.
+//!
+//! The recurrence. Let W(j) be the weight of all parts up to candidate j, t(j) what a chunk of it takes, and L(k, j)
+//! the least that these parts take in k classes of which the last is j:
+//!
+//! ```text
+//!   L(k, j) = min over i < j of  L(k - 1, i) + (W(j) - W(i)) * t(j)
+//!           = W(j) * t(j)  +  min over i of the lines  L(k - 1, i) - W(i) * x  at  x = t(j)
+//! ```
+//!
+//! Slopes -W(i) fall with i, and places t(j) rise with j, so all of L(k, ..) is found in O(n) by
+//! [`Lines`](super::lines::Lines), and all tables of up to k classes in O(k n). That lines do for a cost of weight
+//! times price is known since X. Wu, "Optimal quantization by matrix searching", Journal of Algorithms 12, 1991,
+//! section 1, and Brucker's paper that is cited there; the cost has the Monge property, as
+//! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'.
+//!
+//! Memory: the choices, 4 bytes for each candidate and class, until the tables are read off.
+
+use super::demand::Demand;
+use super::error::SizesError;
+use super::layout::{ChunkLayout, check_class_count};
+use super::lines::Lines;
+use super::loss::{Loss, loss_of_parts};
+use super::parts::Parts;
+
+/// The best tables, by the number of classes that they may have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExactTables {
+    class_count_min: usize,
+    best: Vec<(Vec<usize>, Loss)>,
+}
+
+impl ExactTables {
+    /// The numbers of classes that there are answers for.
+    pub fn class_counts(&self) -> std::ops::RangeInclusive<usize> {
+        self.class_count_min..=self.class_count_min + self.best.len() - 1
+    }
+
+    /// A table of at most so many classes that loses least, in bytes, ascending.
+    ///
+    /// # Panics
+    /// Outside [`ExactTables::class_counts`].
+    pub fn table_of(&self, class_count: usize) -> &[usize] {
+        &self.of(class_count).0
+    }
+
+    /// What it loses.
+    ///
+    /// # Panics
+    /// Outside [`ExactTables::class_counts`].
+    pub fn loss_of(&self, class_count: usize) -> Loss {
+        self.of(class_count).1
+    }
+
+    fn of(&self, class_count: usize) -> &(Vec<usize>, Loss) {
+        let counts = self.class_counts();
+        assert!(counts.contains(&class_count), "{class_count} classes: there are {counts:?}");
+        &self.best[class_count - self.class_count_min]
+    }
+}
+
+/// The best tables of 1 to `class_count_max` classes, the largest chunk included.
+pub fn exact(
+    demands: &[Demand],
+    layout: &ChunkLayout,
+    class_count_max: usize,
+) -> Result<ExactTables, SizesError> {
+    exact_beside(demands, layout, &[], class_count_max)
+}
+
+/// The best tables that have all of these sizes, ascending, too; they count as classes.
+pub fn exact_beside(
+    demands: &[Demand],
+    layout: &ChunkLayout,
+    kept: &[usize],
+    class_count_max: usize,
+) -> Result<ExactTables, SizesError> {
+    let parts = Parts::of(demands, layout)?;
+    check_class_count(class_count_max)?;
+    layout.check_sizes(kept)?;
+    let largest = layout.chunk_size_bytes_max;
+    let mut fixed = kept.to_vec();
+    if fixed.last() != Some(&largest) {
+        fixed.push(largest);
+    }
+    if fixed.len() > class_count_max {
+        return Err(SizesError::TooManyKept { kept: fixed.len(), class_count_max });
+    }
+    let candidates = Candidates::new(&parts, layout, &fixed);
+    let layers = Layers::of(&candidates, class_count_max);
+    let mut best: Vec<(Vec<usize>, Loss)> = Vec::new();
+    let mut least = f64::INFINITY;
+    for class_count in fixed.len()..=class_count_max {
+        // More classes than candidates gain nothing.
+        match layers.taken.get(class_count) {
+            Some(&taken) if taken < least => {
+                least = taken;
+                let places = layers.table_of(class_count, candidates.sizes.len());
+                let table: Vec<usize> =
+                    places.into_iter().map(|place| candidates.sizes[place - 1]).collect();
+                let loss = loss_of_parts(&parts, &table, layout);
+                best.push((table, loss));
+            }
+            _ => best.extend(best.last().cloned()),
+        }
+    }
+    Ok(ExactTables { class_count_min: fixed.len(), best })
+}
+
+/// Sizes that a table may have. A *place* is the number of a candidate from 1; 0 is before all.
+pub(super) struct Candidates {
+    /// Ascending; the last is the layout's largest chunk.
+    pub sizes: Vec<usize>,
+    /// Which of them are among the fixed ones.
+    pub is_fixed: Vec<bool>,
+    /// By place: what a chunk takes.
+    pub taken: Vec<f64>,
+    /// By place: the weight of all parts up to it.
+    pub weight: Vec<f64>,
+    /// By place: the bytes of these parts, each times what it is worth.
+    pub worth: Vec<f64>,
+}
+
+impl Candidates {
+    /// Those that the parts give, and these, of which the last is the largest.
+    pub fn new(parts: &Parts, layout: &ChunkLayout, fixed: &[usize]) -> Candidates {
+        let mut sizes: Vec<usize> =
+            parts.sizes.iter().map(|&size| layout.stretched(size)).collect();
+        sizes.dedup();
+        sizes.extend(fixed);
+        // Stable: it finds two ascending rows.
+        sizes.sort();
+        sizes.dedup();
+        let is_fixed = sizes.iter().map(|size| fixed.binary_search(size).is_ok()).collect();
+        let (mut taken, mut weight, mut worth) = (vec![0.0], vec![0.0], vec![0.0]);
+        let mut end = 0;
+        for &size in &sizes {
+            end += parts.sizes[end..].iter().take_while(|&&part| part <= size).count();
+            taken.push(layout.taken_bytes(size));
+            weight.push(parts.weight_before[end]);
+            worth.push(parts.worth_before[end]);
+        }
+        Candidates { sizes, is_fixed, taken, weight, worth }
+    }
+}
+
+/// What the recurrence came to.
+struct Layers {
+    /// By the number of classes: the least that all parts take.
+    taken: Vec<f64>,
+    /// By the number of classes, each by place: the place before in the best table.
+    before: Vec<Vec<u32>>,
+}
+
+impl Layers {
+    fn of(candidates: &Candidates, class_count_max: usize) -> Layers {
+        let end = candidates.sizes.len();
+        let mut layers = Layers { taken: vec![f64::INFINITY], before: vec![Vec::new()] };
+        // Without a class nothing is stored.
+        let mut last = vec![f64::INFINITY; end + 1];
+        last[0] = 0.0;
+        let mut next = vec![f64::INFINITY; end + 1];
+        let mut lines = Lines::default();
+        for class_count in 1..=class_count_max.min(end) {
+            let mut before = vec![0; end + 1];
+            lines.clear();
+            next[..class_count].fill(f64::INFINITY);
+            for place in class_count..=end {
+                let from = place - 1;
+                if from > 0 && candidates.is_fixed[from - 1] {
+                    // No table leaves it out.
+                    lines.clear();
+                }
+                lines.push(-candidates.weight[from], last[from], from as u32);
+                let taken = candidates.taken[place];
+                next[place] = match lines.least(taken) {
+                    Some((least, from)) => {
+                        before[place] = from;
+                        least + candidates.weight[place] * taken
+                    }
+                    None => f64::INFINITY,
+                };
+            }
+            layers.taken.push(next[end]);
+            layers.before.push(before);
+            std::mem::swap(&mut last, &mut next);
+        }
+        layers
+    }
+
+    /// The places of the best table of exactly so many classes.
+    fn table_of(&self, class_count: usize, end: usize) -> Vec<usize> {
+        let mut places = vec![end];
+        for class_count in (2..=class_count).rev() {
+            let place = places[places.len() - 1];
+            places.push(self.before[class_count][place] as usize);
+        }
+        places.reverse();
+        places
+    }
+}
+
+#[cfg(test)]
+#[path = "exact_tests.rs"]
+mod tests;

@@ -1,0 +1,41 @@
+//! Class tables: which chunk sizes lose least memory for the sizes that items have.
+//!
+//! ```text
+//!   bars of sizes --Demand--> parts of items, rounded up (chained ones cut as the cache cuts them)
+//!                               |
+//!        loss <-----------------+-----> geometric    memcached's table, blind to the items
+//!        of any table           |       hill_climb   one size a step at a time (Jai and Das, 2020)
+//!                               |       exact        the best table of each number of classes
+//!                               '-----> exact_change what a cache that holds items already should change to
+//! ```
+//!
+//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end.
+//! What a table *loses* is what the chunks of all parts take, less the bytes of the items. Every part lies in the
+//! least chunk that holds it.
+//!
+//! Laws:
+//!
+//! - a table ascends, is within the layout's limits, and ends with its largest chunk, so that every part fits;
+//! - no table of at most as many classes loses less than [`exact`]'s, and it loses no more with more classes;
+//! - [`exact_change`] answers the present table unless another one is better by more than what it costs;
+//! - everything follows from the arguments and, in [`hill_climb`], from the seed.
+
+mod change;
+mod demand;
+mod error;
+mod exact;
+mod geometric;
+mod hill_climb;
+mod layout;
+mod lines;
+mod loss;
+mod parts;
+
+pub use change::{Change, ChangePrices, exact_change};
+pub use demand::Demand;
+pub use error::SizesError;
+pub use exact::{ExactTables, exact, exact_beside};
+pub use geometric::geometric;
+pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
+pub use layout::{Chaining, ChunkLayout};
+pub use loss::{Loss, loss};
