@@ -134,6 +134,11 @@ impl HandleCounters {
         self.get_misses.ever() + self.gat_misses.ever()
     }
 
+    /// Stores tried.
+    pub fn stores_ever(&self) -> u64 {
+        self.classes.iter().map(|class| class.sets.ever()).sum()
+    }
+
     /// The counters of one class.
     #[inline]
     pub fn class(&self, class: ClassId) -> &ClassOperations {

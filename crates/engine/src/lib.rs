@@ -73,6 +73,7 @@ pub use handle::Handle;
 pub use inspect::{Life, Seen};
 pub use invalidate::{DeleteOutcome, Leave};
 pub use item::{ItemView, Pinned};
+pub use memory::{BODY_HEADER_SIZE_BYTES, CHAIN_LINK_SIZE_BYTES, chain_head_size_bytes};
 pub use mover::{
     Busy, MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, MoverCounters, MoverStep, ReassignError,
 };

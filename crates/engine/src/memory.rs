@@ -19,6 +19,16 @@ use slabwise_base::{ClassId, Expiry, PageId};
 /// Bytes that a chained item keeps before its key: the value's length and the first body.
 const CHAIN_SIZE_BYTES: usize = 9;
 
+/// What only the head of a chained item has: where its value begins.
+pub const CHAIN_LINK_SIZE_BYTES: usize = CHAIN_SIZE_BYTES;
+/// Bytes of a body before its part of the value.
+pub const BODY_HEADER_SIZE_BYTES: usize = HEADER_SIZE_BYTES;
+
+/// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
+pub fn chain_head_size_bytes(key_len: usize) -> usize {
+    Memory::chain_head_size_bytes(key_len, false, false)
+}
+
 /// Where the parts of an item are, in bytes from the chunk's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemLayout {

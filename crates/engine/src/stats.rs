@@ -217,6 +217,11 @@ impl Engine {
         lock(&self.registry).iter().map(|handle| handle.misses_ever()).sum()
     }
 
+    /// Stores of all handles since the start, tried or done.
+    pub fn stores_ever(&self) -> u64 {
+        lock(&self.registry).iter().map(|handle| handle.stores_ever()).sum()
+    }
+
     /// Evictions, and stores that found no memory in their class, since the start.
     pub fn evictions_ever(&self) -> u64 {
         let calls = |ever: &ClassCounters| ever.evicted + ever.out_of_memory + ever.homeless;

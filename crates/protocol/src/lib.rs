@@ -28,7 +28,7 @@ mod watch;
 
 pub use limits::{LIMITS, Limits};
 pub use request::{
-    Admin, Automove, ChunkSizes, CrawlKind, Crawler, Debug, DetailMode, Direction, LruMode,
-    LruRequest, Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, Direction,
+    LruMode, LruRequest, Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
 };
 pub use watch::WatchKinds;

@@ -120,6 +120,8 @@ pub enum StatsRequest<'a> {
     Profile,
     /// The page policy's last plan.
     Plan,
+    /// The class table, and the best one for the items in the cache.
+    SizesPlan,
     /// Counters by key prefix.
     Detail(DetailMode),
     /// Sets counters back to zero.
@@ -178,8 +180,8 @@ pub enum Admin<'a> {
     },
     /// slabs automove.
     Automove(Automove),
-    /// slabs classes: puts a class table in force, or shows the present one.
-    Classes(Option<ChunkSizes<'a>>),
+    /// slabs classes.
+    Classes(Classes<'a>),
     /// lru.
     Lru(LruRequest),
     /// lru_crawler.
@@ -191,6 +193,17 @@ pub enum Admin<'a> {
     Watch(Option<WatchKinds>),
     /// What memcached's own tests ask of a debug build.
     Debug(Debug<'a>),
+}
+
+/// `slabs classes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classes<'a> {
+    /// Shows the class table in force.
+    Show,
+    /// Puts this one in force, which then stays.
+    Set(ChunkSizes<'a>),
+    /// From here on the table is learned.
+    Learn,
 }
 
 /// Chunk sizes in bytes, as `-o slab_sizes` takes them: numbers separated by `-`.

@@ -8,8 +8,9 @@
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use crate::sys;
 use slabwise_base::{Clock, Moment, Ticks};
+use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{Automove, AutomoveOptions, Eager, PagePolicy};
-use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
+use slabwise_tuner::{Learning, Load, Profiling, Tuner, TunerStep};
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -96,6 +97,10 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
         if present != wish {
             wish = present;
             tuner.set_policy(wish.policy(shared));
+        }
+        let learns = shared.tunables.learn_classes.load(Relaxed);
+        if learns != tuner.learning().is_some() {
+            tuner.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
         }
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);

@@ -65,6 +65,8 @@ pub struct Settings {
     pub crawler_enabled: bool,
     /// `-o slab_reassign`: whether pages may move between classes.
     pub reassign_enabled: bool,
+    /// `-o classes`: whether the class table is learned.
+    pub learn_classes: bool,
     /// `-o page_policy`, `objective`: which pages move.
     pub page_policy: PagePolicy,
     /// `-o profile`, `profile_memory`: how keys are profiled, if they are.

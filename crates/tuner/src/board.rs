@@ -11,6 +11,7 @@
 //! Laws: the board is locked for a copy of some hundred bytes, and no other lock is taken meanwhile; curves are
 //! made, and memory is divided, by the one who steps.
 
+use crate::learning::SizesReport;
 use crate::profiling::{Profiling, ProfilingStats};
 use crate::record::PlanRecord;
 use crate::view::snapshot;
@@ -43,6 +44,8 @@ pub struct Shown {
     pub last_plan: Option<PlanRecord>,
     /// What is known of the keys; `None` where nobody profiles them.
     pub profile: Option<Arc<ProfileReport>>,
+    /// What was learned of the items' sizes; `None` where the class table is not learned, and before the first look.
+    pub sizes: Option<Arc<SizesReport>>,
 }
 
 /// Profiles, and what follows from them.
@@ -63,6 +66,7 @@ impl Default for Shown {
             moves_planned: 0,
             last_plan: None,
             profile: None,
+            sizes: None,
         }
     }
 }
@@ -78,6 +82,11 @@ impl Board {
         let mut shown = lock(&self.shown);
         (shown.page_policy, shown.moves_planned) = (policy.name(), planned);
         shown.last_plan = last.copied();
+    }
+
+    /// Shows what is learned of sizes.
+    pub(crate) fn show_sizes(&self, sizes: Option<Arc<SizesReport>>) {
+        let _old = std::mem::replace(&mut lock(&self.shown).sizes, sizes);
     }
 
     fn show_profile(&self, report: Arc<ProfileReport>) {

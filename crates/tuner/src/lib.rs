@@ -1,4 +1,4 @@
-//! The control loop as a step: snapshot, policy, plan, mover.
+//! The control loop as a step: snapshot, policy, plan, mover; and, between plans, the class table ([`Learning`]).
 //!
 //! ```text
 //!   engine's tap --> queue --> profiler (where profiling is on)
@@ -21,6 +21,7 @@
 mod board;
 mod budget;
 mod due;
+mod learning;
 mod profiling;
 mod record;
 mod sampler;
@@ -28,6 +29,7 @@ mod view;
 
 pub use board::{Board, ProfileReport, Shown};
 pub use budget::{Load, MoveBudget};
+pub use learning::{Learning, SizesReport};
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use sampler::{Caller, Sampler, Samples};
@@ -50,6 +52,7 @@ pub struct Tuner {
     budget: MoveBudget,
     random: Random,
     profiling: Option<Profiling>,
+    learning: Option<Learning>,
     due: Due,
     pending: VecDeque<PageMove>,
     /// Before this moment no chunk is visited.
@@ -89,6 +92,7 @@ impl Tuner {
             budget,
             random: Random::new(seed),
             profiling: None,
+            learning: None,
             due: Due::default(),
             pending: VecDeque::new(),
             rest_until_nanos: 0,
@@ -111,6 +115,17 @@ impl Tuner {
         self.profiling = Some(profiling);
         self.keep_footprints();
         self
+    }
+
+    /// The same with a class table that is learned. `None`: it stays as it is from here on.
+    pub fn set_learning(&mut self, learning: Option<Learning>) {
+        self.learning = learning;
+        self.show_sizes();
+    }
+
+    /// What learns the class table, if it is learned.
+    pub fn learning(&self) -> Option<&Learning> {
+        self.learning.as_ref()
     }
 
     /// The policy in force.
@@ -183,6 +198,13 @@ impl Tuner {
         }
     }
 
+    fn show_sizes(&self) {
+        if let Some(board) = &self.board {
+            let report = self.learning.as_ref().and_then(Learning::report);
+            board.show_sizes(report.cloned());
+        }
+    }
+
     fn move_or_plan(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let chunks_per_page = engine.chunks_of_moving_page();
         let page_size_bytes = engine.config().page_size_bytes;
@@ -220,14 +242,15 @@ impl Tuner {
             self.records.asked(outcome.is_ok());
             return TunerStep::Asked { page_move: next, outcome };
         }
+        self.learn(engine, now);
         let counts = Counts { gets: engine.gets_ever(), misses: engine.misses_ever() };
         self.records.note(counts);
         let trigger = self.policy.trigger();
         let profiling = self.profiling.as_ref();
         match self.due.wait(trigger, engine, profiling, now) {
             Wait::Over => {}
-            Wait::Ticks(ticks) => return self.idle(Some(ticks)),
-            Wait::Forever => return self.idle(None),
+            Wait::Ticks(ticks) => return self.idle(Some(ticks), now),
+            Wait::Forever => return self.idle(None, now),
         }
         self.due.step(trigger, engine, profiling, now);
         let snapshot = self.snapshot(engine, now);
@@ -239,17 +262,30 @@ impl Tuner {
             return TunerStep::Working;
         }
         match self.due.wait(trigger, engine, self.profiling.as_ref(), now) {
-            Wait::Ticks(ticks) => self.idle(Some(ticks)),
+            Wait::Ticks(ticks) => self.idle(Some(ticks), now),
             // It asks to be stepped without a pause, but has nothing to do.
-            Wait::Over => self.idle(Some(1)),
-            Wait::Forever => self.idle(None),
+            Wait::Over => self.idle(Some(1), now),
+            Wait::Forever => self.idle(None, now),
         }
     }
 
-    /// Nothing to do, but to look into the queue after a tick.
-    fn idle(&self, ticks: Option<u32>) -> TunerStep {
-        let is_watching = self.profiling.is_some();
-        TunerStep::Idle { ticks: if is_watching { Some(ticks.unwrap_or(1).min(1)) } else { ticks } }
+    /// Looks at the sizes of items, if they are learned and it is time to.
+    fn learn(&mut self, engine: &Engine, now: Now) {
+        let Tuner { learning: Some(learning), profiling, .. } = self else { return };
+        let profiles = |snapshot: &Snapshot| match profiling {
+            Some(profiling) => profiling.recent_profiles(snapshot),
+            None => Vec::new(),
+        };
+        if learning.step(engine, profiles, now) {
+            self.show_sizes();
+        }
+    }
+
+    /// Nothing to do, but to look into the queue after a tick, and at sizes when that is due.
+    fn idle(&self, ticks: Option<u32>, now: Now) -> TunerStep {
+        let watched = self.profiling.as_ref().map(|_| 1);
+        let learned = self.learning.as_ref().map(|learning| learning.due_ticks(now));
+        TunerStep::Idle { ticks: [ticks, watched, learned].into_iter().flatten().min() }
     }
 
     /// The engine as the policy in force wants to see it.

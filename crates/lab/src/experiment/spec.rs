@@ -18,11 +18,12 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
     spec!("etc-steady"),
+    spec!("etc-settled"),
     spec!("etc-memory-sweep"),
     spec!("three-phase"),
     spec!("time-varying"),

@@ -2,7 +2,7 @@
 //!
 //! A change pays if it loses less than before by more than what it costs:
 //!
-//! - each class costs something, as it leaves about half a page unused;
+//! - each class that holds something costs something, as it leaves about half a page unused;
 //! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
 //!
 //! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside those
@@ -31,7 +31,7 @@ use super::parts::Parts;
 pub struct ChangePrices {
     /// For a byte of an item whose chunk has another size then; times what the byte is worth.
     pub moved_byte: f64,
-    /// For each class of a table.
+    /// For each class that holds something.
     pub class_bytes: f64,
 }
 
@@ -46,6 +46,19 @@ pub struct Change {
     pub loss_then: Loss,
     /// Bytes of items whose chunks have other sizes then.
     pub moved_bytes: f64,
+    /// Classes of the present table that hold something.
+    pub classes_now: usize,
+    /// Those of this one.
+    pub classes_then: usize,
+}
+
+impl Change {
+    /// Bytes that are lost no more, beyond what this many classes cost; what moves is not counted.
+    pub fn gain_bytes(&self, prices: &ChangePrices) -> f64 {
+        let classes = self.classes_then as f64 - self.classes_now as f64;
+        let lost = self.loss_now.total_bytes() - self.loss_then.total_bytes();
+        lost - prices.class_bytes * classes
+    }
 }
 
 /// A gain below this part of what all parts take is a rounding.
@@ -72,7 +85,8 @@ pub fn exact_change(
     let price_of = |table: &[usize]| {
         let moved = moved(&parts, &parts.worth_before, table, present);
         let loss = loss_of_parts(&parts, table, layout).total_bytes();
-        loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
+        let classes = classes_used(&parts, table, layout);
+        loss + prices.class_bytes * classes as f64 + prices.moved_byte * moved
     };
     let is_gain = price_of(&table) < price_of(present) - GAIN_MIN * parts.worth();
     let table = if is_gain { table } else { present.to_vec() };
@@ -80,8 +94,20 @@ pub fn exact_change(
         loss_now: loss_of_parts(&parts, present, layout),
         loss_then: loss_of_parts(&parts, &table, layout),
         moved_bytes: moved(&parts, &parts.bytes_before, &table, present),
+        classes_now: classes_used(&parts, present, layout),
+        classes_then: classes_used(&parts, &table, layout),
         table,
     })
+}
+
+/// Classes of a table that hold a part.
+fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
+    let mut first = 0;
+    let mut holds_some = |&size: &usize| {
+        let before = std::mem::replace(&mut first, parts.fitting(size));
+        first > before || size == layout.chunk_size_bytes_max && parts.full_weight > 0.0
+    };
+    table.iter().filter(|size| holds_some(size)).count()
 }
 
 /// What of `before` belongs to parts whose chunks in the two tables differ.

@@ -9,6 +9,8 @@
 //!                               '-----> exact_change what a cache that holds items already should change to
 //! ```
 //!
+//! [`SizeLearner`] says when a cache that serves should change, and to what.
+//!
 //! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end.
 //! What a table *loses* is what the chunks of all parts take, less the bytes of the items. Every part lies in the
 //! least chunk that holds it.
@@ -27,9 +29,11 @@ mod exact;
 mod geometric;
 mod hill_climb;
 mod layout;
+mod learner;
 mod lines;
 mod loss;
 mod parts;
+mod values;
 
 pub use change::{Change, ChangePrices, exact_change};
 pub use demand::Demand;
@@ -38,4 +42,6 @@ pub use exact::{ExactTables, exact, exact_beside};
 pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
 pub use layout::{Chaining, ChunkLayout};
+pub use learner::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
 pub use loss::{Loss, loss};
+pub use values::valued;

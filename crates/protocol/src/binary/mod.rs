@@ -235,6 +235,7 @@ fn subject(name: &[u8]) -> StatsRequest<'_> {
         b"sizes" => StatsRequest::Sizes,
         b"moves" => StatsRequest::Moves,
         b"profile" => StatsRequest::Profile,
+        b"sizes_plan" => StatsRequest::SizesPlan,
         b"plan" => StatsRequest::Plan,
         _ if name.starts_with(b"reset") => StatsRequest::Reset,
         _ if name.starts_with(b"settings") => StatsRequest::Settings,

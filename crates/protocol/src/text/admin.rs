@@ -3,7 +3,7 @@
 use super::words::Words;
 use super::{Refusal, reply};
 use crate::{
-    Admin, Automove, ChunkSizes, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request,
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request,
     ShutdownMode, WatchKinds, number,
 };
 
@@ -76,7 +76,7 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
-/// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...]`.
+/// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...|learned]`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
     match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len()) {
         ("reassign", 3) => {
@@ -84,10 +84,13 @@ pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
         }
-        ("classes", 1) => Ok(Request::Admin(Admin::Classes(None))),
+        ("classes", 1) => Ok(Request::Admin(Admin::Classes(Classes::Show))),
+        ("classes", 2) if words.at(1) == b"learned" => {
+            Ok(Request::Admin(Admin::Classes(Classes::Learn)))
+        }
         ("classes", 2) => {
             let sizes = ChunkSizes::of_word(words.at(1)).ok_or(bad_format())?;
-            Ok(Request::Admin(Admin::Classes(Some(sizes))))
+            Ok(Request::Admin(Admin::Classes(Classes::Set(sizes))))
         }
         ("automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
         _ => Err(error()),

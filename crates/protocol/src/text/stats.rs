@@ -17,6 +17,7 @@ pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         b"conns" => StatsRequest::Conns,
         b"moves" => StatsRequest::Moves,
         b"profile" => StatsRequest::Profile,
+        b"sizes_plan" => StatsRequest::SizesPlan,
         b"plan" => StatsRequest::Plan,
         b"reset" => StatsRequest::Reset,
         b"detail" => StatsRequest::Detail(detail(words.at(1))),

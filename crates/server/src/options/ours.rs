@@ -79,10 +79,14 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "classes",
-        Kind::Choice(&["geometric"]),
-        "geometric",
-        "chunk sizes: by -f and -n (or give slab_sizes)",
-        |_, _| Ok(()),
+        Kind::Choice(&["learned", "geometric"]),
+        "learned; geometric with -f, -n, slab_sizes, no_slab_reassign or preset=memcached",
+        "chunk sizes: learned from the sizes of the items and changed while the server runs, or as -f and \
+         -n (or slab_sizes) say",
+        |raw, value| {
+            raw.classes = Some(value.choice());
+            Ok(())
+        },
     ),
     row(
         "page_mover",

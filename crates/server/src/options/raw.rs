@@ -57,6 +57,7 @@ pub(super) struct Raw {
     pub memcached_preset: bool,
     pub debug_commands: bool,
     pub eviction: Option<&'static str>,
+    pub classes: Option<&'static str>,
     /// As given, and what it means.
     pub page_policy: Option<(String, PagePolicy)>,
     pub objective: Option<&'static str>,

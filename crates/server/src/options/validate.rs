@@ -83,6 +83,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         lru_maintainer,
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
+        learn_classes: learn_classes(&raw)?,
         profiling,
         reported: reported(&raw, &engine, policy::automove(&raw, &page_policy)),
         page_policy,
@@ -92,6 +93,25 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         engine,
     };
     Ok((settings, raw.warnings))
+}
+
+/// Whoever gives chunk sizes, or how they grow, means to have them; and a table can only change where pages move.
+fn learn_classes(raw: &Raw) -> Result<bool, OptionsError> {
+    let moves_pages = raw.slab_reassign.unwrap_or(true);
+    match raw.classes {
+        Some("learned") if !moves_pages => Err(OptionsError(
+            "-o classes=learned needs page moves: leave out no_slab_reassign, or give \
+             classes=geometric"
+                .to_owned(),
+        )),
+        Some(name) => Ok(name == "learned"),
+        None => {
+            let is_given = raw.slab_sizes.is_some()
+                || raw.growth_factor.is_some()
+                || raw.chunk_size_bytes.is_some();
+            Ok(moves_pages && !raw.memcached_preset && !is_given)
+        }
+    }
 }
 
 fn check_napi_ids(raw: &Raw, threads: u32) -> Result<(), OptionsError> {

@@ -9,7 +9,7 @@ use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, EvictionKind, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
-    Admin, Automove, ChunkSizes, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode,
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode,
 };
 use std::sync::atomic::Ordering;
 
@@ -52,12 +52,17 @@ pub(super) fn carry_out<'e>(
         Admin::Reassign { victim, receiver } => {
             reply.line(reassign(worker, victim, receiver));
         }
-        Admin::Classes(None) => reply.line(class_table(shared.engine).as_bytes()),
+        Admin::Classes(Classes::Show) => reply.line(class_table(shared.engine).as_bytes()),
         // Pages of classes that the new table lacks could never leave.
         Admin::Classes(_) if !shared.settings.reassign_enabled => {
             reply.line(reply::REASSIGN_FORBIDDEN);
         }
-        Admin::Classes(Some(sizes)) => change_classes(worker, sizes, reply),
+        Admin::Classes(Classes::Set(sizes)) => change_classes(worker, sizes, reply),
+        Admin::Classes(Classes::Learn) => {
+            shared.tunables.learn_classes.store(true, Ordering::Relaxed);
+            shared.bell.call(Driver::Tuner);
+            reply.line(reply::OK);
+        }
         Admin::Automove(setting) => {
             automove(worker, setting);
             shared.bell.call(Driver::Tuner);
@@ -193,7 +198,14 @@ fn class_table(engine: &Engine) -> String {
 
 fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut Reply<'_>) {
     let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
-    match worker.shared.engine.change_classes(&sizes) {
+    // Whoever asks for a table means to keep it.
+    let learns = &worker.shared.tunables.learn_classes;
+    let learned = learns.swap(false, Ordering::Relaxed);
+    let changed = worker.shared.engine.change_classes(&sizes);
+    if changed.is_err() {
+        learns.store(learned, Ordering::Relaxed);
+    }
+    match changed {
         Ok(()) => {
             // What the new table lacks is to be emptied.
             worker.shared.bell.call(Driver::Tuner);

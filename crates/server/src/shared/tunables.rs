@@ -25,6 +25,8 @@ pub struct Tunables {
     pub crawler_sleep_us: AtomicU32,
     /// `lru_crawler tocrawl`; 0 for all.
     pub crawler_tocrawl: AtomicU32,
+    /// `slabs classes`: whether the class table is learned.
+    pub learn_classes: AtomicBool,
     /// `stats sizes_enable` and `sizes_disable`.
     pub track_sizes: AtomicBool,
     /// `lru mode`: whether the queues are hot, warm and cold, and not one.
@@ -53,6 +55,7 @@ impl Tunables {
             crawler_enabled: AtomicBool::new(settings.crawler_enabled),
             crawler_sleep_us: AtomicU32::new(reported.lru_crawler_sleep_us),
             crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
+            learn_classes: AtomicBool::new(settings.learn_classes),
             track_sizes: AtomicBool::new(settings.track_sizes),
             lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
             oldest_live: AtomicU32::new(0),

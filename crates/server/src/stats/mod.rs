@@ -12,6 +12,7 @@ mod profile;
 mod rows;
 mod settings;
 mod sizes;
+mod sizes_plan;
 
 pub use prefix::PrefixStats;
 pub(crate) use rows::{Rows, StatsForm};
@@ -42,6 +43,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
         StatsRequest::Plan => plan::write(worker, rows),
+        StatsRequest::SizesPlan => sizes_plan::write(worker, rows),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => sizes::write(engine, rows),
         StatsRequest::Sizes => {
             rows.row(SIZES_STATUS, "disabled");

@@ -1,0 +1,96 @@
+//! A cache in small: items of some sizes, and a learner that looks at it.
+
+use super::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
+use crate::sizes::{ChunkLayout, Demand, loss};
+
+const LAYOUT: ChunkLayout = ChunkLayout {
+    page_size_bytes: Some(64 << 10),
+    chunk_size_bytes_min: 32,
+    chunk_size_bytes_max: 32 << 10,
+    chunk_align_bytes: 8,
+    chaining: None,
+};
+
+fn demands(sizes: impl Iterator<Item = usize>, items: u64) -> Vec<Demand> {
+    sizes.map(|size_bytes| Demand { size_bytes, items, byte_value: 1.0 }).collect()
+}
+
+fn snapshot<'s>(demands: &'s [Demand], present: &'s [usize], stores: u64) -> SizeSnapshot<'s> {
+    SizeSnapshot { demands, present, layout: LAYOUT, filled: 1.0, retired_classes: 0, stores }
+}
+
+fn look(learner: &SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
+    learner.look(snapshot).expect("the snapshot is sound")
+}
+
+/// Changes the table as long as the learner says so, with all items stored anew in between; returns how often.
+fn follow(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) -> usize {
+    let mut stores = 0;
+    for changes in 0..10 {
+        let lesson = look(learner, &snapshot(demands, present, stores));
+        if lesson.waiting.is_some() {
+            return changes;
+        }
+        *present = lesson.best.expect("a table to change to").table;
+        learner.note_change(stores);
+        stores += demands.iter().map(|demand| demand.items).sum::<u64>();
+    }
+    panic!("the learner does not come to rest");
+}
+
+#[test]
+fn it_learns_a_table_that_loses_little_and_rests() {
+    let items = demands((1_000..1_400).step_by(100), 5_000);
+    let mut present = vec![512, 1_504, 32 << 10];
+    let mut learner = SizeLearner::new(LearnerOptions::default());
+    let lost =
+        |present: &[usize]| loss(&items, present, &LAYOUT).expect("a valid table").total_bytes();
+    let before = lost(&present);
+    assert_eq!(follow(&mut learner, &items, &mut present), 1);
+    assert!(lost(&present) < before / 10.0, "{} of {before} bytes", lost(&present));
+}
+
+#[test]
+fn it_waits_for_evidence_and_for_what_is_under_way() {
+    let learner = SizeLearner::new(LearnerOptions::default());
+    let present = [512, 1_504, 32 << 10];
+    let (few, many) = (demands(1_000..1_001, 10), demands(1_000..1_001, 10_000));
+    let waits = |snapshot: SizeSnapshot<'_>| look(&learner, &snapshot).waiting;
+    let with_few = snapshot(&few, &present, 0);
+    assert_eq!(waits(with_few), Some(Waiting::Items { items: 10, items_min: 1_000 }));
+    let empty = SizeSnapshot { filled: 0.1, ..snapshot(&many, &present, 0) };
+    assert_eq!(waits(empty), Some(Waiting::Memory { filled: 0.1, filled_min: 0.125 }));
+    let draining = SizeSnapshot { retired_classes: 2, ..snapshot(&many, &present, 0) };
+    assert_eq!(waits(draining), Some(Waiting::Drain { retired_classes: 2 }));
+    assert_eq!(waits(snapshot(&many, &present, 0)), None, "and else it does not");
+    let mut changed = learner.clone();
+    changed.note_change(500);
+    let early = look(&changed, &snapshot(&many, &present, 1_000)).waiting;
+    assert_eq!(early, Some(Waiting::Stores { stores: 500, stores_min: 10_000 }));
+}
+
+#[test]
+fn a_small_gain_is_left_alone_and_a_change_of_sizes_followed() {
+    let mut learner = SizeLearner::new(LearnerOptions::default());
+    // 1,000 bytes in chunks of 1,008: 0.8 %.
+    let mut present = vec![1_008, 32 << 10];
+    let items = demands(1_000..1_001, 50_000);
+    assert_eq!(follow(&mut learner, &items, &mut present), 0);
+    let shifted = demands(700..701, 50_000);
+    assert_eq!(follow(&mut learner, &shifted, &mut present), 1);
+    assert!(present.contains(&704), "{present:?}");
+}
+
+#[test]
+fn a_class_is_made_where_the_bytes_it_saves_are_worth_it() {
+    let options = LearnerOptions { class_price_pages: 20.0, ..LearnerOptions::default() };
+    let learner = SizeLearner::new(options);
+    let present = [6_552, 32 << 10];
+    let is_split = |byte_value: f64| {
+        let small = Demand { size_bytes: 2_000, items: 4_000, byte_value };
+        let large = Demand { size_bytes: 6_500, items: 4_000, byte_value: 1.0 };
+        look(&learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
+    };
+    assert!(is_split(1.0), "half of the memory is lost");
+    assert!(!is_split(0.01), "and worth next to nothing");
+}
