@@ -180,9 +180,11 @@ impl SizeLearner {
 
     fn prices(&self, snapshot: &SizeSnapshot<'_>) -> ChangePrices {
         let page_size_bytes = snapshot.layout.page_size_bytes.unwrap_or(0) as f64;
+        // What a table saves and what its classes leave unused are weighed as they will be when memory is full.
+        let filled = snapshot.filled.clamp(0.0, 1.0);
         ChangePrices {
-            moved_byte: self.options.moved_byte_price * snapshot.filled.clamp(0.0, 1.0),
-            class_bytes: self.options.class_price_pages * page_size_bytes,
+            moved_byte: self.options.moved_byte_price * filled,
+            class_bytes: self.options.class_price_pages * page_size_bytes * filled,
         }
     }
 

@@ -1,0 +1,136 @@
+//! The class table is learned on virtual time: from items of some sizes to a table that fits them, and to rest.
+
+use slabwise_base::{Clock, Expiry, Moment, Random};
+use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
+use slabwise_policy::PagePolicy;
+use slabwise_policy::sizes::{LearnerOptions, Waiting};
+use slabwise_tuner::{Learning, Load, MoveBudget, SizesReport, Tuner};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+const PAGES: u64 = 512;
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const REQUESTS_PER_STEP: u64 = 50;
+const REQUEST: Duration = Duration::from_micros(20);
+const SEED: u64 = 11;
+
+fn engine() -> Engine {
+    let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    // Steps of half as much again.
+    config.classes = ClassTable::geometric(64, 1.5, PAGE_SIZE_BYTES / 2);
+    config.index_within_limit = false;
+    config.hash_seed = SEED;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+/// A client that gets and, on a miss, sets values of about some length.
+struct Client<'e> {
+    engine: &'e Engine,
+    handle: Handle<'e>,
+    clock: Arc<Clock>,
+    random: Random,
+    hits: u64,
+}
+
+impl<'e> Client<'e> {
+    fn new(engine: &'e Engine) -> Client<'e> {
+        let (clock, random) = (Arc::new(Clock::manual()), Random::new(SEED));
+        Client { engine, handle: engine.handle(), clock, random, hits: 0 }
+    }
+
+    /// Requests for so many keys whose values are up to 40 bytes longer than this, with the tuner stepped in between.
+    fn serve(&mut self, tuner: &mut Tuner, requests: u64, keys: u64, value_len: usize) {
+        for number in 0..requests {
+            self.clock.advance(REQUEST);
+            let now = self.clock.now();
+            let drawn = self.random.below(keys);
+            let key = format!("{value_len}-{drawn}");
+            if self.handle.get(key.as_bytes(), now, |_| ()).is_some() {
+                self.hits += 1;
+            } else {
+                let value = vec![b'v'; value_len + (drawn % 41) as usize];
+                self.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
+            }
+            if number % REQUESTS_PER_STEP == 0 {
+                tuner.step(self.engine, Load::Serving, Moment { nanos: self.clock.nanos(), now });
+            }
+        }
+    }
+
+    fn items(&self) -> u64 {
+        self.engine.item_sizes().item_count()
+    }
+}
+
+fn tuner(policy: PagePolicy, learning: Option<Learning>) -> Tuner {
+    let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), SEED);
+    tuner.set_learning(learning);
+    tuner
+}
+
+fn space_time() -> PagePolicy {
+    PagePolicy::parse("space_time").expect("a policy's name")
+}
+
+fn learning() -> Option<Learning> {
+    Some(Learning::new(LearnerOptions::default()))
+}
+
+fn report(tuner: &Tuner) -> SizesReport {
+    let learning = tuner.learning().expect("sizes are learned");
+    SizesReport::clone(learning.report().expect("it has looked"))
+}
+
+#[test]
+fn a_learned_table_holds_more_items_and_rests() {
+    let (learned, fixed) = (engine(), engine());
+    let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
+    let (mut learner, mut control) = (tuner(space_time(), learning()), tuner(space_time(), None));
+    for (client, tuner) in [(&mut client, &mut learner), (&mut other, &mut control)] {
+        client.serve(tuner, 1_000_000, 30_000, 800);
+        client.engine.check();
+    }
+    let report = report(&learner);
+    assert!((1..=2).contains(&report.changes), "seed {SEED}: {report:?}");
+    assert!(matches!(report.waiting, Some(Waiting::Gain { .. })), "seed {SEED}: {report:?}");
+    // Items of 832 to 873 bytes were in chunks of 1,112 bytes.
+    let (items, items_fixed) = (client.items(), other.items());
+    assert!(items as f64 > items_fixed as f64 * 1.2, "seed {SEED}: {items} and {items_fixed} items");
+    assert!(client.hits > other.hits, "seed {SEED}: {} and {} hits", client.hits, other.hits);
+    let changes = report.changes;
+    client.serve(&mut learner, 3_000_000, 30_000, 800);
+    let after = self::report(&learner).changes;
+    assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
+}
+
+#[test]
+fn a_change_of_sizes_is_followed_without_a_page_policy() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let mut tuner = tuner(PagePolicy::None, learning());
+    client.serve(&mut tuner, 400_000, 30_000, 800);
+    let before = engine.class_table();
+    client.serve(&mut tuner, 1_000_000, 30_000, 500);
+    assert_ne!(engine.class_table(), before, "seed {SEED}");
+    let size = |value_len: usize| engine.class_table().class_for(value_len + 29 + 10);
+    let class = size(540).expect("a class holds it");
+    let chunk_size_bytes = engine.class_table().chunk_size_bytes(class);
+    assert!(chunk_size_bytes <= 600, "seed {SEED}: items of 579 bytes in {chunk_size_bytes}");
+    engine.check();
+}
+
+#[test]
+fn a_table_that_is_not_learned_any_more_stays() {
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let mut tuner = tuner(space_time(), None);
+    let before = engine.class_table();
+    client.serve(&mut tuner, 300_000, 30_000, 800);
+    assert_eq!(engine.class_table(), before);
+    tuner.set_learning(learning());
+    client.serve(&mut tuner, 300_000, 30_000, 800);
+    assert_ne!(engine.class_table(), before, "and then it is");
+    assert!(report(&tuner).changed_at.is_some());
+}
