@@ -20,6 +20,7 @@
 //! - [`exact_change`] answers the present table unless another one is better by more than what it costs;
 //! - everything follows from the arguments and, in [`hill_climb`], from the seed.
 
+mod candidates;
 mod change;
 mod demand;
 mod error;
@@ -30,6 +31,8 @@ mod layout;
 mod lines;
 mod loss;
 mod parts;
+#[cfg(test)]
+mod testing;
 
 pub use change::{Change, ChangePrices, exact_change};
 pub use demand::Demand;
