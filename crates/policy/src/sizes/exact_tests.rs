@@ -20,7 +20,7 @@ fn no_table_loses_less() {
         }
         let tables = exact_beside(&demands, &layout, &kept, 6).expect("a sound problem");
         assert_eq!(tables.class_counts(), kept.len()..=6, "seed {seed}");
-        let mut least = vec![f64::INFINITY; 7];
+        let mut least = [f64::INFINITY; 7];
         for table in every_table(&layout, &kept, 6) {
             let loss = loss_by_trial(&demands, &table, &layout).total_bytes();
             least[table.len()] = least[table.len()].min(loss);
