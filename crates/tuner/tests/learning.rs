@@ -97,7 +97,10 @@ fn a_learned_table_holds_more_items_and_rests() {
     assert!(matches!(report.waiting, Some(Waiting::Gain { .. })), "seed {SEED}: {report:?}");
     // Items of 832 to 873 bytes were in chunks of 1,112 bytes.
     let (items, items_fixed) = (client.items(), other.items());
-    assert!(items as f64 > items_fixed as f64 * 1.2, "seed {SEED}: {items} and {items_fixed} items");
+    assert!(
+        items as f64 > items_fixed as f64 * 1.2,
+        "seed {SEED}: {items} and {items_fixed} items"
+    );
     assert!(client.hits > other.hits, "seed {SEED}: {} and {} hits", client.hits, other.hits);
     let changes = report.changes;
     client.serve(&mut learner, 3_000_000, 30_000, 800);

@@ -2,11 +2,11 @@
 //!
 //! A change pays if it loses less than before by more than what it costs:
 //!
-//! - each class that holds something costs something, as it leaves about half a page unused;
+//! - each class costs something, as it leaves about half a page unused;
 //! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
 //!
-//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside those
-//! that the items give. With B(j) the bytes of all parts up to candidate j, m the price of a byte that moves, and p(j)
+//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside all those
+//! that some part is rounded up to: of two sizes that take as much, the larger one may move more. With B(j) the bytes of all parts up to candidate j, m the price of a byte that moves, and p(j)
 //! the present size before j, the parts between i and j in chunks of size j cost, beside what these take,
 //!
 //! ```text
@@ -18,9 +18,9 @@
 //! The first two are lines L(i) - m * B(i) - W(i) * x, once from all i and once from those below p(j); the third lines
 //! L(i) - W(i) * x from the rest. Slopes fall and places rise in all three, so it stays O(k n).
 
+use super::candidates::Candidates;
 use super::demand::Demand;
 use super::error::SizesError;
-use super::exact::Candidates;
 use super::layout::{ChunkLayout, check_class_count};
 use super::lines::Lines;
 use super::loss::{Loss, loss_of_parts};
@@ -31,7 +31,7 @@ use super::parts::Parts;
 pub struct ChangePrices {
     /// For a byte of an item whose chunk has another size then; times what the byte is worth.
     pub moved_byte: f64,
-    /// For each class that holds something.
+    /// For each class of a table.
     pub class_bytes: f64,
 }
 
@@ -53,7 +53,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Bytes that are lost no more, beyond what this many classes cost; what moves is not counted.
+    /// Bytes that are lost no more, less what further classes that hold something cost; what moves is not counted.
     pub fn gain_bytes(&self, prices: &ChangePrices) -> f64 {
         let classes = self.classes_then as f64 - self.classes_now as f64;
         let lost = self.loss_now.total_bytes() - self.loss_then.total_bytes();
@@ -80,13 +80,13 @@ pub fn exact_change(
             return Err(SizesError::Price { price });
         }
     }
-    let candidates = Candidates::new(&parts, layout, present);
-    let table = best_table(&candidates, class_count_max, prices);
+    let candidates = Candidates::new(&parts, parts.sizes.iter().copied(), present, layout);
+    let mut table = best_table(&candidates, class_count_max, prices);
+    give_room(&mut table, present, &parts, layout);
     let price_of = |table: &[usize]| {
         let moved = moved(&parts, &parts.worth_before, table, present);
         let loss = loss_of_parts(&parts, table, layout).total_bytes();
-        let classes = classes_used(&parts, table, layout);
-        loss + prices.class_bytes * classes as f64 + prices.moved_byte * moved
+        loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
     };
     let is_gain = price_of(&table) < price_of(present) - GAIN_MIN * parts.worth();
     let table = if is_gain { table } else { present.to_vec() };
@@ -108,6 +108,17 @@ fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
         first > before || size == layout.chunk_size_bytes_max && parts.full_weight > 0.0
     };
     table.iter().filter(|size| holds_some(size)).count()
+}
+
+/// Raises new sizes as far as they take no more and no known part finds another chunk.
+fn give_room(table: &mut [usize], present: &[usize], parts: &Parts, layout: &ChunkLayout) {
+    for class in 0..table.len() - 1 {
+        let (size, above) = (table[class], table[class + 1]);
+        if present.binary_search(&size).is_err() {
+            let end = parts.sizes.get(parts.fitting(size)).map_or(above, |&part| part.min(above));
+            table[class] = layout.stretched(size).min(end - layout.chunk_align_bytes);
+        }
+    }
 }
 
 /// What of `before` belongs to parts whose chunks in the two tables differ.

@@ -1,7 +1,7 @@
 //! When a cache that serves should change its class table, and to which.
 //!
 //! ```text
-//!   SizeSnapshot --enough seen? settled?--> exact_change --enough gained?--> Lesson: change, or why not
+//!   SizeSnapshot --enough seen? at rest?--> exact_change --enough gained?--> Lesson: change, or why not
 //! ```
 //!
 //! What is lost by the present table is measured on the items in the cache; the best table for them is
@@ -9,11 +9,15 @@
 //! rest is when to act on it:
 //!
 //! - *Evidence.* A table is learned from [`LearnerOptions::items_min`] items on, and not before this part of the
-//!   memory holds them: until then memory is not scarce. Then soon: a cache that is an eighth full has little to move.
-//! - *Settled.* While classes of an earlier table drain, what is in the cache is no evidence. And after a change as
-//!   many items must have been stored as there are: what the cache holds then was stored under the new table.
+//!   memory holds them: until then memory is not scarce.
+//! - *Rest.* While classes of an earlier table drain, what is in the cache is no evidence. After a change as many items
+//!   must have been stored as there are: what the cache holds then was stored under the new table. And a table that fits
+//!   what is about to change fits badly soon: while memory still fills, or a page policy still divides it anew, the sizes
+//!   drift. How far, in a turn of the cache's items, is measured by the bytes of each class of the present table.
 //! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and each byte that moves its
-//!   price, which is lower the less memory is in use.
+//!   price. One that saves [`LearnerOptions::gain_sure`] does not wait for the drift to end.
+//! - *Spare classes.* Numbers that the best table does not need go to its widest gaps: they cost nothing as long as they
+//!   hold nothing, and what comes into a gap one day does not lie in a chunk twice its size.
 //!
 //! Laws: a steady cache comes to rest, because the best table for what it holds is then in force but for chance, and
 //! gains that chance explains are below the price of moving; the learner answers from its snapshots alone.
@@ -21,9 +25,13 @@
 use super::change::{Change, ChangePrices, exact_change};
 use super::demand::Demand;
 use super::error::SizesError;
+use super::gaps::fill_gaps;
 use super::layout::ChunkLayout;
 use slabwise_base::ClassId;
 use std::fmt;
+
+/// Neighbours of a table lie at most so far apart, as long as there are numbers for classes between them.
+const GAP_FACTOR: f64 = 1.25;
 
 /// When a change pays.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +42,12 @@ pub struct LearnerOptions {
     pub filled_min: f64,
     /// The least gain, as a part of the bytes of all items.
     pub gain_min: f64,
+    /// A gain that waits for no rest.
+    pub gain_sure: f64,
+    /// At rest so much of the memory is in use at least,
+    pub filled_at_rest: f64,
+    /// and of the bytes of all items as many go from one class's sizes to another's, at most, while all are stored once.
+    pub drift_max: f64,
     /// What a byte costs whose chunk gets another size in a cache that is full, in bytes lost for good.
     pub moved_byte_price: f64,
     /// What a class costs, in pages.
@@ -41,13 +55,16 @@ pub struct LearnerOptions {
 }
 
 impl Default for LearnerOptions {
-    /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes; a moved byte must save a
-    /// fiftieth of itself, and a class leaves half a page unused.
+    /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes at rest, or a twentieth; a
+    /// moved byte must save a fiftieth of itself, and a class leaves half a page unused.
     fn default() -> LearnerOptions {
         LearnerOptions {
             items_min: 1_000,
             filled_min: 0.125,
             gain_min: 0.01,
+            gain_sure: 0.05,
+            filled_at_rest: 0.9,
+            drift_max: 0.03,
             moved_byte_price: 0.02,
             class_price_pages: 0.5,
         }
@@ -100,6 +117,13 @@ pub enum Waiting {
         /// The least.
         stores_min: u64,
     },
+    /// For the sizes of what is stored to come to rest.
+    Drift {
+        /// The part of all bytes that went to another class's sizes in the last turn; `None` before a turn is over.
+        drift: Option<f64>,
+        /// The most of a cache at rest.
+        drift_max: f64,
+    },
     /// For a better table: the best one gains too little.
     Gain {
         /// As a part of the bytes of all items.
@@ -122,6 +146,16 @@ impl fmt::Display for Waiting {
             }
             Waiting::Stores { stores, stores_min } => {
                 write!(f, "{stores} of {stores_min} stores since the last change")
+            }
+            Waiting::Drift { drift: None, .. } => {
+                write!(f, "sizes to be watched for a turn of all items")
+            }
+            Waiting::Drift { drift: Some(drift), drift_max } => {
+                let (drift, drift_max) = (drift * 100.0, drift_max * 100.0);
+                write!(
+                    f,
+                    "sizes to rest: {drift:.1} % of the bytes drift in a turn, {drift_max:.1} % at rest"
+                )
             }
             Waiting::Gain { gain, gain_min } => {
                 let (gain, gain_min) = (gain * 100.0, gain_min * 100.0);
@@ -149,25 +183,38 @@ pub struct SizeLearner {
     options: LearnerOptions,
     /// Stores ever at the last change.
     changed_at_stores: Option<u64>,
+    mark: Option<Mark>,
+    /// Between the last two marks.
+    drift: Option<f64>,
+}
+
+/// What was in the cache at a moment.
+#[derive(Clone, Debug)]
+struct Mark {
+    at_stores: u64,
+    present: Vec<usize>,
+    shares: Vec<f64>,
 }
 
 impl SizeLearner {
     /// One that has seen nothing yet.
     pub fn new(options: LearnerOptions) -> SizeLearner {
-        SizeLearner { options, changed_at_stores: None }
+        SizeLearner { options, changed_at_stores: None, mark: None, drift: None }
     }
 
     /// Notes that the table was changed, when so many stores had been made ever.
     pub fn note_change(&mut self, stores: u64) {
         self.changed_at_stores = Some(stores);
+        (self.mark, self.drift) = (None, None);
     }
 
     /// Looks at the cache. What it says cannot be, as sizes beyond the layout's, is an error.
-    pub fn look(&self, snapshot: &SizeSnapshot<'_>) -> Result<Lesson, SizesError> {
+    pub fn look(&mut self, snapshot: &SizeSnapshot<'_>) -> Result<Lesson, SizesError> {
         if let Some(waiting) = self.evidence_missing(snapshot) {
             return Ok(Lesson { best: None, waiting: Some(waiting) });
         }
-        let best = exact_change(
+        self.note_drift(snapshot);
+        let mut best = exact_change(
             snapshot.demands,
             &snapshot.layout,
             ClassId::COUNT_MAX,
@@ -175,6 +222,10 @@ impl SizeLearner {
             &self.prices(snapshot),
         )?;
         let waiting = self.unsettled(snapshot).or_else(|| self.gain_missing(snapshot, &best));
+        if waiting.is_none() {
+            let (layout, class_count_max) = (&snapshot.layout, ClassId::COUNT_MAX);
+            best.table = fill_gaps(&best.table, layout, GAP_FACTOR, class_count_max)?;
+        }
         Ok(Lesson { best: Some(best), waiting })
     }
 
@@ -197,6 +248,20 @@ impl SizeLearner {
         (filled < filled_min).then_some(Waiting::Memory { filled, filled_min })
     }
 
+    /// Holds what is in the cache against what was there a turn of its items ago.
+    fn note_drift(&mut self, snapshot: &SizeSnapshot<'_>) {
+        let shares = shares(snapshot);
+        if let Some(mark) = self.mark.as_ref().filter(|mark| mark.present == snapshot.present) {
+            if snapshot.stores.saturating_sub(mark.at_stores) < items(snapshot) {
+                return;
+            }
+            let moved = mark.shares.iter().zip(&shares).map(|(before, now)| (now - before).abs());
+            self.drift = Some(moved.sum::<f64>() / 2.0);
+        }
+        let present = snapshot.present.to_vec();
+        self.mark = Some(Mark { at_stores: snapshot.stores, present, shares });
+    }
+
     fn unsettled(&self, snapshot: &SizeSnapshot<'_>) -> Option<Waiting> {
         if snapshot.retired_classes > 0 {
             return Some(Waiting::Drain { retired_classes: snapshot.retired_classes });
@@ -207,11 +272,37 @@ impl SizeLearner {
     }
 
     fn gain_missing(&self, snapshot: &SizeSnapshot<'_>, best: &Change) -> Option<Waiting> {
-        let gain_min = self.options.gain_min;
+        let LearnerOptions { gain_min, gain_sure, filled_at_rest, drift_max, .. } = self.options;
         let gain = best.gain_bytes(&self.prices(snapshot)) / worth(snapshot);
-        (best.table == snapshot.present || gain < gain_min)
-            .then_some(Waiting::Gain { gain, gain_min })
+        if best.table == snapshot.present || gain < gain_min {
+            return Some(Waiting::Gain { gain, gain_min });
+        }
+        let filled = snapshot.filled;
+        if gain >= gain_sure {
+            return None;
+        }
+        if filled < filled_at_rest {
+            return Some(Waiting::Memory { filled, filled_min: filled_at_rest });
+        }
+        let drift = self.drift;
+        let is_at_rest = drift.is_some_and(|drift| drift <= drift_max);
+        (!is_at_rest).then_some(Waiting::Drift { drift, drift_max })
     }
+}
+
+/// Of all bytes, those of each class's sizes.
+fn shares(snapshot: &SizeSnapshot<'_>) -> Vec<f64> {
+    let mut bytes = vec![0.0; snapshot.present.len()];
+    for demand in snapshot.demands {
+        let place = snapshot.present.partition_point(|&size| size < demand.size_bytes);
+        // What is larger than the largest chunk lies in chunks of that size.
+        let place = place.min(bytes.len().saturating_sub(1));
+        if let Some(bytes) = bytes.get_mut(place) {
+            *bytes += (demand.size_bytes as u64 * demand.items) as f64;
+        }
+    }
+    let all: f64 = bytes.iter().sum();
+    bytes.iter().map(|bytes| bytes / all.max(1.0)).collect()
 }
 
 fn items(snapshot: &SizeSnapshot<'_>) -> u64 {

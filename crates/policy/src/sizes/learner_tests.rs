@@ -19,7 +19,7 @@ fn snapshot<'s>(demands: &'s [Demand], present: &'s [usize], stores: u64) -> Siz
     SizeSnapshot { demands, present, layout: LAYOUT, filled: 1.0, retired_classes: 0, stores }
 }
 
-fn look(learner: &SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
+fn look(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
     learner.look(snapshot).expect("the snapshot is sound")
 }
 
@@ -52,10 +52,10 @@ fn it_learns_a_table_that_loses_little_and_rests() {
 
 #[test]
 fn it_waits_for_evidence_and_for_what_is_under_way() {
-    let learner = SizeLearner::new(LearnerOptions::default());
+    let mut learner = SizeLearner::new(LearnerOptions::default());
     let present = [512, 1_504, 32 << 10];
     let (few, many) = (demands(1_000..1_001, 10), demands(1_000..1_001, 10_000));
-    let waits = |snapshot: SizeSnapshot<'_>| look(&learner, &snapshot).waiting;
+    let mut waits = |snapshot: SizeSnapshot<'_>| look(&mut learner, &snapshot).waiting;
     let with_few = snapshot(&few, &present, 0);
     assert_eq!(waits(with_few), Some(Waiting::Items { items: 10, items_min: 1_000 }));
     let empty = SizeSnapshot { filled: 0.1, ..snapshot(&many, &present, 0) };
@@ -65,7 +65,7 @@ fn it_waits_for_evidence_and_for_what_is_under_way() {
     assert_eq!(waits(snapshot(&many, &present, 0)), None, "and else it does not");
     let mut changed = learner.clone();
     changed.note_change(500);
-    let early = look(&changed, &snapshot(&many, &present, 1_000)).waiting;
+    let early = look(&mut changed, &snapshot(&many, &present, 1_000)).waiting;
     assert_eq!(early, Some(Waiting::Stores { stores: 500, stores_min: 10_000 }));
 }
 
@@ -84,12 +84,12 @@ fn a_small_gain_is_left_alone_and_a_change_of_sizes_followed() {
 #[test]
 fn a_class_is_made_where_the_bytes_it_saves_are_worth_it() {
     let options = LearnerOptions { class_price_pages: 20.0, ..LearnerOptions::default() };
-    let learner = SizeLearner::new(options);
+    let mut learner = SizeLearner::new(options);
     let present = [6_552, 32 << 10];
-    let is_split = |byte_value: f64| {
+    let mut is_split = |byte_value: f64| {
         let small = Demand { size_bytes: 2_000, items: 4_000, byte_value };
         let large = Demand { size_bytes: 6_500, items: 4_000, byte_value: 1.0 };
-        look(&learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
+        look(&mut learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
     };
     assert!(is_split(1.0), "half of the memory is lost");
     assert!(!is_split(0.01), "and worth next to nothing");
