@@ -10,12 +10,16 @@
 //!
 //! - *Evidence.* A table is learned from [`LearnerOptions::items_min`] items on, and not before this part of the
 //!   memory holds them: until then memory is not scarce.
-//! - *Rest.* While classes of an earlier table drain, what is in the cache is no evidence. After a change as many items
-//!   must have been stored as there are: what the cache holds then was stored under the new table. And a table that fits
-//!   what is about to change fits badly soon: while memory still fills, or a page policy still divides it anew, the sizes
-//!   drift. How far, in a turn of the cache's items, is measured by the bytes of each class of the present table.
 //! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and each byte that moves its
-//!   price. One that saves [`LearnerOptions::gain_sure`] does not wait for the drift to end.
+//!   price.
+//! - *Proof.* What fits the items of the moment may fit the next ones worse: memory still fills, a page policy divides it
+//!   anew, the workload changes. So the best table is first a proposal, and put to the proof: when as many items have been
+//!   stored as there are (a *turn*), it must save on what is in the cache then what a change must save. Then the change is
+//!   made, to what is best by that time. A gain of [`LearnerOptions::gain_sure`] needs no proof.
+//! - *Patience.* After each change the proof takes twice as many turns, up to [`LearnerOptions::turns_max`], so that a
+//!   cache whose sizes never rest changes its table less and less often; a sure gain ends the patience. And while classes
+//!   of an earlier table drain, or before a turn of items was stored under the new one, what is in the cache is no
+//!   evidence.
 //! - *Spare classes.* Numbers that the best table does not need go to its widest gaps: they cost nothing as long as they
 //!   hold nothing, and what comes into a gap one day does not lie in a chunk twice its size.
 //!
@@ -27,6 +31,7 @@ use super::demand::Demand;
 use super::error::SizesError;
 use super::gaps::fill_gaps;
 use super::layout::ChunkLayout;
+use super::loss::loss;
 use slabwise_base::ClassId;
 use std::fmt;
 
@@ -42,12 +47,12 @@ pub struct LearnerOptions {
     pub filled_min: f64,
     /// The least gain, as a part of the bytes of all items.
     pub gain_min: f64,
-    /// A gain that waits for no rest.
+    /// A gain that needs no proof.
     pub gain_sure: f64,
-    /// At rest so much of the memory is in use at least,
-    pub filled_at_rest: f64,
-    /// and of the bytes of all items as many go from one class's sizes to another's, at most, while all are stored once.
-    pub drift_max: f64,
+    /// The least part of the memory that is in use when a proof begins.
+    pub filled_at_proof: f64,
+    /// The most turns that a proof takes, at least 1.
+    pub turns_max: u64,
     /// What a byte costs whose chunk gets another size in a cache that is full, in bytes lost for good.
     pub moved_byte_price: f64,
     /// What a class costs, in pages.
@@ -55,18 +60,18 @@ pub struct LearnerOptions {
 }
 
 impl Default for LearnerOptions {
-    /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes at rest, or a twentieth; a
-    /// moved byte must save a fiftieth of itself, and a class leaves half a page unused.
+    /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes, or a twentieth at once; a
+    /// moved byte must save a fiftieth of itself, and a class a tenth of a page.
     fn default() -> LearnerOptions {
         LearnerOptions {
             items_min: 1_000,
             filled_min: 0.125,
             gain_min: 0.01,
             gain_sure: 0.05,
-            filled_at_rest: 0.9,
-            drift_max: 0.03,
+            filled_at_proof: 0.9,
+            turns_max: 64,
             moved_byte_price: 0.02,
-            class_price_pages: 0.5,
+            class_price_pages: 0.1,
         }
     }
 }
@@ -117,12 +122,14 @@ pub enum Waiting {
         /// The least.
         stores_min: u64,
     },
-    /// For the sizes of what is stored to come to rest.
-    Drift {
-        /// The part of all bytes that went to another class's sizes in the last turn; `None` before a turn is over.
-        drift: Option<f64>,
-        /// The most of a cache at rest.
-        drift_max: f64,
+    /// For the proof of a better table.
+    Proof {
+        /// Stores since it was proposed.
+        stores: u64,
+        /// The least.
+        stores_min: u64,
+        /// What it saves of what is in the cache now, as a part of the bytes of all items.
+        gain: f64,
     },
     /// For a better table: the best one gains too little.
     Gain {
@@ -147,15 +154,9 @@ impl fmt::Display for Waiting {
             Waiting::Stores { stores, stores_min } => {
                 write!(f, "{stores} of {stores_min} stores since the last change")
             }
-            Waiting::Drift { drift: None, .. } => {
-                write!(f, "sizes to be watched for a turn of all items")
-            }
-            Waiting::Drift { drift: Some(drift), drift_max } => {
-                let (drift, drift_max) = (drift * 100.0, drift_max * 100.0);
-                write!(
-                    f,
-                    "sizes to rest: {drift:.1} % of the bytes drift in a turn, {drift_max:.1} % at rest"
-                )
+            Waiting::Proof { stores, stores_min, gain } => {
+                let gain = gain * 100.0;
+                write!(f, "the proof of a gain of {gain:.2} %: {stores} of {stores_min} stores")
             }
             Waiting::Gain { gain, gain_min } => {
                 let (gain, gain_min) = (gain * 100.0, gain_min * 100.0);
@@ -183,29 +184,29 @@ pub struct SizeLearner {
     options: LearnerOptions,
     /// Stores ever at the last change.
     changed_at_stores: Option<u64>,
-    mark: Option<Mark>,
-    /// Between the last two marks.
-    drift: Option<f64>,
+    /// Turns that a proof takes.
+    turns: u64,
+    proposal: Option<Proposal>,
 }
 
-/// What was in the cache at a moment.
+/// A table that is to prove itself.
 #[derive(Clone, Debug)]
-struct Mark {
+struct Proposal {
+    table: Vec<usize>,
+    /// Stores ever when it was made.
     at_stores: u64,
-    present: Vec<usize>,
-    shares: Vec<f64>,
 }
 
 impl SizeLearner {
     /// One that has seen nothing yet.
     pub fn new(options: LearnerOptions) -> SizeLearner {
-        SizeLearner { options, changed_at_stores: None, mark: None, drift: None }
+        SizeLearner { options, changed_at_stores: None, turns: 1, proposal: None }
     }
 
     /// Notes that the table was changed, when so many stores had been made ever.
     pub fn note_change(&mut self, stores: u64) {
         self.changed_at_stores = Some(stores);
-        (self.mark, self.drift) = (None, None);
+        self.proposal = None;
     }
 
     /// Looks at the cache. What it says cannot be, as sizes beyond the layout's, is an error.
@@ -213,7 +214,6 @@ impl SizeLearner {
         if let Some(waiting) = self.evidence_missing(snapshot) {
             return Ok(Lesson { best: None, waiting: Some(waiting) });
         }
-        self.note_drift(snapshot);
         let mut best = exact_change(
             snapshot.demands,
             &snapshot.layout,
@@ -221,10 +221,12 @@ impl SizeLearner {
             snapshot.present,
             &self.prices(snapshot),
         )?;
-        let waiting = self.unsettled(snapshot).or_else(|| self.gain_missing(snapshot, &best));
+        let waiting = match self.unsettled(snapshot) {
+            Some(waiting) => Some(waiting),
+            None => self.unproven(snapshot, &best)?,
+        };
         if waiting.is_none() {
-            let (layout, class_count_max) = (&snapshot.layout, ClassId::COUNT_MAX);
-            best.table = fill_gaps(&best.table, layout, GAP_FACTOR, class_count_max)?;
+            best.table = filled(&best.table, &snapshot.layout)?;
         }
         Ok(Lesson { best: Some(best), waiting })
     }
@@ -248,20 +250,6 @@ impl SizeLearner {
         (filled < filled_min).then_some(Waiting::Memory { filled, filled_min })
     }
 
-    /// Holds what is in the cache against what was there a turn of its items ago.
-    fn note_drift(&mut self, snapshot: &SizeSnapshot<'_>) {
-        let shares = shares(snapshot);
-        if let Some(mark) = self.mark.as_ref().filter(|mark| mark.present == snapshot.present) {
-            if snapshot.stores.saturating_sub(mark.at_stores) < items(snapshot) {
-                return;
-            }
-            let moved = mark.shares.iter().zip(&shares).map(|(before, now)| (now - before).abs());
-            self.drift = Some(moved.sum::<f64>() / 2.0);
-        }
-        let present = snapshot.present.to_vec();
-        self.mark = Some(Mark { at_stores: snapshot.stores, present, shares });
-    }
-
     fn unsettled(&self, snapshot: &SizeSnapshot<'_>) -> Option<Waiting> {
         if snapshot.retired_classes > 0 {
             return Some(Waiting::Drain { retired_classes: snapshot.retired_classes });
@@ -271,38 +259,64 @@ impl SizeLearner {
         (stores < stores_min).then_some(Waiting::Stores { stores, stores_min })
     }
 
-    fn gain_missing(&self, snapshot: &SizeSnapshot<'_>, best: &Change) -> Option<Waiting> {
-        let LearnerOptions { gain_min, gain_sure, filled_at_rest, drift_max, .. } = self.options;
+    /// Puts the best table to the proof, or the one before; `None`: the table should be changed.
+    fn unproven(
+        &mut self,
+        snapshot: &SizeSnapshot<'_>,
+        best: &Change,
+    ) -> Result<Option<Waiting>, SizesError> {
+        let LearnerOptions { gain_min, gain_sure, filled_at_proof, .. } = self.options;
         let gain = best.gain_bytes(&self.prices(snapshot)) / worth(snapshot);
         if best.table == snapshot.present || gain < gain_min {
-            return Some(Waiting::Gain { gain, gain_min });
+            self.proposal = None;
+            return Ok(Some(Waiting::Gain { gain, gain_min }));
         }
-        let filled = snapshot.filled;
         if gain >= gain_sure {
-            return None;
+            self.turns = 1;
+            return Ok(None);
         }
-        if filled < filled_at_rest {
-            return Some(Waiting::Memory { filled, filled_min: filled_at_rest });
+        if snapshot.filled < filled_at_proof {
+            return Ok(Some(Waiting::Memory {
+                filled: snapshot.filled,
+                filled_min: filled_at_proof,
+            }));
         }
-        let drift = self.drift;
-        let is_at_rest = drift.is_some_and(|drift| drift <= drift_max);
-        (!is_at_rest).then_some(Waiting::Drift { drift, drift_max })
+        let Some(proposal) = &self.proposal else {
+            return self.propose(snapshot, best, gain);
+        };
+        let stores = snapshot.stores.saturating_sub(proposal.at_stores);
+        let stores_min = self.turns * items(snapshot);
+        let lost = |table: &[usize]| -> Result<f64, SizesError> {
+            Ok(loss(snapshot.demands, table, &snapshot.layout)?.total_bytes())
+        };
+        let saved = lost(snapshot.present)? - lost(&proposal.table)?;
+        let proven = saved / worth(snapshot);
+        if stores < stores_min {
+            return Ok(Some(Waiting::Proof { stores, stores_min, gain: proven }));
+        }
+        if proven < gain_min {
+            return self.propose(snapshot, best, gain);
+        }
+        self.turns = (2 * self.turns).min(self.options.turns_max);
+        Ok(None)
+    }
+
+    fn propose(
+        &mut self,
+        snapshot: &SizeSnapshot<'_>,
+        best: &Change,
+        gain: f64,
+    ) -> Result<Option<Waiting>, SizesError> {
+        let table = filled(&best.table, &snapshot.layout)?;
+        self.proposal = Some(Proposal { table, at_stores: snapshot.stores });
+        let stores_min = self.turns * items(snapshot);
+        Ok(Some(Waiting::Proof { stores: 0, stores_min, gain }))
     }
 }
 
-/// Of all bytes, those of each class's sizes.
-fn shares(snapshot: &SizeSnapshot<'_>) -> Vec<f64> {
-    let mut bytes = vec![0.0; snapshot.present.len()];
-    for demand in snapshot.demands {
-        let place = snapshot.present.partition_point(|&size| size < demand.size_bytes);
-        // What is larger than the largest chunk lies in chunks of that size.
-        let place = place.min(bytes.len().saturating_sub(1));
-        if let Some(bytes) = bytes.get_mut(place) {
-            *bytes += (demand.size_bytes as u64 * demand.items) as f64;
-        }
-    }
-    let all: f64 = bytes.iter().sum();
-    bytes.iter().map(|bytes| bytes / all.max(1.0)).collect()
+/// The table with its widest gaps filled.
+fn filled(table: &[usize], layout: &ChunkLayout) -> Result<Vec<usize>, SizesError> {
+    fill_gaps(table, layout, GAP_FACTOR, ClassId::COUNT_MAX)
 }
 
 fn items(snapshot: &SizeSnapshot<'_>) -> u64 {
