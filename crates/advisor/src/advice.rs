@@ -1,0 +1,157 @@
+//! The advice: the table that the sizes ask for, beside the present one.
+
+use crate::cache::{Cache, Program};
+use crate::class_rows::{ClassRow, class_rows};
+use crate::error::AdvisorError;
+use crate::sizes_seen::SizesSeen;
+use crate::slab_sizes::{self, LISTED_COUNT_MAX, Listed};
+use serde::Serialize;
+use slabwise_base::ClassId;
+use slabwise_policy::sizes::{Demand, exact, loss};
+
+/// See the module's documentation. Field names are what scripts rely on; sizes and losses are in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// `memcached` or `slabwise`.
+    pub program: &'static str,
+    /// The server's version, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where the sizes are from.
+    pub source: String,
+    /// How many items there are.
+    pub items: u64,
+    /// Their bytes: header, key and value.
+    pub bytes: u64,
+    /// The largest item that there may be.
+    pub item_size_max: usize,
+    /// Bytes a page.
+    pub page_size: usize,
+    /// The present table.
+    pub now: Outcome,
+    /// The advised one.
+    pub then: Outcome,
+    /// What it loses less; negative: more.
+    pub saved_bytes: i64,
+    /// The same, of the items' bytes.
+    pub saved_percent: f64,
+    /// Pages that it takes less.
+    pub saved_pages: i64,
+    /// What `-o slab_sizes=` is to be.
+    pub slab_sizes: String,
+}
+
+/// What a table comes to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What is lost in chunks behind what they hold.
+    pub lost_in_chunks: u64,
+    /// What is lost at the ends of full pages.
+    pub lost_at_page_ends: u64,
+    /// What chained items take for their parts: the same in every table.
+    pub lost_by_chaining: u64,
+    /// All three.
+    pub lost: u64,
+    /// Pages, those that are not full included.
+    pub pages: u64,
+    /// The classes by chunk size; of the present table those that are known.
+    pub classes: Vec<ClassRow>,
+}
+
+impl Outcome {
+    fn of(table: &[usize], seen: &SizesSeen, cache: &Cache) -> Result<Outcome, AdvisorError> {
+        let loss = loss(&demands(seen), table, &cache.layout)?;
+        let classes = class_rows(seen, table, &cache.layout);
+        Ok(Outcome {
+            lost_in_chunks: loss.inside_bytes.round() as u64,
+            lost_at_page_ends: loss.page_end_bytes.round() as u64,
+            lost_by_chaining: loss.chained_bytes.round() as u64,
+            lost: loss.total_bytes().round() as u64,
+            pages: classes.iter().map(|row| row.pages).sum(),
+            classes,
+        })
+    }
+
+    /// Classes that hold something.
+    pub fn used_count(&self) -> usize {
+        self.classes.iter().filter(|row| row.chunks > 0).count()
+    }
+}
+
+/// What the sizes are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Where the sizes are from, for people.
+    pub text: String,
+    /// The server's version, where there is one.
+    pub version: Option<String>,
+    /// The sizes.
+    pub seen: SizesSeen,
+    /// The table that is in use, ascending, ending with the largest chunk.
+    pub present: Vec<usize>,
+}
+
+/// Advises a table of at most `listed_count_max` sizes beside the largest chunk, 63 in all; `None`: as many as
+/// pay, where a class costs half a page, the part of its last page that it leaves unused on average.
+pub fn advise(
+    source: Source,
+    cache: &Cache,
+    listed_count_max: Option<usize>,
+) -> Result<Advice, AdvisorError> {
+    let Source { text, version, seen, present } = source;
+    let now = Outcome::of(&present, &seen, cache)?;
+    let listed = best_table(&seen, cache, listed_count_max)?;
+    let then = Outcome::of(&listed.table, &seen, cache)?;
+    let saved_bytes = now.lost as i64 - then.lost as i64;
+    Ok(Advice {
+        program: cache.program.name(),
+        version,
+        source: text,
+        items: seen.item_count(),
+        bytes: seen.bytes(),
+        item_size_max: cache.item_size_bytes_max,
+        page_size: cache.page_size_bytes(),
+        saved_bytes,
+        saved_percent: saved_bytes as f64 / seen.bytes() as f64 * 100.0,
+        saved_pages: now.pages as i64 - then.pages as i64,
+        slab_sizes: listed.joined(),
+        now,
+        then,
+    })
+}
+
+fn best_table(
+    seen: &SizesSeen,
+    cache: &Cache,
+    listed_count_max: Option<usize>,
+) -> Result<Listed, AdvisorError> {
+    let tables = exact(&demands(seen), &cache.layout, ClassId::COUNT_MAX)?;
+    let class_price_bytes = cache.page_size_bytes() as f64 / 2.0;
+    let class_count = match listed_count_max {
+        Some(count) => count.min(LISTED_COUNT_MAX) + 1,
+        None => {
+            let price = |&count: &usize| {
+                tables.loss_of(count).total_bytes() + count as f64 * class_price_bytes
+            };
+            let best = tables.class_counts().min_by(|a, b| price(a).total_cmp(&price(b)));
+            best.unwrap_or(ClassId::COUNT_MAX)
+        }
+    };
+    Ok(slab_sizes::list(tables.table_of(class_count), cache.listed_min))
+}
+
+fn demands(seen: &SizesSeen) -> Vec<Demand> {
+    seen.bars().map(|(size_bytes, items)| Demand { size_bytes, items, byte_value: 1.0 }).collect()
+}
+
+impl Advice {
+    /// Whether the advised table is better.
+    pub fn gains(&self) -> bool {
+        self.saved_bytes > 0
+    }
+
+    /// Whether it is for slabwise itself.
+    pub fn is_for_slabwise(&self) -> bool {
+        self.program == Program::Slabwise.name()
+    }
+}
