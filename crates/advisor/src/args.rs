@@ -9,22 +9,25 @@ use std::time::Duration;
 
 /// Chunk sizes for the items that a memcached holds: which `-o slab_sizes=` loses least memory.
 ///
-/// memcached's chunk sizes grow by 25 % whatever its items are like, and what an item leaves of its chunk is lost.
-/// This finds the chunk sizes that lose least for the sizes of your items (the best ones there are, not only better
-/// ones), shows what is lost now and would be lost then, and prints the option to start the server with, as the last
-/// line. The server's other options stay as they are.
+/// memcached's chunk sizes grow by 25 % whatever its items are like, and what an item leaves of its
+/// chunk is lost. This finds the chunk sizes that lose least for the sizes of your items, shows what
+/// is lost now and would be lost then, and prints, as the last line, the option to start the server
+/// with. The server's other options stay as they are.
 ///
-/// From a server: sizes come from `stats sizes` where it counts (-o track_sizes), else from a look at its items by
-/// `lru_crawler metadump`. Nothing is changed on it. A slabwise gets advice for itself.
+/// From a server: sizes come from `stats sizes` where it counts (-o track_sizes), else from a look at
+/// its items by `lru_crawler metadump`. Nothing is changed on it. A slabwise gets advice for itself.
 ///
-/// From a file: text, with lines of SIZE COUNT or SIZE,COUNT, or one size a line, or what `stats sizes` printed
-/// ("STAT 96 35"). A first line of words, empty lines and lines that begin with # are skipped; order does not matter,
-/// and counts of one size add up. Sizes are whole items as memcached counts them: key and value, and about 60 bytes.
+/// From a file: text, with lines of SIZE COUNT or SIZE,COUNT, or one size a line, or what
+/// `stats sizes` printed (STAT 96 35). A first line of words, empty lines and lines that begin with #
+/// are skipped; order does not matter, and counts of one size add up. Sizes are those of whole items
+/// as memcached counts them: key, value, and about 60 bytes.
 ///
-/// Without either, `slabwise classes [options]` shows the chunk sizes that slabwise would have with those options.
+/// Without either, `slabwise classes [slabwise's options]` shows the chunk sizes that slabwise has
+/// with those options.
 #[derive(Debug, Parser)]
 #[command(
     name = "slabwise classes",
+    verbatim_doc_comment,
     override_usage = "slabwise classes --from-server HOST:PORT [options]\n       \
                       slabwise classes --from-histogram FILE [options]\n       \
                       slabwise classes [slabwise's options]",

@@ -6,9 +6,11 @@
 //!
 //! By `hash` the server goes through its index, so that what was seen when the dump is cut is a fair sample;
 //! an older server knows only `all`, which goes through its classes. Either way the items of a class that were
-//! seen then stand for all of that class.
+//! seen then stand for all of that class; of a class of which none was seen, sizes are taken to be anywhere between
+//! the chunk size below and its own.
 
 use super::dialogue::{Answer, Dialogue, NoLine, is_refusal};
+use super::state::ClassState;
 use crate::error::{AdvisorError, shown};
 use crate::sizes_seen::{SizesSeen, TooManyBytes};
 use std::collections::BTreeMap;
@@ -97,8 +99,8 @@ fn parse(line: &[u8]) -> Option<(u64, usize)> {
 }
 
 impl Dump {
-    /// The sizes of all items, where `items_of_class` says how many there are.
-    pub fn sizes(&self, items_of_class: &BTreeMap<u64, u64>) -> Result<SizesSeen, TooManyBytes> {
+    /// The sizes of all items, where `classes` say how many there are.
+    pub fn sizes(&self, classes: &BTreeMap<u64, ClassState>) -> Result<SizesSeen, TooManyBytes> {
         let mut looked_at: BTreeMap<u64, u64> = BTreeMap::new();
         for (&(class, _), items) in &self.items {
             *looked_at.entry(class).or_default() += items;
@@ -106,18 +108,44 @@ impl Dump {
         let mut seen = SizesSeen::default();
         for (&(class, size_bytes), &items) in &self.items {
             let part = looked_at[&class];
-            let all = items_of_class.get(&class).copied().unwrap_or(0).max(part);
+            let all = classes.get(&class).map_or(part, |class| class.items.max(part));
             let stands_for = u128::from(items) * u128::from(all) / u128::from(part);
             let items = if self.is_cut { stands_for as u64 } else { items };
             seen.add(size_bytes, items)?;
+        }
+        if self.is_cut {
+            let unseen = classes.iter().filter(|(number, _)| !looked_at.contains_key(number));
+            for (_, class) in unseen {
+                add_unseen(&mut seen, class, classes)?;
+            }
         }
         Ok(seen)
     }
 }
 
+/// Adds the items of a class as if they were spread over what only it holds.
+fn add_unseen(
+    seen: &mut SizesSeen,
+    class: &ClassState,
+    classes: &BTreeMap<u64, ClassState>,
+) -> Result<(), TooManyBytes> {
+    const POINTS_MAX: u64 = 16;
+    let chunk_size = class.chunk_size_bytes;
+    let smaller = classes.values().map(|other| other.chunk_size_bytes);
+    let below = smaller.filter(|&size| size < chunk_size).max().unwrap_or(0);
+    let points = class.items.min(POINTS_MAX);
+    let up_to =
+        |point: u64| (u128::from(class.items) * u128::from(point) / u128::from(points)) as u64;
+    for point in 0..points {
+        let part = (chunk_size - below) as u64 * (point + 1) / points;
+        seen.add(below + part as usize, up_to(point + 1) - up_to(point))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Dump, parse};
+    use super::{ClassState, Dump, parse};
     use slabwise_base::Random;
     use std::collections::BTreeMap;
 
@@ -151,12 +179,17 @@ mod tests {
     fn a_cut_dump_stands_for_all_items_of_its_classes() {
         let items = BTreeMap::from([((1, 64), 10), ((1, 90), 30), ((2, 100), 5)]);
         let dump = Dump { looked_at: 45, is_cut: true, items, ..Dump::default() };
-        let all = BTreeMap::from([(1, 400), (2, 7), (3, 1)]);
+        let class =
+            |chunk_size_bytes, items| ClassState { chunk_size_bytes, chunks_per_page: 1, items };
+        let classes =
+            [(1, class(96, 400)), (2, class(120, 7)), (3, class(152, 2)), (4, class(192, 0))];
+        let classes = BTreeMap::from(classes);
         let sizes = |dump: &Dump| {
-            let seen = dump.sizes(&all).unwrap_or_default();
+            let seen = dump.sizes(&classes).unwrap_or_default();
             seen.bars().collect::<Vec<_>>()
         };
-        assert_eq!(sizes(&dump), [(64, 100), (90, 300), (100, 7)]);
+        // Of class 3 none was seen.
+        assert_eq!(sizes(&dump), [(64, 100), (90, 300), (100, 7), (136, 1), (152, 1)]);
         assert_eq!(sizes(&Dump { is_cut: false, ..dump }), [(64, 10), (90, 30), (100, 5)]);
     }
 }

@@ -49,11 +49,11 @@ pub fn observe(
     let bars = bars(&mut dialogue, item_size_max)?;
     let counted = bars.values().fold(0u64, |sum, &items| sum.saturating_add(items));
     let (seen, how) = if counted > 0 && counts_most(counted, state.item_count) {
-        let seen = spread(&bars, &state.items_of_chunk_size).map_err(too_many)?;
+        let seen = spread(&bars, &state.items_of_chunk_size()).map_err(too_many)?;
         (seen, format!("`stats sizes`, all items in steps of {BAR_WIDTH_BYTES} bytes"))
     } else {
         let dump = dump::look(&mut dialogue, items_max, item_size_max)?;
-        let seen = dump.sizes(&state.items_of_class).map_err(too_many)?;
+        let seen = dump.sizes(&state.classes).map_err(too_many)?;
         let looked_at = match dump.is_cut {
             true => format!("a sample of {} items", dump.looked_at),
             false => format!("all {} items", dump.looked_at),

@@ -22,17 +22,31 @@ pub struct ServerState {
     pub item_count: u64,
     /// Chunk sizes of its present table that are known, ascending, the largest included.
     pub table: Vec<usize>,
-    /// Items by class, a class named by its number.
-    pub items_of_class: BTreeMap<u64, u64>,
-    /// Items by the class's chunk size.
-    pub items_of_chunk_size: BTreeMap<usize, u64>,
+    /// The classes that own pages, by their numbers.
+    pub classes: BTreeMap<u64, ClassState>,
 }
 
-/// One class in `stats slabs`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Class {
-    chunk_size_bytes: usize,
-    chunks_per_page: usize,
+/// One class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassState {
+    /// Bytes a chunk.
+    pub chunk_size_bytes: usize,
+    /// Chunks a page.
+    pub chunks_per_page: usize,
+    /// Items that it holds, the chained ones of the largest class included.
+    pub items: u64,
+}
+
+impl ServerState {
+    /// Items by the class's chunk size.
+    pub fn items_of_chunk_size(&self) -> BTreeMap<usize, u64> {
+        let mut items: BTreeMap<usize, u64> = BTreeMap::new();
+        for class in self.classes.values() {
+            let sum = items.entry(class.chunk_size_bytes).or_default();
+            *sum = sum.saturating_add(class.items);
+        }
+        items
+    }
 }
 
 /// Asks for it.
@@ -63,8 +77,8 @@ pub fn ask(dialogue: &mut Dialogue<'_>) -> Result<ServerState, AdvisorError> {
             chunk_size.unwrap_or(0)
         )));
     }
-    let classes = classes(dialogue)?;
-    let items_of_class = items_of_classes(dialogue)?;
+    let mut classes = classes(dialogue)?;
+    add_items(dialogue, &mut classes)?;
     let page_size_bytes = page_size(&classes);
     let program = match dialogue.ask_line("slabs classes")? {
         Answer::Given(line) if line.starts_with("CLASSES ") => Program::Slabwise,
@@ -84,18 +98,12 @@ pub fn ask(dialogue: &mut Dialogue<'_>) -> Result<ServerState, AdvisorError> {
     let mut table: Vec<usize> = in_use.filter(|&size| size < largest).chain([largest]).collect();
     table.sort_unstable();
     table.dedup();
-    let mut items_of_chunk_size: BTreeMap<usize, u64> = BTreeMap::new();
-    for (number, class) in &classes {
-        let items = items_of_class.get(number).copied().unwrap_or(0);
-        let sum = items_of_chunk_size.entry(class.chunk_size_bytes).or_default();
-        *sum = sum.saturating_add(items);
-    }
-    Ok(ServerState { cache, version, item_count, table, items_of_class, items_of_chunk_size })
+    Ok(ServerState { cache, version, item_count, table, classes })
 }
 
 /// `stats slabs`: the classes that own pages.
-fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, Class>, AdvisorError> {
-    let mut classes: BTreeMap<u64, Class> = BTreeMap::new();
+fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
+    let mut classes: BTreeMap<u64, ClassState> = BTreeMap::new();
     for row in dialogue.rows("stats slabs")? {
         let Some((class, field)) = row.name.split_once(':') else { continue };
         if !matches!(field, "chunk_size" | "chunks_per_page") {
@@ -111,7 +119,7 @@ fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, Class>, AdvisorE
         }
     }
     for (number, class) in &classes {
-        let Class { chunk_size_bytes, chunks_per_page } = *class;
+        let ClassState { chunk_size_bytes, chunks_per_page, .. } = *class;
         let bytes = chunk_size_bytes.checked_mul(chunks_per_page);
         if !bytes.is_some_and(|bytes| (1..=PAGE_SIZE_BYTES_MAX).contains(&bytes)) {
             return Err(dialogue.error(&format!(
@@ -124,8 +132,10 @@ fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, Class>, AdvisorE
 }
 
 /// `stats items`: how many items each class holds.
-fn items_of_classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, u64>, AdvisorError> {
-    let mut items = BTreeMap::new();
+fn add_items(
+    dialogue: &mut Dialogue<'_>,
+    classes: &mut BTreeMap<u64, ClassState>,
+) -> Result<(), AdvisorError> {
     for row in dialogue.rows("stats items")? {
         let Some(class) = row.name.strip_prefix("items:").and_then(|n| n.strip_suffix(":number"))
         else {
@@ -134,13 +144,15 @@ fn items_of_classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, u64>, A
         let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<u64>()) else {
             return Err(no_number(dialogue, &row));
         };
-        items.insert(class, value);
+        if let Some(class) = classes.get_mut(&class) {
+            class.items = value;
+        }
     }
-    Ok(items)
+    Ok(())
 }
 
 /// The page that holds as many chunks of each class as it is told to.
-fn page_size(classes: &BTreeMap<u64, Class>) -> usize {
+fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
     let filled = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
     let Some(filled) = filled.max() else { return PAGE_SIZE_BYTES_DEFAULT };
     let holds =
