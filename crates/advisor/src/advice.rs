@@ -54,6 +54,8 @@ pub struct Outcome {
     pub lost: u64,
     /// Pages, those that are not full included.
     pub pages: u64,
+    /// What is free on pages that are not full; it is lost only as long as the class does not grow.
+    pub free: u64,
     /// The classes by chunk size; of the present table those that are known.
     pub classes: Vec<ClassRow>,
 }
@@ -62,12 +64,16 @@ impl Outcome {
     fn of(table: &[usize], seen: &SizesSeen, cache: &Cache) -> Result<Outcome, AdvisorError> {
         let loss = loss(&demands(seen), table, &cache.layout)?;
         let classes = class_rows(seen, table, &cache.layout);
+        let lost = loss.total_bytes().round() as u64;
+        let pages: u64 = classes.iter().map(|row| row.pages).sum();
+        let page_bytes = pages * cache.page_size_bytes() as u64;
         Ok(Outcome {
             lost_in_chunks: loss.inside_bytes.round() as u64,
             lost_at_page_ends: loss.page_end_bytes.round() as u64,
             lost_by_chaining: loss.chained_bytes.round() as u64,
-            lost: loss.total_bytes().round() as u64,
-            pages: classes.iter().map(|row| row.pages).sum(),
+            lost,
+            pages,
+            free: page_bytes.saturating_sub(seen.bytes() + lost),
             classes,
         })
     }
@@ -145,9 +151,14 @@ fn demands(seen: &SizesSeen) -> Vec<Demand> {
 }
 
 impl Advice {
-    /// Whether the advised table is better.
+    /// Whether the advised table is better: by pages, or by what is lost where it takes as many.
     pub fn gains(&self) -> bool {
-        self.saved_bytes > 0
+        self.saved_pages > 0 || (self.saved_pages == 0 && self.saved_bytes > 0)
+    }
+
+    /// Whether a number of the option is a chunk size as it stands.
+    pub fn table_has(&self, number: &str) -> bool {
+        self.then.classes.iter().any(|row| row.chunk_size.to_string() == number)
     }
 
     /// Whether it is for slabwise itself.

@@ -6,7 +6,7 @@
 
 use crate::error::AdvisorError;
 use crate::histogram_line::{self, Form, HistogramLine};
-use crate::sizes_seen::{BYTES_MAX, SizesSeen, TooManyBytes};
+use crate::sizes_seen::{BYTES_MAX, ITEMS_MAX, SizesSeen, TooMuch};
 use crate::spread::{BAR_WIDTH_BYTES, spread};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -157,7 +157,7 @@ impl Histogram {
             }
             Form::Sizes | Form::SizesAndCounts => self.seen.add(size_bytes, items),
         }
-        .map_err(|TooManyBytes| self.too_many_bytes())
+        .map_err(|TooMuch| self.too_much())
     }
 
     fn finish(self) -> Result<SizesSeen, AdvisorError> {
@@ -167,16 +167,16 @@ impl Histogram {
         match self.form {
             Some((Form::Stats, _)) => {
                 let seen = spread(&self.bars, &BTreeMap::new());
-                seen.map_err(|TooManyBytes| self.too_many_bytes())
+                seen.map_err(|TooMuch| self.too_much())
             }
             _ => Ok(self.seen),
         }
     }
 
-    fn too_many_bytes(&self) -> AdvisorError {
+    fn too_much(&self) -> AdvisorError {
         self.wrong(&format!(
-            "the items up to here have more than {BYTES_MAX} bytes together, more than any server holds: \
-             divide all counts"
+            "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes, more \
+             than any server holds: divide all counts"
         ))
     }
 

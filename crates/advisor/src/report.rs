@@ -12,25 +12,38 @@ pub fn text(advice: &Advice) -> String {
     let _ = writeln!(text, "{items} items of {bytes} bytes for {program}{version}: {source}\n");
     classes(&mut text, advice);
     totals(&mut text, advice);
-    let _ = match advice.gains() {
-        true => writeln!(
-            text,
-            "\nsaved: {} bytes, {:.2} % of the items' bytes; pages: {}",
-            grouped(advice.saved_bytes as u64),
-            advice.saved_percent,
-            signed(-advice.saved_pages)
-        ),
-        false => writeln!(
-            text,
-            "\nnothing is saved ({} bytes more are lost): keep the present table, or give more classes",
-            grouped(advice.saved_bytes.unsigned_abs())
-        ),
-    };
+    verdict(&mut text, advice);
     if advice.is_for_slabwise() {
         let _ = writeln!(text, "while it runs: slabs classes {}", advice.slab_sizes);
     }
+    if advice.slab_sizes.split('-').any(|number| !advice.table_has(number)) {
+        let _ = writeln!(
+            text,
+            "sizes 8 apart are listed by lower numbers, as memcached wants, and rounded up by it"
+        );
+    }
     let _ = writeln!(text, "\n-o slab_sizes={}", advice.slab_sizes);
     text
+}
+
+fn verdict(text: &mut String, advice: &Advice) {
+    let pages = signed(-advice.saved_pages);
+    let bytes = grouped(advice.saved_bytes.unsigned_abs());
+    let percent = format!("{:.2} % of the items' bytes", advice.saved_percent.abs());
+    let more_lost = format!("{bytes} bytes more are lost, {percent}");
+    let _ = match (advice.gains(), advice.saved_bytes >= 0) {
+        (true, true) => writeln!(text, "\nsaved: {bytes} bytes, {percent}; pages: {pages}"),
+        (true, false) => writeln!(text, "\nsaved, by fewer classes: pages: {pages}; {more_lost}"),
+        (false, true) => writeln!(
+            text,
+            "\nsaved: {bytes} bytes, {percent}, but pages: {pages}: give fewer classes"
+        ),
+        (false, false) => writeln!(
+            text,
+            "\nnothing is saved ({more_lost}; pages: {pages}): keep the present table, or give another \
+             number of classes"
+        ),
+    };
 }
 
 fn classes(text: &mut String, advice: &Advice) {
@@ -68,12 +81,13 @@ fn totals(text: &mut String, advice: &Advice) {
         rows.push(("bytes lost by chaining", now.lost_by_chaining, then.lost_by_chaining));
     }
     rows.push(("bytes lost in all", now.lost, then.lost));
+    rows.push(("bytes free on pages", now.free, then.free));
     let _ = writeln!(text, "\n{:<27}  {:>18}  {:>18}", "", "now", "then");
     for (name, now, then) in rows {
         let _ = writeln!(text, "{name:<27}  {:>18}  {:>18}", grouped(now), grouped(then));
     }
     let of_bytes = |lost: u64| format!("{:.2} %", percent(lost, advice.bytes));
-    let name = "  of the items' bytes";
+    let name = "lost, of the items' bytes";
     let _ = writeln!(text, "{name:<27}  {:>18}  {:>18}", of_bytes(now.lost), of_bytes(then.lost));
 }
 

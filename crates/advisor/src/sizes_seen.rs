@@ -1,13 +1,16 @@
 //! How many items there are of which size, as a source tells it.
 //!
 //! Sizes are memcached's: header, CAS value, key, flags, value and line end; what `size=` of a dump says, and
-//! what chunks have to hold. Laws: no size is 0, none has 0 items, and the bytes of all items together are at
-//! most [`BYTES_MAX`], so that no sum overflows.
+//! what chunks have to hold. Laws: no size is 0, none has 0 items, all items together have at most
+//! [`BYTES_MAX`] bytes and are at most [`ITEMS_MAX`]: so no sum overflows, not that of their chunks either.
 
 use std::collections::BTreeMap;
 
 /// The most bytes that all items may have together: 1 EiB, more than any server holds.
 pub const BYTES_MAX: u64 = 1 << 60;
+
+/// The most items: each in a chunk of 16 MiB, the largest page, they have a sum that 63 bits hold.
+pub const ITEMS_MAX: u64 = 1 << 38;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,20 +20,21 @@ pub struct SizesSeen {
     bytes: u64,
 }
 
-/// The items together are more than [`BYTES_MAX`].
+/// The items are more than [`ITEMS_MAX`], or their bytes more than [`BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyBytes;
+pub struct TooMuch;
 
 impl SizesSeen {
     /// Adds items of one size; items of size 0 have no bytes, and are nobody's.
-    pub fn add(&mut self, size_bytes: usize, items: u64) -> Result<(), TooManyBytes> {
+    pub fn add(&mut self, size_bytes: usize, items: u64) -> Result<(), TooMuch> {
         if size_bytes == 0 || items == 0 {
             return Ok(());
         }
-        let added = items.checked_mul(size_bytes as u64).ok_or(TooManyBytes)?;
+        let added = items.checked_mul(size_bytes as u64).ok_or(TooMuch)?;
         let bytes = self.bytes.checked_add(added).filter(|&bytes| bytes <= BYTES_MAX);
-        self.bytes = bytes.ok_or(TooManyBytes)?;
-        self.item_count += items;
+        let item_count = self.item_count.checked_add(items).filter(|&count| count <= ITEMS_MAX);
+        self.bytes = bytes.ok_or(TooMuch)?;
+        self.item_count = item_count.ok_or(TooMuch)?;
         *self.items.entry(size_bytes).or_default() += items;
         Ok(())
     }

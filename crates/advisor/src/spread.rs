@@ -13,7 +13,7 @@
 //!      64      96   104       128
 //! ```
 
-use crate::sizes_seen::{SizesSeen, TooManyBytes};
+use crate::sizes_seen::{SizesSeen, TooMuch};
 use std::collections::BTreeMap;
 
 /// The width of a bar of `stats sizes`.
@@ -29,9 +29,9 @@ pub const STEP_BYTES: usize = 8;
 pub fn spread(
     bars: &BTreeMap<usize, u64>,
     classes: &BTreeMap<usize, u64>,
-) -> Result<SizesSeen, TooManyBytes> {
+) -> Result<SizesSeen, TooMuch> {
     let all = bars.values().try_fold(0u64, |sum, &items| sum.checked_add(items));
-    let all = all.ok_or(TooManyBytes)?;
+    let all = all.ok_or(TooMuch)?;
     let ends = class_ends(classes, all);
     let mut seen = SizesSeen::default();
     let mut before = 0;
@@ -58,19 +58,14 @@ fn class_ends(classes: &BTreeMap<usize, u64>, all: u64) -> BTreeMap<usize, u64> 
     }
     let mut up_to = 0;
     let ends = classes.iter().map(|(&size, &items)| {
-        up_to += items;
+        up_to = items.saturating_add(up_to);
         (size, up_to)
     });
     ends.filter(|(size, _)| size.is_multiple_of(STEP_BYTES)).collect()
 }
 
 /// Adds items of sizes above `from` up to `to`, as many in each step.
-fn spread_evenly(
-    seen: &mut SizesSeen,
-    from: usize,
-    to: usize,
-    items: u64,
-) -> Result<(), TooManyBytes> {
+fn spread_evenly(seen: &mut SizesSeen, from: usize, to: usize, items: u64) -> Result<(), TooMuch> {
     let steps = (to - from).div_ceil(STEP_BYTES) as u64;
     let up_to = |step: u64| (u128::from(items) * u128::from(step) / u128::from(steps)) as u64;
     for step in 0..steps {

@@ -40,6 +40,8 @@ fn few_items_do_not_pay_for_many_classes() {
     let bars: Vec<(usize, u64)> = (60..400).map(|size| (size, 1_000_000)).collect();
     let many = advice_for(&bars, None, &memcached(1 << 20));
     assert_eq!(few.then.classes.len(), 2, "one and the largest: {}", few.slab_sizes);
+    assert!(few.saved_bytes < 0 && few.saved_pages > 0 && few.gains(), "pages are what counts");
+    assert!(report::text(&few).contains("saved, by fewer classes: pages: -"));
     assert!(many.then.classes.len() > 20, "{}", many.slab_sizes);
 }
 
@@ -54,6 +56,19 @@ fn the_number_of_classes_is_kept() {
     }
     // A page holds 174 chunks of 6000 bytes, and as many of 6024.
     assert_eq!(advice_for(&bars, Some(1), &memcached(1 << 20)).slab_sizes, "6024");
+}
+
+#[test]
+fn the_most_that_a_file_may_tell_overflows_nothing() {
+    use crate::sizes_seen::{BYTES_MAX, ITEMS_MAX};
+    let cache = memcached(1 << 30);
+    let most_bytes = (1 << 30, BYTES_MAX >> 30);
+    for bars in [vec![(1, ITEMS_MAX)], vec![(1, ITEMS_MAX - 1), (524_000, 1)], vec![most_bytes]] {
+        for count in [None, Some(1), Some(63)] {
+            let advice = advice_for(&bars, count, &cache);
+            assert!(advice.then.lost < u64::MAX >> 1 && !report::text(&advice).is_empty());
+        }
+    }
 }
 
 #[test]
@@ -82,6 +97,10 @@ fn no_advice_loses_more_than_the_present_table() {
         assert!(advice.saved_bytes >= -slack, "seed {seed}: {}", advice.saved_bytes);
         let rows: u64 = advice.then.classes.iter().map(|row| row.bytes_lost).sum();
         assert_eq!(rows, advice.then.lost_in_chunks, "seed {seed}");
+        for outcome in [&advice.now, &advice.then] {
+            let all = outcome.pages * advice.page_size as u64;
+            assert_eq!(all, advice.bytes + outcome.lost + outcome.free, "seed {seed}");
+        }
     }
 }
 
@@ -90,7 +109,10 @@ fn the_report_ends_with_the_option_and_json_has_it() {
     let advice = advice_for(&[(104, 1_000_000), (200, 500_000)], None, &memcached(1 << 20));
     let text = report::text(&advice);
     assert_eq!(text.lines().last(), Some("-o slab_sizes=104-200"));
-    assert!(text.contains("saved: "), "{text}");
+    assert!(text.contains("saved: ") && !text.contains("8 apart"), "{text}");
+    let near = advice_for(&[(104, 1_000_000), (112, 1_000_000)], None, &memcached(1 << 20));
+    assert_eq!(near.slab_sizes, "103-112");
+    assert!(report::text(&near).contains("8 apart"));
     let json: serde_json::Value =
         serde_json::to_value(&advice).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(json["slab_sizes"], "104-200");

@@ -52,8 +52,8 @@ fn bad_files_are_refused_by_name_and_line() {
             "2000000 1\n",
             "line 1: an item of 2000000 bytes is above the largest item, 1048576 bytes",
         ),
-        ("96 18446744073709551615\n", "line 1: the items up to here have more than"),
-        ("1000 1000000000000000\n1000 1000000000000000\n", "line 2: the items up to here"),
+        ("96 18446744073709551615\n", "line 1: the items up to here are more than"),
+        ("1000000 200000000000\n1000000 200000000000\n", "line 2: the items up to here"),
         ("[\n  96,\n", "line 1: '[' looks like JSON"),
         (&long, "line 1: the line has more than 1024 bytes"),
     ];

@@ -12,7 +12,7 @@
 use super::dialogue::{Answer, Dialogue, NoLine, is_refusal};
 use super::state::ClassState;
 use crate::error::{AdvisorError, shown};
-use crate::sizes_seen::{SizesSeen, TooManyBytes};
+use crate::sizes_seen::{SizesSeen, TooMuch};
 use std::collections::BTreeMap;
 
 /// What a dump showed.
@@ -100,7 +100,7 @@ fn parse(line: &[u8]) -> Option<(u64, usize)> {
 
 impl Dump {
     /// The sizes of all items, where `classes` say how many there are.
-    pub fn sizes(&self, classes: &BTreeMap<u64, ClassState>) -> Result<SizesSeen, TooManyBytes> {
+    pub fn sizes(&self, classes: &BTreeMap<u64, ClassState>) -> Result<SizesSeen, TooMuch> {
         let mut looked_at: BTreeMap<u64, u64> = BTreeMap::new();
         for (&(class, _), items) in &self.items {
             *looked_at.entry(class).or_default() += items;
@@ -128,7 +128,7 @@ fn add_unseen(
     seen: &mut SizesSeen,
     class: &ClassState,
     classes: &BTreeMap<u64, ClassState>,
-) -> Result<(), TooManyBytes> {
+) -> Result<(), TooMuch> {
     const POINTS_MAX: u64 = 16;
     let chunk_size = class.chunk_size_bytes;
     let smaller = classes.values().map(|other| other.chunk_size_bytes);

@@ -18,7 +18,7 @@ pub use dialogue::Limits;
 pub use state::ServerState;
 
 use crate::error::AdvisorError;
-use crate::sizes_seen::{SizesSeen, TooManyBytes};
+use crate::sizes_seen::{SizesSeen, TooMuch};
 use crate::spread::{BAR_WIDTH_BYTES, spread};
 use dialogue::{Answer, Dialogue, Row};
 use slabwise_base::Clock;
@@ -44,16 +44,21 @@ pub fn observe(
 ) -> Result<Observed, AdvisorError> {
     let mut dialogue = Dialogue::open(server, limits, clock)?;
     let state = state::ask(&mut dialogue)?;
-    let too_many = |TooManyBytes| dialogue_error(server, "tells more bytes than any server holds");
+    let too_much = |TooMuch| {
+        dialogue_error(
+            server,
+            "tells of more items than any server holds: see whether it is a memcached",
+        )
+    };
     let item_size_max = state.cache.item_size_bytes_max;
     let bars = bars(&mut dialogue, item_size_max)?;
     let counted = bars.values().fold(0u64, |sum, &items| sum.saturating_add(items));
     let (seen, how) = if counted > 0 && counts_most(counted, state.item_count) {
-        let seen = spread(&bars, &state.items_of_chunk_size()).map_err(too_many)?;
+        let seen = spread(&bars, &state.items_of_chunk_size()).map_err(too_much)?;
         (seen, format!("`stats sizes`, all items in steps of {BAR_WIDTH_BYTES} bytes"))
     } else {
         let dump = dump::look(&mut dialogue, items_max, item_size_max)?;
-        let seen = dump.sizes(&state.classes).map_err(too_many)?;
+        let seen = dump.sizes(&state.classes).map_err(too_much)?;
         let looked_at = match dump.is_cut {
             true => format!("a sample of {} items", dump.looked_at),
             false => format!("all {} items", dump.looked_at),

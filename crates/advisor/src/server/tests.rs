@@ -207,7 +207,7 @@ fn servers_that_lie_are_named() {
         ("stats sizes", Reply::Bytes("STAT 97 4\r\nEND\r\n"), "'STAT 97 4'"),
         ("stats sizes", Reply::Bytes("STAT 96 -4\r\nEND\r\n"), "'STAT 96 -4'"),
         ("stats sizes", Reply::Bytes("STAT 2097152 4\r\nEND\r\n"), "'STAT 2097152 4'"),
-        ("stats sizes", Reply::Bytes(MOST), "more bytes than any server holds"),
+        ("stats sizes", Reply::Bytes(MOST), "more items than any server holds"),
         ("lru_crawler metadump hash", Reply::Bytes("END\r\n"), "holds no item"),
         ("lru_crawler metadump hash", Reply::Bytes("key=a cls=1 size=0\n"), "size=0', which is no"),
         ("lru_crawler metadump hash", Reply::Bytes("key=a cls=1\n"), "'key=a cls=1', which is no"),
