@@ -5,8 +5,8 @@
 //! - each class costs something, as it leaves about half a page unused;
 //! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
 //!
-//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside those
-//! that the items give. With B(j) the bytes of all parts up to candidate j, m the price of a byte that moves, and p(j)
+//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside all those
+//! that some part is rounded up to: of two sizes that take as much, the larger one may move more. With B(j) the bytes of all parts up to candidate j, m the price of a byte that moves, and p(j)
 //! the present size before j, the parts between i and j in chunks of size j cost, beside what these take,
 //!
 //! ```text
@@ -18,9 +18,9 @@
 //! The first two are lines L(i) - m * B(i) - W(i) * x, once from all i and once from those below p(j); the third lines
 //! L(i) - W(i) * x from the rest. Slopes fall and places rise in all three, so it stays O(k n).
 
+use super::candidates::Candidates;
 use super::demand::Demand;
 use super::error::SizesError;
-use super::exact::Candidates;
 use super::layout::{ChunkLayout, check_class_count};
 use super::lines::Lines;
 use super::loss::{Loss, loss_of_parts};
@@ -67,8 +67,9 @@ pub fn exact_change(
             return Err(SizesError::Price { price });
         }
     }
-    let candidates = Candidates::new(&parts, layout, present);
-    let table = best_table(&candidates, class_count_max, prices);
+    let candidates = Candidates::new(&parts, parts.sizes.iter().copied(), present, layout);
+    let mut table = best_table(&candidates, class_count_max, prices);
+    give_room(&mut table, present, &parts, layout);
     let price_of = |table: &[usize]| {
         let moved = moved(&parts, &parts.worth_before, table, present);
         let loss = loss_of_parts(&parts, table, layout).total_bytes();
@@ -82,6 +83,17 @@ pub fn exact_change(
         moved_bytes: moved(&parts, &parts.bytes_before, &table, present),
         table,
     })
+}
+
+/// Raises new sizes as far as they take no more and no known part finds another chunk.
+fn give_room(table: &mut [usize], present: &[usize], parts: &Parts, layout: &ChunkLayout) {
+    for class in 0..table.len() - 1 {
+        let (size, above) = (table[class], table[class + 1]);
+        if present.binary_search(&size).is_err() {
+            let end = parts.sizes.get(parts.fitting(size)).map_or(above, |&part| part.min(above));
+            table[class] = layout.stretched(size).min(end - layout.chunk_align_bytes);
+        }
+    }
 }
 
 /// What of `before` belongs to parts whose chunks in the two tables differ.

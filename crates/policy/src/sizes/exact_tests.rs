@@ -1,1 +1,156 @@
+//! Against every table there is, and against the other ways to make one.
 
+use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_trial};
+use super::{exact, exact_beside};
+use crate::sizes::{
+    ChunkLayout, Demand, HillClimbOptions, SizesError, geometric, hill_climb, loss,
+};
+use slabwise_base::Random;
+
+#[test]
+fn no_table_loses_less() {
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let layout = layout(&mut random, 9);
+        let demands = demands(&mut random, &layout, 12);
+        let mut kept: Vec<usize> = every_table(&layout, &[], 3).swap_remove(0);
+        if random.below(2) == 0 {
+            let tables = every_table(&layout, &[], 3);
+            kept = tables[random.below(tables.len() as u64) as usize].clone();
+        }
+        let tables = exact_beside(&demands, &layout, &kept, 6).expect("a sound problem");
+        assert_eq!(tables.class_counts(), kept.len()..=6, "seed {seed}");
+        let mut least = [f64::INFINITY; 7];
+        for table in every_table(&layout, &kept, 6) {
+            let loss = loss_by_trial(&demands, &table, &layout).total_bytes();
+            least[table.len()] = least[table.len()].min(loss);
+        }
+        let mut at_most = f64::INFINITY;
+        for count in tables.class_counts() {
+            at_most = at_most.min(least[count]);
+            let (table, found) = (tables.table_of(count), tables.loss_of(count).total_bytes());
+            assert!(table.len() <= count && kept.iter().all(|size| table.contains(size)));
+            assert!(is_near(found, loss_by_trial(&demands, table, &layout).total_bytes()));
+            assert!(
+                is_near(found, at_most),
+                "seed {seed}, {count} classes: {table:?} loses {found}, not {at_most}; {layout:?}"
+            );
+        }
+    }
+}
+
+/// A layout of a real size, with pages or without.
+fn large(random: &mut Random) -> ChunkLayout {
+    let published = ChunkLayout::published(4 << 10);
+    if random.below(2) == 0 {
+        return published;
+    }
+    let page_size_bytes = Some(8 << 10 << random.below(4));
+    ChunkLayout { page_size_bytes, chunk_size_bytes_min: 32, chunk_align_bytes: 8, ..published }
+}
+
+#[test]
+fn nothing_else_loses_less_with_as_many_classes() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let layout = large(&mut random);
+        let demands = humps(&mut random, &layout);
+        let tables = exact(&demands, &layout, 63).expect("a sound problem");
+        let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
+        for factor in [1.08, 1.25, 1.5, 3.0] {
+            let start = geometric(32, factor, &layout);
+            let best = tables.loss_of(start.len()).total_bytes();
+            let lost = loss(&demands, &start, &layout).expect("a sound problem").total_bytes();
+            assert!(best <= lost, "seed {seed}: {best}, geometric {lost}");
+            let climbed = hill_climb(&demands, &start, &layout, &options, &mut random);
+            let lost = climbed.expect("a sound problem").loss.total_bytes();
+            assert!(best <= lost * (1.0 + 1e-12), "seed {seed}: {best}, hill climbing {lost}");
+        }
+    }
+}
+
+#[test]
+fn each_class_more_saves_at_most_what_the_one_before_saved() {
+    for seed in 0..60 {
+        let mut random = Random::new(seed);
+        let layout = large(&mut random);
+        let tables = exact(&humps(&mut random, &layout), &layout, 63).expect("a sound problem");
+        let lost: Vec<f64> =
+            tables.class_counts().map(|count| tables.loss_of(count).total_bytes()).collect();
+        let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
+        let rounding = 1e-9 * lost[0];
+        for two in saved.windows(2) {
+            assert!(two[1] >= 0.0 && two[1] <= two[0] + rounding, "seed {seed}: {lost:?}");
+        }
+    }
+}
+
+#[test]
+fn as_many_classes_as_sizes_lose_nothing() {
+    let demands: Vec<Demand> = (1..=20)
+        .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
+        .collect();
+    let tables = exact(&demands, &ChunkLayout::published(740), 63).expect("a sound problem");
+    assert_eq!(tables.table_of(20), (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
+    assert_eq!(tables.loss_of(63).total_bytes(), 0.0);
+    assert!(tables.loss_of(19).total_bytes() > 0.0);
+}
+
+#[test]
+fn weights_of_any_size_leave_the_best_table_best() {
+    // Sums of very different sizes, in lines that nearly meet.
+    const SIZES: usize = 300;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let layout = ChunkLayout::published(SIZES);
+        let scale = 10f64.powi(random.below(13) as i32);
+        let demand = |size_bytes| {
+            let items_max = 1 << random.below(40);
+            Demand { size_bytes, items: 1 + random.below(items_max), byte_value: scale }
+        };
+        let demands: Vec<Demand> = (1..=SIZES).map(demand).collect();
+        let tables = exact(&demands, &layout, 20).expect("a sound problem");
+        // By the recurrence as it stands, every place from every other.
+        let mut weights = vec![0.0];
+        demands.iter().for_each(|it| weights.push(weights[it.size_bytes - 1] + it.items as f64));
+        let mut taken: Vec<f64> = (0..=SIZES).map(|size| weights[size] * size as f64).collect();
+        for count in 2..=20 {
+            let least = |size: usize| {
+                let ways = (0..size)
+                    .map(|from| taken[from] + (weights[size] - weights[from]) * size as f64);
+                ways.fold(taken[size], f64::min)
+            };
+            taken = (0..=SIZES).map(least).collect();
+            let found = tables.loss_of(count).total_bytes();
+            let bytes: f64 = demands.iter().map(|it| it.items as f64 * it.size_bytes as f64).sum();
+            let wanted = (taken[SIZES] - bytes) * scale;
+            assert!((found - wanted).abs() <= 1e-9 * wanted, "seed {seed}: {found}, not {wanted}");
+        }
+    }
+}
+
+#[test]
+fn sizes_that_take_as_much_are_as_large_as_can_be() {
+    let layout = ChunkLayout {
+        page_size_bytes: Some(1000),
+        chunk_size_bytes_min: 8,
+        chunk_align_bytes: 8,
+        ..ChunkLayout::published(1000)
+    };
+    let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
+    let tables = exact(&demands, &layout, 2).expect("a sound problem");
+    assert_eq!(tables.table_of(2), [328, 1000], "a page holds three chunks of 264 and of 328");
+}
+
+#[test]
+fn numbers_of_classes_out_of_reach_are_refused() {
+    let layout = ChunkLayout::published(100);
+    let demands = [Demand { size_bytes: 10, items: 1, byte_value: 1.0 }];
+    for count in [0, 64] {
+        let refused = exact(&demands, &layout, count);
+        assert_eq!(refused, Err(SizesError::ClassCount { count, max: 63 }));
+    }
+    let refused = exact_beside(&demands, &layout, &[10, 20], 2);
+    assert_eq!(refused, Err(SizesError::TooManyKept { kept: 3, class_count_max: 2 }));
+    assert!(refused.unwrap_err().to_string().contains("3 sizes are kept"));
+}

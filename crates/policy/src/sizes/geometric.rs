@@ -24,3 +24,33 @@ pub fn geometric(first_bytes: usize, factor: f64, layout: &ChunkLayout) -> Vec<u
     }
     sizes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::geometric;
+    use crate::sizes::ChunkLayout;
+
+    #[test]
+    fn memcacheds_table_is_reproduced() {
+        let layout = ChunkLayout { chunk_align_bytes: 8, ..ChunkLayout::published(512 << 10) };
+        let layout = ChunkLayout { chunk_size_bytes_min: 8, ..layout };
+        let table = geometric(96, 1.25, &layout);
+        assert_eq!(table[..6], [96, 120, 152, 192, 240, 304]);
+        assert_eq!((table[table.len() - 2], table[table.len() - 1]), (394840, 524288));
+        assert_eq!(table.len(), 39);
+    }
+
+    #[test]
+    fn any_factor_makes_a_table() {
+        for factor in [1.0001, 1.05, 1.9, 50.0] {
+            for align in [1, 8] {
+                let layout = ChunkLayout {
+                    chunk_size_bytes_min: 2 * align,
+                    chunk_align_bytes: align,
+                    ..ChunkLayout::published(1 << 20)
+                };
+                layout.check_table(&geometric(1, factor, &layout)).expect("a sound table");
+            }
+        }
+    }
+}

@@ -1,1 +1,104 @@
+//! Against the algorithm as it is printed.
 
+use super::super::testing::{between, demands, humps, layout, table};
+use super::{HillClimbOptions, hill_climb};
+use crate::sizes::{ChunkLayout, Demand, loss};
+use slabwise_base::Random;
+
+/// Algorithm 1, with the whole loss counted at every step.
+fn as_printed(
+    demands: &[Demand],
+    start: &[usize],
+    layout: &ChunkLayout,
+    options: &HillClimbOptions,
+    random: &mut Random,
+) -> Vec<usize> {
+    let lost = |table: &[usize]| loss(demands, table, layout).expect("sound").total_bytes();
+    let mut table = start.to_vec();
+    let (mut old, mut count) = (lost(&table), 0);
+    for _ in 0..options.iterations_max {
+        if count > options.failures_max || table.len() == 1 {
+            break;
+        }
+        let class = random.below(table.len() as u64 - 1) as usize;
+        let step = layout.chunk_align_bytes;
+        let mut new = table.clone();
+        new[class] = if random.below(2) == 0 { new[class] + step } else { new[class] - step };
+        // A table that does not ascend within the limits is refused.
+        match loss(demands, &new, layout).map(|loss| loss.total_bytes()) {
+            Ok(lost) if lost <= old => (old, table, count) = (lost, new, 0),
+            _ => count += 1,
+        }
+    }
+    table
+}
+
+#[test]
+fn it_goes_where_the_printed_algorithm_goes() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let mut layout = layout(&mut random, 200);
+        // Sums without pages are whole numbers.
+        layout.page_size_bytes = None;
+        let demands = demands(&mut random, &layout, 40);
+        let start = table(&mut random, &layout, 8);
+        let options =
+            HillClimbOptions { failures_max: 50, iterations_max: 3_000, ..Default::default() };
+        let (mut ours, mut printed) = (Random::new(seed), Random::new(seed));
+        let found = hill_climb(&demands, &start, &layout, &options, &mut ours).expect("sound");
+        let wanted = as_printed(&demands, &start, &layout, &options, &mut printed);
+        assert_eq!(found.table, wanted, "seed {seed}: {layout:?}");
+    }
+}
+
+#[test]
+fn it_never_loses_more_and_leaves_alone_what_is_kept() {
+    for seed in 0..100 {
+        let mut random = Random::new(seed);
+        let layout = layout(&mut random, 200);
+        let demands = demands(&mut random, &layout, 40);
+        let start = table(&mut random, &layout, 8);
+        let kept: Vec<usize> =
+            start.iter().copied().filter(|_| between(&mut random, 0, 2) == 0).collect();
+        let options = HillClimbOptions { iterations_max: 20_000, kept, ..Default::default() };
+        let found = hill_climb(&demands, &start, &layout, &options, &mut random).expect("sound");
+        let lost = loss(&demands, &start, &layout).expect("sound").total_bytes();
+        assert!(found.loss.total_bytes() <= lost + 1e-9 * lost, "seed {seed}");
+        assert_eq!(loss(&demands, &found.table, &layout), Ok(found.loss), "seed {seed}");
+        assert_eq!(found.table.len(), start.len(), "seed {seed}");
+        assert!(options.kept.iter().all(|size| found.table.contains(size)), "seed {seed}");
+    }
+}
+
+#[test]
+fn one_class_comes_down_to_the_only_size() {
+    let layout = ChunkLayout::published(1_000);
+    let demands = [Demand { size_bytes: 300, items: 7, byte_value: 1.0 }];
+    let options = HillClimbOptions::default();
+    let found = hill_climb(&demands, &[400, 1_000], &layout, &options, &mut Random::new(1));
+    let found = found.expect("sound");
+    assert_eq!((found.table, found.loss.total_bytes()), (vec![300, 1_000], 0.0));
+    assert!(found.iterations < options.iterations_max);
+}
+
+#[test]
+fn a_class_that_holds_nothing_does_not_keep_it_for_ever() {
+    let layout = ChunkLayout::published(1_000);
+    let demands = [Demand { size_bytes: 900, items: 7, byte_value: 1.0 }];
+    let options = HillClimbOptions { iterations_max: 50_000, ..Default::default() };
+    let found = hill_climb(&demands, &[400, 1_000], &layout, &options, &mut Random::new(1));
+    assert_eq!(found.expect("sound").iterations, 50_000);
+}
+
+#[test]
+fn a_seed_tells_the_whole_climb() {
+    let layout = ChunkLayout::published(3_000);
+    let demands = humps(&mut Random::new(5), &layout);
+    let climb = |seed| {
+        let options = HillClimbOptions { iterations_max: 1_000, ..Default::default() };
+        let mut random = Random::new(seed);
+        hill_climb(&demands, &[500, 900, 2_000, 3_000], &layout, &options, &mut random)
+    };
+    assert_eq!(climb(1), climb(1));
+    assert_ne!(climb(1), climb(2));
+}

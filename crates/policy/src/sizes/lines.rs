@@ -6,14 +6,15 @@
 //! dynamic programming with such costs: P. Brucker, "Efficient algorithms for some path partitioning problems",
 //! Discrete Applied Mathematics 62, 1995.
 //!
-//! Rounding: a line is left out where it is less than a rounding below its neighbours' crossing, which costs less than
-//! the rounding of the sums themselves.
+//! Rounding: a line that is below its neighbours by less than the sums are rounded by may be left out.
 
 /// A line, and what it stands for.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     slope: f64,
     intercept: f64,
+    /// From this place on it is below the line before it.
+    start: f64,
     id: u32,
 }
 
@@ -33,17 +34,19 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Forgets all lines; what comes next may have any slope, and be asked at any place.
+    #[inline]
     pub fn clear(&mut self) {
         self.lines.clear();
         self.first = 0;
     }
 
     /// Adds a line whose slope is not above the last one's. An infinite intercept is no line.
+    #[inline]
     pub fn push(&mut self, slope: f64, intercept: f64, id: u32) {
         if intercept == f64::INFINITY {
             return;
         }
-        let line = Line { slope, intercept, id };
+        let mut start = f64::NEG_INFINITY;
         while self.lines.len() > self.first {
             let last = self.lines[self.lines.len() - 1];
             debug_assert!(slope <= last.slope, "slopes fall");
@@ -51,34 +54,24 @@ impl Lines {
                 if intercept >= last.intercept {
                     return;
                 }
-            } else if self.lines.len() - self.first < 2
-                || !is_above_crossing(self.lines[self.lines.len() - 2], last, line)
-            {
-                break;
+            } else {
+                start = (intercept - last.intercept) / (last.slope - slope);
+                // The first line's start lies behind, whatever it was.
+                if start > last.start || self.lines.len() == self.first + 1 {
+                    break;
+                }
             }
             self.lines.pop();
         }
-        self.lines.push(line);
+        self.lines.push(Line { slope, intercept, start, id });
     }
 
     /// The least value at a place that is not before the last one asked for, and whose it is.
+    #[inline]
     pub fn least(&mut self, place: f64) -> Option<(f64, u32)> {
-        let mut best = self.lines.get(self.first)?;
-        let mut value = best.at(place);
-        while let Some(next) = self.lines.get(self.first + 1) {
-            let next_value = next.at(place);
-            if next_value > value {
-                break;
-            }
-            (best, value) = (next, next_value);
+        while self.lines.get(self.first + 1).is_some_and(|next| next.start <= place) {
             self.first += 1;
         }
-        Some((value, best.id))
+        self.lines.get(self.first).map(|line| (line.at(place), line.id))
     }
-}
-
-/// Whether `middle` is not below both others anywhere.
-fn is_above_crossing(before: Line, middle: Line, after: Line) -> bool {
-    (after.intercept - before.intercept) * (before.slope - middle.slope)
-        <= (middle.intercept - before.intercept) * (before.slope - after.slope)
 }

@@ -47,3 +47,7 @@ pub(super) fn loss_of_parts(parts: &Parts, table: &[usize], layout: &ChunkLayout
     let chained_bytes = parts.chained_worth;
     Loss { inside_bytes: chunk_bytes - parts.worth(), page_end_bytes, chained_bytes }
 }
+
+#[cfg(test)]
+#[path = "loss_tests.rs"]
+mod tests;

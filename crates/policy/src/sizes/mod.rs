@@ -7,6 +7,7 @@
 //!        of any table           |       hill_climb   one size a step at a time (Jai and Das, 2020)
 //!                               |       exact        the best table of each number of classes
 //!                               '-----> exact_change what a cache that holds items already should change to
+//!                                           '-----> fill_gaps  sizes for items that are not yet known
 //! ```
 //!
 //! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end.
@@ -20,21 +21,26 @@
 //! - [`exact_change`] answers the present table unless another one is better by more than what it costs;
 //! - everything follows from the arguments and, in [`hill_climb`], from the seed.
 
+mod candidates;
 mod change;
 mod demand;
 mod error;
 mod exact;
+mod gaps;
 mod geometric;
 mod hill_climb;
 mod layout;
 mod lines;
 mod loss;
 mod parts;
+#[cfg(test)]
+mod testing;
 
 pub use change::{Change, ChangePrices, exact_change};
 pub use demand::Demand;
 pub use error::SizesError;
 pub use exact::{ExactTables, exact, exact_beside};
+pub use gaps::fill_gaps;
 pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
 pub use layout::{Chaining, ChunkLayout};

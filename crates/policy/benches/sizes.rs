@@ -1,0 +1,97 @@
+//! What it takes to choose chunk sizes.
+//!
+//! Each bench checks that what it found is worth the time.
+
+use criterion::Criterion;
+use slabwise_base::{Random, SizeHistogram};
+use slabwise_policy::sizes::{
+    Chaining, ChangePrices, ChunkLayout, Demand, HillClimbOptions, exact, exact_change, geometric,
+    hill_climb, loss,
+};
+use std::hint::black_box;
+
+const CLASS_COUNT_MAX: usize = 63;
+const ITEM_SIZE_BYTES_MAX: usize = 1 << 20;
+
+/// Without pages, so that no two sizes take as much: all multiples of 8 remain candidates.
+fn flat() -> ChunkLayout {
+    ChunkLayout {
+        chunk_size_bytes_min: 8,
+        chunk_align_bytes: 8,
+        ..ChunkLayout::published(ITEM_SIZE_BYTES_MAX)
+    }
+}
+
+/// Pages of 1 MiB with chunks up to half of one, and larger items chained.
+fn paged() -> ChunkLayout {
+    let chaining = Chaining { head_size_bytes: 60, link_size_bytes: 9, body_header_size_bytes: 29 };
+    ChunkLayout {
+        page_size_bytes: Some(ITEM_SIZE_BYTES_MAX),
+        chunk_size_bytes_max: ITEM_SIZE_BYTES_MAX / 2,
+        chunk_size_bytes_min: 32,
+        chaining: Some(chaining),
+        ..flat()
+    }
+}
+
+/// Items of every multiple of 8.
+fn every_size() -> Vec<Demand> {
+    let mut random = Random::new(1);
+    let sizes = (8..=ITEM_SIZE_BYTES_MAX).step_by(8);
+    let demand =
+        |size_bytes| Demand { size_bytes, items: 1 + random.below(1_000), byte_value: 1.0 };
+    sizes.map(demand).collect()
+}
+
+/// A million items from 32 bytes to 1 MiB, as many in each octave, by the buckets of a histogram.
+fn histogram() -> Vec<Demand> {
+    let mut random = Random::new(1);
+    let mut histogram = SizeHistogram::default();
+    for _ in 0..1_000_000 {
+        histogram.add((32.0 * (15.0 * random.unit()).exp2()) as usize, 1);
+    }
+    histogram.bars().map(Demand::from).collect()
+}
+
+fn sizes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("chunk sizes, 63 classes");
+    for (name, demands, layout) in [
+        ("exact, every size, no pages", every_size(), flat()),
+        ("exact, every size, pages", every_size(), paged()),
+        ("exact, a histogram, pages", histogram(), paged()),
+    ] {
+        let table = geometric(96, 1.25, &layout);
+        let lost = loss(&demands, &table, &layout).expect("a sound problem").total_bytes();
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                let tables = exact(&demands, &layout, CLASS_COUNT_MAX).expect("a sound problem");
+                assert!(tables.loss_of(black_box(table.len())).total_bytes() < lost);
+            });
+        });
+    }
+    let (demands, layout) = (histogram(), paged());
+    let present = geometric(96, 1.25, &layout);
+    group.bench_function("exact_change, a histogram, pages", |bench| {
+        let prices = ChangePrices { moved_byte: 0.02, class_bytes: 524_288.0 };
+        bench.iter(|| {
+            let change = exact_change(&demands, &layout, CLASS_COUNT_MAX, &present, &prices);
+            let change = black_box(change.expect("a sound problem"));
+            assert!(change.loss_then.total_bytes() < change.loss_now.total_bytes());
+        });
+    });
+    group.bench_function("hill_climb, 100,000 steps, a histogram, pages", |bench| {
+        let options = HillClimbOptions { iterations_max: 100_000, ..Default::default() };
+        let lost = loss(&demands, &present, &layout).expect("a sound problem").total_bytes();
+        bench.iter(|| {
+            let found = hill_climb(&demands, &present, &layout, &options, &mut Random::new(1));
+            assert!(black_box(found.expect("a sound problem")).loss.total_bytes() < lost);
+        });
+    });
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().sample_size(20).configure_from_args();
+    sizes(&mut criterion);
+    criterion.final_summary();
+}

@@ -1,0 +1,90 @@
+//! Sizes for items that are not yet known.
+//!
+//! A table that is best for known items may leave wide gaps where there are none; the first item that falls into one
+//! would lie in a chunk many times its size. A class that holds nothing owns no page and costs nothing but its number,
+//! so numbers that are left go to the widest gaps.
+
+use super::error::SizesError;
+use super::layout::{ChunkLayout, check_class_count};
+
+/// The table with sizes added, each in the middle of the widest gap, until neighbours lie at most `factor` apart or there
+/// are `class_count_max` classes. It loses no more than before.
+///
+/// # Panics
+/// If the factor is not above 1.
+pub fn fill_gaps(
+    table: &[usize],
+    layout: &ChunkLayout,
+    factor: f64,
+    class_count_max: usize,
+) -> Result<Vec<usize>, SizesError> {
+    assert!(factor > 1.0, "neighbours cannot lie {factor} apart");
+    layout.check()?;
+    layout.check_table(table)?;
+    check_class_count(class_count_max)?;
+    let mut filled = table.to_vec();
+    while filled.len() < class_count_max {
+        let below = [layout.chunk_size_bytes_min].into_iter().chain(filled.iter().copied());
+        let gaps = below.zip(filled.iter().copied());
+        let ratio = |&(below, above): &(usize, usize)| above as f64 / below as f64;
+        let wide = gaps.filter(|gap| ratio(gap) > factor && middle(*gap, layout).is_some());
+        let Some(widest) = wide.max_by(|a, b| ratio(a).total_cmp(&ratio(b))) else { break };
+        filled.extend(middle(widest, layout));
+        filled.sort();
+    }
+    Ok(filled)
+}
+
+/// The size as many times the lower end as the upper end is its; `None` if there is none between.
+fn middle((below, above): (usize, usize), layout: &ChunkLayout) -> Option<usize> {
+    let middle = layout.chunk_for((below as f64 * above as f64).sqrt() as usize);
+    (middle > below && middle < above).then_some(middle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill_gaps;
+    use crate::sizes::testing::{demands, layout, table};
+    use crate::sizes::{ChunkLayout, SizesError, loss};
+    use slabwise_base::Random;
+
+    #[test]
+    fn a_filled_table_keeps_its_sizes_and_loses_no_more() {
+        for seed in 0..500 {
+            let mut random = Random::new(seed);
+            let layout = layout(&mut random, 200);
+            let table = table(&mut random, &layout, 6);
+            let demands = demands(&mut random, &layout, 20);
+            let filled = fill_gaps(&table, &layout, 1.1, 12).expect("a sound table");
+            assert!(filled.len() <= 12 && table.iter().all(|size| filled.contains(size)));
+            let lost =
+                |table: &[usize]| loss(&demands, table, &layout).expect("sound").total_bytes();
+            let (before, after) = (lost(&table), lost(&filled));
+            assert!(after <= before + 1e-9 * before, "seed {seed}: {after}, before {before}");
+        }
+    }
+
+    #[test]
+    fn neighbours_come_together_while_there_are_classes() {
+        let layout = ChunkLayout {
+            chunk_size_bytes_min: 32,
+            chunk_align_bytes: 8,
+            ..ChunkLayout::published(1 << 20)
+        };
+        let table = [200, 1 << 20];
+        let ratio = |filled: &[usize]| {
+            let ratios = filled.windows(2).map(|two| two[1] as f64 / two[0] as f64);
+            ratios.fold(filled[0] as f64 / 32.0, f64::max)
+        };
+        let filled = fill_gaps(&table, &layout, 1.5, 63).expect("a sound table");
+        assert!(ratio(&filled) <= 1.5, "{filled:?}");
+        let mut wide = f64::INFINITY;
+        for count in [2, 3, 5, 9, 17] {
+            let filled = fill_gaps(&table, &layout, 1.5, count).expect("a sound table");
+            assert!(filled.len() == count && ratio(&filled) < wide, "{filled:?}");
+            wide = ratio(&filled);
+        }
+        let refused = fill_gaps(&table, &layout, 1.5, 64);
+        assert_eq!(refused, Err(SizesError::ClassCount { count: 64, max: 63 }));
+    }
+}

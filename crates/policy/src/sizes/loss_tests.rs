@@ -1,0 +1,122 @@
+//! Against a cache that stores every item, and what is refused.
+
+use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_trial, table};
+use super::loss;
+use crate::sizes::{Chaining, ChunkLayout, Demand, SizesError};
+use slabwise_base::{Random, SizeBar};
+
+fn items(size_bytes: usize, items: u64) -> Demand {
+    SizeBar { size_bytes, items }.into()
+}
+
+#[test]
+fn a_table_loses_what_a_cache_loses_that_stores_every_item() {
+    for seed in 0..2_000 {
+        let mut random = Random::new(seed);
+        let layout = layout(&mut random, 30);
+        let demands = demands(&mut random, &layout, 20);
+        let table = table(&mut random, &layout, 8);
+        let found = loss(&demands, &table, &layout).expect("a sound problem");
+        let tried = loss_by_trial(&demands, &table, &layout);
+        for (found, tried) in [
+            (found.inside_bytes, tried.inside_bytes),
+            (found.page_end_bytes, tried.page_end_bytes),
+            (found.chained_bytes, tried.chained_bytes),
+            (found.total_bytes(), tried.total_bytes()),
+        ] {
+            assert!(
+                is_near(found, tried),
+                "seed {seed}: {found}, not {tried}; {layout:?} {table:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn full_pages_hold_the_items_and_the_loss() {
+    for seed in 0..500 {
+        let mut random = Random::new(seed);
+        let mut layout = layout(&mut random, 30);
+        let page = layout.chunk_size_bytes_max + random.below(200) as usize;
+        layout.page_size_bytes = Some(page);
+        let mut demands = demands(&mut random, &layout, 10);
+        demands.iter_mut().for_each(|demand| demand.byte_value = 1.0);
+        let table = table(&mut random, &layout, 8);
+        let (mut chunks, mut bytes) = (vec![0; table.len()], 0);
+        for demand in &demands {
+            bytes += demand.items as usize * demand.size_bytes;
+            for (chunk, _) in chunks_of(demand.size_bytes, &table, &layout) {
+                let class = table.binary_search(&chunk).expect("a chunk of the table");
+                chunks[class] += demand.items as usize;
+            }
+        }
+        let (mut taken, mut free) = (0, 0.0);
+        for (&chunk, &count) in table.iter().zip(&chunks) {
+            let chunks_per_page = page / chunk;
+            let pages = count.div_ceil(chunks_per_page);
+            taken += pages * page;
+            let free_chunks = pages * chunks_per_page - count;
+            free += free_chunks as f64 * page as f64 / chunks_per_page as f64;
+        }
+        let found = loss(&demands, &table, &layout).expect("a sound problem").total_bytes();
+        let filled = taken as f64 - free - bytes as f64;
+        assert!(is_near(found, filled), "seed {seed}: {found}, not {filled}; {layout:?} {table:?}");
+    }
+}
+
+#[test]
+fn a_chained_item_is_cut_as_drawn() {
+    let chaining = Chaining { head_size_bytes: 50, link_size_bytes: 9, body_header_size_bytes: 29 };
+    let layout = ChunkLayout { chaining: Some(chaining), ..ChunkLayout::published(129) };
+    // 41 bytes of 300 are in the head; of 259, two bodies of 129 hold 100 each, and one the rest.
+    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("a sound problem");
+    assert_eq!(found.chained_bytes, 10.0 * (9 + 3 * 29) as f64);
+    assert_eq!(found.inside_bytes, 10.0 * ((60 - 50) + (129 - (59 + 29))) as f64);
+}
+
+#[test]
+fn what_cannot_be_answered_is_refused_with_value_and_limit() {
+    let layout = ChunkLayout::published(1024);
+    let some = [items(100, 1)];
+    let refused = |demands: &[Demand], table: &[usize], layout: &ChunkLayout, says: &[&str]| {
+        let error: SizesError = loss(demands, table, layout).expect_err("refused");
+        let text = error.to_string();
+        assert!(says.iter().all(|word| text.contains(word)), "{text:?} says {says:?}");
+    };
+    refused(&[], &[1024], &layout, &["no item", "at least one"]);
+    refused(&[items(100, 0)], &[1024], &layout, &["no item"]);
+    refused(&[items(1025, 1)], &[1024], &layout, &["1025", "1024", "chaining"]);
+    for byte_value in [-1.0, f64::NAN, f64::INFINITY] {
+        let demand = Demand { byte_value, ..some[0] };
+        refused(&[demand], &[1024], &layout, &["worth", &byte_value.to_string(), "from 0"]);
+    }
+    refused(&some, &[], &layout, &["0 classes", "1 to 63"]);
+    let many: Vec<usize> = (961..=1024).collect();
+    refused(&some, &many, &layout, &["64 classes", "1 to 63"]);
+    refused(&some, &[200, 200, 1024], &layout, &["200", "ascending"]);
+    refused(&some, &[0, 1024], &layout, &["0", "1 to 1024"]);
+    refused(&some, &[200, 1025], &layout, &["1025", "1 to 1024"]);
+    refused(&some, &[200], &layout, &["1024", "add it"]);
+    let aligned = ChunkLayout { chunk_size_bytes_min: 32, chunk_align_bytes: 8, ..layout };
+    refused(&some, &[100, 1024], &aligned, &["100", "multiple of 8"]);
+    for (min, max, align) in [(0, 1024, 1), (2048, 1024, 1), (32, 1024, 0), (32, 1020, 8)] {
+        let bad = ChunkLayout {
+            chunk_size_bytes_min: min,
+            chunk_size_bytes_max: max,
+            chunk_align_bytes: align,
+            ..layout
+        };
+        refused(&some, &[max], &bad, &[&min.to_string(), &max.to_string(), &align.to_string()]);
+    }
+    let small = ChunkLayout { page_size_bytes: Some(512), ..layout };
+    refused(&some, &[1024], &small, &["1024", "512"]);
+    for (head, link, header) in [(2000, 9, 29), (50, 50, 29), (50, 9, 1024)] {
+        let chaining = Chaining {
+            head_size_bytes: head,
+            link_size_bytes: link,
+            body_header_size_bytes: header,
+        };
+        let bad = ChunkLayout { chaining: Some(chaining), ..layout };
+        refused(&some, &[1024], &bad, &[&head.to_string(), &header.to_string(), "1024"]);
+    }
+}
