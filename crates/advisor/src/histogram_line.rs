@@ -74,8 +74,8 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     match words[..] {
         ["END"] => Ok(HistogramLine::End),
         ["STAT", "sizes_status", status] => Err(format!(
-            "'STAT sizes_status {status}': the server did not count sizes; send it `stats sizes_enable`, \
-             or ask it by --from-server, which can do without"
+            "'STAT sizes_status {status}': the server does not count sizes; start it with -o \
+             track_sizes, or ask it by --from-server, which can do without"
         )),
         ["STAT", size, count] => items(Form::Stats, size, count),
         ["STAT", ..] => {
@@ -163,7 +163,7 @@ mod tests {
             (b"{\"96\": 35}", "looks like JSON"),
             (b"\x7fELF\x02\x01\0\0", "binary"),
             (b"\xff\xfe1 2", "is no text"),
-            (b"STAT sizes_status disabled", "stats sizes_enable"),
+            (b"STAT sizes_status disabled", "track_sizes, or ask it"),
             (b"STAT pid 1 2", "is no row of `stats sizes`"),
         ];
         for (line, reason) in cases {

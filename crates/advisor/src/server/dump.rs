@@ -40,8 +40,8 @@ pub fn look(
             Answer::Refused(_) if command.ends_with("hash") => {}
             Answer::Refused(line) => {
                 return Err(dialogue.error(&format!(
-                    "refused `{command}`: {line}; try again if it is busy, or send it \
-                     `stats sizes_enable`, or give --from-histogram"
+                    "refused `{command}`: {line}; try again if it is busy, or start it \
+                     with -o track_sizes, or give --from-histogram"
                 )));
             }
         }
