@@ -7,7 +7,7 @@ use crate::sizes_seen::SizesSeen;
 use crate::slab_sizes::{self, LISTED_COUNT_MAX, Listed};
 use serde::Serialize;
 use slabwise_base::ClassId;
-use slabwise_policy::sizes::{Demand, exact, loss};
+use slabwise_policy::sizes::{ChunkLayout, Demand, exact, fill_gaps, loss};
 
 /// See the module's documentation. Field names are what scripts rely on; sizes and losses are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -98,7 +98,8 @@ pub struct Source {
 }
 
 /// Advises a table of at most `listed_count_max` sizes beside the largest chunk, 63 in all; `None`: as many as
-/// pay, where a class costs half a page, the part of its last page that it leaves unused on average.
+/// pay, where a class costs half a page, the part of its last page that it leaves unused on average. What is left of
+/// that number goes to sizes between them that hold nothing.
 pub fn advise(
     source: Source,
     cache: &Cache,
@@ -133,17 +134,51 @@ fn best_table(
 ) -> Result<Listed, AdvisorError> {
     let tables = exact(&demands(seen), &cache.layout, ClassId::COUNT_MAX)?;
     let class_price_bytes = cache.page_size_bytes() as f64 / 2.0;
-    let class_count = match listed_count_max {
-        Some(count) => count.min(LISTED_COUNT_MAX) + 1,
+    let (class_count, class_count_max) = match listed_count_max {
+        Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),
         None => {
             let price = |&count: &usize| {
                 tables.loss_of(count).total_bytes() + count as f64 * class_price_bytes
             };
             let best = tables.class_counts().min_by(|a, b| price(a).total_cmp(&price(b)));
-            best.unwrap_or(ClassId::COUNT_MAX)
+            (best.unwrap_or(ClassId::COUNT_MAX), ClassId::COUNT_MAX)
         }
     };
-    Ok(slab_sizes::list(tables.table_of(class_count), cache.listed_min))
+    let listed = slab_sizes::list(tables.table_of(class_count), cache.listed_min);
+    with_spares(listed, seen, cache, class_count_max)
+}
+
+/// Adds sizes that hold nothing now: an item of a size that is not among those seen, far above the others say,
+/// then finds a chunk that is not many times its size.
+fn with_spares(
+    listed: Listed,
+    seen: &SizesSeen,
+    cache: &Cache,
+    class_count_max: usize,
+) -> Result<Listed, AdvisorError> {
+    /// So that there are numbers enough for all gaps; halves of a wider one are at least 1.22 apart.
+    const GAP_FACTOR_MAX: f64 = 1.5;
+    /// Below, there is no item: a header and a key of one byte take more.
+    const SPARE_SIZE_BYTES_MIN: usize = 56;
+    let first = listed.table[0];
+    let least = cache.layout.chunk_size_bytes_min.max(SPARE_SIZE_BYTES_MIN).min(first);
+    let layout = ChunkLayout { chunk_size_bytes_min: least, ..cache.layout };
+    let mut table = fill_gaps(&listed.table, &layout, GAP_FACTOR_MAX, class_count_max)?;
+    // One that holds items would take a page for them that the best table does without.
+    loop {
+        let rows = class_rows(seen, &table, &cache.layout);
+        let kept =
+            rows.iter().filter(|row| row.chunks == 0 || listed.table.contains(&row.chunk_size));
+        let kept: Vec<usize> = kept.map(|row| row.chunk_size).collect();
+        if kept.len() == table.len() {
+            break;
+        }
+        table = kept;
+    }
+    let spared = slab_sizes::list(&table, cache.listed_min);
+    // Where sizes are 8 apart, a spare one may leave no number for another.
+    let is_whole = listed.table.iter().all(|size| spared.table.contains(size));
+    Ok(if is_whole { spared } else { listed })
 }
 
 fn demands(seen: &SizesSeen) -> Vec<Demand> {

@@ -12,7 +12,8 @@ use std::time::Duration;
 /// memcached's chunk sizes grow by 25 % whatever its items are like, and what an item leaves of its
 /// chunk is lost. This finds the chunk sizes that lose least for the sizes of your items, shows what
 /// is lost now and would be lost then, and prints, as the last line, the option to start the server
-/// with. The server's other options stay as they are.
+/// with. The server's other options stay as they are. Numbers of classes that are left go to sizes for
+/// items that are not there yet; they take no memory.
 ///
 /// From a server: sizes come from `stats sizes` where it counts (-o track_sizes), else from a look at
 /// its items by `lru_crawler metadump`. Nothing is changed on it. A slabwise gets advice for itself.

@@ -53,7 +53,7 @@ fn classes(text: &mut String, advice: &Advice) {
         "chunk size", "items", "of bytes", "lost, bytes", "of chunk", "pages"
     );
     let all_bytes: u64 = advice.then.classes.iter().map(|row| row.bytes).sum();
-    for row in &advice.then.classes {
+    for row in advice.then.classes.iter().filter(|row| row.chunks > 0) {
         let of_bytes = percent(row.bytes, all_bytes);
         let of_chunk = percent(row.bytes_lost, row.bytes + row.bytes_lost);
         let _ = writeln!(
@@ -64,6 +64,10 @@ fn classes(text: &mut String, advice: &Advice) {
             grouped(row.bytes_lost),
             grouped(row.pages)
         );
+    }
+    let spare_count = advice.then.classes.len() - advice.then.used_count();
+    if spare_count > 0 {
+        let _ = writeln!(text, "and {spare_count} between and above them for items of other sizes");
     }
 }
 

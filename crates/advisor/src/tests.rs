@@ -21,11 +21,17 @@ fn advice_for(bars: &[(usize, u64)], count: Option<usize>, cache: &Cache) -> Adv
     advise(source, cache, count).unwrap_or_else(|error| panic!("{bars:?}: {error}"))
 }
 
+/// Chunk sizes that hold something.
+fn used(advice: &Advice) -> Vec<usize> {
+    let rows = advice.then.classes.iter().filter(|row| row.chunks > 0);
+    rows.map(|row| row.chunk_size).collect()
+}
+
 #[test]
 fn two_sizes_get_two_classes_and_lose_nothing_inside() {
     let bars = [(104, 1_000_000), (200, 500_000)];
     let advice = advice_for(&bars, None, &memcached(1 << 20));
-    assert_eq!(advice.slab_sizes, "104-200");
+    assert_eq!(used(&advice), [104, 200]);
     assert_eq!(advice.then.lost_in_chunks, 0);
     // 104 lies in a chunk of 120 now, and 200 in one of 240.
     assert_eq!(advice.now.lost_in_chunks, 16 * 1_000_000 + 40 * 500_000);
@@ -39,10 +45,24 @@ fn few_items_do_not_pay_for_many_classes() {
     let few = advice_for(&bars, None, &memcached(1 << 20));
     let bars: Vec<(usize, u64)> = (60..400).map(|size| (size, 1_000_000)).collect();
     let many = advice_for(&bars, None, &memcached(1 << 20));
-    assert_eq!(few.then.classes.len(), 2, "one and the largest: {}", few.slab_sizes);
+    assert_eq!(used(&few).len(), 1, "{}", few.slab_sizes);
     assert!(few.saved_bytes < 0 && few.saved_pages > 0 && few.gains(), "pages are what counts");
     assert!(report::text(&few).contains("saved, by fewer classes: pages: -"));
-    assert!(many.then.classes.len() > 20, "{}", many.slab_sizes);
+    assert!(used(&many).len() > 20, "{}", many.slab_sizes);
+}
+
+#[test]
+fn an_item_of_another_size_finds_a_chunk_near_it() {
+    for bars in [vec![(104, 1_000_000)], vec![(70, 50_000), (5_000, 40_000), (400_000, 900)]] {
+        let advice = advice_for(&bars, None, &memcached(1 << 20));
+        let sizes: Vec<usize> = advice.then.classes.iter().map(|row| row.chunk_size).collect();
+        let is_near = |pair: &[usize]| pair[1] as f64 <= pair[0] as f64 * 1.5;
+        assert!(sizes[0] <= 84 && sizes.windows(2).all(is_near), "{}", advice.slab_sizes);
+        assert_eq!(used(&advice).len(), bars.len(), "spare sizes take no page");
+    }
+    // A bound is a bound.
+    let bounded = advice_for(&[(104, 1_000_000)], Some(5), &memcached(1 << 20));
+    assert_eq!(bounded.slab_sizes.split('-').count(), 5);
 }
 
 #[test]
@@ -106,11 +126,11 @@ fn no_advice_loses_more_than_the_present_table() {
 
 #[test]
 fn the_report_ends_with_the_option_and_json_has_it() {
-    let advice = advice_for(&[(104, 1_000_000), (200, 500_000)], None, &memcached(1 << 20));
+    let advice = advice_for(&[(104, 1_000_000), (200, 500_000)], Some(2), &memcached(1 << 20));
     let text = report::text(&advice);
     assert_eq!(text.lines().last(), Some("-o slab_sizes=104-200"));
     assert!(text.contains("saved: ") && !text.contains("8 apart"), "{text}");
-    let near = advice_for(&[(104, 1_000_000), (112, 1_000_000)], None, &memcached(1 << 20));
+    let near = advice_for(&[(104, 1_000_000), (112, 1_000_000)], Some(2), &memcached(1 << 20));
     assert_eq!(near.slab_sizes, "103-112");
     assert!(report::text(&near).contains("8 apart"));
     let json: serde_json::Value =
