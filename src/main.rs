@@ -7,9 +7,10 @@ use std::process::ExitCode;
 const COMMANDS: &str = "\
 slabwise [options]           serves, with memcached's options; --help lists them
 slabwise classes [options]   shows the chunk sizes that those options give
+slabwise classes --from-server HOST:PORT | --from-histogram FILE
+                             advises a memcached on chunk sizes; classes --help
 slabwise replay [options]    measures a server with a workload; replay --help
 slabwise lab list|run ...    reproduces experiments; lab --help
-slabwise advise [options]    advises a stock memcached (comes later)
 ";
 
 fn main() -> ExitCode {
@@ -19,16 +20,21 @@ fn main() -> ExitCode {
         _ => return slabwise_server::main(args),
     };
     match command.as_str() {
-        "classes" => slabwise_server::print_classes(args.skip(1)),
+        "classes" => {
+            let args: Vec<OsString> = args.skip(1).collect();
+            match args.iter().any(|argument| slabwise_advisor::is_ours(argument)) {
+                true => slabwise_advisor::main(args),
+                false => slabwise_server::print_classes(args),
+            }
+        }
         "replay" | "lab" => slabwise_lab::main(&command, args.skip(1).collect::<Vec<OsString>>()),
-        "advise" => refuse("advise comes later: until then, see `stats slabs` and `stats items`"),
+        "advise" => refuse("advice on chunk sizes is `slabwise classes --from-server HOST:PORT`"),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => refuse(&format!(
-            "'{unknown}' is no command: say classes, replay, lab or advise, or options to serve \
-             (--help)"
+            "'{unknown}' is no command: say classes, replay or lab, or options to serve (--help)"
         )),
     }
 }

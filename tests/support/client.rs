@@ -124,6 +124,13 @@ impl Client {
         numbers.iter().filter(|(name, _)| name.ends_with(":used_chunks")).map(|(_, n)| n).sum()
     }
 
+    /// A number of each class by `stats slabs`, in the order of the classes.
+    pub fn class_numbers(&mut self, name: &str) -> Vec<u64> {
+        let numbers = self.numbers("stats slabs").into_iter();
+        let is_of = |stat: &str| stat.split_once(':').is_some_and(|(_, field)| field == name);
+        numbers.filter(|(stat, _)| is_of(stat)).map(|(_, number)| number).collect()
+    }
+
     /// Those lines of a `stats` command whose values are whole numbers, in its order.
     fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
         self.send(format!("{command}\r\n").as_bytes());

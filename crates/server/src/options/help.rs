@@ -35,6 +35,9 @@ pub(super) fn help() -> String {
         "       slabwise classes [options]      shows the chunk sizes those options give\n",
     );
     text.push_str(
+        "       slabwise classes --from-...     advises on chunk sizes; classes --help\n",
+    );
+    text.push_str(
         "       slabwise replay|lab ... --help  measures servers, reproduces experiments\n\n",
     );
     for row in FLAGS {

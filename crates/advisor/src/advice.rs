@@ -1,0 +1,203 @@
+//! The advice: the table that the sizes ask for, beside the present one.
+
+use crate::cache::{Cache, Program};
+use crate::class_rows::{ClassRow, class_rows};
+use crate::error::AdvisorError;
+use crate::sizes_seen::SizesSeen;
+use crate::slab_sizes::{self, LISTED_COUNT_MAX, Listed};
+use serde::Serialize;
+use slabwise_base::ClassId;
+use slabwise_policy::sizes::{ChunkLayout, Demand, exact, fill_gaps, loss};
+
+/// See the module's documentation. Field names are what scripts rely on; sizes and losses are in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// `memcached` or `slabwise`.
+    pub program: &'static str,
+    /// The server's version, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where the sizes are from.
+    pub source: String,
+    /// How many items there are.
+    pub items: u64,
+    /// Their bytes: header, key and value.
+    pub bytes: u64,
+    /// The largest item that there may be.
+    pub item_size_max: usize,
+    /// Bytes a page.
+    pub page_size: usize,
+    /// The present table.
+    pub now: Outcome,
+    /// The advised one.
+    pub then: Outcome,
+    /// What it loses less; negative: more.
+    pub saved_bytes: i64,
+    /// The same, of the items' bytes.
+    pub saved_percent: f64,
+    /// Pages that it takes less.
+    pub saved_pages: i64,
+    /// What `-o slab_sizes=` is to be.
+    pub slab_sizes: String,
+}
+
+/// What a table comes to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What is lost in chunks behind what they hold.
+    pub lost_in_chunks: u64,
+    /// What is lost at the ends of full pages.
+    pub lost_at_page_ends: u64,
+    /// What chained items take for their parts: the same in every table.
+    pub lost_by_chaining: u64,
+    /// All three.
+    pub lost: u64,
+    /// Pages, those that are not full included.
+    pub pages: u64,
+    /// What is free on pages that are not full; it is lost only as long as the class does not grow.
+    pub free: u64,
+    /// The classes by chunk size; of the present table those that are known.
+    pub classes: Vec<ClassRow>,
+}
+
+impl Outcome {
+    fn of(table: &[usize], seen: &SizesSeen, cache: &Cache) -> Result<Outcome, AdvisorError> {
+        let loss = loss(&demands(seen), table, &cache.layout)?;
+        let classes = class_rows(seen, table, &cache.layout);
+        let lost = loss.total_bytes().round() as u64;
+        let pages: u64 = classes.iter().map(|row| row.pages).sum();
+        let page_bytes = pages * cache.page_size_bytes() as u64;
+        Ok(Outcome {
+            lost_in_chunks: loss.inside_bytes.round() as u64,
+            lost_at_page_ends: loss.page_end_bytes.round() as u64,
+            lost_by_chaining: loss.chained_bytes.round() as u64,
+            lost,
+            pages,
+            free: page_bytes.saturating_sub(seen.bytes() + lost),
+            classes,
+        })
+    }
+
+    /// Classes that hold something.
+    pub fn used_count(&self) -> usize {
+        self.classes.iter().filter(|row| row.chunks > 0).count()
+    }
+}
+
+/// What the sizes are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Where the sizes are from, for people.
+    pub text: String,
+    /// The server's version, where there is one.
+    pub version: Option<String>,
+    /// The sizes.
+    pub seen: SizesSeen,
+    /// The table that is in use, ascending, ending with the largest chunk.
+    pub present: Vec<usize>,
+}
+
+/// Advises a table of at most `listed_count_max` sizes beside the largest chunk, 63 in all; `None`: as many as
+/// pay, where a class costs half a page, the part of its last page that it leaves unused on average. What is left of
+/// that number goes to sizes between them that hold nothing.
+pub fn advise(
+    source: Source,
+    cache: &Cache,
+    listed_count_max: Option<usize>,
+) -> Result<Advice, AdvisorError> {
+    let Source { text, version, seen, present } = source;
+    let now = Outcome::of(&present, &seen, cache)?;
+    let listed = best_table(&seen, cache, listed_count_max)?;
+    let then = Outcome::of(&listed.table, &seen, cache)?;
+    let saved_bytes = now.lost as i64 - then.lost as i64;
+    Ok(Advice {
+        program: cache.program.name(),
+        version,
+        source: text,
+        items: seen.item_count(),
+        bytes: seen.bytes(),
+        item_size_max: cache.item_size_bytes_max,
+        page_size: cache.page_size_bytes(),
+        saved_bytes,
+        saved_percent: saved_bytes as f64 / seen.bytes() as f64 * 100.0,
+        saved_pages: now.pages as i64 - then.pages as i64,
+        slab_sizes: listed.joined(),
+        now,
+        then,
+    })
+}
+
+fn best_table(
+    seen: &SizesSeen,
+    cache: &Cache,
+    listed_count_max: Option<usize>,
+) -> Result<Listed, AdvisorError> {
+    let tables = exact(&demands(seen), &cache.layout, ClassId::COUNT_MAX)?;
+    let class_price_bytes = cache.page_size_bytes() as f64 / 2.0;
+    let (class_count, class_count_max) = match listed_count_max {
+        Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),
+        None => {
+            let price = |&count: &usize| {
+                tables.loss_of(count).total_bytes() + count as f64 * class_price_bytes
+            };
+            let best = tables.class_counts().min_by(|a, b| price(a).total_cmp(&price(b)));
+            (best.unwrap_or(ClassId::COUNT_MAX), ClassId::COUNT_MAX)
+        }
+    };
+    let listed = slab_sizes::list(tables.table_of(class_count), cache.listed_min);
+    with_spares(listed, seen, cache, class_count_max)
+}
+
+/// Adds sizes that hold nothing now: an item of a size that is not among those seen, far above the others say,
+/// then finds a chunk that is not many times its size.
+fn with_spares(
+    listed: Listed,
+    seen: &SizesSeen,
+    cache: &Cache,
+    class_count_max: usize,
+) -> Result<Listed, AdvisorError> {
+    /// So that there are numbers enough for all gaps; halves of a wider one are at least 1.22 apart.
+    const GAP_FACTOR_MAX: f64 = 1.5;
+    /// Below, there is no item: a header and a key of one byte take more.
+    const SPARE_SIZE_BYTES_MIN: usize = 56;
+    let first = listed.table[0];
+    let least = cache.layout.chunk_size_bytes_min.max(SPARE_SIZE_BYTES_MIN).min(first);
+    let layout = ChunkLayout { chunk_size_bytes_min: least, ..cache.layout };
+    let mut table = fill_gaps(&listed.table, &layout, GAP_FACTOR_MAX, class_count_max)?;
+    // One that holds items would take a page for them that the best table does without.
+    loop {
+        let rows = class_rows(seen, &table, &cache.layout);
+        let kept =
+            rows.iter().filter(|row| row.chunks == 0 || listed.table.contains(&row.chunk_size));
+        let kept: Vec<usize> = kept.map(|row| row.chunk_size).collect();
+        if kept.len() == table.len() {
+            break;
+        }
+        table = kept;
+    }
+    let spared = slab_sizes::list(&table, cache.listed_min);
+    // Where sizes are 8 apart, a spare one may leave no number for another.
+    let is_whole = listed.table.iter().all(|size| spared.table.contains(size));
+    Ok(if is_whole { spared } else { listed })
+}
+
+fn demands(seen: &SizesSeen) -> Vec<Demand> {
+    seen.bars().map(|(size_bytes, items)| Demand { size_bytes, items, byte_value: 1.0 }).collect()
+}
+
+impl Advice {
+    /// Whether the advised table is better: by pages, or by what is lost where it takes as many.
+    pub fn gains(&self) -> bool {
+        self.saved_pages > 0 || (self.saved_pages == 0 && self.saved_bytes > 0)
+    }
+
+    /// Whether a number of the option is a chunk size as it stands.
+    pub fn table_has(&self, number: &str) -> bool {
+        self.then.classes.iter().any(|row| row.chunk_size.to_string() == number)
+    }
+
+    /// Whether it is for slabwise itself.
+    pub fn is_for_slabwise(&self) -> bool {
+        self.program == Program::Slabwise.name()
+    }
+}

@@ -1,0 +1,176 @@
+//! What a server says of itself: its limits, its classes, how many items each holds.
+
+use super::dialogue::{Answer, Dialogue, Row};
+use crate::cache::{Cache, Program};
+use crate::error::AdvisorError;
+use std::collections::BTreeMap;
+
+/// Limits that no server of this protocol goes beyond; a number above them is a lie.
+const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
+const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
+/// memcached's pages, where no class tells.
+const PAGE_SIZE_BYTES_DEFAULT: usize = 1 << 20;
+
+/// See the module's documentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerState {
+    /// What it is and what its chunks may be.
+    pub cache: Cache,
+    /// What `version` says.
+    pub version: String,
+    /// Live and expired items that it still holds.
+    pub item_count: u64,
+    /// Chunk sizes of its present table that are known, ascending, the largest included.
+    pub table: Vec<usize>,
+    /// The classes that own pages, by their numbers.
+    pub classes: BTreeMap<u64, ClassState>,
+}
+
+/// One class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassState {
+    /// Bytes a chunk.
+    pub chunk_size_bytes: usize,
+    /// Chunks a page.
+    pub chunks_per_page: usize,
+    /// Items that it holds, the chained ones of the largest class included.
+    pub items: u64,
+}
+
+impl ServerState {
+    /// Items by the class's chunk size.
+    pub fn items_of_chunk_size(&self) -> BTreeMap<usize, u64> {
+        let mut items: BTreeMap<usize, u64> = BTreeMap::new();
+        for class in self.classes.values() {
+            let sum = items.entry(class.chunk_size_bytes).or_default();
+            *sum = sum.saturating_add(class.items);
+        }
+        items
+    }
+}
+
+/// Asks for it.
+pub fn ask(dialogue: &mut Dialogue<'_>) -> Result<ServerState, AdvisorError> {
+    let version = match dialogue.ask_line("version")? {
+        Answer::Refused(line) => return Err(dialogue.refused(&line)),
+        Answer::Given(line) => match line.strip_prefix("VERSION ") {
+            Some(version) => version.to_owned(),
+            None => return Err(dialogue.nonsense(line.as_bytes())),
+        },
+    };
+    let general = dialogue.rows("stats")?;
+    let item_count = number(dialogue, &general, "curr_items")?;
+    let item_count = item_count.ok_or_else(|| missing(dialogue, "curr_items"))?;
+    let settings = dialogue.rows("stats settings")?;
+    let item_size_max = number(dialogue, &settings, "item_size_max")?;
+    let item_size_max = item_size_max.ok_or_else(|| missing(dialogue, "item_size_max"))?;
+    // A server that does not chain has no other largest chunk.
+    let largest = number(dialogue, &settings, "slab_chunk_max")?.unwrap_or(item_size_max);
+    let chunk_size = number(dialogue, &settings, "chunk_size")?;
+    if !(1..=ITEM_SIZE_BYTES_MAX).contains(&item_size_max)
+        || !(8..=item_size_max).contains(&largest)
+        || chunk_size.is_some_and(|size| size > largest)
+    {
+        return Err(dialogue.error(&format!(
+            "tells item_size_max {item_size_max}, slab_chunk_max {largest} and chunk_size {}, which do \
+             not go together: see whether it is a memcached",
+            chunk_size.unwrap_or(0)
+        )));
+    }
+    let mut classes = classes(dialogue)?;
+    add_items(dialogue, &mut classes)?;
+    let page_size_bytes = page_size(&classes);
+    let program = match dialogue.ask_line("slabs classes")? {
+        Answer::Given(line) if line.starts_with("CLASSES ") => Program::Slabwise,
+        _ => Program::Memcached,
+    };
+    let item_size_max = item_size_max as usize;
+    let largest = (largest as usize).min(page_size_bytes);
+    let cache = Cache::new(
+        program,
+        page_size_bytes,
+        largest,
+        item_size_max,
+        chunk_size.map(|n| n as usize),
+    );
+    let largest = cache.layout.chunk_size_bytes_max;
+    let in_use = classes.values().map(|class| class.chunk_size_bytes);
+    let mut table: Vec<usize> = in_use.filter(|&size| size < largest).chain([largest]).collect();
+    table.sort_unstable();
+    table.dedup();
+    Ok(ServerState { cache, version, item_count, table, classes })
+}
+
+/// `stats slabs`: the classes that own pages.
+fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
+    let mut classes: BTreeMap<u64, ClassState> = BTreeMap::new();
+    for row in dialogue.rows("stats slabs")? {
+        let Some((class, field)) = row.name.split_once(':') else { continue };
+        if !matches!(field, "chunk_size" | "chunks_per_page") {
+            continue;
+        }
+        let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<usize>()) else {
+            return Err(no_number(dialogue, &row));
+        };
+        let entry = classes.entry(class).or_default();
+        match field {
+            "chunk_size" => entry.chunk_size_bytes = value,
+            _ => entry.chunks_per_page = value,
+        }
+    }
+    for (number, class) in &classes {
+        let ClassState { chunk_size_bytes, chunks_per_page, .. } = *class;
+        let bytes = chunk_size_bytes.checked_mul(chunks_per_page);
+        if !bytes.is_some_and(|bytes| (1..=PAGE_SIZE_BYTES_MAX).contains(&bytes)) {
+            return Err(dialogue.error(&format!(
+                "tells class {number} of `stats slabs` as {chunks_per_page} chunks of \
+                 {chunk_size_bytes} bytes a page, which no page is: see whether it is a memcached"
+            )));
+        }
+    }
+    Ok(classes)
+}
+
+/// `stats items`: how many items each class holds.
+fn add_items(
+    dialogue: &mut Dialogue<'_>,
+    classes: &mut BTreeMap<u64, ClassState>,
+) -> Result<(), AdvisorError> {
+    for row in dialogue.rows("stats items")? {
+        let Some(class) = row.name.strip_prefix("items:").and_then(|n| n.strip_suffix(":number"))
+        else {
+            continue;
+        };
+        let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<u64>()) else {
+            return Err(no_number(dialogue, &row));
+        };
+        if let Some(class) = classes.get_mut(&class) {
+            class.items = value;
+        }
+    }
+    Ok(())
+}
+
+/// The page that holds as many chunks of each class as it is told to.
+fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
+    let filled = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
+    let Some(filled) = filled.max() else { return PAGE_SIZE_BYTES_DEFAULT };
+    let holds =
+        |page: usize| classes.values().all(|c| page / c.chunk_size_bytes == c.chunks_per_page);
+    let page = filled.next_power_of_two();
+    if holds(page) { page } else { filled }
+}
+
+/// The number in the row of this name, if there is one.
+fn number(dialogue: &Dialogue<'_>, rows: &[Row], name: &str) -> Result<Option<u64>, AdvisorError> {
+    let Some(row) = rows.iter().find(|row| row.name == name) else { return Ok(None) };
+    row.value.parse().map(Some).map_err(|_| no_number(dialogue, row))
+}
+
+fn no_number(dialogue: &Dialogue<'_>, row: &Row) -> AdvisorError {
+    dialogue.nonsense(format!("STAT {} {}", row.name, row.value).as_bytes())
+}
+
+fn missing(dialogue: &Dialogue<'_>, name: &str) -> AdvisorError {
+    dialogue.error(&format!("does not tell {name} in its `stats`: see whether it is a memcached"))
+}

@@ -1,0 +1,51 @@
+//! The command, run, and what it printed.
+
+use std::process::{Command, Output};
+
+/// Runs `slabwise classes` to its end.
+pub fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));
+    command.arg("classes").args(args).output().expect("the command can be run")
+}
+
+/// What it advised.
+pub struct Advice {
+    text: String,
+}
+
+impl Advice {
+    /// Runs it; panics unless it succeeds.
+    pub fn of(args: &[&str]) -> Advice {
+        let output = run(args);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
+        Advice { text }
+    }
+
+    /// Of a row of totals that begins so: now, and then.
+    pub fn total(&self, name: &str) -> (u64, u64) {
+        let row = self.text.lines().find(|line| line.starts_with(name));
+        let row = row.unwrap_or_else(|| panic!("no {name} in {}", self.text));
+        let number = |word: &str| word.replace(',', "").parse::<u64>().expect("a number");
+        let numbers: Vec<&str> = row.split_whitespace().rev().take(2).collect();
+        (number(numbers[1]), number(numbers[0]))
+    }
+
+    /// What stands behind `-o`, by the last line.
+    pub fn option(&self) -> &str {
+        let last = self.text.lines().last().and_then(|line| line.strip_prefix("-o "));
+        last.unwrap_or_else(|| panic!("no option at the end of {}", self.text))
+    }
+
+    /// The numbers of the option.
+    pub fn listed(&self) -> Vec<u64> {
+        let numbers = self.option().strip_prefix("slab_sizes=").expect("it is that option");
+        numbers.split('-').map(|number| number.parse().expect("a number")).collect()
+    }
+
+    /// All that was printed.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}

@@ -1,0 +1,35 @@
+//! What cannot be answered ends with one line on stderr and the code 1; the older form of the command stays.
+
+use crate::advice::{Advice, run};
+use crate::support::{Server, ServerCommand};
+
+#[test]
+fn failures_are_one_line_that_names_what_is_wrong() {
+    let empty = Server::start(&ServerCommand::under_test());
+    let address = empty.address().to_string();
+    let cases: [(&[&str], &str); 8] = [
+        (&["--from-histogram", "/nowhere/sizes"], "/nowhere/sizes: cannot be read"),
+        (&["--from-histogram", "/dev/null"], "/dev/null: holds no item"),
+        (&["--from-histogram", "/dev/zero"], "/dev/zero, line 1: the line has more than"),
+        (&["--from-histogram", "f", "--classes", "0"], "give 1 to 63"),
+        (&["--from-histogram", "f", "--classes", "64"], "give 1 to 63"),
+        (&["--from-server", "localhost"], "give HOST:PORT or unix:PATH"),
+        (&["--json"], "give --from-server or --from-histogram"),
+        (&["--from-server", &address], "holds no item: fill it"),
+    ];
+    for (args, reason) in cases {
+        let output = run(args);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {errors}");
+        assert!(errors.starts_with("slabwise classes: ") && errors.contains(reason), "{errors}");
+        assert!(errors.lines().count() == 1 && output.stdout.is_empty(), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn the_servers_own_table_is_still_shown() {
+    let output = run(&["-f", "2", "-m", "64"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("slab class   1: chunk size"), "{text}");
+    assert!(Advice::of(&["--help"]).text().contains("--from-server"));
+}

@@ -1,0 +1,110 @@
+//! memcached, by both ways to its sizes, and slabwise: what is foretold comes true.
+
+use crate::advice::Advice;
+use crate::items::{mixed_value_lens, pages, store};
+use crate::support::{Server, ServerCommand};
+use std::process::{Command, Stdio};
+
+const ITEM_COUNT: usize = 60_000;
+
+/// memcached with these options and pages that stay where they are; `None` where it is not installed.
+fn memcached(options: &[&str]) -> Option<Server> {
+    let version = Command::new("memcached").arg("-V").stdout(Stdio::null()).status();
+    if version.is_err() {
+        eprintln!("skipped: memcached is not installed (apt-get install memcached)");
+        return None;
+    }
+    let command = ServerCommand::memcached().with(&["-m", "256", "-o", "slab_automove=0"]);
+    Some(Server::start(&command.with(options)))
+}
+
+fn advice_of(server: &Server, options: &[&str]) -> Advice {
+    let address = server.address().to_string();
+    Advice::of(&[&["--from-server", &address], options].concat())
+}
+
+#[test]
+fn memcached_takes_as_many_pages_as_foretold() {
+    let Some(before) = memcached(&[]) else { return };
+    store(&before, mixed_value_lens(ITEM_COUNT));
+    let advice = advice_of(&before, &[]);
+    assert!(advice.text().contains("metadump"), "{}", advice.text());
+    let (now, then) = advice.total("pages of 1,048,576 bytes");
+    assert_eq!(pages(&mut before.connect()), now);
+    let after = memcached(&["-o", advice.option()]).expect("it was there before");
+    store(&after, mixed_value_lens(ITEM_COUNT));
+    assert_eq!(pages(&mut after.connect()), then, "{}", advice.text());
+    assert!(then < now, "{}", advice.text());
+}
+
+#[test]
+fn memcached_that_counts_sizes_takes_nearly_as_many() {
+    let Some(before) = memcached(&["-o", "track_sizes"]) else { return };
+    store(&before, mixed_value_lens(ITEM_COUNT));
+    let advice = advice_of(&before, &[]);
+    assert!(advice.text().contains("`stats sizes`"), "{}", advice.text());
+    let (now, then) = advice.total("pages of 1,048,576 bytes");
+    assert_eq!(pages(&mut before.connect()), now, "which class an item is in is known");
+    let after = memcached(&["-o", advice.option()]).expect("it was there before");
+    store(&after, mixed_value_lens(ITEM_COUNT));
+    let pages = pages(&mut after.connect());
+    // Within a bar of 32 bytes, sizes are not known.
+    assert!(pages < now && pages.abs_diff(then) <= 2, "{pages} pages: {}", advice.text());
+}
+
+#[test]
+fn a_sample_tells_nearly_the_same() {
+    let Some(server) = memcached(&[]) else { return };
+    store(&server, mixed_value_lens(ITEM_COUNT));
+    let sampled = advice_of(&server, &["--items-max", "6000"]);
+    assert!(sampled.text().contains("a sample of 6000 items"), "{}", sampled.text());
+    let (now, _) = sampled.total("pages of 1,048,576 bytes");
+    assert!(now.abs_diff(pages(&mut server.connect())) <= 2, "{}", sampled.text());
+}
+
+#[test]
+fn memcached_takes_every_list_and_makes_that_table() {
+    // Items of 104 to 240 bytes in steps of 8, so that every step is worth a class.
+    let sizes: Vec<u64> = (13..=30).map(|step| step * 8).collect();
+    let lines: String = sizes.iter().map(|size| format!("{size} 1000000\n")).collect();
+    let file = std::env::temp_dir().join(format!("test-classes-{}", std::process::id()));
+    std::fs::write(&file, lines).expect("a file can be written");
+    let path = file.to_str().expect("the directory's name is text");
+    for count in ["1", "2", "17", "18", "62", "63"] {
+        let advice = Advice::of(&["--from-histogram", path, "--classes", count]);
+        let Some(server) = memcached(&["-o", advice.option()]) else { return };
+        // Header and CAS value take 56 bytes, key, its end and the value's line end 13.
+        store(&server, sizes.iter().map(|&size| size as usize - 69));
+        let made = server.connect().class_numbers("chunk_size");
+        let table = advice.listed().into_iter().map(|number| number.next_multiple_of(8));
+        let table: Vec<u64> = table.collect();
+        let class_of = |size: &u64| table[table.partition_point(|chunk| chunk < size)];
+        let mut used: Vec<u64> = sizes.iter().map(class_of).collect();
+        used.dedup();
+        assert_eq!(made, used, "--classes {count}: {}", advice.option());
+    }
+    // It is of no more use.
+    let _ = std::fs::remove_file(&file);
+}
+
+#[test]
+fn slabwise_takes_as_many_pages_as_foretold_at_its_start_and_while_it_runs() {
+    let start = |options: &[&str]| {
+        let command = ServerCommand::under_test().with(&["-m", "256", "-o", "page_policy=none"]);
+        Server::start(&command.with(options))
+    };
+    if ServerCommand::under_test().is_memcached() {
+        return;
+    }
+    let before = start(&[]);
+    store(&before, mixed_value_lens(ITEM_COUNT));
+    let advice = advice_of(&before, &[]);
+    let (now, then) = advice.total("pages of");
+    assert_eq!(pages(&mut before.connect()), now);
+    let after = start(&["-o", advice.option()]);
+    store(&after, mixed_value_lens(ITEM_COUNT));
+    assert_eq!(pages(&mut after.connect()), then, "{}", advice.text());
+    let line = advice.text().lines().find_map(|line| line.strip_prefix("while it runs: "));
+    let order = line.expect("slabwise can change its table");
+    assert_eq!(before.connect().ask(order), "OK");
+}
