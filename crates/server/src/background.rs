@@ -44,8 +44,17 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
         let bell = Arc::clone(&shared.bell);
         tuner = tuner.with_profiling(profiling.calling(Box::new(move || bell.call(Driver::Tuner))));
     }
+    follow_learning(shared, &mut tuner);
     tuner.observe(shared.engine, now);
     tuner
+}
+
+/// Lets the class table be learned, or stay, as options and commands ask.
+pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
+    let learns = shared.tunables.learn_classes.load(Relaxed);
+    if learns != tuner.learning().is_some() {
+        tuner.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
+    }
 }
 
 /// Starts the drivers in `scope`; they end when the bell rings.
@@ -98,10 +107,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
             wish = present;
             tuner.set_policy(wish.policy(shared));
         }
-        let learns = shared.tunables.learn_classes.load(Relaxed);
-        if learns != tuner.learning().is_some() {
-            tuner.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
-        }
+        follow_learning(shared, &mut tuner);
         let at = shared.clock.moment();
         let load = traffic.load(shared.bytes_read(), at);
         let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);

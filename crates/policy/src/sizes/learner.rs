@@ -11,7 +11,8 @@
 //! - *Evidence.* A table is learned from [`LearnerOptions::items_min`] items on, and not before this part of the
 //!   memory holds them: until then memory is not scarce.
 //! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and each byte that moves its
-//!   price.
+//!   price. That rises with the memory in use: what moves in a cache that is half empty costs some processor time only, in
+//!   a full one other items leave for it. So tables are learned early, and changed late only for much.
 //! - *Proof.* What fits the items of the moment may fit the next ones worse: memory still fills, a page policy divides it
 //!   anew, the workload changes. So the best table is first a proposal, and put to the proof: when as many items have been
 //!   stored as there are (a *turn*), it must save on what is in the cache then what a change must save. Then the change is
@@ -49,8 +50,6 @@ pub struct LearnerOptions {
     pub gain_min: f64,
     /// A gain that needs no proof.
     pub gain_sure: f64,
-    /// The least part of the memory that is in use when a proof begins.
-    pub filled_at_proof: f64,
     /// The most turns that a proof takes, at least 1.
     pub turns_max: u64,
     /// What a byte costs whose chunk gets another size in a cache that is full, in bytes lost for good.
@@ -61,16 +60,15 @@ pub struct LearnerOptions {
 
 impl Default for LearnerOptions {
     /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes, or a twentieth at once; a
-    /// moved byte must save a fiftieth of itself, and a class a tenth of a page.
+    /// moved byte must save 3 % of itself, and a class a tenth of a page.
     fn default() -> LearnerOptions {
         LearnerOptions {
             items_min: 1_000,
             filled_min: 0.125,
             gain_min: 0.01,
             gain_sure: 0.05,
-            filled_at_proof: 0.9,
             turns_max: 64,
-            moved_byte_price: 0.02,
+            moved_byte_price: 0.03,
             class_price_pages: 0.1,
         }
     }
@@ -265,7 +263,7 @@ impl SizeLearner {
         snapshot: &SizeSnapshot<'_>,
         best: &Change,
     ) -> Result<Option<Waiting>, SizesError> {
-        let LearnerOptions { gain_min, gain_sure, filled_at_proof, .. } = self.options;
+        let LearnerOptions { gain_min, gain_sure, .. } = self.options;
         let gain = best.gain_bytes(&self.prices(snapshot)) / worth(snapshot);
         if best.table == snapshot.present || gain < gain_min {
             self.proposal = None;
@@ -274,12 +272,6 @@ impl SizeLearner {
         if gain >= gain_sure {
             self.turns = 1;
             return Ok(None);
-        }
-        if snapshot.filled < filled_at_proof {
-            return Ok(Some(Waiting::Memory {
-                filled: snapshot.filled,
-                filled_min: filled_at_proof,
-            }));
         }
         let Some(proposal) = &self.proposal else {
             return self.propose(snapshot, best, gain);

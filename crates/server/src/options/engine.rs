@@ -158,9 +158,10 @@ fn classes(raw: &Raw, page_size: usize, item_max: u64) -> Result<ClassTable, Opt
     Ok(ClassTable::geometric(first, growth_factor(raw), chunk_max))
 }
 
-/// The factor by which chunk sizes grow.
+/// The factor by which chunk sizes grow. Whoever asks for `classes=geometric` means memcached's.
 pub(super) fn growth_factor(raw: &Raw) -> f64 {
-    let default = if raw.memcached_preset { MEMCACHED_GROWTH_FACTOR } else { GROWTH_FACTOR };
+    let is_memcacheds = raw.memcached_preset || raw.classes == Some("geometric");
+    let default = if is_memcacheds { MEMCACHED_GROWTH_FACTOR } else { GROWTH_FACTOR };
     raw.growth_factor.unwrap_or(default)
 }
 

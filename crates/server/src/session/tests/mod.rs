@@ -7,5 +7,6 @@ mod items;
 mod login;
 mod meta;
 mod profile;
+mod sizes_plan;
 mod stats;
 mod watch;

@@ -1,0 +1,88 @@
+//! What is told of the class table while it is learned, and who says that it is.
+
+use crate::background;
+use crate::session::testing::{Client, Fixture};
+use slabwise_tuner::{Load, TunerStep};
+use std::time::Duration;
+
+/// The value of a statistic; `None` if it is not told.
+fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
+    let prefix = format!("STAT {name} ");
+    reply.lines().find_map(|line| line.strip_prefix(&prefix))
+}
+
+fn ask(client: &mut Client<'_>, script: &str) -> String {
+    client.received.clear();
+    client.send(script.as_bytes());
+    String::from_utf8(client.received.clone()).expect("stats are text")
+}
+
+#[test]
+fn a_table_is_learned_until_somebody_sets_one() {
+    let mut fixture = Fixture::new();
+    fixture.settings.learn_classes = true;
+    fixture.settings.profiling = None;
+    let shared = fixture.shared();
+    let mut tuner = background::tuner(&shared, &fixture.clock);
+    let mut client = Client::new(fixture.worker(&shared));
+    let mut second = || {
+        fixture.clock.advance(Duration::from_secs(1));
+        background::follow_learning(&shared, &mut tuner);
+        for _ in 0..10_000 {
+            let step = tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+            if matches!(step, TunerStep::Idle { .. }) {
+                return;
+            }
+        }
+        panic!("the tuner finds no rest");
+    };
+    second();
+    let reply = ask(&mut client, "stats sizes_plan\r\n");
+    let present = value(&reply, "present").expect("a table is in force").to_owned();
+    assert_eq!(value(&reply, "look:waits_for"), Some("0 of 1000 items"), "{reply}");
+    // Items of 1,037 bytes: fifteen chunks of 1,088 bytes are a page, fourteen of those at the start were.
+    let value_bytes = "v".repeat(1_000);
+    for key in 0..4_000 {
+        ask(&mut client, &format!("set key-{key:04} 0 0 1000\r\n{value_bytes}\r\n"));
+    }
+    second();
+    let reply = ask(&mut client, "stats sizes_plan\r\n");
+    assert_eq!(value(&reply, "classes"), Some("learned"));
+    assert_eq!(value(&reply, "changes"), Some("1"), "{reply}");
+    assert_eq!(value(&reply, "last_change:age"), Some("0"));
+    let lost = |name| value(&reply, name).and_then(|text| text.parse::<u64>().ok());
+    assert!(lost("now:lost") > lost("then:lost").map(|lost| 2 * lost), "{reply}");
+    assert_eq!(value(&reply, "now:lost_in_chains"), Some("0"));
+    let learned = ask(&mut client, "slabs classes\r\n");
+    assert_ne!(learned.trim(), format!("CLASSES {present}"));
+    assert_eq!(
+        value(&reply, "present").map(|present| format!("CLASSES {present}\r\n")),
+        Some(learned)
+    );
+    fixture.engine.check();
+
+    // A table that is refused changes nothing; one that is not is there to stay.
+    assert!(ask(&mut client, "slabs classes 96-96\r\n").starts_with("CLIENT_ERROR"));
+    assert!(ask(&mut client, "stats sizes_plan\r\n").starts_with("STAT classes learned\r\n"));
+    assert_eq!(ask(&mut client, "slabs classes 96-1200\r\n"), "OK\r\n");
+    second();
+    let reply = ask(&mut client, "stats sizes_plan\r\n");
+    assert!(reply.starts_with("STAT classes fixed\r\nSTAT present 96-1200-"), "{reply}");
+    assert_eq!(value(&reply, "changes"), None);
+    assert_eq!(ask(&mut client, "slabs classes learned\r\n"), "OK\r\n");
+    second();
+    let reply = ask(&mut client, "stats sizes_plan\r\n");
+    assert_eq!(value(&reply, "changes"), Some("1"), "{reply}");
+}
+
+#[test]
+fn where_pages_do_not_move_no_table_is_learned() {
+    let mut fixture = Fixture::new();
+    fixture.settings.reassign_enabled = false;
+    let replies = fixture.talk([b"slabs classes learned\r\n".as_slice()]);
+    let replies = String::from_utf8(replies).expect("replies are text");
+    assert!(
+        replies.starts_with("CLIENT_ERROR") || replies.starts_with("SERVER_ERROR"),
+        "{replies}"
+    );
+}
