@@ -116,6 +116,13 @@ impl ClassKeys {
         self.hits_sampled = 0.0;
     }
 
+    /// Takes in the same where the sample is known to lack hits since the last call, for another reason than that
+    /// their keys are not in it: nothing follows from these.
+    pub fn pass_over_hits(&mut self, ever: u64) {
+        self.hits_told = Some(ever);
+        self.hits_sampled = 0.0;
+    }
+
     /// The fading weight of its sampled references.
     pub fn references(&self) -> f64 {
         self.histogram.weight()

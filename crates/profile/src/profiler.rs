@@ -170,6 +170,12 @@ impl Profiler {
         self.class_mut(class).note_hits(ever, weight);
     }
 
+    /// Tells the same where accesses were lost since the last call: these hits are not compared with the
+    /// sample's. Those lost are not those of hot keys, and would be taken for near hits.
+    pub fn pass_over_hits(&mut self, class: ClassId, ever: u64) {
+        self.class_mut(class).pass_over_hits(ever);
+    }
+
     /// Takes an access in; one of a key that is not sampled is passed over.
     pub fn access(&mut self, access: &Access) {
         if !is_sampled(access.hash, self.threshold) {
