@@ -51,8 +51,9 @@ use slabwise_base::ClassId;
 use slabwise_base::random::unit;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
-/// What a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and a share of the histograms.
-const KEY_SIZE_BYTES: usize = 80;
+/// The most that a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and while these grow a part of
+/// what they had. Histograms of distances are apart.
+pub const KEY_SIZE_BYTES: usize = 60;
 /// How many times the present memory a class's history reaches at most.
 pub const HISTORY_FACTOR: u64 = 4;
 /// The same where keys are too many: still enough to tell what twice the memory would be worth.
@@ -78,14 +79,6 @@ pub struct ProfilerOptions {
     pub rate_max: f64,
     /// The half-life of what fades, in sampled references; at least 1. With `u64::MAX` nothing fades.
     pub window_references: u64,
-}
-
-impl ProfilerOptions {
-    /// As many keys as fit this memory, with the histograms of as many classes as a table may have.
-    pub fn within(size_bytes: usize) -> ProfilerOptions {
-        let keys_max = (size_bytes / KEY_SIZE_BYTES).max(1);
-        ProfilerOptions { keys_max, ..ProfilerOptions::default() }
-    }
 }
 
 impl Default for ProfilerOptions {
@@ -231,11 +224,6 @@ impl Profiler {
         for stack in stacks.chain([&mut self.absent]) {
             stack.fit(|number, slot| self.keys.get_mut(number).slot = slot);
         }
-    }
-
-    /// Tells the mean time to answer a hit of a class, in microseconds.
-    pub fn set_hit_time_us(&mut self, class: ClassId, hit_time_us: f64) {
-        self.class_mut(class).hit_time_us = hit_time_us;
     }
 
     /// Tells the mean cost of recomputing an item of a class.

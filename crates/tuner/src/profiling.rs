@@ -14,7 +14,7 @@ use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
-use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
+use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
 /// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
@@ -25,8 +25,6 @@ const FEW_KEYS_MAX: usize = 8_192;
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
 /// Where there are so many times too many accesses, few keys have most of them: then any number may go.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
-/// Bytes a key, as [`ProfilerOptions::keys_max`] says.
-const KEY_SIZE_BYTES: usize = 60;
 /// Bytes that what is counted of a table's classes may take, however many there are and whichever of them had
 /// how many keys.
 const CLASSES_SIZE_BYTES: usize = 576 << 10;
