@@ -34,7 +34,8 @@
 //!
 //! History is bounded, too: beyond what a class could hold in [`HISTORY_FACTOR`] times the present memory the
 //! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all. Where keys are too
-//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate.
+//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither comes
+//! back: what was forgotten is not known, and a sample that grew again would be of other keys.
 //!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
@@ -95,6 +96,8 @@ pub struct Profiler {
     /// How many keys one of the sample stands for: 1 / rate.
     scale: f64,
     history_factor: u64,
+    /// Sizes have been told: of a class without one, which is retired or not yet told, nothing is taken in.
+    has_sizes: bool,
     /// The most keys beside what reuse times take.
     keys_max: usize,
     keys: KeyTable,
@@ -122,6 +125,7 @@ impl Profiler {
             threshold,
             scale: 1.0 / rate_of(threshold),
             history_factor: HISTORY_FACTOR,
+            has_sizes: false,
             keys_max: options.keys_max,
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
@@ -169,9 +173,14 @@ impl Profiler {
         self.class_mut(class).pass_over_hits(ever);
     }
 
-    /// Takes an access in; one of a key that is not sampled is passed over.
+    /// Takes an access in. One of a key that is not sampled is passed over, and once sizes are told so is a hit or
+    /// a store in a class that has none: it would begin what the next telling forgets.
     pub fn access(&mut self, access: &Access) {
         if !is_sampled(access.hash, self.threshold) {
+            return;
+        }
+        let is_of_item = matches!(access.kind, AccessKind::Hit | AccessKind::Store);
+        if is_of_item && access.class.is_some_and(|class| !self.has_place(class)) {
             return;
         }
         let known = self.keys.find(access.hash);
@@ -195,8 +204,15 @@ impl Profiler {
         }
     }
 
+    /// Whether what happens in a class is taken in.
+    fn has_place(&self, class: ClassId) -> bool {
+        let known = self.classes.get(class.index()).and_then(Option::as_ref);
+        !self.has_sizes || known.is_some_and(|keys| keys.size.is_some())
+    }
+
     /// Tells the present sizes of all classes. Others are forgotten, and so is what was known of a class that
-    /// has another number of chunks a page: it has other chunks.
+    /// has another number of chunks a page: it has other chunks. The first call may come late: until then every
+    /// class is taken in.
     pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
         for index in 0..self.classes.len() {
             let Some(keys) = &self.classes[index] else { continue };
@@ -213,6 +229,7 @@ impl Profiler {
         for &size in sizes {
             self.class_mut(size.class).size = Some(size);
         }
+        self.has_sizes = true;
         self.limit_keys();
         self.limit_histories();
         self.fit_stacks();

@@ -410,6 +410,29 @@ fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
 }
 
 #[test]
+fn a_class_that_is_not_listed_any_more_is_not_begun_again_by_those_who_still_hit_it() {
+    let mut profiler = Profiler::new(EXACT);
+    let listed = [size(0, 50, 10), size(1, 50, 10)];
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
+    profiler.set_sizes(&listed[..1]);
+    let keys = profiler.keys();
+    for key in 0..60 {
+        for kind in [AccessKind::Hit, AccessKind::Store, AccessKind::Delete] {
+            profiler.access(&access(key, kind, Some(1)));
+        }
+        (0..2).for_each(|_| get(&mut profiler, 2 * key, 0, true));
+    }
+    profiler.check();
+    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 has been asked for more");
+    assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
+    // Listed again it begins anew.
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
+    assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
+}
+
+#[test]
 fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
     let mut profiler = Profiler::new(EXACT);
     // Three pages in all: twelve pages of a class are its history.
