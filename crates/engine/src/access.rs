@@ -96,7 +96,7 @@ impl<'e> Handle<'e> {
                     ExpirySet::LookAgain => continue,
                 },
             };
-            let class = self.count_get(found.address, options);
+            let class = self.count_get(found.address, options, options.marks);
             let met = Met { is_new: false, expiry_before };
             let shown = self.show_met(&found, options, met, now, f);
             drop(found);
@@ -125,7 +125,7 @@ impl<'e> Handle<'e> {
         let engine = self.engine();
         self.counters().items_total.bump();
         let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
-        self.count_get(address, options);
+        self.count_get(address, options, false);
         let header = engine.memory.header(address);
         let last_access = header.time();
         if options.marks {
@@ -154,15 +154,20 @@ impl<'e> Handle<'e> {
         f(ItemView::new(engine, found.address, proof, last_access, fetched), met)
     }
 
-    /// Counts a get that hit, as a touch if it was one. Returns the class in whose queue the item is.
-    fn count_get(&self, address: ChunkAddress, options: &GetOptions) -> ClassId {
+    /// Counts a get that hit, as a touch if it was one; `is_shown`: as a hit, at the tap. Returns the class in
+    /// whose queue the item is.
+    fn count_get(&self, address: ChunkAddress, options: &GetOptions, is_shown: bool) -> ClassId {
         let engine = self.engine();
         let id = engine.queue_class(address);
         let class = self.counters().class(id);
+        if !is_shown {
+            // First, so that whoever reads meanwhile finds no hit too many.
+            class.unshown_hits.bump();
+        }
         if options.touch.is_some() {
             self.counters().touches.bump();
-            self.counters().gat_hits.bump();
             class.touch_hits.bump();
+            class.gat_hits.bump();
         } else {
             let state = engine.memory.header(address).state().load();
             class.hits_to[state.queue().index()].bump();

@@ -91,6 +91,8 @@ tallies! {
         cas_hits,
         cas_badval,
         touch_hits,
+        gat_hits,
+        unshown_hits,
     }
     by queue { hits_to, }
 }
@@ -103,7 +105,6 @@ tallies! {
         get_flushed,
         touches,
         touch_misses,
-        gat_hits,
         gat_misses,
         delete_misses,
         incr_misses,
@@ -125,8 +126,7 @@ impl HandleCounters {
 
     /// Gets, hits and misses, those that touched included.
     pub fn gets_ever(&self) -> u64 {
-        let hits = |class: &ClassOperations| class.hits_to.iter().map(Counter::ever).sum::<u64>();
-        self.classes.iter().map(hits).sum::<u64>() + self.gat_hits.ever() + self.misses_ever()
+        self.classes.iter().map(ClassOperations::hits_ever).sum::<u64>() + self.misses_ever()
     }
 
     /// Gets that missed, those that touched included.
@@ -143,6 +143,18 @@ impl HandleCounters {
     #[inline]
     pub fn class(&self, class: ClassId) -> &ClassOperations {
         &self.classes[class.index()]
+    }
+}
+
+impl ClassOperations {
+    /// Gets that hit, those that touched and those that are not shown included.
+    fn hits_ever(&self) -> u64 {
+        self.hits_to.iter().map(Counter::ever).sum::<u64>() + self.gat_hits.ever()
+    }
+
+    /// Gets that hit and that the tap shows as hits. One under way may be missing.
+    pub fn shown_hits_ever(&self) -> u64 {
+        self.hits_ever().saturating_sub(self.unshown_hits.ever())
     }
 }
 

@@ -135,7 +135,7 @@ impl<'e> Handle<'e> {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
-                self.counters.gat_hits.bump();
+                self.counters.class(class).gat_hits.bump();
                 let shown = self.show(&found, now, f);
                 drop(found);
                 self.engine.tap(hash, AccessKind::Hit, Some(class));

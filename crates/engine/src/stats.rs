@@ -1,7 +1,7 @@
 //! Readings for people and policies: plain structs, summed when asked for.
 
 use crate::class::{CHAINED, Class, ClassState, Standing};
-use crate::counters::{ClassCounters, Counter, HandleCounters};
+use crate::counters::{ClassCounters, HandleCounters};
 use crate::engine::Engine;
 use crate::mem::QueueKind;
 use crate::memory::Memory;
@@ -46,8 +46,6 @@ pub struct EngineStats {
     pub touches: u64,
     /// Touches that found nothing.
     pub touch_misses: u64,
-    /// Gets that touched what they found.
-    pub gat_hits: u64,
     /// Gets that were to touch what they found, and found nothing; of `gat` only.
     pub gat_misses: u64,
     /// Deletes that found nothing.
@@ -113,11 +111,12 @@ pub struct ClassStats {
     pub counters: ClassCounters,
     /// The same, with what was before any reset.
     pub counters_ever: ClassCounters,
-    /// Gets that hit, since the start.
+    /// Gets that hit, since the start: those, and only those, that are shown to an observer of accesses as
+    /// hits of the class ([`AccessKind::Hit`](crate::AccessKind::Hit)) where all keys are in the sample.
     pub hits_ever: u64,
     /// Stores tried, since the start.
     pub sets_ever: u64,
-    /// Gets that hit, by the queue the item was in.
+    /// Gets that hit and did not touch, by the queue the item was in.
     pub hits_to: [u64; 4],
     /// Stores tried.
     pub sets: u64,
@@ -131,12 +130,16 @@ pub struct ClassStats {
     pub cas_hits: u64,
     /// Compare-and-swaps that met another value.
     pub cas_badval: u64,
-    /// Touches that hit.
+    /// Touches that hit, those that were gets included.
     pub touch_hits: u64,
+    /// Gets that touched what they found.
+    pub gat_hits: u64,
+    /// Gets that count as hits and are no use of an item that was there: they leave no mark, or vivified.
+    pub unshown_hits: u64,
 }
 
 impl ClassStats {
-    /// Gets that hit.
+    /// Gets that hit and did not touch.
     pub fn get_hits(&self) -> u64 {
         self.hits_to.iter().sum()
     }
@@ -146,7 +149,7 @@ impl ClassStats {
         for handle in registry {
             let operations = handle.class(id);
             self.add_tallies(operations);
-            self.hits_ever += operations.hits_to.iter().map(Counter::ever).sum::<u64>();
+            self.hits_ever += operations.shown_hits_ever();
             self.sets_ever += operations.sets.ever();
         }
     }

@@ -101,6 +101,51 @@ fn reads_are_hits_and_misses_however_they_are_asked_for() {
 }
 
 #[test]
+fn the_hits_that_a_class_counts_are_those_that_are_shown() {
+    for seed in 0..10 {
+        let (engine, witness) = observed(8);
+        let now = Clock::manual().now();
+        let mut random = Random::new(seed);
+        let mut handle = engine.handle();
+        let later = Expiry::at(Seconds(1_000));
+        let mut shown = [0; 2];
+        for _ in 0..2_000 {
+            let key = format!("k{}", random.below(60));
+            let key = key.as_bytes();
+            match random.below(4) {
+                0 => drop(handle.get(key, now, |_| ())),
+                1 => drop(handle.get_and_touch(key, later, now, |_| ()).expect("there is memory")),
+                2 => {
+                    let vivify = Some(Vivify { expiry: later, cas: None });
+                    let options = GetOptions {
+                        touch: (random.below(2) == 0).then_some(later),
+                        vivify: vivify.filter(|_| random.below(2) == 0),
+                        marks: random.below(2) == 0,
+                    };
+                    handle.get_with(key, &options, now, |_, _| ()).expect("there is memory");
+                }
+                _ => {
+                    let value_len = random.below(2) as usize * 400;
+                    handle.set(key, &vec![b'v'; value_len], META, StoreMode::Set, now);
+                }
+            }
+            for access in witness.take() {
+                if let (Hit, Some(class)) = (access.kind, access.class) {
+                    shown[class.index()] += 1;
+                }
+            }
+            if random.below(500) == 0 {
+                engine.reset_stats();
+            }
+        }
+        let counted: Vec<u64> =
+            engine.class_stats(now).iter().map(|class| class.hits_ever).collect();
+        assert_eq!(counted[..2], shown, "seed {seed}");
+        assert!(shown.iter().all(|&hits| hits > 0), "seed {seed}");
+    }
+}
+
+#[test]
 fn what_is_stored_is_shown_once_and_what_is_refused_never() {
     let (engine, witness) = observed(8);
     let now = Clock::manual().now();

@@ -44,8 +44,6 @@ pub struct ClassKeys {
     /// Mean time from a miss to the store behind it, in microseconds.
     pub miss_time_us: FadingMean,
     /// Told from outside.
-    pub hit_time_us: f64,
-    /// Told from outside.
     pub cost: f64,
     /// Hits since the last were told, by the sample, scaled.
     pub hits_sampled: f64,
@@ -57,19 +55,16 @@ pub struct ClassKeys {
     misses: f64,
     misses_by_eviction: f64,
     shadow_hits: f64,
-    tail_hits: f64,
 }
 
 impl Default for ClassKeys {
     fn default() -> ClassKeys {
-        let nothing = ClassProfile::default();
         ClassKeys {
             stack: Stack::default(),
             size: None,
             keys_max: usize::MAX,
             miss_time_us: FadingMean::default(),
-            hit_time_us: nothing.hit_time_us,
-            cost: nothing.cost,
+            cost: ClassProfile::default().cost,
             histogram: Histogram::default(),
             hits_sampled: 0.0,
             hits_told: None,
@@ -77,7 +72,6 @@ impl Default for ClassKeys {
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,
-            tail_hits: 0.0,
         }
     }
 }
@@ -86,12 +80,6 @@ impl ClassKeys {
     /// Counts a get that hit, of a key at this distance.
     pub fn hit(&mut self, distance: u64, share: Share) {
         self.record(Some(distance), share);
-        let is_tail = |size: ClassSize| {
-            (size.chunks.saturating_sub(size.chunks_per_page)..size.chunks).contains(&distance)
-        };
-        if self.size.is_some_and(is_tail) {
-            self.tail_hits += share.ever;
-        }
     }
 
     /// Counts a get that missed; without a distance, one that misses at every size.
@@ -113,6 +101,13 @@ impl ClassKeys {
             let since = ever.saturating_sub(told) as f64;
             self.hits_missing += (since - self.hits_sampled) * weight;
         }
+        self.hits_sampled = 0.0;
+    }
+
+    /// Takes in the same where the sample is known to lack hits since the last call, for another reason than that
+    /// their keys are not in it: nothing follows from these.
+    pub fn pass_over_hits(&mut self, ever: u64) {
+        self.hits_told = Some(ever);
         self.hits_sampled = 0.0;
     }
 
@@ -162,8 +157,7 @@ impl ClassKeys {
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,
-            tail_hits: self.tail_hits,
-            hit_time_us: self.hit_time_us,
+            hit_time_us: 0.0,
             miss_time_us: self.miss_time_us.mean(),
             cost: self.cost,
         }

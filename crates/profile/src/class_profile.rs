@@ -21,9 +21,7 @@ pub struct ClassProfile {
     pub misses_by_eviction: f64,
     /// Gets, ever, that missed and would have hit had the class one page more.
     pub shadow_hits: f64,
-    /// Of hits, gets that one page less would have made misses, ever.
-    pub tail_hits: f64,
-    /// Mean time to answer a hit, in microseconds.
+    /// Mean time to answer a hit, in microseconds; 0 unless whoever measures it tells.
     pub hit_time_us: f64,
     /// Mean time from a miss to the end of the store that follows it, in microseconds.
     pub miss_time_us: f64,
@@ -41,7 +39,6 @@ impl Default for ClassProfile {
             misses: 0.0,
             misses_by_eviction: 0.0,
             shadow_hits: 0.0,
-            tail_hits: 0.0,
             hit_time_us: 0.0,
             miss_time_us: 0.0,
             cost: 1.0,

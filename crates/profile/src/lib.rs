@@ -51,7 +51,7 @@ pub use hull::lower_hull;
 pub use local_footprint::LocalFootprint;
 pub use miniature::MiniatureSimulation;
 pub use mrc::{Hits, Mrc, Point};
-pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, Profiler, ProfilerOptions};
+pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 pub use segmented::Segmented;
 pub use slabwise_base::sampling::is_sampled;
 pub use stack_distances::StackDistances;

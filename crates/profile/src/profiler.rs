@@ -34,7 +34,8 @@
 //!
 //! History is bounded, too: beyond what a class could hold in [`HISTORY_FACTOR`] times the present memory the
 //! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all. Where keys are too
-//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate.
+//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither comes
+//! back: what was forgotten is not known, and a sample that grew again would be of other keys.
 //!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
@@ -51,8 +52,9 @@ use slabwise_base::ClassId;
 use slabwise_base::random::unit;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 
-/// What a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and a share of the histograms.
-const KEY_SIZE_BYTES: usize = 80;
+/// The most that a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and while these grow a part of
+/// what they had. Histograms of distances are apart.
+pub const KEY_SIZE_BYTES: usize = 60;
 /// How many times the present memory a class's history reaches at most.
 pub const HISTORY_FACTOR: u64 = 4;
 /// The same where keys are too many: still enough to tell what twice the memory would be worth.
@@ -80,14 +82,6 @@ pub struct ProfilerOptions {
     pub window_references: u64,
 }
 
-impl ProfilerOptions {
-    /// As many keys as fit this memory, with the histograms of as many classes as a table may have.
-    pub fn within(size_bytes: usize) -> ProfilerOptions {
-        let keys_max = (size_bytes / KEY_SIZE_BYTES).max(1);
-        ProfilerOptions { keys_max, ..ProfilerOptions::default() }
-    }
-}
-
 impl Default for ProfilerOptions {
     fn default() -> ProfilerOptions {
         ProfilerOptions { keys_max: 25_000, rate_max: 1.0, window_references: 1_000_000 }
@@ -102,6 +96,8 @@ pub struct Profiler {
     /// How many keys one of the sample stands for: 1 / rate.
     scale: f64,
     history_factor: u64,
+    /// Sizes have been told: of a class without one, which is retired or not yet told, nothing is taken in.
+    has_sizes: bool,
     /// The most keys beside what reuse times take.
     keys_max: usize,
     keys: KeyTable,
@@ -129,6 +125,7 @@ impl Profiler {
             threshold,
             scale: 1.0 / rate_of(threshold),
             history_factor: HISTORY_FACTOR,
+            has_sizes: false,
             keys_max: options.keys_max,
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
@@ -170,9 +167,20 @@ impl Profiler {
         self.class_mut(class).note_hits(ever, weight);
     }
 
-    /// Takes an access in; one of a key that is not sampled is passed over.
+    /// Tells the same where accesses were lost since the last call: these hits are not compared with the
+    /// sample's. Those lost are not those of hot keys, and would be taken for near hits.
+    pub fn pass_over_hits(&mut self, class: ClassId, ever: u64) {
+        self.class_mut(class).pass_over_hits(ever);
+    }
+
+    /// Takes an access in. One of a key that is not sampled is passed over, and once sizes are told so is a hit or
+    /// a store in a class that has none: it would begin what the next telling forgets.
     pub fn access(&mut self, access: &Access) {
         if !is_sampled(access.hash, self.threshold) {
+            return;
+        }
+        let is_of_item = matches!(access.kind, AccessKind::Hit | AccessKind::Store);
+        if is_of_item && access.class.is_some_and(|class| !self.has_place(class)) {
             return;
         }
         let known = self.keys.find(access.hash);
@@ -196,8 +204,15 @@ impl Profiler {
         }
     }
 
+    /// Whether what happens in a class is taken in.
+    fn has_place(&self, class: ClassId) -> bool {
+        let known = self.classes.get(class.index()).and_then(Option::as_ref);
+        !self.has_sizes || known.is_some_and(|keys| keys.size.is_some())
+    }
+
     /// Tells the present sizes of all classes. Others are forgotten, and so is what was known of a class that
-    /// has another number of chunks a page: it has other chunks.
+    /// has another number of chunks a page: it has other chunks. The first call may come late: until then every
+    /// class is taken in.
     pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
         for index in 0..self.classes.len() {
             let Some(keys) = &self.classes[index] else { continue };
@@ -214,6 +229,7 @@ impl Profiler {
         for &size in sizes {
             self.class_mut(size.class).size = Some(size);
         }
+        self.has_sizes = true;
         self.limit_keys();
         self.limit_histories();
         self.fit_stacks();
@@ -225,11 +241,6 @@ impl Profiler {
         for stack in stacks.chain([&mut self.absent]) {
             stack.fit(|number, slot| self.keys.get_mut(number).slot = slot);
         }
-    }
-
-    /// Tells the mean time to answer a hit of a class, in microseconds.
-    pub fn set_hit_time_us(&mut self, class: ClassId, hit_time_us: f64) {
-        self.class_mut(class).hit_time_us = hit_time_us;
     }
 
     /// Tells the mean cost of recomputing an item of a class.

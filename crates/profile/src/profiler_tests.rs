@@ -1,6 +1,6 @@
 //! The profiler against lists by the definition, and against exact stack distances.
 
-use super::{CLASS_KEYS_MIN, HISTORY_FACTOR, Profiler, ProfilerOptions};
+use super::{CLASS_KEYS_MIN, HISTORY_FACTOR, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, StackDistances};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
@@ -72,9 +72,7 @@ impl Lists {
 
     fn hit(&mut self, key: u64) {
         let (class, distance) = self.take(key).expect("hits are of keys in a list");
-        let (chunks, page) = SIZES[class];
         self.distances[class].record(Some(distance));
-        self.profiles[class].tail_hits += f64::from(distance < chunks && distance + page >= chunks);
         self.lists[class].insert(0, key);
     }
 
@@ -197,7 +195,9 @@ fn memory_stays_within_what_was_given() {
     for (size_bytes, classes, keys) in
         [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000), (2_300_000, 1, 300_000)]
     {
-        let options = ProfilerOptions::within(size_bytes);
+        // A quarter for histograms.
+        let keys_max = size_bytes / 4 * 3 / KEY_SIZE_BYTES;
+        let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
         let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
         for at in 0..600_000 {
@@ -390,10 +390,9 @@ fn the_time_of_a_miss_ends_with_the_store() {
     at(4, AccessKind::Miss, None, 31_000);
     at(4, AccessKind::Hit, Some(0), 32_000);
     at(4, AccessKind::Store, Some(0), 99_000);
-    profiler.set_hit_time_us(ClassId(0), 0.5);
     profiler.set_cost(ClassId(0), 7.0);
     let profile = profiler.profile(ClassId(0));
-    assert_eq!((profile.miss_time_us, profile.hit_time_us, profile.cost), (6.0, 0.5, 7.0));
+    assert_eq!((profile.miss_time_us, profile.cost), (6.0, 7.0));
 }
 
 #[test]
@@ -408,6 +407,29 @@ fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
     let references = [0, 1, 2].map(|class| profiler.profile(ClassId(class)).curve.references());
     assert_eq!(references, [30.0, 0.0, 0.0]);
     assert_eq!(profiler.profile(ClassId(77)), ClassProfile::default());
+}
+
+#[test]
+fn a_class_that_is_not_listed_any_more_is_not_begun_again_by_those_who_still_hit_it() {
+    let mut profiler = Profiler::new(EXACT);
+    let listed = [size(0, 50, 10), size(1, 50, 10)];
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
+    profiler.set_sizes(&listed[..1]);
+    let keys = profiler.keys();
+    for key in 0..60 {
+        for kind in [AccessKind::Hit, AccessKind::Store, AccessKind::Delete] {
+            profiler.access(&access(key, kind, Some(1)));
+        }
+        (0..2).for_each(|_| get(&mut profiler, 2 * key, 0, true));
+    }
+    profiler.check();
+    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 has been asked for more");
+    assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
+    // Listed again it begins anew.
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
+    assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
 }
 
 #[test]

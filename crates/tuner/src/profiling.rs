@@ -14,7 +14,7 @@ use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
-use slabwise_profile::{ClassProfile, ClassSize, Profiler, ProfilerOptions};
+use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
 /// Between two looks at what is looked at now and then: sizes, gets, the number of accesses.
@@ -25,8 +25,6 @@ const FEW_KEYS_MAX: usize = 8_192;
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
 /// Where there are so many times too many accesses, few keys have most of them: then any number may go.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
-/// Bytes a key, as [`ProfilerOptions::keys_max`] says.
-const KEY_SIZE_BYTES: usize = 60;
 /// Bytes that what is counted of a table's classes may take, however many there are and whichever of them had
 /// how many keys.
 const CLASSES_SIZE_BYTES: usize = 576 << 10;
@@ -109,6 +107,8 @@ struct Look {
     at: Ticks,
     /// Taken in or dropped by then.
     accesses: u64,
+    /// Of these, dropped.
+    dropped: u64,
 }
 
 /// What profiling takes, and how much it sees.
@@ -153,7 +153,7 @@ impl Profiling {
         engine.set_access_observer(sampler as Arc<dyn AccessObserver>);
         engine.sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
-        let looked = Look { at: now.ticks, accesses: 0 };
+        let looked = Look { at: now.ticks, accesses: 0, dropped: 0 };
         let threshold_shown = profiler.threshold();
         let (accesses, hit_time_us) = (0, 0.0);
         Profiling {
@@ -204,12 +204,13 @@ impl Profiling {
     }
 
     fn look(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {
-        let accesses = self.accesses + self.samples.dropped();
+        let dropped = self.samples.dropped();
+        let accesses = self.accesses + dropped;
         let since = (accesses - self.looked.accesses) as f64;
         let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
         self.limit_accesses(per_second / self.profiler.rate());
-        self.looked = Look { at: now.ticks, accesses };
-        self.note_classes(engine, now);
+        self.note_classes(engine, dropped > self.looked.dropped, now);
+        self.looked = Look { at: now.ticks, accesses, dropped };
         self.made = None;
     }
 
@@ -228,15 +229,20 @@ impl Profiling {
         }
     }
 
-    /// Tells the profiler what the engine counts of each class.
-    fn note_classes(&mut self, engine: &Engine, now: Now) {
+    /// Tells the profiler what the engine counts of each class; `is_lacking`: of some it was not told.
+    fn note_classes(&mut self, engine: &Engine, is_lacking: bool, now: Now) {
         let size = |class: &slabwise_policy::ClassSnapshot| {
             let chunks_per_page = class.chunks_per_page as u64;
             ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
         };
         let classes = crate::view::snapshot(engine, now).classes;
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
-        classes.iter().for_each(|class| self.profiler.note_hits(class.class, class.hits));
+        for class in &classes {
+            match is_lacking {
+                true => self.profiler.pass_over_hits(class.class, class.hits),
+                false => self.profiler.note_hits(class.class, class.hits),
+            }
+        }
     }
 
     /// Keeps footprints of the last so many gets, for policies that go by them; `None`: not any more.

@@ -278,11 +278,13 @@ impl Marginal {
         }
         let mut proposal = self.proposal(pages);
         if proposal.is_empty() || gain(&proposal) < gain(&best) / 2.0 {
+            // Curves that propose it prove nothing: it is gets from here on that do.
             self.propose(&best);
             proposal = best;
+        } else {
+            self.proven += gain(&proposal) * gets;
         }
         let saved = gain(&proposal);
-        self.proven += saved * gets;
         let dropped = from_base.iter().zip(&proposal).map(|(class, &pages)| {
             let chunks = class.pages.saturating_sub(pages) * class.chunks_per_page;
             chunks as f64 * class.miss_cost

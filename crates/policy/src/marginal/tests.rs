@@ -4,12 +4,12 @@ use super::{Marginal, MarginalOptions};
 use crate::test_cache::{TestCache, zipf_key};
 use crate::test_curves::{cliff, scan, snapshot, zipf};
 use crate::{PagePolicy, Plan, Snapshot, TailAge, TailAgeOptions, Worth};
-use slabwise_base::{Random, Ticks};
+use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::ProfilerOptions;
 
 /// Shows the policy a cache in which every class is asked for `curve.references()` gets between looks, so
 /// many times that none is young, and returns what it says to the last.
-fn looks(policy: &mut Marginal, mut cache: Snapshot, count: u32) -> Plan {
+fn looks(policy: &mut Marginal, cache: &mut Snapshot, count: u32) -> Plan {
     let mut plan = Plan::default();
     for _ in 0..count {
         let each = cache.classes.iter_mut().zip(&mut cache.profiles);
@@ -23,7 +23,7 @@ fn looks(policy: &mut Marginal, mut cache: Snapshot, count: u32) -> Plan {
             cache.gets += references as u64;
         }
         cache.now = Ticks(cache.now.0 + 1_000);
-        plan = policy.step(&cache);
+        plan = policy.step(cache);
         if !plan.moves.is_empty() {
             break;
         }
@@ -42,7 +42,7 @@ fn marginal() -> Marginal {
 #[test]
 fn pages_go_where_the_next_saves_more_than_the_last_costs_elsewhere() {
     let of = |references| (500, zipf(100_000, references, 500));
-    let plan = looks(&mut marginal(), snapshot(10, vec![of(30_000.0), of(20_000.0)]), 20);
+    let plan = looks(&mut marginal(), &mut snapshot(10, vec![of(30_000.0), of(20_000.0)]), 20);
     assert_eq!(pairs(&plan), [(1, Some(0)); 15]);
     let predicted = plan.predicted.expect("curves foresee");
     assert!(predicted.misses_after < predicted.misses_before, "{predicted:?}");
@@ -51,8 +51,36 @@ fn pages_go_where_the_next_saves_more_than_the_last_costs_elsewhere() {
 #[test]
 fn what_saves_less_than_moving_costs_stays() {
     let of = |references| (500, zipf(100_000, references, 500));
-    let plan = looks(&mut marginal(), snapshot(10, vec![of(25_500.0), of(24_500.0)]), 50);
+    let plan = looks(&mut marginal(), &mut snapshot(10, vec![of(25_500.0), of(24_500.0)]), 50);
     assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn a_proposal_is_proven_by_gets_that_come_after_it() {
+    let of = |references| (500, zipf(100_000, references, 500));
+    let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
+    let gets: f64 = cache.profiles.iter().map(|profile| profile.curve.references()).sum();
+    // The looks until the plan, and what its split saves in a look, for each chunk that is dropped.
+    let looks_for = |item_price, gain_sure| {
+        let options = MarginalOptions { item_price, gain_sure, ..MarginalOptions::default() };
+        let mut policy = Marginal::new(options);
+        let mut plan = Plan::default();
+        let mut cache = cache.clone();
+        let count = (1..200).find(|_| {
+            plan = looks(&mut policy, &mut cache, 1);
+            !plan.moves.is_empty()
+        });
+        let predicted = plan.predicted.expect("it gains");
+        let saved = (predicted.misses_before - predicted.misses_after) / 1_000.0 * gets;
+        let target = policy.usages.of(ClassId(1)).target.expect("it is on the way");
+        (count.expect("it is proven at last"), saved / (10.0 * (500 - target) as f64))
+    };
+    let (sure, chunk_saves) = looks_for(0.02, 0.0);
+    assert_eq!(looks_for(1e-9, 1.0).0, sure + 1, "however little is to be proven");
+    for looks_needed in [1, 2, 7, 40] {
+        let item_price = chunk_saves * (f64::from(looks_needed) - 0.5);
+        assert_eq!(looks_for(item_price, 1.0).0, sure + looks_needed, "at {item_price} an item");
+    }
 }
 
 #[test]
@@ -66,16 +94,16 @@ fn what_happened_before_the_policy_came_into_force_is_nothing_new_to_it() {
         old.profiles[1].misses += 10_000_000.0;
         old.classes[1].hits += 10_000_000;
         old.gets += 50_000_000;
-        let expected = looks(&mut marginal(), fresh, 50);
-        assert_eq!(looks(&mut marginal(), old, 50), expected, "{references:?}");
+        let expected = looks(&mut marginal(), &mut fresh.clone(), 50);
+        assert_eq!(looks(&mut marginal(), &mut old, 50), expected, "{references:?}");
     }
 }
 
 #[test]
 fn a_cliff_is_taken_whole_though_no_single_page_of_it_saves_anything() {
-    let cache =
+    let mut cache =
         snapshot(10, vec![(600, zipf(100_000, 30_000.0, 500)), (400, cliff(5_000, 20_000.0))]);
-    let plan = looks(&mut marginal(), cache, 20);
+    let plan = looks(&mut marginal(), &mut cache, 20);
     assert_eq!(pairs(&plan), [(0, Some(1)); 15]);
     let after = plan.predicted.map(|it| it.misses_after).unwrap_or_default();
     assert!(after < 250.0, "{after} misses of 1,000 with the loop in place");
@@ -101,8 +129,8 @@ fn without_profiles_it_is_space_time_and_while_the_pool_has_pages_it_rests() {
     assert!(moves > 0, "ages are far apart");
     let of = |references| (500, zipf(100_000, references, 500));
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
-    let free = Snapshot { pages_free: 1, ..cache };
-    assert_eq!(looks(&mut Marginal::new(MarginalOptions::default()), free, 20), Plan::default());
+    let mut free = Snapshot { pages_free: 1, ..cache };
+    assert_eq!(looks(&mut self::marginal(), &mut free, 20), Plan::default());
 }
 
 #[test]
@@ -111,7 +139,7 @@ fn chunks_that_nobody_uses_go_before_any_that_somebody_does() {
     let mut cache = snapshot(10, vec![of(400), of(400), of(400)]);
     // The middle one would use them by its curve; but they have stayed free.
     (cache.classes[1].used_chunks, cache.classes[1].free_chunks) = (2_000, 2_000);
-    let plan = looks(&mut marginal(), cache, 20);
+    let plan = looks(&mut marginal(), &mut cache, 20);
     assert!(plan.moves.iter().all(|page_move| page_move.victim.0 == 1), "{plan:?}");
     assert!(plan.moves.len() >= 8, "{plan:?}");
 }

@@ -126,7 +126,8 @@ fn a_deleted_key_is_a_first_reference_again() {
 #[test]
 fn memory_stays_within_what_was_given() {
     for (size_bytes, classes, keys) in [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000)] {
-        let options = ProfilerOptions::within(size_bytes);
+        let keys_max = size_bytes / 4 * 3 / KEY_SIZE_BYTES;
+        let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
         profiler.keep_footprints(Some(100_000));
         let size = |class| ClassSize { class: ClassId(class), chunks: keys, chunks_per_page: 100 };
