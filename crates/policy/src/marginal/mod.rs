@@ -24,7 +24,8 @@
 //!   the present size are not the curve's, but would be with the curve stretched a little, it is stretched.
 //! - *Youth.* A class used for the first time, or again after a silence, has no curve that says what its
 //!   keys will do when they come again. Until it has been asked for twice its chunks it is given pages
-//!   by the age of its tail as under `space_time` (see [`TailAge`]), and its pages are not divided.
+//!   by the age of its tail as under `space_time` (see [`TailAge`]), and its pages are not divided. One that is next to
+//!   silent is given none.
 //! - *Idle chunks.* What was free for a whole window while the class did not grow is of no use to it,
 //!   whatever its curve says (its items expire, say): the curve counts as level from there, and the
 //!   pages go to whoever needs them, or to the pool. A silent class's pages are worth nothing.
@@ -223,7 +224,9 @@ impl Marginal {
             let young = is_young((class, usage));
             // Else idle chunks wait for whom a look finds to need them.
             let idle = young_is_pressed && usage.idle_pages(class) > 0;
-            Leave { receive: young, spare: young || idle || class.used_chunks == 0 }
+            // All hits of a silent class are worth less than a page.
+            let receive = young && (snapshot.profiles.is_empty() || usage.is_awake(class));
+            Leave { receive, spare: young || idle || class.used_chunks == 0 }
         });
         let leaves: Vec<Leave> = leaves.collect();
         let plan = self.space_time.step_with_leave(snapshot, |place| leaves[place]);

@@ -4,6 +4,8 @@ use crate::{ClassProfile, ClassSnapshot};
 
 /// A class with fewer references a get has fallen silent.
 const SILENT_SHARE: f64 = 1e-4;
+/// One that is asked for as often between two looks has begun to speak.
+const WAKING_REQUESTS: u64 = 10;
 /// However small the class, it is young for so many requests.
 const YOUNG_REQUESTS_MIN: u64 = 64;
 /// However large.
@@ -35,6 +37,8 @@ pub(super) struct Usage {
     /// Requests ever when it was used first, or again after a silence; and at the last look.
     born_at_requests: u64,
     requests_at_look: u64,
+    /// It was asked for often enough since then; what it grows by later does not make it young again.
+    grown_up: bool,
     /// It has had the same pages, all full, since so many looks.
     full_looks: u32,
     /// How many chunks it takes where its curve says one.
@@ -82,6 +86,7 @@ impl Usage {
             silent: true,
             born_at_requests: requests(class),
             requests_at_look: requests(class),
+            grown_up: false,
             full_looks: 0,
             stretch: 1.0,
             calls: calls(class),
@@ -128,7 +133,9 @@ impl Usage {
         self.requests_at_look = requests(class);
         if self.silent && asked < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
+            self.grown_up = false;
         }
+        self.grown_up = !self.is_young(class);
         self.full_looks += 1;
         if self.full_looks > 1 && references >= MEASURED_REFERENCES_MIN {
             let chunks = class.pages * class.chunks_per_page as u64;
@@ -185,8 +192,16 @@ impl Usage {
         self.silent
     }
 
+    /// Whether it is asked for more than a silent class.
+    pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
+        !self.silent || requests(class).saturating_sub(self.requests_at_look) >= WAKING_REQUESTS
+    }
+
     /// Whether its keys have had too little time to come again for its curve to be believed.
     pub fn is_young(&self, class: &ClassSnapshot) -> bool {
+        if self.grown_up {
+            return false;
+        }
         let chunks = class.used_chunks + class.free_chunks;
         let youth = (2 * chunks).clamp(YOUNG_REQUESTS_MIN, YOUNG_REQUESTS_MAX);
         requests(class).saturating_sub(self.born_at_requests) < youth
