@@ -2,7 +2,8 @@
 //!
 //! A change pays if it loses less than before by more than what it costs:
 //!
-//! - each class costs something, as it leaves about half a page unused;
+//! - each class costs something, as it leaves about half a page unused; one that holds nothing goes for that, and
+//!   [`fill_gaps`](super::fill_gaps) brings back what unknown items may need;
 //! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
 //!
 //! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside all those
