@@ -19,6 +19,8 @@
 //! - the classes may be others from step to step, and in any order of their numbers; retired ones are not
 //!   among them: their pages leave without any policy's help.
 //!
+//! Beside these, [`sizes`]: which chunk sizes lose least memory for the sizes that items have.
+//!
 //! What is not here: how a page is emptied (the engine's mover) and when steps are made (`tuner`).
 #![forbid(unsafe_code)]
 

@@ -4,6 +4,7 @@
 //! published figure with its place in the paper. The files are in the binary.
 
 use super::error::ExperimentError;
+use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
 use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
@@ -28,6 +29,7 @@ const FILES: [(&str, &str); 12] = [
     spec!("three-phase"),
     spec!("time-varying"),
     spec!("multi-tenant"),
+    spec!("learned-classes"),
     spec!("curves"),
     spec!("eviction-curves"),
     spec!("overhead"),
@@ -74,6 +76,8 @@ pub enum Setup {
     MoverSpeed(MoverSpeedSetup),
     /// Who divides the pages.
     PagePolicies(Box<PoliciesSetup>),
+    /// Chunk sizes that follow the sizes of items.
+    LearnedClasses(LearnedClassesSetup),
     /// How far cheap curves are from exact ones.
     Curves(CurvesSetup),
     /// What is told of a cache that is no LRU.
@@ -309,7 +313,7 @@ impl Spec {
 
     /// Whether it can be run against real servers.
     pub fn has_live(&self) -> bool {
-        matches!(self.setup, Setup::TwoPhase(_))
+        matches!(self.setup, Setup::TwoPhase(_) | Setup::LearnedClasses(_))
     }
 
     fn parse(name: &str, text: &str) -> Spec {
