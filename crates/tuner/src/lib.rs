@@ -295,7 +295,7 @@ impl Tuner {
             snapshot.profiles = match self.policy.wants() {
                 Wants::Counts => Vec::new(),
                 Wants::Profiles => profiling.new_profiles(&snapshot),
-                Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
+                Wants::AnyProfiles | Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
             };
         }
         snapshot
