@@ -132,7 +132,7 @@ impl Reporter {
         if is_told && is_answered {
             return;
         }
-        snapshot.profiles = profiling.recent_profiles(&snapshot);
+        snapshot.profiles = profiling.shown_profiles(&snapshot);
         let what_if = if is_answered {
             known.to_vec()
         } else {

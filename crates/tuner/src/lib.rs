@@ -294,8 +294,8 @@ impl Tuner {
         if let Some(profiling) = &mut self.profiling {
             snapshot.profiles = match self.policy.wants() {
                 Wants::Counts => Vec::new(),
-                Wants::Profiles => profiling.profiles(&snapshot),
-                Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
+                Wants::Profiles => profiling.new_profiles(&snapshot),
+                Wants::AnyProfiles | Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
             };
         }
         snapshot

@@ -80,7 +80,7 @@ impl Default for MarginalOptions {
             window_gets: 50_000,
             gain_min: 0.0005,
             gain_sure: 0.01,
-            item_price: 0.02,
+            item_price: 0.01,
             move_price: 0.005,
             objective: Objective::MissRatio,
         }
