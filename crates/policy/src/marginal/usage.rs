@@ -218,9 +218,9 @@ impl Usage {
     }
 }
 
-/// Requests of the class ever: in a look-aside cache a miss is a store.
+/// Requests of the class ever: in a look-aside cache a miss is a store, done or refused.
 fn requests(class: &ClassSnapshot) -> u64 {
-    class.hits + class.sets
+    class.hits + class.sets + class.out_of_memory
 }
 
 /// Calls for memory ever that found no free chunk.
