@@ -300,6 +300,11 @@ impl Profiling {
         snapshot.classes.iter().map(profile).collect()
     }
 
+    /// What [`Snapshot::unstored_gets`] says.
+    pub fn unstored_gets(&self) -> f64 {
+        self.profiler.unstored_gets()
+    }
+
     /// Shadow hits of all classes, ever; see [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
         self.profiler.shadow_hits()

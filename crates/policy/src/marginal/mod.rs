@@ -180,7 +180,7 @@ impl Marginal {
             return plan;
         }
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        plan.predicted = Some(Prediction::of(&classes, &present, &targets));
+        plan.predicted = Some(Prediction::of(snapshot, &classes, &present, &targets));
         plan.moves.extend(towards);
         plan
     }
