@@ -23,7 +23,8 @@
 //!   count at the distance of the first, or a little farther.
 //! - A get of a deleted key is a reference that misses at every size: no cache would have had it.
 //! - A miss of a key that was never stored waits for the store, which tells the class, and then counts as
-//!   a first reference. It waits for ever where no store follows: such gets miss in every class alike.
+//!   a first reference. It waits for ever where no store follows: such gets miss whatever the memory, and
+//!   [`Profiler::unstored_gets`] counts them.
 //! - A hit of a key that is not known (stored before the profiler looked) is noted, not counted: its
 //!   distance is unknown. So is one of a key that missed and was not seen to be stored, as a get vivified it.
 //! - A store puts the key on top of its class's stack, out of any other's, and is no reference.
@@ -107,6 +108,8 @@ pub struct Profiler {
     classes: Vec<Option<Box<ClassKeys>>>,
     /// Keys that are in no class's stack, by their last get or delete.
     absent: Stack,
+    /// Gets that wait for a store: a weight that fades.
+    unstored_gets: f64,
     /// `None` where nobody wants footprints.
     reuses: Option<ReuseWindows>,
     fading: Fading,
@@ -132,6 +135,7 @@ impl Profiler {
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
             absent: Stack::default(),
+            unstored_gets: 0.0,
             reuses: None,
             fading: Fading::new(options.window_references),
             spread: 0,
@@ -217,6 +221,12 @@ impl Profiler {
         self.class_mut(class).cost = cost;
     }
 
+    /// Gets lately of keys that have not been stored, as many as curves have of others: they miss whatever the
+    /// memory.
+    pub fn unstored_gets(&self) -> f64 {
+        self.unstored_gets / self.fading.weight()
+    }
+
     /// What is known of a class.
     pub fn profile(&self, class: ClassId) -> ClassProfile {
         let Some(Some(keys)) = self.classes.get(class.index()) else {
@@ -282,7 +292,7 @@ impl Profiler {
                 self.class_mut(class).miss(distance, share);
                 self.count_reuse(class, distance.map(|_| used_at));
             }
-            Place::Nowhere => {}
+            Place::Nowhere => self.unstored_gets += share.fading,
         }
         match place {
             Place::Stacked(class) => self.note_use(number, class),
@@ -315,6 +325,9 @@ impl Profiler {
         let record = self.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
         if record.place == Place::Nowhere {
+            // They count as new where they are going; what is left of them here is less.
+            let counted = f64::from(misses) * share.fading;
+            self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.class_mut(class);
             (0..misses).for_each(|_| keys.miss(None, share));
             (0..misses).for_each(|_| self.count_reuse(class, None));
@@ -405,6 +418,7 @@ impl Profiler {
     fn count_get(&mut self) -> Share {
         if let Some(factor) = self.fading.step() {
             self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
+            self.unstored_gets *= factor;
         }
         if let Some(reuses) = &mut self.reuses {
             reuses.get(self.scale);

@@ -133,6 +133,7 @@ impl Reporter {
             return;
         }
         snapshot.profiles = profiling.shown_profiles(&snapshot);
+        snapshot.unstored_gets = profiling.unstored_gets();
         let what_if = if is_answered {
             known.to_vec()
         } else {

@@ -292,6 +292,7 @@ impl Tuner {
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
         if let Some(profiling) = &mut self.profiling {
+            snapshot.unstored_gets = profiling.unstored_gets();
             snapshot.profiles = match self.policy.wants() {
                 Wants::Counts => Vec::new(),
                 Wants::Profiles => profiling.new_profiles(&snapshot),

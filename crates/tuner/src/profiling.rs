@@ -8,7 +8,8 @@
 //!
 //! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
 //! threshold falls; a step takes in what waits, at most a full queue; memory is bounded by the options, time by
-//! [`ProfilingOptions::accesses_per_second_max`]. Of profiles there are two generations at most, the one made last and
+//! [`ProfilingOptions::accesses_per_second_max`], or four times as many accesses where keys in the sample are few.
+//! Of profiles there are two generations at most, the one made last and
 //! the one shown last, whoever has copies of either: their curves are shared. Only who reads what is shown may
 //! hold an older one, until he has answered.
 
@@ -39,13 +40,14 @@ pub struct ProfilingOptions {
     /// Accesses that may wait between two steps, at least 1; more are dropped.
     pub queue_len_max: usize,
     /// Accesses that may be taken in in a second of the cache's time, over a while. Where there are more, fewer
-    /// keys are looked at from then on.
+    /// keys are looked at from then on. Four times as many may be taken in where no more than 8,192 keys are in the
+    /// sample, at a rate of 1/32 or less: with fewer keys curves would be coarse.
     pub accesses_per_second_max: u64,
 }
 
 impl ProfilingOptions {
-    /// What a second's work may be: at about a microsecond an access, on the thread that serves and on the one
-    /// that profiles, under a hundredth of one processor.
+    /// What a second's work may be: at under a microsecond an access, on the thread that serves and on the one
+    /// that profiles, a hundredth of one processor; and four hundredths where keys in the sample are few.
     pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
 
     const QUEUE_LEN_MAX: usize = 8_192;
@@ -298,6 +300,11 @@ impl Profiling {
             ClassProfile { hit_time_us: self.hit_time_us, ..profile }
         };
         snapshot.classes.iter().map(profile).collect()
+    }
+
+    /// What [`Snapshot::unstored_gets`] says.
+    pub fn unstored_gets(&self) -> f64 {
+        self.profiler.unstored_gets()
     }
 
     /// Shadow hits of all classes, ever; see [`ClassProfile::shadow_hits`].

@@ -80,4 +80,8 @@ fn keys_that_nobody_stores_are_few() {
     }
     profiler.check();
     assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
+    assert_eq!(profiler.unstored_gets(), 100_000.0, "those that are forgotten, too");
+    get(&mut profiler, 100_999, 0, false);
+    assert_eq!(profiler.unstored_gets(), 99_999.0, "its gets are a class's now");
+    assert_eq!(profiler.profile(ClassId(0)).curve.references(), 502.0);
 }
