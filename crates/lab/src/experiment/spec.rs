@@ -3,6 +3,7 @@
 //! A file in `experiments/` names its source, its set-up with every number that matters, and each
 //! published figure with its place in the paper. The files are in the binary.
 
+use super::class_counts::ClassCountsSetup;
 use super::error::ExperimentError;
 use super::policies::PoliciesSetup;
 use crate::virtual_time::{Access, MoverName};
@@ -18,7 +19,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -31,6 +32,7 @@ const FILES: [(&str, &str); 12] = [
     spec!("curves"),
     spec!("eviction-curves"),
     spec!("overhead"),
+    spec!("classes-vs-misses"),
 ];
 
 /// An experiment's file.
@@ -80,6 +82,8 @@ pub enum Setup {
     EvictionCurves(CurvesSetup),
     /// What profiling costs.
     Overhead(OverheadSetup),
+    /// How many classes.
+    ClassCounts(Box<ClassCountsSetup>),
 }
 
 /// The experiment `two-phase`.
@@ -170,6 +174,10 @@ fn whole() -> f64 {
     1.0
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// Requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -181,6 +189,15 @@ pub struct WorkloadSetup {
     /// Those before the change; 0 where nothing changes.
     #[serde(default)]
     pub first_phase_requests: u64,
+    /// What its keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// Whether it is a recorded one, which has the keys that it has: it is only cut short.
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What lengths of a size table are multiplied by.
+    #[serde(default = "whole")]
+    pub size_factor: f64,
 }
 
 /// What filled the memory before the first request: as many other keys as it took, which are never asked for.
@@ -203,6 +220,12 @@ pub struct CacheSetup {
     pub chunk_sizes: ChunkSizes,
     /// The order in which items leave.
     pub eviction: EvictionName,
+    /// Whether every class is granted its first page even beyond the limit, as memcached does.
+    #[serde(default = "yes")]
+    pub first_page_beyond_limit: bool,
+    /// Whether pages keep their size at every scale.
+    #[serde(default)]
+    pub page_size_is_fixed: bool,
 }
 
 /// The chunk sizes of an engine.
@@ -226,6 +249,8 @@ pub enum ChunkSizes {
 pub enum EvictionName {
     /// One queue in exact order of use.
     Lru,
+    /// The server's default: memcached's hot, warm and cold queues, with their maintainer.
+    Segmented,
 }
 
 /// Virtual time.
@@ -325,9 +350,9 @@ impl WorkloadSetup {
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         let options = workload::Options {
             requests: Some(scaled(self.requests, scale)),
-            scale: Some(scale),
+            scale: (!self.is_recorded).then_some(scale * self.scale),
             seed,
-            size_factor: 1.0,
+            size_factor: self.size_factor,
             value_len: None,
             keys: None,
             skew: None,
@@ -370,6 +395,7 @@ impl CacheSetup {
         let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
         // At its own size an experiment keeps its own pages.
         while scale < 1.0
+            && !self.page_size_is_fixed
             && page_size_bytes / 2 >= page_size_bytes_min
             && is_coarse(page_size_bytes)
         {
@@ -379,10 +405,11 @@ impl CacheSetup {
             page_size_bytes,
             classes: self.chunk_sizes.table(page_size_bytes),
             size_model: SizeModel::Memcached,
-            first_page_beyond_limit: true,
+            first_page_beyond_limit: self.first_page_beyond_limit,
             index_within_limit: false,
             eviction: match self.eviction {
                 EvictionName::Lru => EvictionKind::Lru,
+                EvictionName::Segmented => EvictionKind::Segmented,
             },
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)
@@ -430,7 +457,10 @@ mod tests {
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {
         for spec in Spec::all() {
-            let is_ours = matches!(spec.setup, Setup::Curves(_) | Setup::EvictionCurves(_));
+            let is_ours = matches!(
+                spec.setup,
+                Setup::Curves(_) | Setup::EvictionCurves(_) | Setup::ClassCounts(_)
+            );
             assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }
