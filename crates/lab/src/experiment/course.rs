@@ -2,6 +2,7 @@
 
 use super::split::Split;
 use crate::virtual_time::{Arrival, MoveCounts, MoverTime};
+use slabwise_engine::{ClassStats, PageStats};
 use std::ops::Range;
 
 /// What happened.
@@ -35,6 +36,12 @@ pub struct Course {
     pub time: MoverTime,
     /// Nanoseconds of virtual time from the first decision to the end of the last move, or of the run.
     pub moving_nanos: f64,
+    /// The classes at the end.
+    pub classes: Vec<ClassStats>,
+    /// Where the memory is at the end.
+    pub memory: PageStats,
+    /// Nanoseconds of this machine's processor for all that the run did.
+    pub processor_nanos: f64,
 }
 
 impl Course {

@@ -6,9 +6,10 @@
 //!                                        '--> split: where the pages should be
 //! ```
 //!
-//! Laws: everything follows from commit, seed, scale and the file; what could not be measured has a row
+//! Laws: everything but measured times follows from commit, seed, scale and the file; what could not be measured has a row
 //! that says why.
 
+mod class_counts;
 mod course;
 mod course_rows;
 mod curves;
@@ -136,6 +137,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let default = match (&spec.setup, args.live) {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
         (Setup::PagePolicies(setup), _) => setup.scale,
+        (Setup::ClassCounts(setup), _) => setup.scale,
         (Setup::Curves(setup) | Setup::EvictionCurves(setup), _) => setup.scale,
         _ => 1.0,
     };
@@ -170,6 +172,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
             overhead::run(spec, setup, scale, args.seed, &Arc::new(Clock::real()), &progress)
         }
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
+        Setup::ClassCounts(setup) => class_counts::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

@@ -9,8 +9,8 @@
 //! What is profiled is dated by a clock of its own, that of one client who waits for every answer: so profiles
 //! tell how long answers take, which nothing here waits for.
 //!
-//! Laws: everything follows from the run's fields, where the cost of a visit is not measured; a value that no
-//! chunk holds is cut to the longest that one does.
+//! Laws: everything but the processor's time follows from the run's fields, where the cost of a visit is not
+//! measured; a value that no chunk holds is cut to the longest that one does.
 
 use super::course::Course;
 use super::divider::{ActiveDivider, Divider};
@@ -21,7 +21,10 @@ use super::spec::{
     scaled,
 };
 use super::split::pages_by_class;
-use crate::virtual_time::{Access, Cache, MoveCounts, MoverName, Rate, SleepLength, VisitCost};
+use crate::virtual_time::{
+    Access, Cache, Maintainer, MoveCounts, MoverName, Rate, SleepLength, VisitCost,
+    thread_cpu_nanos,
+};
 use crate::workload::{Op, Request, Workload, key_of};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
@@ -139,6 +142,7 @@ impl<'s> Run<'s> {
         divider: Divider<'_>,
         progress: &ProgressBar,
     ) -> Result<Course, ExperimentError> {
+        let began_nanos = thread_cpu_nanos();
         let engine = Engine::new(self.engine_config())?;
         let mut requests = self.requests(engine.config())?;
         let total = scaled(self.workload.requests, self.scale);
@@ -151,6 +155,7 @@ impl<'s> Run<'s> {
         let dates = Arc::new(Clock::manual());
         let mut divider = ActiveDivider::new(&engine, self, divider, &dates);
         self.store_before(&engine, &requests, &mut cache, &mut divider);
+        let mut maintainer = Maintainer::new(&engine);
         let (mut misses, mut answer_us) = (0, 0.0);
         progress.set_length(total);
         while course.requests < total {
@@ -160,6 +165,7 @@ impl<'s> Run<'s> {
             let batch = requests.next(window_left.min(next.min(total) - course.requests))?;
             cache.prefetch(batch);
             let now = self.rate.now_at(course.operations);
+            maintainer.work_until(self.rate.nanos_at(course.operations));
             divider.decide(&mut course);
             for request in batch {
                 divider.work(&mut course);
@@ -187,6 +193,9 @@ impl<'s> Run<'s> {
         }
         course.counts = MoveCounts::of(&engine);
         course.time = divider.time();
+        course.classes = engine.class_stats(self.rate.now_at(course.operations));
+        course.memory = engine.page_stats();
+        course.processor_nanos = thread_cpu_nanos() - began_nanos;
         progress.finish_and_clear();
         Ok(course)
     }

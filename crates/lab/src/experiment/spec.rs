@@ -3,6 +3,7 @@
 //! A file in `experiments/` names its source, its set-up with every number that matters, and each
 //! published figure with its place in the paper. The files are in the binary.
 
+use super::class_counts::ClassCountsSetup;
 use super::error::ExperimentError;
 use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
@@ -19,7 +20,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 14] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -33,6 +34,7 @@ const FILES: [(&str, &str); 12] = [
     spec!("curves"),
     spec!("eviction-curves"),
     spec!("overhead"),
+    spec!("classes-vs-misses"),
 ];
 
 /// An experiment's file.
@@ -84,6 +86,8 @@ pub enum Setup {
     EvictionCurves(CurvesSetup),
     /// What profiling costs.
     Overhead(OverheadSetup),
+    /// How many classes.
+    ClassCounts(Box<ClassCountsSetup>),
 }
 
 /// The experiment `two-phase`.
@@ -174,6 +178,10 @@ fn whole() -> f64 {
     1.0
 }
 
+fn yes() -> bool {
+    true
+}
+
 /// Requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -185,6 +193,15 @@ pub struct WorkloadSetup {
     /// Those before the change; 0 where nothing changes.
     #[serde(default)]
     pub first_phase_requests: u64,
+    /// What its keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// Whether it is a recorded one, which has the keys that it has: it is only cut short.
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What lengths of a size table are multiplied by.
+    #[serde(default = "whole")]
+    pub size_factor: f64,
 }
 
 /// What filled the memory before the first request: as many other keys as it took, which are never asked for.
@@ -207,6 +224,12 @@ pub struct CacheSetup {
     pub chunk_sizes: ChunkSizes,
     /// The order in which items leave.
     pub eviction: EvictionName,
+    /// Whether every class is granted its first page even beyond the limit, as memcached does.
+    #[serde(default = "yes")]
+    pub first_page_beyond_limit: bool,
+    /// Whether pages keep their size at every scale.
+    #[serde(default)]
+    pub page_size_is_fixed: bool,
 }
 
 /// The chunk sizes of an engine.
@@ -230,6 +253,8 @@ pub enum ChunkSizes {
 pub enum EvictionName {
     /// One queue in exact order of use.
     Lru,
+    /// The server's default: memcached's hot, warm and cold queues, with their maintainer.
+    Segmented,
 }
 
 /// Virtual time.
@@ -329,9 +354,9 @@ impl WorkloadSetup {
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         let options = workload::Options {
             requests: Some(scaled(self.requests, scale)),
-            scale: Some(scale),
+            scale: (!self.is_recorded).then_some(scale * self.scale),
             seed,
-            size_factor: 1.0,
+            size_factor: self.size_factor,
             value_len: None,
             keys: None,
             skew: None,
@@ -374,6 +399,7 @@ impl CacheSetup {
         let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
         // At its own size an experiment keeps its own pages.
         while scale < 1.0
+            && !self.page_size_is_fixed
             && page_size_bytes / 2 >= page_size_bytes_min
             && is_coarse(page_size_bytes)
         {
@@ -383,10 +409,11 @@ impl CacheSetup {
             page_size_bytes,
             classes: self.chunk_sizes.table(page_size_bytes),
             size_model: SizeModel::Memcached,
-            first_page_beyond_limit: true,
+            first_page_beyond_limit: self.first_page_beyond_limit,
             index_within_limit: false,
             eviction: match self.eviction {
                 EvictionName::Lru => EvictionKind::Lru,
+                EvictionName::Segmented => EvictionKind::Segmented,
             },
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)
@@ -434,7 +461,10 @@ mod tests {
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {
         for spec in Spec::all() {
-            let is_ours = matches!(spec.setup, Setup::Curves(_) | Setup::EvictionCurves(_));
+            let is_ours = matches!(
+                spec.setup,
+                Setup::Curves(_) | Setup::EvictionCurves(_) | Setup::ClassCounts(_)
+            );
             assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }

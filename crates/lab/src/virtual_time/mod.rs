@@ -12,11 +12,13 @@
 //! - A visit to a chunk costs the nanoseconds of processor that such visits took on this machine, on an engine set up
 //!   and filled alike, under the same mover ([`VisitCost::measure`]); none is refused.
 //! - A sleep costs its whole length, as asked for or as measured.
+//! - Segmented queues have their maintainer, which costs nothing: on a server it is another core's.
 //! - Who moves pages is a [`Mover`], which is told every move, or a [`Tuned`] tuner, which decides by its policy.
 //! - One thread: a chunk is visited before a request or after it, never during one. So no chunk is ever
 //!   met locked or pinned here.
 
 mod cache;
+mod maintainer;
 mod mechanism;
 mod mover;
 mod processor;
@@ -25,6 +27,7 @@ mod tuned;
 mod visit_cost;
 
 pub use cache::{Access, Cache};
+pub use maintainer::Maintainer;
 pub use mechanism::{MoveCounts, MoverName};
 pub use mover::{Arrival, Mover, MoverTime, SleepLength};
 pub use processor::thread_cpu_nanos;

@@ -37,6 +37,7 @@ pub(super) struct Usage {
     /// Requests ever when it was used first, or again after a silence; and at the last look.
     born_at_requests: u64,
     requests_at_look: u64,
+    attempts_at_look: u64,
     /// It was asked for often enough since then; what it grows by later does not make it young again.
     grown_up: bool,
     /// It has had the same pages, all full, since so many looks.
@@ -86,6 +87,7 @@ impl Usage {
             silent: true,
             born_at_requests: requests(class),
             requests_at_look: requests(class),
+            attempts_at_look: attempts(class),
             grown_up: false,
             full_looks: 0,
             stretch: 1.0,
@@ -131,6 +133,7 @@ impl Usage {
         // A class that is stored to and never read does not stay young for ever.
         let asked = requests(class).saturating_sub(self.requests_at_look) as f64;
         self.requests_at_look = requests(class);
+        self.attempts_at_look = attempts(class);
         if self.silent && asked < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
             self.grown_up = false;
@@ -194,7 +197,7 @@ impl Usage {
 
     /// Whether it is asked for more than a silent class.
     pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
-        !self.silent || requests(class).saturating_sub(self.requests_at_look) >= WAKING_REQUESTS
+        !self.silent || attempts(class).saturating_sub(self.attempts_at_look) >= WAKING_REQUESTS
     }
 
     /// Whether its keys have had too little time to come again for its curve to be believed.
@@ -218,9 +221,14 @@ impl Usage {
     }
 }
 
-/// Requests of the class ever: in a look-aside cache a miss is a store, done or refused.
+/// Requests of the class ever: in a look-aside cache a miss is a store.
 fn requests(class: &ClassSnapshot) -> u64 {
-    class.hits + class.sets + class.out_of_memory
+    class.hits + class.sets
+}
+
+/// The same with stores that were refused.
+fn attempts(class: &ClassSnapshot) -> u64 {
+    requests(class) + class.out_of_memory
 }
 
 /// Calls for memory ever that found no free chunk.

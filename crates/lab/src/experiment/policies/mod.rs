@@ -20,7 +20,8 @@ mod splits;
 #[cfg(test)]
 mod tests;
 
-pub use spec::PoliciesSetup;
+pub use spec::{PoliciesSetup, Stretch};
+pub use splits::ClassCurves;
 
 use super::course::Course;
 use super::divider::{Divider, Told};

@@ -104,7 +104,8 @@ fn preload(
 }
 
 impl ClassCurves {
-    fn new(curves: Vec<ExactCurve>, run: &Run<'_>, answer: &AnswerSetup) -> ClassCurves {
+    /// These curves of the classes of a run's engine.
+    pub fn new(curves: Vec<ExactCurve>, run: &Run<'_>, answer: &AnswerSetup) -> ClassCurves {
         let config = run.engine_config();
         let chunks = |&size: &u32| config.page_size_bytes as u64 / u64::from(size);
         let cost = |curve: &ExactCurve| answer.of_miss_us(curve.value_len_mean) - answer.hit_us;
