@@ -188,6 +188,24 @@ def misses(rows):
     )
 
 
+def classes(rows):
+    lines = []
+    for geometric, learned in zip(rows[::2], rows[1::2]):
+        lines.append([
+            learned["workload"], f"{learned['memory_mib']} MiB", f"{learned['requests']:,}",
+            f"{geometric['items']:,}", f"{learned['items']:,}",
+            f"**{learned['items'] / geometric['items']:.3f}**",
+            f"{learned['item_bytes'] / geometric['item_bytes']:.3f}",
+            f"{geometric['miss_ratio']:.4f}", f"{learned['miss_ratio']:.4f}", learned["changes"],
+        ])
+    heads = ["workload", "`-m`", "requests", "items, geometric", "items, learned", "ratio", "ratio of their bytes",
+             "misses, geometric", "misses, learned", "changes of the table"]
+    return (
+        "slabwise with `-o classes=geometric` (memcached's chunk sizes, in steps of 25 %) and with its default.\n\n"
+        + table(heads, lines)
+    )
+
+
 SECTIONS = {
     "cpu": ("Processor time per request", cpu),
     "profile": ("What profiling costs", profile),
@@ -195,6 +213,7 @@ SECTIONS = {
     "moves": ("Page moves", moves),
     "latency": ("Latency while pages move, and while classes change", latency),
     "misses": ("Miss ratios", misses),
+    "classes": ("Learned chunk sizes", classes),
 }
 
 

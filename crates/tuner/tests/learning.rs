@@ -12,7 +12,7 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PAGES: u64 = 512;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
 const REQUESTS_PER_STEP: u64 = 50;
-const REQUEST: Duration = Duration::from_micros(20);
+const REQUEST: Duration = Duration::from_millis(4);
 const SEED: u64 = 11;
 
 fn engine() -> Engine {
@@ -89,7 +89,7 @@ fn a_learned_table_holds_more_items_and_rests() {
     let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
     let (mut learner, mut control) = (tuner(space_time(), learning()), tuner(space_time(), None));
     for (client, tuner) in [(&mut client, &mut learner), (&mut other, &mut control)] {
-        client.serve(tuner, 1_000_000, 30_000, 800);
+        client.serve(tuner, 400_000, 30_000, 800);
         client.engine.check();
     }
     let report = report(&learner);
@@ -102,8 +102,9 @@ fn a_learned_table_holds_more_items_and_rests() {
         "seed {SEED}: {items} and {items_fixed} items"
     );
     assert!(client.hits > other.hits, "seed {SEED}: {} and {} hits", client.hits, other.hits);
-    let changes = report.changes;
-    client.serve(&mut learner, 3_000_000, 30_000, 800);
+    let (changes, started) = (report.changes, client.clock.nanos());
+    client.serve(&mut learner, 900_000, 30_000, 800);
+    assert!(client.clock.nanos() - started >= 3_600_000_000_000, "an hour");
     let after = self::report(&learner).changes;
     assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
 }
