@@ -55,7 +55,6 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     }
     let page_policy = policy::page_policy(&raw)?;
     let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
-    let lru_maintainer = raw.lru_maintainer.unwrap_or(true);
     let settings = Settings {
         listen,
         tls,
@@ -80,7 +79,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         prefix_delimiter: raw.prefix_delimiter.unwrap_or(':'),
         detail_enabled: raw.prefix_delimiter.is_some(),
         track_sizes: raw.track_sizes,
-        lru_maintainer,
+        lru_maintainer: raw.lru_maintainer.unwrap_or(true),
         crawler_enabled: raw.lru_crawler.unwrap_or(true),
         reassign_enabled: raw.slab_reassign.unwrap_or(true),
         learn_classes: learn_classes(&raw)?,
