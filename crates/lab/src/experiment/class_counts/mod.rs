@@ -88,7 +88,11 @@ pub fn run(
     let learned = setup.streams.par_iter().map(|stream| learn(setup, stream, size, progress));
     let learned: Vec<Learned<'_>> = learned.collect::<Result<_, _>>()?;
     let trials = learned.iter().flat_map(|learned| {
-        learned.tables.iter().map(move |table| Trial { learned, table, cache: learned.cache(table) })
+        learned.tables.iter().map(move |table| Trial {
+            learned,
+            table,
+            cache: learned.cache(table),
+        })
     });
     let trials: Vec<Trial<'_>> = trials.collect();
     let found = trials.par_iter().map(|trial| trial.go(setup, policy.clone(), size, progress));
