@@ -164,7 +164,7 @@ mod tests {
             let mut random = Random::new(seed);
             let (tables, whole) = (tables(&mut random), whole());
             let price = random.below(8) as f64 / 10.0;
-            let missing = tables.iter().filter(|table| table.classes_used > 0).map(|table| {
+            let missing = tables.iter().map(|table| {
                 let ratio = whole.miss_ratio(table, price);
                 (table.classes_used as f64, whole.pages_missing(table, ratio))
             });
