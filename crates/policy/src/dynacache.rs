@@ -77,7 +77,7 @@ impl Dynacache {
             reason: "towards the split of most hits by concave fits of the curves",
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
-        let predicted = Prediction::of(&classes, &present, &greedy.split);
+        let predicted = Prediction::of(snapshot, &classes, &present, &greedy.split);
         Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
     }
 

@@ -126,7 +126,7 @@ impl Lama {
         let risk = |place: usize, pages: u64| classes[place].curve.references() / pages as f64;
         Plan {
             moves: moves.of(snapshot, risk),
-            predicted: Some(Prediction::of(&classes, &present, &target)),
+            predicted: Some(Prediction::of(snapshot, &classes, &present, &target)),
         }
     }
 }

@@ -19,6 +19,8 @@
 //! - the classes may be others from step to step, and in any order of their numbers; retired ones are not
 //!   among them: their pages leave without any policy's help.
 //!
+//! Beside these, [`sizes`]: which chunk sizes lose least memory for the sizes that items have.
+//!
 //! What is not here: how a page is emptied (the engine's mover) and when steps are made (`tuner`).
 #![forbid(unsafe_code)]
 
@@ -95,11 +97,23 @@ pub enum Trigger {
 pub enum Wants {
     /// Nothing: keys need not be looked at.
     Counts,
+    /// [`Snapshot::profiles`] as they were a moment ago, where somebody makes them; it can go without.
+    AnyProfiles,
     /// [`Snapshot::profiles`] as they are at each step.
     Profiles,
     /// The same as they were a moment ago: enough for who steps many times a second, and to make curves
     /// takes longer than such a step.
     RecentProfiles,
+}
+
+impl Wants {
+    /// Whether a policy without profiles does not do what it is for.
+    pub fn needs_profiles(self) -> bool {
+        match self {
+            Wants::Counts | Wants::AnyProfiles => false,
+            Wants::Profiles | Wants::RecentProfiles => true,
+        }
+    }
 }
 
 /// Every page policy, each with its state.
@@ -238,8 +252,8 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_)
-            | PagePolicy::Twemcache(_)
-            | PagePolicy::Psa(_) => Wants::Counts,
+            | PagePolicy::Twemcache(_) => Wants::Counts,
+            PagePolicy::Psa(_) => Wants::AnyProfiles,
             PagePolicy::CostPartition(_)
             | PagePolicy::CostPerByte(_)
             | PagePolicy::Cliffhanger(_)

@@ -4,8 +4,8 @@
 //! Every M misses one page moves: to the class that missed most since the last step, from the one with the
 //! least *risk* among the others, that is the fewest requests a page since then.
 //!
-//! A class's misses are those that its [profile](crate::ClassProfile) tells where the snapshot has one, and
-//! otherwise its stores.
+//! A class's misses are those that its [profile](crate::ClassProfile) tells where keys are profiled, and
+//! otherwise its stores: in a look-aside cache as many.
 //!
 //! Weaknesses: misses are not what a page would save. A class whose keys are asked for once misses most and is
 //! given page after page, and none of them saves a miss; [`cost_partition`](crate::CostPartition) is its

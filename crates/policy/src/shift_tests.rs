@@ -164,6 +164,7 @@ impl Cache {
             gets: self.gets,
             misses: self.misses,
             profiles: if is_shown { profiles.collect() } else { Vec::new() },
+            unstored_gets: 0.0,
         };
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.moves += plan.moves.len();

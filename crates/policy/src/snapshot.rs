@@ -22,9 +22,19 @@ pub struct Snapshot {
     /// What is known of the keys of each class, in the order of `classes`; empty unless the policy
     /// [wants](crate::PagePolicy::wants) it.
     pub profiles: Vec<ClassProfile>,
+    /// Gets lately of keys that were never stored, and so are of no class: they miss whatever the memory. Counted
+    /// as the references of the profiles' curves are; 0 where there are none.
+    pub unstored_gets: f64,
 }
 
 impl Snapshot {
+    /// The share of the gets lately that no class's curve counts.
+    pub(crate) fn unstored_share(&self) -> f64 {
+        let references: f64 = self.profiles.iter().map(|it| it.curve.references()).sum();
+        let gets = references + self.unstored_gets;
+        if gets > 0.0 { self.unstored_gets / gets } else { 0.0 }
+    }
+
     /// Whether classes own all the memory: while the pool has pages, whoever needs one takes it there.
     pub(crate) fn is_divided(&self) -> bool {
         self.memory_full && self.pages_free == 0

@@ -209,6 +209,7 @@ impl TestCache {
             gets: self.gets,
             misses: self.misses,
             profiles: self.classes.iter().map(|it| self.profiler.profile(it.class)).collect(),
+            unstored_gets: self.profiler.unstored_gets(),
         }
     }
 

@@ -29,6 +29,13 @@ pub struct ClassProfile {
     pub cost: f64,
 }
 
+impl ClassProfile {
+    /// What its curves take, in bytes, however many copies there are.
+    pub fn curves_size_bytes(&self) -> usize {
+        self.curve.size_bytes() + self.footprint_curve.size_bytes()
+    }
+}
+
 impl Default for ClassProfile {
     /// A class of which nothing is known.
     fn default() -> ClassProfile {

@@ -18,13 +18,15 @@
 //!
 //! What an access counts:
 //!
-//! - A get of a key in a stack is a reference of that stack's class at its distance, scaled; hit or miss, it then
-//!   goes on top.
+//! - A get of a key in a stack is a reference of that stack's class at its distance, scaled. If it hit, the key goes
+//!   on top. If it missed, the key stays where it is until it is stored: further gets of it, which miss as well,
+//!   count at the distance of the first, or a little farther.
 //! - A get of a deleted key is a reference that misses at every size: no cache would have had it.
 //! - A miss of a key that was never stored waits for the store, which tells the class, and then counts as
-//!   a first reference. It waits for ever where no store follows: such gets miss in every class alike.
+//!   a first reference. It waits for ever where no store follows: such gets miss whatever the memory, and
+//!   [`Profiler::unstored_gets`] counts them.
 //! - A hit of a key that is not known (stored before the profiler looked) is noted, not counted: its
-//!   distance is unknown.
+//!   distance is unknown. So is one of a key that missed and was not seen to be stored, as a get vivified it.
 //! - A store puts the key on top of its class's stack, out of any other's, and is no reference.
 //! - A delete takes it out and keeps its class, so that its next miss is known not to be the first.
 //!
@@ -39,10 +41,11 @@
 //!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
+mod bounds;
 mod footprints;
 
 use crate::access::{Access, AccessKind};
-use crate::class_keys::{ClassKeys, ClassSize, Share};
+use crate::class_keys::{ClassKeys, Share};
 use crate::class_profile::ClassProfile;
 use crate::fading::Fading;
 use crate::key_table::{KeyTable, OUT, Place, Record};
@@ -105,6 +108,8 @@ pub struct Profiler {
     classes: Vec<Option<Box<ClassKeys>>>,
     /// Keys that are in no class's stack, by their last get or delete.
     absent: Stack,
+    /// Gets that wait for a store: a weight that fades.
+    unstored_gets: f64,
     /// `None` where nobody wants footprints.
     reuses: Option<ReuseWindows>,
     fading: Fading,
@@ -130,6 +135,7 @@ impl Profiler {
             keys: KeyTable::new(options.keys_max),
             classes: Vec::new(),
             absent: Stack::default(),
+            unstored_gets: 0.0,
             reuses: None,
             fading: Fading::new(options.window_references),
             spread: 0,
@@ -210,42 +216,15 @@ impl Profiler {
         !self.has_sizes || known.is_some_and(|keys| keys.size.is_some())
     }
 
-    /// Tells the present sizes of all classes. Others are forgotten, and so is what was known of a class that
-    /// has another number of chunks a page: it has other chunks. The first call may come late: until then every
-    /// class is taken in.
-    pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
-        for index in 0..self.classes.len() {
-            let Some(keys) = &self.classes[index] else { continue };
-            let class = ClassId(index as u8);
-            let same = |size: &&ClassSize| {
-                let chunks_per_page = keys.size.map(|known| known.chunks_per_page);
-                size.class == class
-                    && chunks_per_page.is_none_or(|known| known == size.chunks_per_page)
-            };
-            if !sizes.iter().any(|size| same(&size)) {
-                self.forget_class(class);
-            }
-        }
-        for &size in sizes {
-            self.class_mut(size.class).size = Some(size);
-        }
-        self.has_sizes = true;
-        self.limit_keys();
-        self.limit_histories();
-        self.fit_stacks();
-    }
-
-    /// Keys leave one class for another, and where they were memory is left.
-    fn fit_stacks(&mut self) {
-        let stacks = self.classes.iter_mut().flatten().map(|class| &mut class.stack);
-        for stack in stacks.chain([&mut self.absent]) {
-            stack.fit(|number, slot| self.keys.get_mut(number).slot = slot);
-        }
-    }
-
     /// Tells the mean cost of recomputing an item of a class.
     pub fn set_cost(&mut self, class: ClassId, cost: f64) {
         self.class_mut(class).cost = cost;
+    }
+
+    /// Gets lately of keys that have not been stored, as many as curves have of others: they miss whatever the
+    /// memory.
+    pub fn unstored_gets(&self) -> f64 {
+        self.unstored_gets / self.fading.weight()
     }
 
     /// What is known of a class.
@@ -282,13 +261,12 @@ impl Profiler {
 
     fn hit(&mut self, access: &Access, known: Option<u32>) {
         match (known, access.class) {
-            (Some(number), class) if self.stacked(number).is_some() => {
+            (Some(number), class) if self.is_stored(number) => {
                 let used_at = self.keys.get(number).used_at;
-                let (old, distance) = self.take(number);
+                let (old, distance) = self.distance(number);
                 let share = self.count_get();
                 self.class_mut(old).hit(distance, share);
                 self.count_reuse(old, Some(used_at));
-                self.keys.get_mut(number).misses = 0;
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
             (_, Some(class)) => {
@@ -307,16 +285,19 @@ impl Profiler {
         }
         record.misses = record.misses.saturating_add(1);
         let Record { place, used_at, .. } = *record;
-        let distance = self.stacked(number).map(|_| self.take(number).1);
+        let distance = self.stacked(number).map(|_| self.distance(number).1);
         let share = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
                 self.class_mut(class).miss(distance, share);
                 self.count_reuse(class, distance.map(|_| used_at));
             }
-            Place::Nowhere => {}
+            Place::Nowhere => self.unstored_gets += share.fading,
         }
-        self.put(number, place);
+        match place {
+            Place::Stacked(class) => self.note_use(number, class),
+            Place::Deleted(_) | Place::Nowhere => self.put(number, place),
+        }
     }
 
     fn store(&mut self, access: &Access, known: Option<u32>) {
@@ -344,6 +325,9 @@ impl Profiler {
         let record = self.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
         if record.place == Place::Nowhere {
+            // They count as new where they are going; what is left of them here is less.
+            let counted = f64::from(misses) * share.fading;
+            self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.class_mut(class);
             (0..misses).for_each(|_| keys.miss(None, share));
             (0..misses).for_each(|_| self.count_reuse(class, None));
@@ -351,13 +335,12 @@ impl Profiler {
         self.put(number, Place::Stacked(class));
     }
 
-    /// Takes a key out of its class's stack; returns the class, and the distance among all keys.
-    fn take(&mut self, number: u32) -> (ClassId, u64) {
+    /// A stacked key's class, and its distance among all keys.
+    fn distance(&mut self, number: u32) -> (ClassId, u64) {
         let Record { place: Place::Stacked(class), slot, .. } = *self.keys.get(number) else {
             unreachable!("key {number} is in no class's stack");
         };
-        let distance = self.class_mut(class).stack.take(slot);
-        self.keys.get_mut(number).slot = OUT;
+        let distance = self.class_mut(class).stack.distance(slot);
         // `distance` sampled keys stand for distance / rate to (distance + 1) / rate keys: taken in turn.
         self.spread = self.spread.wrapping_add(SPREAD_STEP);
         (class, ((distance as f64 + unit(self.spread)) * self.scale) as u64)
@@ -374,10 +357,17 @@ impl Profiler {
         };
         let record = self.keys.get_mut(number);
         (record.place, record.slot) = (place, slot);
-        if let (Some(reuses), Place::Stacked(class)) = (&mut self.reuses, place) {
-            record.used_at = reuses.now(class);
+        if let Place::Stacked(class) = place {
+            self.note_use(number, class);
         }
         self.limit_history(place);
+    }
+
+    /// Dates a key's use by the clock of its class.
+    fn note_use(&mut self, number: u32, class: ClassId) {
+        if let Some(reuses) = &mut self.reuses {
+            self.keys.get_mut(number).used_at = reuses.now(class);
+        }
     }
 
     /// Takes a key out of the stack that it is in, if it is.
@@ -395,66 +385,9 @@ impl Profiler {
         self.keys.remove(number);
     }
 
-    fn forget_class(&mut self, class: ClassId) {
-        let of_class = |record: &Record| match record.place {
-            Place::Stacked(place) | Place::Deleted(place) => place == class,
-            Place::Nowhere => false,
-        };
-        self.keys.numbers_where(of_class).into_iter().for_each(|number| self.forget(number));
-        self.classes[class.index()] = None;
-        if let Some(reuses) = &mut self.reuses {
-            reuses.forget(class);
-        }
-    }
-
     /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
         self.classes.iter().flatten().map(|class| class.shadow_hits()).sum()
-    }
-
-    /// Looks at an eighth fewer keys from here on, and forgets those: as it does by itself where there are too
-    /// many, so whoever has not the time for so many accesses.
-    pub fn lower_threshold(&mut self) {
-        self.threshold = self.threshold / 8 * 7;
-        self.scale = 1.0 / self.rate();
-        let threshold = self.threshold;
-        let above = |record: &Record| !is_sampled(record.hash, threshold);
-        self.keys.numbers_where(above).into_iter().for_each(|number| self.forget(number));
-        self.limit_histories();
-    }
-
-    /// How many keys of each class the history reaches back to, by the sizes and the rate of the moment.
-    fn limit_histories(&mut self) {
-        let rate = self.rate();
-        let pages = |size: ClassSize| size.chunks.div_ceil(size.chunks_per_page);
-        let sizes = self.classes.iter().flatten().filter_map(|keys| keys.size);
-        let pages_all: u64 = sizes.map(pages).sum();
-        for keys in self.classes.iter_mut().flatten() {
-            if let Some(size) = keys.size {
-                let chunks = self.history_factor * pages_all * size.chunks_per_page;
-                keys.keys_max = ((chunks as f64 * rate).ceil() as usize).max(CLASS_KEYS_MIN);
-            }
-        }
-        for index in 0..self.classes.len() {
-            if self.classes[index].is_some() {
-                self.limit_history(Place::Stacked(ClassId(index as u8)));
-            }
-        }
-        self.limit_history(Place::Nowhere);
-    }
-
-    /// Forgets the keys used longest ago of a stack that has too many.
-    fn limit_history(&mut self, place: Place) {
-        let keys_max = match place {
-            Place::Stacked(class) => self.class_mut(class).keys_max,
-            Place::Nowhere | Place::Deleted(_) => {
-                (self.options.keys_max / ABSENT_SHARE).max(ABSENT_KEYS_MIN)
-            }
-        };
-        while self.stack_mut(place).count() > keys_max {
-            let oldest = self.stack_mut(place).oldest();
-            self.forget(oldest.expect("a stack of several keys has an oldest"));
-        }
     }
 
     fn stack_mut(&mut self, place: Place) -> &mut Stack {
@@ -466,6 +399,11 @@ impl Profiler {
 
     fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
         class_of(&mut self.classes, class)
+    }
+
+    /// Whether the key is in a class's stack, and no miss of it waits for a store.
+    fn is_stored(&self, number: u32) -> bool {
+        self.stacked(number).is_some() && self.keys.get(number).misses == 0
     }
 
     /// The class in whose stack a key is.
@@ -480,6 +418,7 @@ impl Profiler {
     fn count_get(&mut self) -> Share {
         if let Some(factor) = self.fading.step() {
             self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
+            self.unstored_gets *= factor;
         }
         if let Some(reuses) = &mut self.reuses {
             reuses.get(self.scale);

@@ -60,12 +60,9 @@ impl Stack {
         slot as u32
     }
 
-    /// Takes the key on this slot out and returns its distance: how many keys are above it.
-    pub fn take(&mut self, slot: u32) -> u64 {
-        let slot = slot as usize;
-        let distance = self.count - 1 - self.marks.before(slot);
-        self.remove(slot as u32);
-        distance as u64
+    /// The distance of the key on this slot: how many keys are above it.
+    pub fn distance(&self, slot: u32) -> u64 {
+        (self.count - 1 - self.marks.before(slot as usize)) as u64
     }
 
     /// Takes the key on this slot out.
@@ -148,7 +145,10 @@ mod tests {
         fn take(&mut self, key: u32) -> (u64, u64) {
             let place = self.list.iter().position(|&other| other == key).expect("key is there");
             self.list.remove(place);
-            (self.stack.take(self.slots[key as usize]), (self.list.len() - place) as u64)
+            let slot = self.slots[key as usize];
+            let distance = self.stack.distance(slot);
+            self.stack.remove(slot);
+            (distance, (self.list.len() - place) as u64)
         }
     }
 
@@ -181,7 +181,7 @@ mod tests {
         assert!(large < 100_000 * 16, "{large} bytes for 100,000 keys");
         (0..100_000).rev().take(99_900).for_each(|key| pair.stack.remove(pair.slots[key]));
         for _ in 0..200_000 {
-            pair.stack.take(pair.slots[0]);
+            pair.stack.remove(pair.slots[0]);
             let slots = &mut pair.slots;
             pair.slots[0] = pair.stack.push(0, |moved, slot| slots[moved as usize] = slot);
         }

@@ -144,7 +144,8 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     }
 }
 
-/// One step, and the processor time that it takes.
+/// One step, and the processor time that it takes: profiling's where it takes in or makes curves, the mover's
+/// where it moves.
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
@@ -164,9 +165,12 @@ fn tuner_step(
     let add = |counter: &AtomicU64, time: Duration| {
         counter.fetch_add(time.as_nanos() as u64, Relaxed);
     };
+    let acted = sys::thread_processor_time() - observed;
     add(&shared.counters.profile_cpu_nanos, observed - start);
-    if !matches!(step, TunerStep::Idle { .. }) {
-        add(&shared.counters.mover_cpu_nanos, sys::thread_processor_time() - observed);
+    match &step {
+        // Nothing moved: what took time was to make curves for the policy, and to read them.
+        TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, acted),
+        _ => add(&shared.counters.mover_cpu_nanos, acted),
     }
     step
 }

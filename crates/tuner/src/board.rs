@@ -132,7 +132,8 @@ impl Reporter {
         if is_told && is_answered {
             return;
         }
-        snapshot.profiles = profiling.recent_profiles(&snapshot);
+        snapshot.profiles = profiling.shown_profiles(&snapshot);
+        snapshot.unstored_gets = profiling.unstored_gets();
         let what_if = if is_answered {
             known.to_vec()
         } else {

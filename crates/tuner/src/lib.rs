@@ -292,10 +292,11 @@ impl Tuner {
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
         if let Some(profiling) = &mut self.profiling {
+            snapshot.unstored_gets = profiling.unstored_gets();
             snapshot.profiles = match self.policy.wants() {
                 Wants::Counts => Vec::new(),
-                Wants::Profiles => profiling.profiles(&snapshot),
-                Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
+                Wants::Profiles => profiling.new_profiles(&snapshot),
+                Wants::AnyProfiles | Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
             };
         }
         snapshot

@@ -8,7 +8,10 @@
 //!
 //! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
 //! threshold falls; a step takes in what waits, at most a full queue; memory is bounded by the options, time by
-//! [`ProfilingOptions::accesses_per_second_max`].
+//! [`ProfilingOptions::accesses_per_second_max`], or four times as many accesses where keys in the sample are few.
+//! Of profiles there are two generations at most, the one made last and
+//! the one shown last, whoever has copies of either: their curves are shared. Only who reads what is shown may
+//! hold an older one, until he has answered.
 
 use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
@@ -25,9 +28,9 @@ const FEW_KEYS_MAX: usize = 8_192;
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
 /// Where there are so many times too many accesses, few keys have most of them: then any number may go.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
-/// Bytes that what is counted of a table's classes may take, however many there are and whichever of them had
-/// how many keys.
-const CLASSES_SIZE_BYTES: usize = 576 << 10;
+/// Bytes that what is counted of a table's classes may take, and two generations of curves, however many classes
+/// there are and whichever of them had how many keys.
+const CLASSES_SIZE_BYTES: usize = 704 << 10;
 
 /// Limits of profiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,13 +40,14 @@ pub struct ProfilingOptions {
     /// Accesses that may wait between two steps, at least 1; more are dropped.
     pub queue_len_max: usize,
     /// Accesses that may be taken in in a second of the cache's time, over a while. Where there are more, fewer
-    /// keys are looked at from then on.
+    /// keys are looked at from then on. Four times as many may be taken in where no more than 8,192 keys are in the
+    /// sample, at a rate of 1/32 or less: with fewer keys curves would be coarse.
     pub accesses_per_second_max: u64,
 }
 
 impl ProfilingOptions {
-    /// What a second's work may be: at about a microsecond an access, on the thread that serves and on the one
-    /// that profiles, under a hundredth of one processor.
+    /// What a second's work may be: at under a microsecond an access, on the thread that serves and on the one
+    /// that profiles, a hundredth of one processor; and four hundredths where keys in the sample are few.
     pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
 
     const QUEUE_LEN_MAX: usize = 8_192;
@@ -91,7 +95,9 @@ pub struct Profiling {
     hit_time_us: f64,
     looked: Look,
     /// Asked for since the last look.
-    made: Option<Made>,
+    made: Option<Arc<Made>>,
+    /// On the board.
+    shown: Option<Arc<Made>>,
 }
 
 /// Profiles, and the classes that they are of.
@@ -99,6 +105,12 @@ pub struct Profiling {
 struct Made {
     classes: Vec<(ClassId, usize)>,
     profiles: Vec<ClassProfile>,
+}
+
+impl Made {
+    fn curves_size_bytes(&self) -> usize {
+        self.profiles.iter().map(ClassProfile::curves_size_bytes).sum()
+    }
 }
 
 /// What was seen at a look.
@@ -124,7 +136,7 @@ pub struct ProfilingStats {
     pub accesses: u64,
     /// Accesses dropped because the queue was full.
     pub accesses_dropped: u64,
-    /// Bytes, the queue's included, and those of curves that were made lately.
+    /// Bytes, the queue's included, and those of curves that were made or shown last.
     pub size_bytes: usize,
     /// Mean time to answer a hit, in microseconds; 0 where nobody measures it.
     pub hit_time_us: f64,
@@ -165,6 +177,7 @@ impl Profiling {
             hit_time_us,
             looked,
             made: None,
+            shown: None,
         }
     }
 
@@ -258,25 +271,40 @@ impl Profiling {
     /// Profiles of a snapshot's classes, in their order, as they were when they were first asked for since the
     /// last look, if classes are still the same.
     pub fn recent_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
-        let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
-        let classes: Vec<_> = snapshot.classes.iter().map(key).collect();
         match &self.made {
-            Some(made) if made.classes == classes => made.profiles.clone(),
-            _ => {
-                let profiles = self.profiles(snapshot);
-                self.made = Some(Made { classes, profiles: profiles.clone() });
-                profiles
-            }
+            Some(made) if made.classes == keys_of(snapshot) => made.profiles.clone(),
+            _ => self.new_profiles(snapshot),
         }
     }
 
     /// The same as they are now: making their curves takes longer than a policy's step.
+    pub(crate) fn new_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+        // Before new ones are made: no third generation.
+        self.made = None;
+        let profiles = self.profiles(snapshot);
+        self.made = Some(Arc::new(Made { classes: keys_of(snapshot), profiles: profiles.clone() }));
+        profiles
+    }
+
+    /// Recent profiles to be shown: with them goes what was shown before.
+    pub(crate) fn shown_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+        let profiles = self.recent_profiles(snapshot);
+        self.shown.clone_from(&self.made);
+        profiles
+    }
+
+    /// Profiles of a snapshot's classes, in their order, as they are now; they are not kept.
     pub fn profiles(&self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profile = |class: &slabwise_policy::ClassSnapshot| {
             let profile = self.profiler.profile(class.class);
             ClassProfile { hit_time_us: self.hit_time_us, ..profile }
         };
         snapshot.classes.iter().map(profile).collect()
+    }
+
+    /// What [`Snapshot::unstored_gets`] says.
+    pub fn unstored_gets(&self) -> f64 {
+        self.profiler.unstored_gets()
     }
 
     /// Shadow hits of all classes, ever; see [`ClassProfile::shadow_hits`].
@@ -286,8 +314,10 @@ impl Profiling {
 
     /// What it takes, and how much it sees.
     pub fn stats(&self) -> ProfilingStats {
-        let made = self.made.iter().flat_map(|made| &made.profiles);
-        let curves_bytes: usize = made.map(|profile| profile.curve.size_bytes()).sum();
+        let made = self.made.as_ref();
+        let is_another = |shown: &&Arc<Made>| made.is_none_or(|made| !Arc::ptr_eq(made, shown));
+        let generations = made.into_iter().chain(self.shown.as_ref().filter(is_another));
+        let curves_bytes: usize = generations.map(|made| made.curves_size_bytes()).sum();
         ProfilingStats {
             rate: self.profiler.rate(),
             keys: self.profiler.keys(),
@@ -300,4 +330,10 @@ impl Profiling {
             hit_time_us: self.hit_time_us,
         }
     }
+}
+
+/// What tells the classes of a snapshot from those of another: numbers come to stand for other classes.
+fn keys_of(snapshot: &Snapshot) -> Vec<(ClassId, usize)> {
+    let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
+    snapshot.classes.iter().map(key).collect()
 }

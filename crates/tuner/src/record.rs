@@ -5,8 +5,10 @@
 //!              miss ratio before                    miss ratio after
 //! ```
 //!
-//! The miss ratio while pages move belongs to neither. A plan that is followed by another too soon is measured
-//! on what there was in between.
+//! The miss ratio while pages move belongs to neither. A policy may carry out one decision in plans one after the
+//! other: a plan that follows within [`SERIES_GETS_MAX`] gets, for the same reason, continues the last one. They are
+//! told as one, from what was before the first. A plan for another reason that comes too soon is measured on what
+//! there was in between.
 
 use slabwise_base::Ticks;
 use slabwise_policy::{Plan, Prediction};
@@ -14,6 +16,8 @@ use std::collections::VecDeque;
 
 /// Gets over which a miss ratio is measured.
 pub const EFFECT_GETS_MAX: u64 = 100_000;
+/// So many gets without a move end a series of plans.
+pub(crate) const SERIES_GETS_MAX: u64 = EFFECT_GETS_MAX / 4;
 /// Gets and misses are noted as often: so many times in [`EFFECT_GETS_MAX`].
 const NOTES_MAX: usize = 16;
 
@@ -47,10 +51,10 @@ impl Effect {
     }
 }
 
-/// The last plan that moves pages.
+/// The last plan that moves pages, or series of plans for one reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanRecord {
-    /// When it was made.
+    /// When the last of them was made.
     pub at: Ticks,
     /// Page moves planned.
     pub moves: usize,
@@ -60,12 +64,36 @@ pub struct PlanRecord {
     pub refused: usize,
     /// Why the first of them was planned.
     pub reason: &'static str,
-    /// What the policy foresees, if it does.
+    /// What the policy foresees, if it does: misses before the first plan, and after the last.
     pub predicted: Option<Prediction>,
-    /// What was measured before the plan.
+    /// What was measured before the first plan.
     pub before: Effect,
     /// What was measured after its last move; goes on for [`EFFECT_GETS_MAX`] gets.
     pub after: Effect,
+}
+
+impl PlanRecord {
+    /// Whether a new plan goes on with what this one began.
+    fn is_continued_by(&self, new: &PlanRecord) -> bool {
+        self.reason == new.reason && self.after.gets < SERIES_GETS_MAX
+    }
+
+    /// Both as one.
+    fn continued_by(&self, new: PlanRecord) -> PlanRecord {
+        let misses_before = self.predicted.map(|predicted| predicted.misses_before);
+        let predicted = new.predicted.map(|predicted| Prediction {
+            misses_before: misses_before.unwrap_or(predicted.misses_before),
+            ..predicted
+        });
+        PlanRecord {
+            moves: self.moves + new.moves,
+            begun: self.begun,
+            refused: self.refused,
+            predicted,
+            before: self.before,
+            ..new
+        }
+    }
 }
 
 /// The record, and what it is measured by.
@@ -109,7 +137,7 @@ impl Records {
         // What comes before its last move is before no later plan.
         self.notes.clear();
         self.settled = None;
-        self.last = Some(PlanRecord {
+        let new = PlanRecord {
             at,
             moves: plan.moves.len(),
             begun: 0,
@@ -118,6 +146,10 @@ impl Records {
             predicted: plan.predicted,
             before: before.unwrap_or_default(),
             after: Effect::default(),
+        };
+        self.last = Some(match &self.last {
+            Some(last) if last.is_continued_by(&new) => last.continued_by(new),
+            _ => new,
         });
     }
 
@@ -132,9 +164,9 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, EFFECT_GETS_MAX, Effect, Records};
+    use super::{Counts, EFFECT_GETS_MAX, Effect, Records, SERIES_GETS_MAX};
     use slabwise_base::{ClassId, Ticks};
-    use slabwise_policy::{PageMove, Plan};
+    use slabwise_policy::{PageMove, Plan, Prediction};
 
     #[test]
     fn a_plan_is_measured_before_it_and_behind_its_moves() {
@@ -169,5 +201,57 @@ mod tests {
         let last = records.last().expect("it was planned");
         assert_eq!((last.moves, last.begun, last.refused, last.at), (2, 1, 1, Ticks(6)));
         assert_eq!(last.after, Effect { gets: EFFECT_GETS_MAX, misses: EFFECT_GETS_MAX / 5 });
+    }
+
+    /// Records, and a cache of which one get in so many misses.
+    #[derive(Default)]
+    struct Scene {
+        records: Records,
+        counts: Counts,
+    }
+
+    impl Scene {
+        fn serve(&mut self, gets: u64, one_in: u64) {
+            for _ in 0..gets / 1_000 {
+                self.counts.gets += 1_000;
+                self.counts.misses += 1_000 / one_in;
+                self.records.note(self.counts);
+            }
+        }
+
+        fn plan(&mut self, reason: &'static str, predicted: [f64; 2], at: u32) {
+            let page_move = PageMove { victim: ClassId(0), receiver: None, reason };
+            let [misses_before, misses_after] = predicted;
+            let predicted = Some(Prediction { misses_before, misses_after });
+            let plan = Plan { moves: vec![page_move; 8], predicted };
+            self.records.plan(&plan, self.counts, Ticks(at));
+            (0..8).for_each(|_| self.records.asked(true));
+        }
+    }
+
+    #[test]
+    fn plans_that_continue_one_another_are_told_as_one() {
+        let mut scene = Scene::default();
+        scene.serve(2 * EFFECT_GETS_MAX, 2);
+        for step in 0..5u32 {
+            scene.plan("one", [500.0 - f64::from(step), 200.0 - f64::from(step)], step);
+            scene.serve(SERIES_GETS_MAX - 1_000, 4);
+        }
+        let last = *scene.records.last().expect("it was planned");
+        assert_eq!((last.moves, last.begun, last.at), (40, 40, Ticks(4)));
+        assert_eq!(last.before.misses_per_thousand(), 500.0);
+        assert!(last.before.gets >= EFFECT_GETS_MAX);
+        assert_eq!(last.predicted, Some(Prediction { misses_before: 500.0, misses_after: 196.0 }));
+        scene.serve(2 * EFFECT_GETS_MAX, 5);
+        let after = scene.records.last().expect("it was planned").after;
+        assert!((200.0..225.0).contains(&after.misses_per_thousand()), "{after:?}");
+        // One that comes later, or for another reason, is another.
+        for (reason, gets) in [("one", SERIES_GETS_MAX + 1_000), ("two", 10_000)] {
+            scene.serve(gets, 5);
+            scene.plan(reason, [300.0, 200.0], 9);
+            let last = *scene.records.last().expect("it was planned");
+            assert_eq!((last.moves, last.reason), (8, reason));
+            assert_eq!(last.before.misses_per_thousand(), 200.0, "{reason}");
+        }
     }
 }

@@ -32,6 +32,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         gets: engine.gets_ever(),
         misses: engine.misses_ever(),
         profiles: Vec::new(),
+        unstored_gets: 0.0,
     }
 }
 

@@ -330,11 +330,13 @@ const CLASSES: u64 = ClassId::COUNT_MAX as u64;
 /// class of each follows from its turn and its key.
 fn profiler_of_all_classes(
     options: ProfilerOptions,
+    footprint_gets: Option<u64>,
     turns_a_key: u64,
     class_of: impl Fn(u64, u64) -> u64,
 ) -> Profiler {
     let keys = options.keys_max as u64;
     let mut profiler = Profiler::new(options);
+    profiler.keep_footprints(footprint_gets);
     let size = |number| ClassSize {
         class: ClassId(number as u8),
         chunks: (options.keys_max as f64 / options.rate_max) as u64,
@@ -354,7 +356,9 @@ fn profiler_of_all_classes(
         profiler.access(&access(AccessKind::Miss));
         profiler.access(&access(AccessKind::Store));
     }
-    assert_eq!(profiler.keys() as u64, keys, "all are remembered");
+    if footprint_gets.is_none() {
+        assert_eq!(profiler.keys() as u64, keys, "all are remembered");
+    }
     profiler.check();
     profiler
 }
@@ -365,15 +369,20 @@ fn size_bytes(profiler: &Profiler, options: &ProfilingOptions) -> usize {
 
 #[test]
 fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_rate() {
-    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_200_000, 2_342_177] {
+    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_200_000, 2_342_177, 6_000_000] {
         for rate_max in [1e-2, 1e-5, 1e-8] {
             let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
             let few = ProfilerOptions { rate_max, ..options.profiler };
-            let profiler = profiler_of_all_classes(few, 8, |_, key| key % CLASSES);
-            let curve = |number| profiler.profile(ClassId(number as u8)).curve;
-            let curves_bytes: usize = (0..CLASSES).map(|number| curve(number).size_bytes()).sum();
-            let found = size_bytes(&profiler, &options) + curves_bytes;
-            assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}, rate {rate_max}");
+            for footprint_gets in [None, Some(100_000)] {
+                let profiler =
+                    profiler_of_all_classes(few, footprint_gets, 8, |_, key| key % CLASSES);
+                let profile = |number| profiler.profile(ClassId(number as u8));
+                let curves_bytes: usize =
+                    (0..CLASSES).map(|number| profile(number).curves_size_bytes()).sum();
+                // One generation is shown, another made.
+                let found = size_bytes(&profiler, &options) + 2 * curves_bytes;
+                assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}, rate {rate_max}");
+            }
         }
     }
 }
@@ -401,11 +410,11 @@ fn footprints_are_kept_while_a_policy_goes_by_them() {
 
 #[test]
 fn keys_that_go_from_class_to_class_leave_no_memory_behind() {
-    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_000_000] {
+    for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_400_000] {
         let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
         let few = ProfilerOptions { rate_max: 1e-5, ..options.profiler };
         let keys = few.keys_max as u64;
-        let profiler = profiler_of_all_classes(few, 2 * CLASSES, |turn, _| turn / keys / 2);
+        let profiler = profiler_of_all_classes(few, None, 2 * CLASSES, |turn, _| turn / keys / 2);
         let found = size_bytes(&profiler, &options);
         assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}");
     }

@@ -1,10 +1,10 @@
 //! One stream of requests gives one curve, by whatever commands it comes, and where some of it is lost.
 
-use slabwise_base::{Clock, Expiry, Moment, Random};
+use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{
     ClassTable, Engine, EngineConfig, GetOptions, Handle, ItemMeta, StoreMode, Vivify,
 };
-use slabwise_policy::{ClassProfile, PagePolicy};
+use slabwise_policy::{ClassProfile, PagePolicy, Psa, PsaOptions};
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot};
 use std::sync::Arc;
@@ -148,4 +148,46 @@ fn hits_that_were_dropped_are_not_taken_for_near_ones() {
         let near = 1.0 - profile.curve.miss_ratio(100);
         assert!(near < 0.15, "seed {seed}: {near} hit in 100 chunks of {KEYS}");
     }
+}
+
+#[test]
+fn psa_counts_misses_where_keys_are_profiled_and_stores_where_not() {
+    let seed = 4;
+    let step = |is_profiled: bool| {
+        let mut config = EngineConfig::new(6 * PAGE_SIZE_BYTES as u64);
+        config.page_size_bytes = PAGE_SIZE_BYTES;
+        config.classes = ClassTable::explicit(&[128, 1_024], PAGE_SIZE_BYTES).expect("it is valid");
+        config.index_within_limit = false;
+        config.hash_seed = seed;
+        let engine = Engine::new(config).expect("the arena can be reserved");
+        let clock = Arc::new(Clock::manual());
+        let policy = PagePolicy::Psa(Psa::new(PsaOptions { misses: 500 }));
+        let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
+        if is_profiled {
+            let start = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());
+            tuner = tuner.with_profiling(start);
+        }
+        let mut handle = engine.handle();
+        // Small items are missed and stored; large ones are stored anew, more often, and never missed.
+        for number in 0..4_000 {
+            let now = clock.now();
+            let small = format!("s{number}");
+            handle.get(small.as_bytes(), now, |_| ());
+            handle.set(small.as_bytes(), &[b'v'; 50], META, StoreMode::Set, now);
+            for large in 0..3 {
+                let large = format!("l{}", (3 * number + large) % 40);
+                handle.set(large.as_bytes(), &[b'v'; 900], META, StoreMode::Set, now);
+            }
+            clock.advance(REQUEST * 50);
+            if let TunerStep::Asked { page_move, .. } =
+                tuner.step(&engine, Load::Idle, clock.moment())
+            {
+                return page_move.receiver;
+            }
+        }
+        panic!("no page moves");
+    };
+    let [small, large] = [0, 1].map(ClassId);
+    assert_eq!(step(false), Some(large), "it has most stores");
+    assert_eq!(step(true), Some(small), "it has all misses");
 }

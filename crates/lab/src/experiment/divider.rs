@@ -6,7 +6,7 @@ use super::split::{Split, pages_by_class};
 use crate::virtual_time::{Mover, MoverTime, Rate, Tuned};
 use slabwise_base::{Clock, Now};
 use slabwise_engine::Engine;
-use slabwise_policy::{PagePolicy, Wants};
+use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
@@ -152,9 +152,9 @@ impl<'e, 't> ActiveDivider<'e, 't> {
 /// The tuner of a server with this policy, and what its profile is to be.
 fn tuner(engine: &Engine, run: &Run<'_>, policy: PagePolicy, dates: &Arc<Clock>) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-    let wants = policy.wants();
+    let needs_profiles = policy.wants().needs_profiles();
     let tuner = Tuner::new(policy, budget, run.seed);
-    if wants == Wants::Counts {
+    if !needs_profiles {
         return tuner;
     }
     let options = match run.full_profile_gets {

@@ -5,6 +5,7 @@ use crate::replay::ReplayError;
 use crate::virtual_time::NoVisitCost;
 use crate::workload::WorkloadError;
 use slabwise_engine::EngineError;
+use slabwise_policy::sizes::SizesError;
 use std::path::PathBuf;
 
 /// What ends an experiment before its result. Each text says what to do.
@@ -36,6 +37,9 @@ pub enum ExperimentError {
     /// A replay broke off.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// There is no class table for such items.
+    #[error(transparent)]
+    Sizes(#[from] SizesError),
     /// The result could not be written.
     #[error("cannot write {path}: {source}; give another --out")]
     Write {

@@ -1,7 +1,7 @@
 //! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
 //!
 //! ```text
-//!   experiments/NAME.toml --> spec --> two_phase, policies, class_counts --> outcome --> table, result.json
+//!   experiments/NAME.toml --> spec --> two_phase, mover_speed, ... --> outcome --> table, result.json
 //!                                        |         '--> run: one course on virtual time
 //!                                        '--> split: where the pages should be
 //! ```
@@ -17,6 +17,7 @@ mod divider;
 mod error;
 mod eviction_curves;
 mod exact_curves;
+mod learned_classes;
 mod live;
 mod mover_speed;
 mod outcome;
@@ -149,6 +150,12 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     match &spec.setup {
         Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
         Setup::TwoPhase(setup) => two_phase::run(spec, setup, scale, args.seed, &progress),
+        Setup::LearnedClasses(setup) if args.live => {
+            learned_classes::run_live(spec, setup, scale, args.seed, &progress)
+        }
+        Setup::LearnedClasses(setup) => {
+            learned_classes::run(spec, setup, scale, args.seed, &progress)
+        }
         _ if args.live => {
             let name = &spec.name;
             let text = format!("{name} looks inside the engine, as no server shows it: no --live");

@@ -5,6 +5,7 @@
 
 use super::class_counts::ClassCountsSetup;
 use super::error::ExperimentError;
+use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
 use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
@@ -19,7 +20,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -29,6 +30,7 @@ const FILES: [(&str, &str); 13] = [
     spec!("three-phase"),
     spec!("time-varying"),
     spec!("multi-tenant"),
+    spec!("learned-classes"),
     spec!("curves"),
     spec!("eviction-curves"),
     spec!("overhead"),
@@ -76,6 +78,8 @@ pub enum Setup {
     MoverSpeed(MoverSpeedSetup),
     /// Who divides the pages.
     PagePolicies(Box<PoliciesSetup>),
+    /// Chunk sizes that follow the sizes of items.
+    LearnedClasses(LearnedClassesSetup),
     /// How far cheap curves are from exact ones.
     Curves(CurvesSetup),
     /// What is told of a cache that is no LRU.
@@ -334,7 +338,7 @@ impl Spec {
 
     /// Whether it can be run against real servers.
     pub fn has_live(&self) -> bool {
-        matches!(self.setup, Setup::TwoPhase(_))
+        matches!(self.setup, Setup::TwoPhase(_) | Setup::LearnedClasses(_))
     }
 
     fn parse(name: &str, text: &str) -> Spec {

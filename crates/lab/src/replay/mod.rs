@@ -17,7 +17,7 @@ mod wire;
 pub(crate) use connection::ServerAddress;
 pub(crate) use error::ReplayError;
 pub(crate) use report::Report;
-pub(crate) use wire::{KEY_SIZE_BYTES, key_bytes};
+pub(crate) use wire::{KEY_SIZE_BYTES, compose_set_end, compose_set_start, key_bytes};
 
 #[cfg(test)]
 mod tests;

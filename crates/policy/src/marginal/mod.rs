@@ -24,7 +24,8 @@
 //!   the present size are not the curve's, but would be with the curve stretched a little, it is stretched.
 //! - *Youth.* A class used for the first time, or again after a silence, has no curve that says what its
 //!   keys will do when they come again. Until it has been asked for twice its chunks it is given pages
-//!   by the age of its tail as under `space_time` (see [`TailAge`]), and its pages are not divided.
+//!   by the age of its tail as under `space_time` (see [`TailAge`]), and its pages are not divided. One that is next to
+//!   silent is given none.
 //! - *Idle chunks.* What was free for a whole window while the class did not grow is of no use to it,
 //!   whatever its curve says (its items expire, say): the curve counts as level from there, and the
 //!   pages go to whoever needs them, or to the pool. A silent class's pages are worth nothing.
@@ -32,6 +33,9 @@
 //! Laws: at most a 64th of the pages move a step, and no more than 64, but always up to eight may, whatever
 //! for; a class that holds items keeps a page; while the pool has pages nothing moves; a class that gives or
 //! takes for want of a curve does neither for another reason in the same step.
+//!
+//! And at rest under curves that hold: no split costs so much less that its gain is above `gain_min` and the price of
+//! the moves to it together, but for half a percent of the cost, by which the splitter may be off.
 //!
 //! Its weakness: keys of a class that come again otherwise than they did, as often as before, are seen only as
 //! its curve forgets.
@@ -79,7 +83,7 @@ impl Default for MarginalOptions {
             window_gets: 50_000,
             gain_min: 0.0005,
             gain_sure: 0.01,
-            item_price: 0.02,
+            item_price: 0.01,
             move_price: 0.005,
             objective: Objective::MissRatio,
         }
@@ -180,7 +184,7 @@ impl Marginal {
             return plan;
         }
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        plan.predicted = Some(Prediction::of(&classes, &present, &targets));
+        plan.predicted = Some(Prediction::of(snapshot, &classes, &present, &targets));
         plan.moves.extend(towards);
         plan
     }
@@ -223,7 +227,9 @@ impl Marginal {
             let young = is_young((class, usage));
             // Else idle chunks wait for whom a look finds to need them.
             let idle = young_is_pressed && usage.idle_pages(class) > 0;
-            Leave { receive: young, spare: young || idle || class.used_chunks == 0 }
+            // All hits of a silent class are worth less than a page.
+            let receive = young && (snapshot.profiles.is_empty() || usage.is_awake(class));
+            Leave { receive, spare: young || idle || class.used_chunks == 0 }
         });
         let leaves: Vec<Leave> = leaves.collect();
         let plan = self.space_time.step_with_leave(snapshot, |place| leaves[place]);

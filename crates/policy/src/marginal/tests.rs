@@ -1,8 +1,9 @@
 //! Scenarios of single looks, and caches in which the policy's plans come back to it.
 
-use super::{Marginal, MarginalOptions};
+use super::{Marginal, MarginalOptions, distance};
+use crate::split::{ClassCurve, Objective, best_split, class_curves, cost};
 use crate::test_cache::{TestCache, zipf_key};
-use crate::test_curves::{cliff, scan, snapshot, zipf};
+use crate::test_curves::{any, cliff, scan, snapshot, zipf};
 use crate::{PagePolicy, Plan, Snapshot, TailAge, TailAgeOptions, Worth};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::ProfilerOptions;
@@ -131,6 +132,53 @@ fn without_profiles_it_is_space_time_and_while_the_pool_has_pages_it_rests() {
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let mut free = Snapshot { pages_free: 1, ..cache };
     assert_eq!(looks(&mut self::marginal(), &mut free, 20), Plan::default());
+}
+
+#[test]
+fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
+    let mut far_at_first = 0;
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let classes =
+            (0..2 + random.below(4)).map(|_| (20 + random.below(60), any(&mut random, 400)));
+        let mut cache = snapshot(10, classes.collect());
+        let at_first: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
+        let found_at_first = cost(&class_curves(&cache, Objective::MissRatio), &at_first);
+        let mut policy = marginal();
+        let mut looks_without = 0;
+        for _ in 0..5_000 {
+            let plan = looks(&mut policy, &mut cache, 1);
+            looks_without = if plan.moves.is_empty() { looks_without + 1 } else { 0 };
+            for page_move in &plan.moves {
+                let mut change = |class: ClassId, pages: i64| {
+                    let class = &mut cache.classes[class.index()];
+                    class.pages = class.pages.strict_add_signed(pages);
+                    class.used_chunks = 10 * class.pages;
+                };
+                change(page_move.victim, -1);
+                change(page_move.receiver.expect("the pool is not in need"), 1);
+            }
+            if looks_without == 200 {
+                break;
+            }
+        }
+        assert_eq!(looks_without, 200, "seed {seed}: it does not come to rest");
+        let curves = class_curves(&cache, Objective::MissRatio);
+        let present: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
+        let pages: u64 = present.iter().sum();
+        let best = best_split(&curves, pages);
+        let references: f64 = curves.iter().map(ClassCurve::references).sum();
+        let (found, least) = (cost(&curves, &present), cost(&curves, &best));
+        let options = policy.options;
+        let price = options.move_price * distance(&present, &best) as f64 / (2 * pages) as f64;
+        let most = least + 0.005 * found + (options.gain_min + price) * references;
+        assert!(
+            found <= most,
+            "seed {seed}: {found} misses, {least} are best: {present:?}, {best:?}"
+        );
+        far_at_first += u32::from(found_at_first > most);
+    }
+    assert!(far_at_first > 10, "only {far_at_first} caches were far from it at first");
 }
 
 #[test]

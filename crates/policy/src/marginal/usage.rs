@@ -4,6 +4,8 @@ use crate::{ClassProfile, ClassSnapshot};
 
 /// A class with fewer references a get has fallen silent.
 const SILENT_SHARE: f64 = 1e-4;
+/// One that is asked for as often between two looks has begun to speak.
+const WAKING_REQUESTS: u64 = 10;
 /// However small the class, it is young for so many requests.
 const YOUNG_REQUESTS_MIN: u64 = 64;
 /// However large.
@@ -35,6 +37,9 @@ pub(super) struct Usage {
     /// Requests ever when it was used first, or again after a silence; and at the last look.
     born_at_requests: u64,
     requests_at_look: u64,
+    attempts_at_look: u64,
+    /// It was asked for often enough since then; what it grows by later does not make it young again.
+    grown_up: bool,
     /// It has had the same pages, all full, since so many looks.
     full_looks: u32,
     /// How many chunks it takes where its curve says one.
@@ -82,6 +87,8 @@ impl Usage {
             silent: true,
             born_at_requests: requests(class),
             requests_at_look: requests(class),
+            attempts_at_look: attempts(class),
+            grown_up: false,
             full_looks: 0,
             stretch: 1.0,
             calls: calls(class),
@@ -126,9 +133,12 @@ impl Usage {
         // A class that is stored to and never read does not stay young for ever.
         let asked = requests(class).saturating_sub(self.requests_at_look) as f64;
         self.requests_at_look = requests(class);
+        self.attempts_at_look = attempts(class);
         if self.silent && asked < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
+            self.grown_up = false;
         }
+        self.grown_up = !self.is_young(class);
         self.full_looks += 1;
         if self.full_looks > 1 && references >= MEASURED_REFERENCES_MIN {
             let chunks = class.pages * class.chunks_per_page as u64;
@@ -185,8 +195,16 @@ impl Usage {
         self.silent
     }
 
+    /// Whether it is asked for more than a silent class.
+    pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
+        !self.silent || attempts(class).saturating_sub(self.attempts_at_look) >= WAKING_REQUESTS
+    }
+
     /// Whether its keys have had too little time to come again for its curve to be believed.
     pub fn is_young(&self, class: &ClassSnapshot) -> bool {
+        if self.grown_up {
+            return false;
+        }
         let chunks = class.used_chunks + class.free_chunks;
         let youth = (2 * chunks).clamp(YOUNG_REQUESTS_MIN, YOUNG_REQUESTS_MAX);
         requests(class).saturating_sub(self.born_at_requests) < youth
@@ -206,6 +224,11 @@ impl Usage {
 /// Requests of the class ever: in a look-aside cache a miss is a store.
 fn requests(class: &ClassSnapshot) -> u64 {
     class.hits + class.sets
+}
+
+/// The same with stores that were refused.
+fn attempts(class: &ClassSnapshot) -> u64 {
+    requests(class) + class.out_of_memory
 }
 
 /// Calls for memory ever that found no free chunk.

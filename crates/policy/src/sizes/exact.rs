@@ -20,8 +20,9 @@
 //! saved (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the concave Monge
 //! property and applications", Discrete & Computational Geometry 12, 1994).
 //!
-//! Memory: the choices, 4 bytes for each candidate and class, until the tables are read off: at most 400 KB for pages of
-//! 1 MiB, and 33 MB for 131,072 sizes where pages do not count.
+//! Memory: the choices, 4 bytes for each candidate and class, until the tables are read off. For 63 classes that is 200 KB
+//! where pages of 1 MiB count and sizes are multiples of 8, whatever the items; where pages do not count it may be 33 MB,
+//! if there are items of all 131,072 sizes up to 1 MiB.
 
 use super::candidates::Candidates;
 use super::demand::Demand;

@@ -1,8 +1,8 @@
 //! Chunk sizes that learn, as published: a random class, one step up or down, kept if it does not lose more.
 //!
-//! Source: D. J. Jai and S. Das, "Learned slab classes", 2020, algorithm 1. Its `newwaste = oldwaste` is read the
-//! other way round. A move that changes nothing resets the count of failures, as printed, so a class that holds nothing
-//! may wander for ever: the iterations have a limit, too.
+//! Source: D. J. Jai and S. Das, "Learning Slab Classes to Alleviate Memory Holes in Memcached", arXiv 2009.04403, 2020,
+//! algorithm 1. Its `newwaste = oldwaste` is read the other way round. A move that changes nothing resets the count of
+//! failures, as printed, so a class that holds nothing may wander for ever: the iterations have a limit, too.
 
 use super::demand::Demand;
 use super::error::SizesError;

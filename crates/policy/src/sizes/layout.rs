@@ -26,7 +26,7 @@ pub struct ChunkLayout {
 ///    \-- of the item --/       \--- the largest chunk --/
 /// ```
 ///
-/// memcached cuts them in the same way.
+/// memcached cuts them in the same way ([`Chaining::memcached`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chaining {
     /// Bytes of a head, its link included. Sizes of items do not tell those of their keys, so this is the caller's
@@ -36,6 +36,19 @@ pub struct Chaining {
     pub link_size_bytes: usize,
     /// Bytes of a body before its part of the value.
     pub body_header_size_bytes: usize,
+}
+
+impl Chaining {
+    /// memcached's, for keys of this length: `item_chunk` of `memcached.h` is 48 bytes and lies in heads, too, behind
+    /// the header, the CAS value and the key with its zero byte (`do_item_alloc`, 1.6).
+    pub fn memcached(key_size_bytes: usize) -> Chaining {
+        const ITEM_CHUNK_SIZE_BYTES: usize = 48;
+        Chaining {
+            head_size_bytes: 48 + 8 + key_size_bytes + 1 + ITEM_CHUNK_SIZE_BYTES,
+            link_size_bytes: ITEM_CHUNK_SIZE_BYTES,
+            body_header_size_bytes: ITEM_CHUNK_SIZE_BYTES,
+        }
+    }
 }
 
 impl ChunkLayout {

@@ -2,7 +2,7 @@
 
 use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_trial, table};
 use super::loss;
-use crate::sizes::{Chaining, ChunkLayout, Demand, SizesError};
+use crate::sizes::{Chaining, ChunkLayout, Demand, SizesError, geometric};
 use slabwise_base::{Random, SizeBar};
 
 fn items(size_bytes: usize, items: u64) -> Demand {
@@ -72,6 +72,26 @@ fn a_chained_item_is_cut_as_drawn() {
     let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("a sound problem");
     assert_eq!(found.chained_bytes, 10.0 * (9 + 3 * 29) as f64);
     assert_eq!(found.inside_bytes, 10.0 * ((60 - 50) + (129 - (59 + 29))) as f64);
+}
+
+#[test]
+fn memcacheds_parts_lie_where_memcached_puts_them() {
+    // memcached 1.6 by `stats slabs`: a key of 17 bytes makes a head of class 152, one of 15 a head of class 120; 256
+    // bytes behind a full body still fit class 304.
+    for (key, head, rest, tail) in [(17, 152, 256, 304), (17, 152, 257, 384), (15, 120, 256, 304)] {
+        let layout = ChunkLayout {
+            chunk_align_bytes: 8,
+            chunk_size_bytes_min: 96,
+            chaining: Some(Chaining::memcached(key)),
+            ..ChunkLayout::published(512 << 10)
+        };
+        let table = geometric(96, 1.25, &layout);
+        let (body, header) = (512 << 10, 48 + 8 + key + 1);
+        let found = loss(&[items(header + body - 48 + rest, 1)], &table, &layout);
+        let taken = head + body + tail;
+        let wasted = taken - (header + body - 48 + rest);
+        assert_eq!(found.expect("a sound problem").total_bytes(), wasted as f64, "key {key}");
+    }
 }
 
 #[test]

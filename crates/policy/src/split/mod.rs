@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Snapshot --ClassCurve each--> best_split       exact, O(classes * pages^2); or in units of pages
-//!                                 near_best_split  nearly, whatever the pages; says how near
+//!                                 near_best_split  nearly, whatever the pages
 //!                                 hull_split       exact where curves are convex, blind to cliffs
 //!                                      |
 //!                                      '--split--> moves: which pages go first

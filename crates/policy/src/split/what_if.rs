@@ -16,7 +16,8 @@ pub struct WhatIf {
 const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
 
 /// The miss ratio of the whole cache at half to twice its memory, divided so that it is least, by the curves
-/// of the snapshot. Nothing if it has no curves, or they are of no reference.
+/// of the snapshot; gets of keys never stored miss at every size. Nothing if it has no curves, or they are of no
+/// reference.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let classes: Vec<ClassCurve> = class_curves(snapshot, Objective::MissRatio)
         .into_iter()
@@ -26,12 +27,14 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     if references == 0.0 {
         return Vec::new();
     }
+    let unstored = snapshot.unstored_share();
     let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
     let at = |memory_percent: u64| {
         let split = near_best_split(&classes, pages * memory_percent / 100);
         let misses: f64 =
             classes.iter().zip(&split).map(|(class, &pages)| class.misses(pages)).sum();
-        WhatIf { memory_percent, miss_ratio: misses / references }
+        let miss_ratio = unstored + (1.0 - unstored) * misses / references;
+        WhatIf { memory_percent, miss_ratio }
     };
     MEMORY_PERCENTS.map(at).to_vec()
 }
@@ -63,6 +66,14 @@ mod tests {
             assert!(falls, "seed {seed}: {found:?}");
             assert!(found.iter().all(|it| (0.0..=1.0).contains(&it.miss_ratio)), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn gets_of_keys_never_stored_miss_at_every_size() {
+        let mut cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
+        cache.unstored_gets = 600.0;
+        let found: Vec<f64> = what_if(&cache).iter().map(|it| it.miss_ratio).collect();
+        assert_eq!(found, [1.0, 1.0, 1.0, 1.0, 0.7, 0.7]);
     }
 
     #[test]

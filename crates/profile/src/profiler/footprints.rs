@@ -1,13 +1,18 @@
 //! Footprints of a profiler's classes, where somebody wants them.
 //!
 //! Each reference that is counted goes to the reuse times of its class, too; the key's record says when it was last
-//! used, by the clock of the class that it is in. What they take is not there for keys.
+//! used, by the clock of the class that it is in. What they take, with two generations of their curves, is not there
+//! for keys: as much as is usual from the first sizes on, as the table of keys does not shrink. So where they are
+//! begun only when there are all the keys that there may be, memory is above its bound by as much.
 
 use super::{KEY_SIZE_BYTES, Profiler};
 use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
+
+/// What the reuse times of a class usually take; their curves take up to half as much.
+const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
 
 impl Profiler {
     /// Keeps reuse times of the last so many gets from here on, for
@@ -27,10 +32,15 @@ impl Profiler {
         self.limit_keys();
     }
 
-    /// Leaves to the keys what reuse times do not take, and half of the memory at least.
+    /// Leaves to the keys what reuse times and their curves do not take, and half of the memory at least.
     pub(super) fn limit_keys(&mut self) {
         let keys_max = self.options.keys_max;
-        let keys = self.reuses_size_bytes().div_ceil(KEY_SIZE_BYTES);
+        let usual_bytes = match self.reuses {
+            Some(_) => self.classes.iter().flatten().count() * CLASS_REUSES_SIZE_BYTES,
+            None => 0,
+        };
+        let reuses_bytes = self.reuses_size_bytes().max(usual_bytes);
+        let keys = (reuses_bytes + reuses_bytes / 2).div_ceil(KEY_SIZE_BYTES);
         self.keys_max = keys_max - keys.min(keys_max / 2);
     }
 

@@ -2,7 +2,7 @@
 
 use super::OptionsError;
 use super::raw::Raw;
-use slabwise_policy::{AutomoveOptions, PagePolicy, Wants};
+use slabwise_policy::{AutomoveOptions, PagePolicy};
 use slabwise_tuner::ProfilingOptions;
 
 /// What every policy that can be told what to make least calls that option.
@@ -81,7 +81,7 @@ pub(super) fn profiling(
     page_policy: &PagePolicy,
     memory_limit_bytes: u64,
 ) -> Result<Option<ProfilingOptions>, OptionsError> {
-    let goes_without = page_policy.wants() == Wants::Counts;
+    let goes_without = !page_policy.wants().needs_profiles();
     if raw.profile == Some(false) && !goes_without {
         return Err(OptionsError(format!(
             "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \

@@ -45,8 +45,11 @@ fn write_whole(report: &ProfileReport, rows: &mut Rows<'_>) {
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
     let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
     let misses = classes().map(|(class, profile)| profile.curve.misses(chunks(class)));
+    let misses: f64 = misses.sum();
+    let unstored = snapshot.unstored_gets;
     rows.row("references", format_args!("{references:.0}"));
-    rows.row("miss_ratio", ratio(misses.sum(), references));
+    rows.row("unstored_gets", format_args!("{unstored:.0}"));
+    rows.row("miss_ratio", ratio(misses + unstored, references + unstored));
     for point in &report.what_if {
         let name = format_args!("what_if:{}", point.memory_percent);
         rows.row(name, format_args!("{:.6}", point.miss_ratio));

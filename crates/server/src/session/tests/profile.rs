@@ -53,7 +53,10 @@ fn curves_and_what_they_cost_are_told_by_class() {
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    // A loop over 100 keys: all of its references but the first miss with fewer chunks.
+    // Keys that nobody stores, and a loop over 100: all of its references but the first miss with fewer chunks.
+    for key in 0..300 {
+        ask(&mut client, &format!("get none{key}\r\n"));
+    }
     for _ in 0..5 {
         for key in 0..100 {
             let get = format!("get k{key}\r\n");
@@ -71,13 +74,14 @@ fn curves_and_what_they_cost_are_told_by_class() {
     let reply = ask(&mut client, "stats profile\r\n");
     assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
     assert_eq!(number(&reply, "sample_rate"), 1.0);
-    assert_eq!(number(&reply, "keys"), 100.0);
-    assert_eq!(number(&reply, "accesses"), 600.0);
+    assert_eq!(number(&reply, "keys"), 400.0);
+    assert_eq!(number(&reply, "accesses"), 900.0);
     assert_eq!(number(&reply, "accesses_dropped"), 0.0);
     assert_eq!(number(&reply, "hit_time_us"), 2.5);
     assert_eq!(number(&reply, "references"), 500.0);
-    assert_eq!(number(&reply, "miss_ratio"), 0.2);
-    assert_eq!(number(&reply, "what_if:200"), 0.2);
+    assert_eq!(number(&reply, "unstored_gets"), 300.0);
+    assert_eq!(number(&reply, "miss_ratio"), 0.5);
+    assert_eq!(number(&reply, "what_if:200"), 0.5);
     let class = reply.lines().find_map(|line| {
         let name = line.strip_prefix("STAT ")?.strip_suffix(":references 500")?;
         name.parse::<u32>().ok()

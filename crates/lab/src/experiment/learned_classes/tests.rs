@@ -1,0 +1,76 @@
+//! The experiment, small.
+
+use super::{LearnedClassesSetup, run, run_live};
+use crate::experiment::outcome::Outcome;
+use crate::experiment::progress::Progress;
+use crate::experiment::spec::{Setup, Spec};
+
+const SCALE: f64 = 0.03;
+const SEED: u64 = 7;
+
+fn spec() -> (Spec, LearnedClassesSetup) {
+    let spec = Spec::named("learned-classes").expect("it is there");
+    let Setup::LearnedClasses(setup) = &spec.setup else { panic!("another kind") };
+    let setup = LearnedClassesSetup { restarts: 10, ..setup.clone() };
+    (spec, setup)
+}
+
+fn found(outcome: &Outcome, measure: &str, variant: &str) -> (f64, Option<f64>) {
+    let mut rows = outcome.rows.iter();
+    let row = rows.find(|row| row.measure == measure && row.variant == variant);
+    let row = row.unwrap_or_else(|| panic!("no row {measure}, {variant}"));
+    (row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note)), row.published)
+}
+
+#[test]
+fn the_exact_sizes_recover_at_least_what_was_published() {
+    let (spec, setup) = spec();
+    let outcome = run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    assert!(outcome.rows.iter().all(|row| row.ours.is_some() || row.note.is_some()), "{text}");
+    let mut pages = (0.0, 0.0);
+    for distribution in &setup.distributions {
+        let of = |measure, what: &str| {
+            found(&outcome, measure, &format!("{}, {what}", distribution.name))
+        };
+        let (exact, published) = of("recovered_percent", "exact");
+        let published = published.expect("every distribution has one");
+        if !distribution.new_sizes.is_empty() {
+            assert!(exact >= published, "seed {SEED}: {exact} %, {published} % published: {text}");
+            let (printed, published) = of("recovered_percent", "printed sizes");
+            let published = published.expect("it has one");
+            assert!((printed - published).abs() < 2.0, "{printed} %, not {published} %: {text}");
+            pages.0 += of("pages", "exact").0;
+            pages.1 += of("pages", "old sizes").0;
+        }
+        let (climbed, _) = of("recovered_percent", "hill climbing, best");
+        assert!(climbed <= exact, "{text}");
+        let (free, _) = of("recovered_percent", "exact, all of memcached's");
+        assert!(exact <= free, "{text}");
+    }
+    // Of a few MiB, a single distribution may well take as many.
+    assert!(pages.0 < pages.1, "{text}");
+}
+
+#[test]
+fn against_memcached_where_there_is_one() {
+    let (spec, mut setup) = spec();
+    setup.distributions.truncate(1);
+    let outcome = run_live(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    if text.contains("skipped: memcached cannot be started: No such file") {
+        println!("not run: there is no memcached");
+        return;
+    }
+    let pages = |outcome: &Outcome, what: &str| found(outcome, "pages", what).0;
+    let name = &setup.distributions[0].name;
+    let inside = run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let inside = inside.unwrap_or_else(|error| panic!("{error}"));
+    for what in ["old sizes", "printed sizes", "exact"] {
+        // The engine lays items out as memcached does.
+        let real = pages(&outcome, &format!("{name}, memcached, {what}"));
+        assert_eq!(real, pages(&inside, &format!("{name}, {what}")), "{what}: {text}");
+    }
+}

@@ -1,0 +1,87 @@
+//! What is forgotten, and what is not.
+
+use super::{CLASS_KEYS_MIN, Profiler};
+use crate::profiler::tests::{EXACT, access, get, size};
+use crate::profiler::{HISTORY_FACTOR, ProfilerOptions};
+use crate::{AccessKind, ClassProfile};
+use slabwise_base::ClassId;
+
+#[test]
+fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
+    let mut profiler = Profiler::new(EXACT);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)]);
+    (0..90).for_each(|key| get(&mut profiler, key, (key % 3) as u8, false));
+    (0..9).for_each(|key| profiler.access(&access(key, AccessKind::Delete, None)));
+    profiler.set_sizes(&[size(0, 50, 10), size(2, 10, 20)]);
+    profiler.check();
+    assert_eq!(profiler.keys(), 30);
+    let references = [0, 1, 2].map(|class| profiler.profile(ClassId(class)).curve.references());
+    assert_eq!(references, [30.0, 0.0, 0.0]);
+    assert_eq!(profiler.profile(ClassId(77)), ClassProfile::default());
+}
+
+#[test]
+fn a_class_that_is_not_listed_any_more_is_not_begun_again_by_those_who_still_hit_it() {
+    let mut profiler = Profiler::new(EXACT);
+    let listed = [size(0, 50, 10), size(1, 50, 10)];
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
+    profiler.set_sizes(&listed[..1]);
+    let keys = profiler.keys();
+    for key in 0..60 {
+        for kind in [AccessKind::Hit, AccessKind::Store, AccessKind::Delete] {
+            profiler.access(&access(key, kind, Some(1)));
+        }
+        (0..2).for_each(|_| get(&mut profiler, 2 * key, 0, true));
+    }
+    profiler.check();
+    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 has been asked for more");
+    assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
+    // Listed again it begins anew.
+    profiler.set_sizes(&listed);
+    (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
+    assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
+}
+
+#[test]
+fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
+    let mut profiler = Profiler::new(EXACT);
+    // Three pages in all: twelve pages of a class are its history.
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)]);
+    let reach = [HISTORY_FACTOR * 3 * 10, HISTORY_FACTOR * 3 * 100];
+    (0..5_000).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
+    assert_eq!(profiler.keys() as u64, reach[0] + reach[1]);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 0, 100)]);
+    profiler.check();
+    assert_eq!(profiler.keys(), CLASS_KEYS_MIN.max(4 * 10) + 4 * 100);
+}
+
+#[test]
+fn history_gives_way_before_the_rate_does() {
+    // Four times the memory is 400 keys, twice is 200.
+    for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
+        let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
+        profiler.set_sizes(&[size(0, 100, 10)]);
+        (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+        assert_eq!((profiler.keys(), profiler.rate()), (keys, rate), "{keys_max} keys");
+    }
+    let mut profiler = Profiler::new(ProfilerOptions { keys_max: 100, ..EXACT });
+    profiler.set_sizes(&[size(0, 100, 10)]);
+    (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
+    assert!(profiler.rate() < 0.6 && profiler.rate() > 0.3, "rate {}", profiler.rate());
+}
+
+#[test]
+fn keys_that_nobody_stores_are_few() {
+    let mut profiler = Profiler::new(ProfilerOptions { keys_max: 800, ..EXACT });
+    (0..500).for_each(|key| get(&mut profiler, key, 0, false));
+    for key in 0..100_000 {
+        profiler.access(&access(1_000 + key, AccessKind::Miss, None));
+    }
+    profiler.check();
+    assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
+    assert_eq!(profiler.unstored_gets(), 100_000.0, "those that are forgotten, too");
+    get(&mut profiler, 100_999, 0, false);
+    assert_eq!(profiler.unstored_gets(), 99_999.0, "its gets are a class's now");
+    assert_eq!(profiler.profile(ClassId(0)).curve.references(), 502.0);
+}
