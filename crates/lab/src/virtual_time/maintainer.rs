@@ -40,3 +40,43 @@ impl<'e> Maintainer<'e> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Maintainer, WAIT_NANOS_MAX, WAIT_NANOS_MIN};
+    use crate::virtual_time::Cache;
+    use crate::workload::{Op, Request};
+    use slabwise_base::Now;
+    use slabwise_engine::{Engine, EngineConfig, EvictionKind};
+
+    fn engine(eviction: EvictionKind) -> Engine {
+        let config = EngineConfig { eviction, ..EngineConfig::new(1 << 20) };
+        Engine::new(config).expect("a small arena")
+    }
+
+    #[test]
+    fn items_that_are_not_used_leave_the_hot_queue_and_then_it_rests() {
+        let engine = engine(EvictionKind::Segmented);
+        let mut cache = Cache::new(&engine);
+        for key in 0..100_000 {
+            let store = Request { key, value_len: 50, op: Op::Set };
+            cache.request(&store, Now::from_nanos(0));
+        }
+        let hot =
+            || engine.class_stats(Now::from_nanos(0)).iter().map(|class| class.items[0]).sum();
+        let before: u64 = hot();
+        let mut maintainer = Maintainer::new(&engine);
+        maintainer.work_until(1e11);
+        let after: u64 = hot();
+        assert!(after < before, "{after} hot items, before {before}");
+        assert_eq!(maintainer.wait_nanos, WAIT_NANOS_MAX);
+    }
+
+    #[test]
+    fn one_queue_has_no_maintainer() {
+        let engine = engine(EvictionKind::Lru);
+        let mut maintainer = Maintainer::new(&engine);
+        maintainer.work_until(1e12);
+        assert_eq!(maintainer.wait_nanos, WAIT_NANOS_MIN);
+    }
+}

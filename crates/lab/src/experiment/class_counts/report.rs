@@ -1,10 +1,10 @@
 //! What was found, as rows: every table; then, for every workload, which number of classes the prediction picks.
 
-use super::prediction::slope;
+use super::prediction::{Table, slope};
 use super::spec::ClassCountsSetup;
 use super::{Finding, Learned};
 use crate::experiment::course_rows::{PAGES, PAGES_STEADY, STEADY, measures};
-use crate::experiment::outcome::{Measure, Outcome, Scaling, Series, number};
+use crate::experiment::outcome::{Measure, Outcome, Row, Scaling, Series, number};
 use crate::experiment::spec::scaled;
 use slabwise_policy::sizes::LearnerOptions;
 
@@ -18,13 +18,16 @@ measures! {
     UNUSED: "unused", "free chunks and pages", "% of memory", Fixed;
     ITEMS: "items_held", "items held", "items", WithRun;
     PROCESSOR: "operation_processor_time", "processor time of an operation, all included", "ns", Fixed;
-    ERROR: "prediction_error", "predicted less measured, mean over k", "points", Fixed;
-    SHAPE: "prediction_shape_error", "the same beside its mean, deviation", "points", Fixed;
-    PICKED: "class_count_picked", "classes that the prediction picks", "classes", Fixed;
+    MISSING: "pages_missing", "pages missing, beside what the table loses", "pages", Fixed;
+    MISSING_SPLIT: "pages_missing_best_split", "pages missing for the best split", "pages", Fixed;
     BEST: "class_count_best", "classes that miss least", "classes", Fixed;
+    QUICKEST: "class_count_quickest", "classes that take least time", "classes", Fixed;
+    ERROR: "prediction_error", "predicted less measured, mean over k", "points", Fixed;
+    SHAPE: "prediction_deviation", "the same, deviation over k", "points", Fixed;
+    PICKED: "class_count_picked", "classes that the prediction picks", "classes", Fixed;
     REGRET: "pick_misses_more", "more misses with the pick than at best", "%", Fixed;
-    MISSING: "class_price_misses", "price of a class by the misses measured", "pages", Fixed;
-    FREE: "class_price_free", "price of a class by what is free", "pages", Fixed;
+    PRICE: "class_price", "a class more, pages missing", "pages", Fixed;
+    PRICE_FREE: "class_price_free", "a class more, pages free", "pages", Fixed;
 }
 
 /// Notes what a reader has to know.
@@ -101,6 +104,17 @@ impl Places {
     }
 }
 
+/// A table of so many classes, and its steady miss ratio.
+struct Tried<'f> {
+    class_count: usize,
+    table: &'f Table,
+    ratio: f64,
+    /// Of the best split.
+    best_split: f64,
+    answer_us: f64,
+    unused_pages: f64,
+}
+
 /// Adds all rows of a workload.
 pub fn add(
     outcome: &mut Outcome,
@@ -108,33 +122,40 @@ pub fn add(
     learned: &Learned<'_>,
     found: &[Finding<'_>],
 ) {
-    let ratio = |found: &Finding<'_>| {
-        let (from, to) = learned.stream.steady.at(outcome.scale);
-        found.course.miss_ratio_between(from, to)
-    };
-    let ratios: Vec<f64> = found.iter().map(ratio).collect();
     let first_row = outcome.rows.len();
-    for (found, ratio) in found.iter().zip(&ratios) {
-        add_table(outcome, learned, found, *ratio);
+    let (from, to) = learned.stream.steady.at(outcome.scale);
+    let mut tried = Vec::new();
+    for found in found {
+        let places = Places::of(learned, found);
+        add_table(outcome, learned, found, &places);
+        if let Some(class_count) = found.table.class_count {
+            tried.push(Tried {
+                class_count,
+                table: found.table,
+                ratio: found.course.miss_ratio_between(from, to),
+                best_split: found.best_split,
+                answer_us: found.course.answer_us_between(from, to),
+                unused_pages: places.unused_pages,
+            });
+        }
     }
-    add_series(outcome, learned, found, first_row);
-    let by_count: Vec<(&Finding<'_>, f64)> = found
-        .iter()
-        .zip(&ratios)
-        .filter(|(found, _)| found.table.class_count.is_some())
-        .map(|(found, ratio)| (found, *ratio))
-        .collect();
+    add_series(outcome, learned, &tried, first_row);
+    let name = &learned.stream.name;
+    add_least(outcome, BEST, name, &tried, |tried| tried.ratio);
+    add_least(outcome, QUICKEST, name, &tried, |tried| tried.answer_us);
     for &price in &setup.class_prices_pages {
-        add_price(outcome, learned, &by_count, price);
+        add_price(outcome, learned, &tried, price);
     }
-    add_measured_prices(outcome, learned, &by_count);
+    add_pick(outcome, &format!("{name}, best split"), &tried, |tried| tried.best_split);
+    add_measured_prices(outcome, learned, &tried);
 }
 
-fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, ratio: f64) {
+fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, places: &Places) {
     let name = format!("{}, {}", learned.stream.name, found.table.name);
     let (from, to) = learned.stream.steady.at(outcome.scale);
-    let predicted = learned.whole.miss_ratio(found.table, class_price_pages());
-    let (course, places) = (&found.course, Places::of(learned, found));
+    let (course, whole) = (&found.course, &learned.whole);
+    let ratio = course.miss_ratio_between(from, to);
+    let predicted = whole.miss_ratio(found.table, class_price_pages());
     for (measure, value) in [
         (STEADY, ratio * 100.0),
         (PREDICTED, predicted * 100.0),
@@ -148,104 +169,121 @@ fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, 
         (PAGES, course.counts.pages as f64),
         (PAGES_STEADY, course.pages_moved_between(from, to) as f64),
         (PROCESSOR, course.processor_nanos / course.operations.max(1) as f64),
+        (MISSING, whole.pages_missing(found.table, ratio)),
+        (MISSING_SPLIT, whole.pages_missing(found.table, found.best_split)),
     ] {
         outcome.add(measure, &name, Ok(value));
     }
 }
 
-/// What a price of a class makes of the prediction.
-fn add_price(
+const NONE_TRIED: &str = "no number of classes was tried";
+
+/// Of equal ones the first, that of the fewest classes.
+fn least<'t, 'f>(tried: &'t [Tried<'f>], of: impl Fn(&Tried<'_>) -> f64) -> Option<&'t Tried<'f>> {
+    tried.iter().min_by(|a, b| of(a).total_cmp(&of(b)))
+}
+
+fn add_least(
     outcome: &mut Outcome,
-    learned: &Learned<'_>,
-    found: &[(&Finding<'_>, f64)],
-    price: f64,
+    measure: Measure,
+    name: &str,
+    tried: &[Tried<'_>],
+    of: impl Fn(&Tried<'_>) -> f64,
 ) {
+    let count = least(tried, of).map(|least| least.class_count as f64);
+    outcome.add(measure, name, count.ok_or_else(|| NONE_TRIED.to_owned()));
+}
+
+/// The number of classes that is best by `predicted`, and what it misses more than the best of all.
+fn add_pick(
+    outcome: &mut Outcome,
+    name: &str,
+    tried: &[Tried<'_>],
+    predicted: impl Fn(&Tried<'_>) -> f64,
+) {
+    add_least(outcome, PICKED, name, tried, &predicted);
+    let both = least(tried, &predicted).zip(least(tried, |tried| tried.ratio));
+    let more = both.map(|(pick, best)| (pick.ratio / best.ratio - 1.0) * 100.0);
+    outcome.add(REGRET, name, more.ok_or_else(|| NONE_TRIED.to_owned()));
+}
+
+/// What a price of a class makes of the prediction.
+fn add_price(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], price: f64) {
     let name = format!("{}, a class {price} pages", learned.stream.name);
-    let predicted = |found: &Finding<'_>| learned.whole.miss_ratio(found.table, price);
-    let errors = found.iter().map(|(found, ratio)| (predicted(found) - ratio) * 100.0);
-    let errors: Vec<f64> = errors.collect();
+    let predicted = |tried: &Tried<'_>| learned.whole.miss_ratio(tried.table, price);
+    let errors: Vec<f64> =
+        tried.iter().map(|tried| (predicted(tried) - tried.ratio) * 100.0).collect();
     let count = errors.len().max(1) as f64;
     let mean = errors.iter().sum::<f64>() / count;
     let variance = errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / count;
     outcome.add(ERROR, &name, Ok(mean));
     outcome.add(SHAPE, &name, Ok(variance.sqrt()));
-    // Of equal ones the first, that of the fewest classes.
-    let pick = found.iter().min_by(|a, b| predicted(a.0).total_cmp(&predicted(b.0)));
-    let best = found.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let none = || "no number of classes was tried".to_owned();
-    let classes = |found: Option<&(&Finding<'_>, f64)>| {
-        found.and_then(|found| found.0.table.class_count).map(|count| count as f64).ok_or_else(none)
-    };
-    outcome.add(PICKED, &name, classes(pick));
-    outcome.add(BEST, &name, classes(best));
-    let more = pick.zip(best).map(|(pick, best)| (pick.1 / best.1 - 1.0) * 100.0);
-    outcome.add(REGRET, &name, more.ok_or_else(none));
-    let series = |y_unit, name: &str, y: Vec<f64>| Series {
-        name: name.to_owned(),
-        variant: format!("{}, a class {price} pages", learned.stream.name),
+    add_pick(outcome, &name, tried, predicted);
+    outcome.series.push(Series {
+        name: PREDICTED.text.to_owned(),
+        variant: name,
         x_unit: "classes",
-        y_unit,
-        x: found.iter().filter_map(|found| found.0.table.class_count).map(|k| k as f64).collect(),
-        y,
-    };
-    let ratios = found.iter().map(|found| predicted(found.0) * 100.0).collect();
-    outcome.series.push(series("%", "predicted miss ratio", ratios));
+        y_unit: PREDICTED.unit,
+        x: tried.iter().map(|tried| tried.class_count as f64).collect(),
+        y: tried.iter().map(|tried| predicted(tried) * 100.0).collect(),
+    });
 }
 
-/// What a class was found to cost.
-fn add_measured_prices(
-    outcome: &mut Outcome,
-    learned: &Learned<'_>,
-    found: &[(&Finding<'_>, f64)],
-) {
+/// With fewer classes, what a split gains by itself changes much from table to table.
+const PRICED_CLASSES_MIN: usize = 16;
+
+/// What a class was found to cost, where there are many.
+fn add_measured_prices(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>]) {
     let name = &learned.stream.name;
-    let none = || "all tables use as many classes".to_owned();
-    let price = |pages: &dyn Fn(&Finding<'_>, f64) -> f64| {
-        let point = |(found, ratio): &(&Finding<'_>, f64)| {
-            (found.table.classes_used as f64, pages(found, *ratio))
-        };
-        slope(&found.iter().map(point).collect::<Vec<_>>()).ok_or_else(none)
+    let many = || tried.iter().filter(|tried| tried.class_count >= PRICED_CLASSES_MIN);
+    let price = |pages: &dyn Fn(&Tried<'_>) -> f64| {
+        let point = |tried: &Tried<'_>| (tried.table.classes_used as f64, pages(tried));
+        let none = || format!("all tables from {PRICED_CLASSES_MIN} classes on use as many");
+        slope(&many().map(point).collect::<Vec<_>>()).ok_or_else(none)
     };
-    let missing = |found: &Finding<'_>, ratio| learned.whole.pages_missing(found.table, ratio);
-    outcome.add(MISSING, name, price(&missing));
-    let best_split = |found: &Finding<'_>, _| missing(found, found.best_split);
-    outcome.add(MISSING, &format!("{name}, best split"), price(&best_split));
-    let free = |found: &Finding<'_>, _| Places::of(learned, found).unused_pages;
-    outcome.add(FREE, name, price(&free));
+    let missing = |tried: &Tried<'_>, ratio| learned.whole.pages_missing(tried.table, ratio);
+    let how = format!("over tables of {PRICED_CLASSES_MIN} classes and more");
+    for (measure, name, found) in [
+        (PRICE, name.clone(), price(&|tried| missing(tried, tried.ratio))),
+        (PRICE, format!("{name}, best split"), price(&|tried| missing(tried, tried.best_split))),
+        (PRICE_FREE, name.clone(), price(&|tried| tried.unused_pages)),
+    ] {
+        let is_found = found.is_ok();
+        outcome.add(measure, &name, found);
+        if is_found {
+            outcome.note(&how);
+        }
+    }
 }
 
-/// Every measure of the tables by their number of classes.
-fn add_series(
-    outcome: &mut Outcome,
-    learned: &Learned<'_>,
-    found: &[Finding<'_>],
-    first_row: usize,
-) {
-    let counts: Vec<(String, f64)> = found
-        .iter()
-        .filter_map(|found| {
-            let name = format!("{}, {}", learned.stream.name, found.table.name);
-            Some((name, found.table.class_count? as f64))
-        })
-        .collect();
-    let units = [STEADY, BEST_SPLIT, TIME, INSIDE, PAGE_ENDS, UNUSED, ITEMS, PAGES, PROCESSOR];
-    for Measure { name, text, unit, .. } in units {
-        let value = |variant: &str| {
-            let is_it = |row: &&_| -> bool {
-                let row: &crate::experiment::outcome::Row = row;
-                row.measure == name && row.variant == variant
-            };
-            outcome.rows[first_row..].iter().find(is_it).and_then(|row| row.ours)
+/// What is told of every table, by the number of classes.
+const IN_SERIES: [Measure; 11] = [
+    STEADY,
+    BEST_SPLIT,
+    TIME,
+    INSIDE,
+    PAGE_ENDS,
+    UNUSED,
+    ITEMS,
+    PAGES,
+    PROCESSOR,
+    MISSING,
+    MISSING_SPLIT,
+];
+
+/// The rows of the tables since `first_row`, as curves.
+fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], first_row: usize) {
+    let stream = &learned.stream.name;
+    for measure in IN_SERIES {
+        let value = |tried: &Tried<'_>| {
+            let variant = format!("{stream}, {}", tried.table.name);
+            let is_it = |row: &&Row| row.measure == measure.name && row.variant == variant;
+            let row = outcome.rows[first_row..].iter().find(is_it)?;
+            Some((tried.class_count as f64, row.ours?))
         };
-        let points = counts.iter().filter_map(|(variant, count)| Some((*count, value(variant)?)));
-        let (x, y) = points.unzip();
-        outcome.series.push(Series {
-            name: text.to_owned(),
-            variant: learned.stream.name.clone(),
-            x_unit: "classes",
-            y_unit: unit,
-            x,
-            y,
-        });
+        let (x, y) = tried.iter().filter_map(value).unzip();
+        let (name, variant) = (measure.text.to_owned(), stream.clone());
+        let y_unit = measure.unit;
+        outcome.series.push(Series { name, variant, x_unit: "classes", y_unit, x, y });
     }
 }

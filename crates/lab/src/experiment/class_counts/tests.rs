@@ -1,1 +1,88 @@
+//! The kind `class-counts`, small.
 
+use super::ClassCountsSetup;
+use crate::experiment::outcome::{Outcome, Row};
+use crate::experiment::progress::Progress;
+use crate::experiment::spec::{Setup, Spec};
+
+const SCALE: f64 = 0.02;
+const SEED: u64 = 7;
+
+fn setup() -> (Spec, Box<ClassCountsSetup>) {
+    let spec = Spec::named("classes-vs-misses").expect("it is there");
+    let Setup::ClassCounts(setup) = spec.setup.clone() else { panic!("another kind") };
+    (spec, setup)
+}
+
+fn outcome(spec: &Spec, setup: &ClassCountsSetup) -> Outcome {
+    let outcome = super::run(spec, setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let is_explained = |row: &Row| row.ours.is_some() || row.note.is_some();
+    assert!(outcome.rows.iter().all(is_explained), "{}", outcome.text());
+    outcome
+}
+
+fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
+    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_it).unwrap_or_else(|| panic!("{measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+}
+
+/// The predictions by the number of classes, at a price of a class.
+fn predicted(outcome: &Outcome, stream: &str, price: f64) -> Vec<f64> {
+    let variant = format!("{stream}, a class {price} pages");
+    let series = outcome.series.iter().find(|series| series.variant == variant);
+    series.unwrap_or_else(|| panic!("no series of {variant}")).y.clone()
+}
+
+#[test]
+fn every_workload_runs_and_more_classes_lose_less() {
+    let (spec, mut setup) = setup();
+    setup.class_counts = vec![4, 16, 63];
+    let outcome = outcome(&spec, &setup);
+    let text = outcome.text();
+    for stream in &setup.streams {
+        let of =
+            |measure, table: &str| found(&outcome, measure, &format!("{}, {table}", stream.name));
+        let lost = |table| of("lost_inside", table) + of("lost_page_ends", table);
+        let classes = |table| of("classes_used", table);
+        assert!(lost("k = 63") < lost("k = 4"), "seed {SEED}: {text}");
+        assert!(lost("k = 63") < lost("memcached's, 1.25"), "seed {SEED}: {text}");
+        let free = predicted(&outcome, &stream.name, 0.0);
+        // In large chunks there are not so many different sizes.
+        let is_full = classes("k = 63") > classes("k = 16");
+        let falls = |few: &f64, many: &f64| few > many || few == many && !is_full;
+        assert!(free.is_sorted_by(falls), "seed {SEED}, {free:?}: {text}");
+        let dear = predicted(&outcome, &stream.name, 1.0);
+        assert!(free.iter().zip(&dear).all(|(free, dear)| free < dear), "{dear:?}: {text}");
+        // What a class costs weighs most where there are most.
+        assert!(dear[2] - free[2] > dear[0] - free[0], "seed {SEED}, {dear:?}: {text}");
+        let off = of("best_split_miss_ratio", "k = 16") - of("steady_miss_ratio", "k = 16");
+        assert!(off.abs() < 5.0, "seed {SEED}: {text}");
+    }
+    assert_eq!(outcome.series.len(), setup.streams.len() * (11 + setup.class_prices_pages.len()));
+}
+
+#[test]
+fn all_but_the_processors_time_follows_from_the_seed() {
+    let (spec, mut setup) = setup();
+    setup.class_counts = vec![8];
+    setup.geometric.clear();
+    setup.streams.truncate(1);
+    let rows = || {
+        let mut rows = super::run(&spec, &setup, SCALE, SEED, &Progress::default())
+            .unwrap_or_else(|error| panic!("{error}"))
+            .rows;
+        rows.retain(|row| row.measure != "operation_processor_time");
+        rows.into_iter().map(|row| row.ours).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(), rows());
+}
+
+#[test]
+fn a_policy_that_nobody_knows_is_refused() {
+    let (spec, mut setup) = setup();
+    setup.policy = "best".to_owned();
+    let refused = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    assert!(refused.is_err_and(|error| error.to_string().contains("best")));
+}
