@@ -4,12 +4,8 @@ use slabwise_policy::sizes::{Chaining, ChunkLayout, geometric};
 
 /// Chunk sizes are multiples of this in memcached and in slabwise.
 const CHUNK_ALIGN_BYTES: usize = 8;
-/// What memcached puts before an item's key, the CAS value included.
-const MEMCACHED_ITEM_HEADER_BYTES: usize = 48 + 8;
 /// What memcached's first class has besides `-n`.
 const MEMCACHED_FIRST_CHUNK_ADDED_BYTES: usize = 48;
-/// memcached's header of a further chunk of an item, and the link to the first of them.
-const MEMCACHED_BODY_HEADER_BYTES: usize = 40;
 const SLABWISE_HEADER_BYTES: usize = 29;
 const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
 /// A usual key; sizes of items do not tell.
@@ -63,20 +59,16 @@ impl Cache {
         };
         let aligned_down = |size: usize| size / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;
         let largest = aligned_down(chunk_size_bytes_max);
-        let (head, link, body_header) = match program {
-            Program::Memcached => {
-                let body_header = MEMCACHED_BODY_HEADER_BYTES;
-                (MEMCACHED_ITEM_HEADER_BYTES + KEY_LEN + 1 + body_header, body_header, body_header)
-            }
-            Program::Slabwise => {
-                (SLABWISE_HEADER_BYTES + KEY_LEN + CHAIN_LINK, CHAIN_LINK, SLABWISE_HEADER_BYTES)
-            }
+        let chaining = match program {
+            Program::Memcached => Chaining::memcached(KEY_LEN),
+            Program::Slabwise => Chaining {
+                head_size_bytes: SLABWISE_HEADER_BYTES + KEY_LEN + CHAIN_LINK,
+                link_size_bytes: CHAIN_LINK,
+                body_header_size_bytes: SLABWISE_HEADER_BYTES,
+            },
         };
-        let chaining = Chaining {
-            head_size_bytes: head.min(largest),
-            link_size_bytes: link,
-            body_header_size_bytes: body_header,
-        };
+        let head_size_bytes = chaining.head_size_bytes.min(largest);
+        let chaining = Chaining { head_size_bytes, ..chaining };
         let layout = ChunkLayout {
             page_size_bytes: Some(page_size_bytes),
             chunk_size_bytes_min: listed_min.next_multiple_of(CHUNK_ALIGN_BYTES).min(largest),

@@ -70,6 +70,8 @@ pub enum ClassChangeError {
         /// The largest.
         size_bytes_max: usize,
     },
+    /// Another table is in force by now than the one to be changed.
+    Superseded,
     /// Too many numbers are still those of retired classes.
     Draining {
         /// New classes that the table asks for.
@@ -90,6 +92,9 @@ impl fmt::Display for ClassChangeError {
                 "chunk size {size_bytes} is above the largest, {size_bytes_max} bytes, which stays as \
                  it is: give smaller sizes"
             ),
+            ClassChangeError::Superseded => {
+                write!(f, "the class table has been changed meanwhile: look at it again")
+            }
             ClassChangeError::Draining { new_count, vacant_count, retired_count } => write!(
                 f,
                 "{new_count} new chunk sizes are too many while {retired_count} retired classes drain: \
@@ -130,8 +135,28 @@ impl Engine {
     /// [`CHUNK_ALIGN_BYTES`]; the largest of the present table is added where it is not among them. New items go to
     /// the new table from here on; [`Engine::mover_step`] drains what it lacks.
     pub fn change_classes(&self, sizes: &[usize]) -> Result<(), ClassChangeError> {
+        self.change_classes_if(|_| true, sizes)
+    }
+
+    /// The same, if `present` is still in force.
+    pub fn change_classes_from(
+        &self,
+        present: &ClassTable,
+        sizes: &[usize],
+    ) -> Result<(), ClassChangeError> {
+        self.change_classes_if(|table| table == present, sizes)
+    }
+
+    fn change_classes_if(
+        &self,
+        may_change: impl FnOnce(&ClassTable) -> bool,
+        sizes: &[usize],
+    ) -> Result<(), ClassChangeError> {
         let wanted = self.wanted_table(sizes)?;
         let mut tables = lock(&self.tables);
+        if !may_change(&tables.table) {
+            return Err(ClassChangeError::Superseded);
+        }
         let next = self.numbered(&tables.table, wanted)?;
         self.begin_new(&mut tables, &next);
         // LOCKED-CHOICE: in force first.

@@ -134,9 +134,9 @@ impl HandleCounters {
         self.get_misses.ever() + self.gat_misses.ever()
     }
 
-    /// Stores tried.
+    /// Items stored: published under keys that held none, and in the places of others.
     pub fn stores_ever(&self) -> u64 {
-        self.classes.iter().map(|class| class.sets.ever()).sum()
+        self.items_total.ever()
     }
 
     /// The counters of one class.

@@ -220,7 +220,7 @@ impl Engine {
         lock(&self.registry).iter().map(|handle| handle.misses_ever()).sum()
     }
 
-    /// Stores of all handles since the start, tried or done.
+    /// Items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
         lock(&self.registry).iter().map(|handle| handle.stores_ever()).sum()
     }

@@ -6,11 +6,12 @@
 //!                                              '--> SizesReport, on the board
 //! ```
 //!
-//! Laws: a look is made every [`LOOK_TICKS`] at most, and only while no planned move waits; a change that the engine
+//! Laws: a table that somebody else has set meanwhile is not overwritten; a look is made every [`LOOK_TICKS`] at most, and only while no planned move waits; a change that the engine
 //! refuses is made no other way, and tried again at the next look.
 
 use crate::view::snapshot;
-use slabwise_base::{Now, Ticks};
+use slabwise_base::size_histogram::bucket_of;
+use slabwise_base::{Now, SizeBar, Ticks};
 use slabwise_engine::{
     BODY_HEADER_SIZE_BYTES, CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, Engine,
     chain_head_size_bytes,
@@ -47,6 +48,12 @@ pub struct SizesReport {
     pub changed_at: Option<Ticks>,
 }
 
+impl SizesReport {
+    fn is_draining(&self) -> bool {
+        matches!(self.waiting, Some(Waiting::Drain { .. }) | None)
+    }
+}
+
 /// The learner of an engine.
 #[derive(Debug)]
 pub struct Learning {
@@ -54,12 +61,14 @@ pub struct Learning {
     report: Option<Arc<SizesReport>>,
     /// Stores ever at the last look.
     stores: u64,
+    looked_at: Ticks,
 }
 
 impl Learning {
     /// One that has looked at nothing yet.
     pub fn new(options: LearnerOptions) -> Learning {
-        Learning { learner: SizeLearner::new(options), report: None, stores: 0 }
+        let learner = SizeLearner::new(options);
+        Learning { learner, report: None, stores: 0, looked_at: Ticks(0) }
     }
 
     /// What the last look came to.
@@ -74,22 +83,21 @@ impl Learning {
         profiles: impl FnOnce(&slabwise_policy::Snapshot) -> Vec<ClassProfile>,
         now: Now,
     ) -> bool {
-        if let Some(last) = &self.report
-            && last.at.age_at(now.ticks) < LOOK_TICKS
-        {
+        if self.report.is_some() && self.looked_at.age_at(now.ticks) < LOOK_TICKS {
             return false;
         }
-        let mut snapshot = snapshot(engine, now);
         let stores = engine.stores_ever();
-        if self.report.is_some() && stores == self.stores {
+        if self.report.as_ref().is_some_and(|last| !last.is_draining()) && stores == self.stores {
+            self.looked_at = now.ticks;
             return false;
         }
-        self.stores = stores;
+        (self.stores, self.looked_at) = (stores, now.ticks);
+        let mut snapshot = snapshot(engine, now);
         snapshot.profiles = profiles(&snapshot);
         let sizes = engine.item_sizes();
-        let demands = valued(sizes.bars(), &snapshot);
-        let present: Vec<usize> =
-            engine.class_table().sizes().iter().map(|&size| size as usize).collect();
+        let table = engine.class_table();
+        let present: Vec<usize> = table.sizes().iter().map(|&size| size as usize).collect();
+        let demands = valued(fitted(sizes.bars(), &present), &snapshot);
         let pages = engine.page_stats();
         let classes = engine.class_stats(now);
         let seen = SizeSnapshot {
@@ -106,12 +114,12 @@ impl Learning {
             self.report.as_ref().map_or((0, None), |report| (report.changes, report.changed_at));
         let mut waiting = lesson.waiting;
         if let (None, Some(best)) = (waiting, &lesson.best) {
-            match engine.change_classes(&best.table) {
+            match engine.change_classes_from(&table, &best.table) {
                 Ok(()) => {
                     self.learner.note_change(stores);
                     (changes, changed_at) = (changes + 1, Some(now.ticks));
                 }
-                // Too many numbers are still those of retired classes.
+                // Too many numbers are still those of retired classes, or somebody else has changed the table.
                 Err(_) => waiting = Some(Waiting::Drain { retired_classes: seen.retired_classes }),
             }
         }
@@ -130,9 +138,22 @@ impl Learning {
 
     /// Ticks until the next look.
     pub(crate) fn due_ticks(&self, now: Now) -> u32 {
-        let waited = self.report.as_ref().map_or(LOOK_TICKS, |last| last.at.age_at(now.ticks));
+        let waited = self.report.as_ref().map_or(LOOK_TICKS, |_| self.looked_at.age_at(now.ticks));
         LOOK_TICKS.saturating_sub(waited).max(1)
     }
+}
+
+/// The bars, with what shares a bucket with a present size counted as of that size: it is what the class holds, and
+/// would else seem to be too large for it.
+fn fitted(bars: impl Iterator<Item = SizeBar>, present: &[usize]) -> impl Iterator<Item = SizeBar> {
+    bars.map(|bar| {
+        let below = present.partition_point(|&size| size < bar.size_bytes).checked_sub(1);
+        let size = below.map(|place| present[place]);
+        match size.filter(|&size| bucket_of(size) == bucket_of(bar.size_bytes)) {
+            Some(size_bytes) => SizeBar { size_bytes, ..bar },
+            None => bar,
+        }
+    })
 }
 
 fn layout(engine: &Engine) -> ChunkLayout {

@@ -182,8 +182,9 @@ pub struct SizeLearner {
     options: LearnerOptions,
     /// Stores ever at the last change.
     changed_at_stores: Option<u64>,
-    /// Turns that a proof takes.
+    /// Turns that a proof takes, and the next one after a change.
     turns: u64,
+    turns_next: u64,
     proposal: Option<Proposal>,
 }
 
@@ -198,12 +199,13 @@ struct Proposal {
 impl SizeLearner {
     /// One that has seen nothing yet.
     pub fn new(options: LearnerOptions) -> SizeLearner {
-        SizeLearner { options, changed_at_stores: None, turns: 1, proposal: None }
+        SizeLearner { options, changed_at_stores: None, turns: 1, turns_next: 1, proposal: None }
     }
 
     /// Notes that the table was changed, when so many stores had been made ever.
     pub fn note_change(&mut self, stores: u64) {
         self.changed_at_stores = Some(stores);
+        self.turns = self.turns_next;
         self.proposal = None;
     }
 
@@ -270,7 +272,7 @@ impl SizeLearner {
             return Ok(Some(Waiting::Gain { gain, gain_min }));
         }
         if gain >= gain_sure {
-            self.turns = 1;
+            self.turns_next = 1;
             return Ok(None);
         }
         let Some(proposal) = &self.proposal else {
@@ -289,7 +291,7 @@ impl SizeLearner {
         if proven < gain_min {
             return self.propose(snapshot, best, gain);
         }
-        self.turns = (2 * self.turns).min(self.options.turns_max);
+        self.turns_next = (2 * self.turns).min(self.options.turns_max);
         Ok(None)
     }
 

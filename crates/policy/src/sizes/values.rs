@@ -2,7 +2,8 @@
 //!
 //! By the hull of a class's curve, a quarter more chunks than it has save so many misses a byte. Where memory is
 //! divided well all classes come to the same; where it is not, a byte that is wasted next to a steep curve weighs
-//! more than one beside a level curve. The values are relative: the mean byte of the cache is worth 1. Curves are
+//! more than one beside a level curve. The values are relative: the mean byte of these classes is worth 1, and so is a
+//! byte of a class of which no curve is known. Curves are
 //! noisy where a class is small, so no byte is worth more than [`VALUE_MAX`], or less than one part of that.
 
 use super::demand::Demand;
@@ -28,10 +29,15 @@ struct Value {
 pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<Demand> {
     let mut values = values(snapshot);
     values.sort_unstable_by_key(|value| value.chunk_size_bytes);
+    let mut sizes: Vec<usize> = snapshot.classes.iter().map(|it| it.chunk_size_bytes).collect();
+    sizes.sort_unstable();
     let byte_value = |size_bytes: usize| {
-        let place = values.partition_point(|value| value.chunk_size_bytes < size_bytes);
         // What is larger than the largest chunk lies in chunks of that size.
-        values.get(place).or(values.last()).map_or(1.0, |value| value.byte_value)
+        let size = sizes.get(sizes.partition_point(|&size| size < size_bytes)).or(sizes.last());
+        let known = size.and_then(|&size| {
+            values.binary_search_by_key(&size, |value| value.chunk_size_bytes).ok()
+        });
+        known.map_or(1.0, |place| values[place].byte_value)
     };
     let demand = |bar: SizeBar| Demand { byte_value: byte_value(bar.size_bytes), ..bar.into() };
     bars.map(demand).collect()
@@ -39,6 +45,7 @@ pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<D
 
 fn values(snapshot: &Snapshot) -> Vec<Value> {
     let each = snapshot.classes.iter().zip(&snapshot.profiles);
+    let each = each.filter(|(_, profile)| profile.curve.references() > 0.0);
     let mut values: Vec<Value> = each
         .map(|(class, profile)| {
             let chunks = (class.pages * class.chunks_per_page as u64) as f64;

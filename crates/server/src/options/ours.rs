@@ -80,7 +80,7 @@ pub(super) static OURS: &[OptionRow] = &[
     row(
         "classes",
         Kind::Choice(&["learned", "geometric"]),
-        "learned; geometric with -f, -n, slab_sizes, no_slab_reassign or preset=memcached",
+        "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         "chunk sizes: learned from the sizes of the items and changed while the server runs, or \
          memcached's, as -f (1.25) and -n or slab_sizes say",
         |raw, value| {

@@ -98,6 +98,11 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
 fn learn_classes(raw: &Raw) -> Result<bool, OptionsError> {
     let moves_pages = raw.slab_reassign.unwrap_or(true);
     match raw.classes {
+        // A full cache that evicts nothing has no room for what a change moves.
+        Some("learned") if raw.eviction_disabled => Err(OptionsError(
+            "-o classes=learned needs evictions: leave out -M, or give classes=geometric"
+                .to_owned(),
+        )),
         Some("learned") if !moves_pages => Err(OptionsError(
             "-o classes=learned needs page moves: leave out no_slab_reassign, or give \
              classes=geometric"
@@ -108,7 +113,8 @@ fn learn_classes(raw: &Raw) -> Result<bool, OptionsError> {
             let is_given = raw.slab_sizes.is_some()
                 || raw.growth_factor.is_some()
                 || raw.chunk_size_bytes.is_some();
-            Ok(moves_pages && !raw.memcached_preset && !is_given)
+            let can_change = moves_pages && !raw.eviction_disabled;
+            Ok(can_change && !raw.memcached_preset && !is_given)
         }
     }
 }

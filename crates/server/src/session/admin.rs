@@ -58,6 +58,11 @@ pub(super) fn carry_out<'e>(
             reply.line(reply::REASSIGN_FORBIDDEN);
         }
         Admin::Classes(Classes::Set(sizes)) => change_classes(worker, sizes, reply),
+        Admin::Classes(Classes::Learn) if !shared.settings.engine.eviction_enabled => {
+            reply.line(
+                b"CLIENT_ERROR class tables are not learned where nothing is evicted (-M)\r\n",
+            );
+        }
         Admin::Classes(Classes::Learn) => {
             shared.tunables.learn_classes.store(true, Ordering::Relaxed);
             shared.bell.call(Driver::Tuner);
@@ -198,15 +203,10 @@ fn class_table(engine: &Engine) -> String {
 
 fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut Reply<'_>) {
     let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
-    // Whoever asks for a table means to keep it.
-    let learns = &worker.shared.tunables.learn_classes;
-    let learned = learns.swap(false, Ordering::Relaxed);
-    let changed = worker.shared.engine.change_classes(&sizes);
-    if changed.is_err() {
-        learns.store(learned, Ordering::Relaxed);
-    }
-    match changed {
+    match worker.shared.engine.change_classes(&sizes) {
         Ok(()) => {
+            // Whoever asks for a table means to keep it.
+            worker.shared.tunables.learn_classes.store(false, Ordering::Relaxed);
             // What the new table lacks is to be emptied.
             worker.shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
