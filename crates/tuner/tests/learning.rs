@@ -4,7 +4,7 @@ use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{LearnerOptions, Waiting};
-use slabwise_tuner::{Learning, Load, MoveBudget, SizesReport, Tuner};
+use slabwise_tuner::{Learning, Load, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PAGES: u64 = 512;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
 const REQUESTS_PER_STEP: u64 = 50;
-const REQUEST: Duration = Duration::from_millis(4);
+const REQUEST: Duration = Duration::from_millis(20);
 const SEED: u64 = 11;
 
 fn engine() -> Engine {
@@ -89,7 +89,7 @@ fn a_learned_table_holds_more_items_and_rests() {
     let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
     let (mut learner, mut control) = (tuner(space_time(), learning()), tuner(space_time(), None));
     for (client, tuner) in [(&mut client, &mut learner), (&mut other, &mut control)] {
-        client.serve(tuner, 400_000, 30_000, 800);
+        client.serve(tuner, 150_000, 30_000, 800);
         client.engine.check();
     }
     let report = report(&learner);
@@ -103,10 +103,51 @@ fn a_learned_table_holds_more_items_and_rests() {
     );
     assert!(client.hits > other.hits, "seed {SEED}: {} and {} hits", client.hits, other.hits);
     let (changes, started) = (report.changes, client.clock.nanos());
-    client.serve(&mut learner, 900_000, 30_000, 800);
+    client.serve(&mut learner, 180_000, 30_000, 800);
     assert!(client.clock.nanos() - started >= 3_600_000_000_000, "an hour");
     let after = self::report(&learner).changes;
     assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
+}
+
+/// As in a server by default: pages go by curves, and bytes are worth what these say.
+#[test]
+fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
+    let seed = SEED;
+    let engine = engine();
+    let mut client = Client::new(&engine);
+    let policy = PagePolicy::parse("marginal").expect("a policy's name");
+    let options = ProfilingOptions::within(ProfilingOptions::MEMORY_BYTES_MIN + (1 << 20));
+    let options = options.expect("enough memory");
+    let clock = Arc::clone(&client.clock);
+    let profiling = Profiling::start(&engine, options, clock, client.clock.now());
+    let mut tuner = tuner(policy, learning()).with_profiling(profiling);
+    let mut serve = |tuner: &mut Tuner, requests: u64| {
+        for number in 0..requests {
+            client.clock.advance(REQUEST);
+            let now = client.clock.now();
+            // Small numbers come often.
+            let drawn = (60_000.0 * client.random.unit().powi(3)) as u64;
+            let key = format!("{seed}-{drawn}");
+            if client.handle.get(key.as_bytes(), now, |_| ()).is_none() {
+                // Lengths of each key's own, spread evenly over their logarithms.
+                let part = Random::new(seed << 32 | drawn).unit();
+                let value = vec![b'v'; (40.0 * 50f64.powf(part)) as usize];
+                client.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
+            }
+            if number % REQUESTS_PER_STEP == 0 {
+                let at = Moment { nanos: client.clock.nanos(), now };
+                tuner.step(&engine, Load::Serving, at);
+            }
+        }
+    };
+    serve(&mut tuner, 150_000);
+    let before = report(&tuner);
+    assert!(before.changes >= 1, "seed {seed}: steps of a half are changed: {before:?}");
+    serve(&mut tuner, 180_000);
+    let after = report(&tuner);
+    let changes = after.changes - before.changes;
+    assert!(changes <= 2, "seed {seed}: {changes} changes in an hour: {after:?}");
+    engine.check();
 }
 
 #[test]
@@ -114,9 +155,9 @@ fn a_change_of_sizes_is_followed_without_a_page_policy() {
     let engine = engine();
     let mut client = Client::new(&engine);
     let mut tuner = tuner(PagePolicy::None, learning());
-    client.serve(&mut tuner, 400_000, 30_000, 800);
+    client.serve(&mut tuner, 150_000, 30_000, 800);
     let before = engine.class_table();
-    client.serve(&mut tuner, 1_000_000, 30_000, 500);
+    client.serve(&mut tuner, 300_000, 30_000, 500);
     assert_ne!(engine.class_table(), before, "seed {SEED}");
     let size = |value_len: usize| engine.class_table().class_for(value_len + 29 + 10);
     let class = size(540).expect("a class holds it");
@@ -131,10 +172,10 @@ fn a_table_that_is_not_learned_any_more_stays() {
     let mut client = Client::new(&engine);
     let mut tuner = tuner(space_time(), None);
     let before = engine.class_table();
-    client.serve(&mut tuner, 300_000, 30_000, 800);
+    client.serve(&mut tuner, 100_000, 30_000, 800);
     assert_eq!(engine.class_table(), before);
     tuner.set_learning(learning());
-    client.serve(&mut tuner, 300_000, 30_000, 800);
+    client.serve(&mut tuner, 100_000, 30_000, 800);
     assert_ne!(engine.class_table(), before, "and then it is");
     assert!(report(&tuner).changed_at.is_some());
 }

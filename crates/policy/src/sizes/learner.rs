@@ -60,7 +60,8 @@ pub struct LearnerOptions {
 
 impl Default for LearnerOptions {
     /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes, or a twentieth at once; a
-    /// moved byte must save 3 % of itself, and a class a tenth of a page.
+    /// moved byte must save 3 % of itself, and a class a quarter of a page: about what it costs where pages are many
+    /// (`slabwise lab run classes-vs-misses`).
     fn default() -> LearnerOptions {
         LearnerOptions {
             items_min: 1_000,
@@ -69,7 +70,7 @@ impl Default for LearnerOptions {
             gain_sure: 0.05,
             turns_max: 64,
             moved_byte_price: 0.03,
-            class_price_pages: 0.1,
+            class_price_pages: 0.25,
         }
     }
 }
