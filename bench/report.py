@@ -31,15 +31,24 @@ def machine():
 
 
 def write(results):
-    """Rewrites the whole report from what has been measured so far."""
+    """Rewrites the report. What has not been measured again stays as it is."""
+    path = ROOT / "docs" / "measurements.md"
+    kept = sections_of(path.read_text()) if path.exists() else {}
     parts = [HEAD]
     for name, (title, body) in SECTIONS.items():
         if name in results:
             parts.append(f"## {title}\n\n{body(results[name]['rows'])}\n{origin(name, results)}")
-    (ROOT / "docs").mkdir(exist_ok=True)
-    (ROOT / "docs" / "measurements.md").write_text("\n".join(parts))
+        elif title in kept:
+            parts.append(f"## {title}\n{kept[title]}")
+    path.write_text("\n".join(parts))
     if set(SECTIONS) <= set(results):
         write_summary(summary({name: results[name]["rows"] for name in SECTIONS}))
+
+
+def sections_of(text):
+    """The report's sections by their titles."""
+    sections = text.split("\n## ")[1:]
+    return dict(section.split("\n", 1) for section in sections)
 
 
 HEAD = """# Measurements
