@@ -220,7 +220,7 @@ SECTIONS = {
     "profile": ("What profiling costs", profile),
     "memory": ("Memory per item", memory),
     "moves": ("Page moves", moves),
-    "latency": ("Latency while pages move, and while classes change", latency),
+    "latency": ("Latency while pages move", latency),
     "misses": ("Miss ratios", misses),
     "classes": ("Learned chunk sizes", classes),
 }
