@@ -16,7 +16,7 @@ const EVERYTHING: ProfilingOptions = ProfilingOptions {
 };
 
 /// The value of a statistic; `None` if it is not told.
-fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
+pub(super) fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
     let prefix = format!("STAT {name} ");
     reply.lines().find_map(|line| line.strip_prefix(&prefix))
 }
@@ -27,7 +27,7 @@ fn number(reply: &str, name: &str) -> f64 {
 }
 
 /// Sends a script and returns what is answered to it.
-fn ask(client: &mut Client<'_>, script: &str) -> String {
+pub(super) fn ask(client: &mut Client<'_>, script: &str) -> String {
     client.received.clear();
     client.send(script.as_bytes());
     String::from_utf8(client.received.clone()).expect("stats are text")

@@ -1,21 +1,10 @@
 //! What is told of the class table while it is learned, and who says that it is.
 
+use super::profile::{ask, value};
 use crate::background;
 use crate::session::testing::{Client, Fixture};
 use slabwise_tuner::{Load, TunerStep};
 use std::time::Duration;
-
-/// The value of a statistic; `None` if it is not told.
-fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
-    let prefix = format!("STAT {name} ");
-    reply.lines().find_map(|line| line.strip_prefix(&prefix))
-}
-
-fn ask(client: &mut Client<'_>, script: &str) -> String {
-    client.received.clear();
-    client.send(script.as_bytes());
-    String::from_utf8(client.received.clone()).expect("stats are text")
-}
 
 #[test]
 fn a_table_is_learned_until_somebody_sets_one() {
