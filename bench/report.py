@@ -201,16 +201,18 @@ def classes(rows):
     lines = []
     for geometric, learned in zip(rows[::2], rows[1::2]):
         lines.append([
-            learned["workload"], f"{learned['memory_mib']} MiB", f"{learned['requests']:,}",
+            learned["workload"], f"{learned['memory_mib']} MiB", f"`{learned['policy']}`", f"{learned['requests']:,}",
             f"{geometric['items']:,}", f"{learned['items']:,}",
             f"**{learned['items'] / geometric['items']:.3f}**",
             f"{learned['item_bytes'] / geometric['item_bytes']:.3f}",
             f"{geometric['miss_ratio']:.4f}", f"{learned['miss_ratio']:.4f}", learned["changes"],
         ])
-    heads = ["workload", "`-m`", "requests", "items, geometric", "items, learned", "ratio", "ratio of their bytes",
+    heads = ["workload", "`-m`", "`page_policy`", "requests", "items, geometric", "items, learned", "ratio", "ratio of their bytes",
              "misses, geometric", "misses, learned", "changes of the table"]
     return (
-        "slabwise with `-o classes=geometric` (memcached's chunk sizes, in steps of 25 %) and with its default.\n\n"
+        "slabwise with `-o classes=geometric` (memcached's chunk sizes, in steps of 25 %) and with its default.\n"
+        "`marginal` spends what it gains on whatever misses least, large items too; under `space_time` the two\n"
+        "servers hold about the same mix of sizes, so that there the items can be counted.\n\n"
         + table(heads, lines)
     )
 

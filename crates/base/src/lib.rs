@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod cost;
 pub mod hash;
 pub mod ids;
 pub mod random;
@@ -13,6 +14,7 @@ pub mod size_histogram;
 pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
+pub use cost::Cost;
 pub use hash::KeyHasher;
 pub use ids::{ClassId, PageId};
 pub use random::Random;
