@@ -58,7 +58,11 @@ impl Cache {
         for class in &mut snapshot.classes {
             let mut some = |below| random.below(2) * random.below(2) * random.below(below);
             class.hits += some(10_000);
-            class.sets += some(1_000);
+            let sets = some(1_000);
+            class.sets += sets;
+            class.inserted += sets;
+            class.cost_paid += sets * some(1_000);
+            class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
             class.out_of_memory += some(3);
             class.tail_age_ticks = some(1_000_000) as u32;
@@ -99,7 +103,6 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     profile.shadow_hits += some(500.0);
     profile.hit_time_us = some(100.0);
     profile.miss_time_us = some(10_000.0);
-    profile.cost = some(50.0);
     let references = [some(1e6), some(1e6)];
     profile.curve = random_curve(class, references[0], random);
     profile.footprint_curve = random_curve(class, references[1], random);
@@ -124,6 +127,7 @@ fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
         PagePolicy::AutomoveClassic(_)
         | PagePolicy::Automove(_)
         | PagePolicy::Psa(_)
+        | PagePolicy::ReservedCost(_)
         | PagePolicy::CostPartition(_) => 1,
         PagePolicy::Eager(_) => snapshot.classes.len(),
         PagePolicy::TailAge(tail_age) => tail_age.options.moves_max,

@@ -1,7 +1,7 @@
 //! Scenarios of single looks, and caches in which the policy's plans come back to it.
 
 use super::{Marginal, MarginalOptions, distance};
-use crate::split::{ClassCurve, Objective, best_split, class_curves, cost};
+use crate::split::{ClassCurve, best_split, class_curves, cost};
 use crate::test_cache::{TestCache, zipf_key};
 use crate::test_curves::{any, cliff, scan, snapshot, zipf};
 use crate::{PagePolicy, Plan, Snapshot, TailAge, TailAgeOptions, Worth};
@@ -143,7 +143,7 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
             (0..2 + random.below(4)).map(|_| (20 + random.below(60), any(&mut random, 400)));
         let mut cache = snapshot(10, classes.collect());
         let at_first: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
-        let found_at_first = cost(&class_curves(&cache, Objective::MissRatio), &at_first);
+        let found_at_first = cost(&class_curves(&cache), &at_first);
         let mut policy = marginal();
         let mut looks_without = 0;
         for _ in 0..5_000 {
@@ -163,7 +163,7 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
             }
         }
         assert_eq!(looks_without, 200, "seed {seed}: it does not come to rest");
-        let curves = class_curves(&cache, Objective::MissRatio);
+        let curves = class_curves(&cache);
         let present: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
         let pages: u64 = present.iter().sum();
         let best = best_split(&curves, pages);
