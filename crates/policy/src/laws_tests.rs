@@ -197,6 +197,36 @@ fn every_policy_keeps_the_laws_on_any_cache() {
 }
 
 #[test]
+fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
+    for name in ["lama", "lama:curve=distance", "marginal"] {
+        let mut moves = 0;
+        for seed in 0..SEEDS {
+            let of = |objective| {
+                let text = format!("{name}:objective={objective}");
+                PagePolicy::parse(&text).expect("it is well written")
+            };
+            let (mut by_cost, mut by_misses) = (of("cost"), of("miss_ratio"));
+            let mut cache = Cache::new(by_cost.wants(), seed);
+            let cost = if seed == 0 { 0 } else { cache.random.below(1 << 32) };
+            let mut chance = Random::new(seed);
+            for step in 0..STEPS {
+                if cache.random.below(200) == 0 {
+                    cache.change_table();
+                }
+                cache.go_on();
+                cache.snapshot.classes.iter_mut().for_each(|it| it.cost_paid = it.inserted * cost);
+                let plan = by_cost.step(&cache.snapshot, &mut chance);
+                let same = by_misses.step(&cache.snapshot, &mut chance);
+                assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");
+                cache.make(&plan);
+                moves += plan.moves.len();
+            }
+        }
+        assert!(moves > 100, "{name}: {moves} moves: it was put to the test");
+    }
+}
+
+#[test]
 fn every_policy_bears_profiles_that_are_missing() {
     for name in PagePolicy::NAMES {
         for seed in 0..SEEDS {

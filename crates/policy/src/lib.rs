@@ -30,6 +30,8 @@ mod changes;
 mod cliffhanger;
 mod cost_partition;
 mod cost_per_byte;
+#[cfg(test)]
+mod cost_tests;
 mod costs;
 mod draw;
 mod dynacache;

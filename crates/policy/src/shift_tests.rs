@@ -237,7 +237,7 @@ fn after_a_shift_some_policies_leave_pages_where_they_were_and_others_never_rest
             "psa:misses=100",
             "cost_partition:misses=100",
             "cost_per_byte",
-            "reserved_cost:period_ticks=32:samples=1",
+            "reserved_cost:samples=1",
             "cliffhanger:credit_bytes=1024",
         ];
         for policy in settled {
