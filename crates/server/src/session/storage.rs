@@ -72,6 +72,7 @@ impl<'e> Session<'e> {
             meta: ItemMeta {
                 client_flags: header.client_flags,
                 expiry: worker.expiry(header.exptime),
+                cost: None,
             },
             conditions: mode(worker, header.verb).into(),
             value_len: header.value_len,
