@@ -23,6 +23,10 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         tail_age_ticks: oldest_tail(&stats),
         hits: stats.hits_ever,
         sets: stats.sets_ever,
+        inserted: 0,
+        cost_paid: 0,
+        cost_saved: 0,
+        cost_held: 0,
     });
     Snapshot {
         now: now.ticks,
