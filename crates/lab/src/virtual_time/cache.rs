@@ -106,6 +106,6 @@ impl<'e> Cache<'e> {
 }
 
 /// What is told of an item beside its key and value.
-fn meta(_cost: Option<Cost>) -> ItemMeta {
-    ItemMeta::default()
+fn meta(cost: Option<Cost>) -> ItemMeta {
+    ItemMeta { cost, ..ItemMeta::default() }
 }

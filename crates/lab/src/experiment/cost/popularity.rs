@@ -104,6 +104,7 @@ mod tests {
     use crate::exact_lru::ExactLru;
     use crate::workload::Zipf;
     use slabwise_base::Random;
+    use std::collections::HashSet;
 
     #[test]
     fn an_lru_hits_as_foretold() {
@@ -124,8 +125,8 @@ mod tests {
         let known = |keys| Popularity::new(keys, 0.99, None).known_ratio(20_000, 100_000);
         let keys = keys_for(0.95, known);
         let mut zipf = Zipf::new(keys, 0.99, Random::new(6));
-        let mut known = std::collections::HashSet::new();
-        (0..20_000).for_each(|_| drop(known.insert(zipf.next_key())));
+        let mut known: HashSet<u64> = HashSet::new();
+        known.extend((0..20_000).map(|_| zipf.next_key()));
         let first = (0..100_000).filter(|_| known.insert(zipf.next_key())).count();
         let ratio = 1.0 - first as f64 / 100_000.0;
         assert!((ratio - 0.95).abs() < 0.003, "seed 6: {keys} keys, {ratio}");

@@ -78,14 +78,15 @@ fn every_eviction_has_room_for_as_many_items() {
 
 #[test]
 fn keys_are_as_many_as_make_the_hit_ratio() {
-    let (_, setup) = setup("cost-multi");
-    for name in ["small", "80 %", "95 %, as YCSB hashes"] {
-        let setting = setting(&setup, name);
-        let mix = CostMix::Tpcw;
-        let keys = calibration::keys(&setup, setting, mix, SCALE, SEED).expect("a number");
-        let tally = run(&setup, name, "lru", mix, keys, Pricing::Untold);
-        let hit = tally.hit_percent();
-        assert!((hit - setting.hit_ratio).abs() < 0.5, "{name}, seed {SEED}: {keys} keys, {hit} %");
+    let (_, mut setup) = setup("cost-multi");
+    let mix = CostMix::Tpcw;
+    for ranks in [None, Some(10_000_000_000)] {
+        setup.settings[0].ranks = ranks;
+        let small = &setup.settings[0];
+        let keys = calibration::keys(&setup, small, mix, SCALE, SEED).expect("a number");
+        let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::Untold);
+        let off = tally.hit_percent() - small.hit_ratio;
+        assert!(off.abs() < 0.5, "{ranks:?}, seed {SEED}: {keys} keys, {tally:?}");
         assert!(tally.is_full);
     }
 }
@@ -157,7 +158,7 @@ fn nothing_costs_less_than_the_bound() {
 fn ours_costs_less_than_an_lru() {
     let (spec, mut setup) = setup("cost-multi");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
-    setup.settings.retain(|setting| ["small", "80 %"].contains(&setting.name.as_str()));
+    setup.settings.truncate(1);
     setup.seeds = 2;
     let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -171,5 +172,18 @@ fn ours_costs_less_than_an_lru() {
     assert!(found(&outcome, "least_less_cost", "ours") > 0.0, "seed {SEED}: {text}");
     let against = "all cost the same, against no costs, segmented + marginal";
     assert!(found(&outcome, "more_misses", against) <= 0.0, "seed {SEED}: {text}");
-    assert!(outcome.series.iter().any(|series| series.variant == "TPCW, ours"));
+}
+
+#[test]
+fn a_sweep_has_a_curve_for_each_mix_and_variant() {
+    let (spec, mut setup) = setup("cost-single");
+    setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
+    setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));
+    setup.seeds = 1;
+    let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let curves = outcome.series.iter().map(|series| (series.variant.as_str(), series.x.len()));
+    let curves: Vec<_> = curves.collect();
+    assert_eq!(curves.len(), 3 * 2, "{curves:?}");
+    assert!(curves.contains(&("TPCW, ours", 2)) && curves.contains(&("RUBIS, bound", 2)));
 }

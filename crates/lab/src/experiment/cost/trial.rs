@@ -90,11 +90,10 @@ impl Tally {
 
 /// The engine's kind of this name; why there is none.
 pub fn eviction_kind(name: &str) -> Result<EvictionKind, String> {
-    match name {
-        "segmented" => Ok(EvictionKind::Segmented),
-        "lru" => Ok(EvictionKind::Lru),
-        other => Err(format!("this version does not evict by {other}")),
-    }
+    let known = EvictionKind::named(name);
+    known.ok_or_else(|| {
+        format!("no eviction is called '{name}': {}", EvictionKind::NAMES.join(", "))
+    })
 }
 
 /// The page policy of a variant; why there is none.
@@ -152,7 +151,7 @@ impl Trial<'_> {
             operations: 0,
             tally: Tally::default(),
         }
-        .to_its_end(&engine)))
+        .run_to_its_end(&engine)))
     }
 }
 
@@ -169,7 +168,7 @@ struct Going<'t, 'e> {
 }
 
 impl Going<'_, '_> {
-    fn to_its_end(mut self, engine: &Engine) -> Tally {
+    fn run_to_its_end(mut self, engine: &Engine) -> Tally {
         let Trial { setup, setting, population, scale, .. } = *self.trial;
         if !setting.never_fills {
             let config = engine.config();
