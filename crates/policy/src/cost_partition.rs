@@ -105,8 +105,8 @@ mod tests {
                 pages: class.pages,
                 used_chunks: class.pages * 10,
                 hits: (times * class.hits as f64) as u64,
-                inserted: 100,
-                cost_paid: 100 * class.cost,
+                costs_told: (times * 100.0) as u64,
+                cost_paid: (times * 100.0) as u64 * class.cost,
                 ..ClassSnapshot::empty(ClassId(index as u8), 96, 10)
             };
             let profile = |class: &Class| ClassProfile {

@@ -2,12 +2,12 @@
 //!
 //! The *cost of a miss* is the mean cost of the items that were stored under keys that led to nothing: in a look-aside
 //! cache such a store follows a miss, and tells what it took to make up for it. The mean is over the last
-//! [`STORES`] of them or more, and at most about twice as many: right within two hundredths or so where some items cost
-//! twenty times as much as others. A class that nobody stores to keeps its last.
+//! [`STORES`] of those that told a cost, and at most about twice as many: right within two hundredths or so where some
+//! items cost twenty times as much as others. A class that nobody stores to keeps its last.
 //!
 //! Costs are told beside their mean over all classes, so that limits that are given in misses hold whatever the unit.
-//! Where an item of a class tells no cost it counts as one that costs nothing; a class in which none tells one counts
-//! as the mean.
+//! What did not tell its cost counts as what did in its class; a class of which fewer than [`STORES_MIN`] did
+//! counts as the mean of all.
 //!
 //! Laws: relative costs are above 0; where all that are known are equal, and where none is, each is exactly 1.
 
@@ -16,6 +16,11 @@ use crate::{ClassSnapshot, Snapshot};
 
 /// Stores of a class after which its mean begins anew, beside that of as many before.
 const STORES: u64 = 10_000;
+
+/// So many tell a mean, for a start.
+const STORES_MIN: u64 = 100;
+/// What costs nothing counts as so much of the mean, so that costs can be divided by.
+const LEAST: f64 = 1e-6;
 
 /// What is remembered of all classes.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +44,10 @@ struct Window {
 }
 
 impl MissCosts {
-    /// Takes in what was stored since the last time; at first, all that ever was.
+    /// Takes in what was stored since the last time; of a class that is new, nothing.
     pub fn take_in(&mut self, snapshot: &Snapshot) {
-        self.windows.follow(snapshot, |_| Window::default());
+        let begin = |class: &ClassSnapshot| Window { ever: Stores::of(class), ..Window::default() };
+        self.windows.follow(snapshot, begin);
         let each = snapshot.classes.iter().zip(self.windows.iter_mut());
         each.for_each(|(class, window)| window.take_in(class));
     }
@@ -69,8 +75,11 @@ pub(crate) fn chunk_costs(snapshot: &Snapshot) -> Vec<f64> {
 
 /// These costs divided by their mean, in which each counts as often as `weight` says; what is not known is 1.
 fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
-    // By the first of them, equal ones become exactly 1, and then so does their mean.
-    let Some(unit) = costs.iter().flatten().next() else { return vec![1.0; costs.len()] };
+    // Beside the greatest of them equal ones are exactly 1, and then so is their mean.
+    let unit = costs.iter().flatten().fold(0.0, |most: f64, &cost| most.max(cost));
+    if unit == 0.0 {
+        return vec![1.0; costs.len()];
+    }
     let known = || {
         let each = costs.iter().enumerate();
         each.filter_map(|(place, cost)| Some((weight(place), (*cost)? / unit)))
@@ -78,7 +87,15 @@ fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
     let weights: f64 = known().map(|(weight, _)| weight).sum();
     let sum: f64 = known().map(|(weight, cost)| weight * cost).sum();
     let mean = if sum > 0.0 { sum / weights } else { 1.0 };
-    costs.iter().map(|cost| cost.map_or(1.0, |cost| cost / unit / mean)).collect()
+    let relative = |cost: &Option<f64>| cost.map_or(1.0, |cost| (cost / unit / mean).max(LEAST));
+    costs.iter().map(relative).collect()
+}
+
+impl Stores {
+    /// Those of a class that told a cost, ever.
+    fn of(class: &ClassSnapshot) -> Stores {
+        Stores { count: class.costs_told, cost: class.cost_paid }
+    }
 }
 
 impl Window {
@@ -86,23 +103,23 @@ impl Window {
         if self.newer.count >= STORES {
             self.older = std::mem::take(&mut self.newer);
         }
-        let ever = Stores { count: class.inserted, cost: class.cost_paid };
+        let ever = Stores::of(class);
         self.newer.count += ever.count.saturating_sub(self.ever.count);
         self.newer.cost += ever.cost.saturating_sub(self.ever.cost);
         self.ever = ever;
     }
 
-    /// `None` if no store told a cost.
+    /// `None` if too few stores told a cost.
     fn mean(&self) -> Option<f64> {
         let (count, cost) =
             (self.newer.count + self.older.count, self.newer.cost + self.older.cost);
-        (count > 0 && cost > 0).then(|| cost as f64 / count as f64)
+        (count >= STORES_MIN).then(|| cost as f64 / count as f64)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MissCosts, STORES, chunk_costs};
+    use super::{LEAST, MissCosts, STORES, chunk_costs};
     use crate::Snapshot;
     use crate::test_curves::{scan, snapshot};
     use slabwise_base::Random;
@@ -114,7 +131,7 @@ mod tests {
 
     /// So many stores more of a class, of this cost each.
     fn store(cache: &mut Snapshot, class: usize, count: u64, cost: u64) {
-        cache.classes[class].inserted += count;
+        cache.classes[class].costs_told += count;
         cache.classes[class].cost_paid += count * cost;
     }
 
@@ -122,6 +139,7 @@ mod tests {
     fn a_mean_is_of_the_last_stores_and_stays_where_nobody_stores() {
         let mut cache = cache(&[1.0, 1.0]);
         let mut costs = MissCosts::default();
+        costs.take_in(&cache);
         store(&mut cache, 0, 100, 30);
         store(&mut cache, 1, 100, 10);
         costs.take_in(&cache);
@@ -137,14 +155,32 @@ mod tests {
     fn costs_are_beside_their_mean_by_references_and_what_is_not_known_is_that_mean() {
         let mut cache = cache(&[300.0, 100.0, 5_000.0]);
         let mut costs = MissCosts::default();
-        store(&mut cache, 0, 7, 20);
-        store(&mut cache, 1, 70, 100);
-        // Nobody told what these cost.
-        store(&mut cache, 2, 700, 0);
+        costs.take_in(&cache);
+        store(&mut cache, 0, 100, 20);
+        store(&mut cache, 1, 200, 100);
+        // Too few to tell.
+        store(&mut cache, 2, 99, 1_000);
         costs.take_in(&cache);
         assert_eq!(costs.relative(&cache), [0.5, 2.5, 1.0]);
         cache.profiles.clear();
-        assert_eq!(costs.relative(&cache), [1.0 / 3.0, 5.0 / 3.0, 1.0]);
+        let [first, second, third] = costs.relative(&cache)[..] else { panic!("three classes") };
+        assert!((first - 1.0 / 3.0).abs() < 1e-9 && (second - 5.0 / 3.0).abs() < 1e-9);
+        assert_eq!(third, 1.0);
+    }
+
+    #[test]
+    fn what_costs_nothing_is_known_to_and_what_was_before_is_not_counted() {
+        let mut cache = cache(&[100.0, 100.0]);
+        store(&mut cache, 0, 1_000_000, 50);
+        let mut costs = MissCosts::default();
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [1.0; 2]);
+        store(&mut cache, 0, 100, 0);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [1.0; 2], "all that is known is equal");
+        store(&mut cache, 1, 100, 7);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [LEAST, 2.0]);
     }
 
     #[test]
@@ -165,6 +201,7 @@ mod tests {
             let cost = random.below(1 << 32);
             let mut cache = cache(&[0; 5].map(|_| 1e6 * random.unit()));
             let mut costs = MissCosts::default();
+            costs.take_in(&cache);
             for _ in 0..100 {
                 for class in 0..5 {
                     let count = random.below(2) * random.below(3_000);

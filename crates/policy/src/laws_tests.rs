@@ -61,7 +61,9 @@ impl Cache {
             let sets = some(1_000);
             class.sets += sets;
             class.inserted += sets;
-            class.cost_paid += sets * some(1_000);
+            let told = some(sets + 1);
+            class.costs_told += told;
+            class.cost_paid += told * some(1_000);
             class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
             class.out_of_memory += some(3);
@@ -214,7 +216,11 @@ fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
                     cache.change_table();
                 }
                 cache.go_on();
-                cache.snapshot.classes.iter_mut().for_each(|it| it.cost_paid = it.inserted * cost);
+                cache
+                    .snapshot
+                    .classes
+                    .iter_mut()
+                    .for_each(|it| it.cost_paid = it.costs_told * cost);
                 let plan = by_cost.step(&cache.snapshot, &mut chance);
                 let same = by_misses.step(&cache.snapshot, &mut chance);
                 assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");

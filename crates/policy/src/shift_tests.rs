@@ -86,6 +86,7 @@ impl Lru {
             hits: self.hits,
             sets: self.sets,
             inserted: self.sets,
+            costs_told: self.sets,
             // What the items of one class cost is of no matter to most policies.
             cost_paid: self.sets * (1 + index as u64),
             cost_held: used_chunks * (1 + index as u64),

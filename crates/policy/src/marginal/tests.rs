@@ -147,7 +147,7 @@ fn without_curves_the_tail_of_what_costs_more_may_be_older() {
         marginal.step(&cache);
         for (class, cost) in cache.classes.iter_mut().zip(costs) {
             class.evicted += 10;
-            (class.inserted, class.cost_paid) = (10, 10 * cost);
+            (class.costs_told, class.cost_paid) = (100, 100 * cost);
         }
         cache.now = Ticks(1_000);
         let plan = marginal.step(&cache);
