@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Divider<'t> {
     /// A page policy, by a tuner's steps.
-    Policy(PagePolicy),
+    Policy(Box<PagePolicy>),
     /// The lab.
     Told(Told<'t>),
 }
@@ -82,7 +82,7 @@ impl<'e, 't> ActiveDivider<'e, 't> {
                     None => profiling_options(engine.config().memory_limit_bytes),
                     Some(gets) => full_profiling_options(gets),
                 };
-                let mut tuner = tuner(engine, policy, profiling, dates, run.seed);
+                let mut tuner = tuner(engine, *policy, profiling, dates, run.seed);
                 if let Some(profiling) = tuner.profiling_mut() {
                     profiling.set_hit_time_us(run.answer.hit_us);
                 }

@@ -80,6 +80,8 @@ pub struct Variant {
     pub name: String,
     /// The order in which items leave.
     pub eviction: String,
+    /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
+    pub cost_max: Option<u32>,
     /// Who divides the pages.
     pub policy: String,
     /// The policy's options that are not its defaults.

@@ -14,7 +14,7 @@ use crate::experiment::spec::scaled;
 use crate::virtual_time::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
 use crate::workload::{CostMix, Request};
 use slabwise_base::{Clock, Cost};
-use slabwise_engine::{Engine, EngineConfig, EvictionKind};
+use slabwise_engine::{Engine, EngineConfig, EvictionKind, RankingConfig, ReservedRank};
 use slabwise_policy::PagePolicy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,12 @@ impl Trial<'_> {
         };
         let seed = self.population.seed();
         let config = engine_config(self.setup, self.setting, self.scale, seed);
-        let engine = Engine::new(EngineConfig { eviction, ..config })?;
+        let reserved_rank = self
+            .variant
+            .cost_max
+            .map_or(ReservedRank::Sum, |cost_max| ReservedRank::Weighted { cost_max });
+        let ranking = RankingConfig { reserved_rank, ..RankingConfig::default() };
+        let engine = Engine::new(EngineConfig { eviction, ranking, ..config })?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
         let mut tuner = tuner(&engine, policy, profiling, &dates, seed);
