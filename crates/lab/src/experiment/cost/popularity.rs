@@ -4,7 +4,7 @@
 //!   which as many different keys are asked for as there is room for.
 //! - A cache that never fills: a key is there if it was asked for before.
 //!
-//! Ranks far from the head are taken together, where their chances differ by less than a hundredth.
+//! Ranks far from the head are taken together, where their chances differ by a fiftieth at most.
 //!
 //! Source: Che, Tung, Wang: Hierarchical Web Caching Systems: Modeling, Design and Experimental Results, IEEE JSAC
 //! 20(7), 2002, section III.
@@ -12,11 +12,12 @@
 /// Ranks that are looked at one by one.
 const HEAD_RANKS: u64 = 1_000;
 /// How much later the next group of ranks begins.
-const GROUP_GROWTH: f64 = 1.01;
-/// Halvings of an interval: more than enough for whole numbers.
-const HALVINGS: usize = 64;
-/// The most keys that are looked for.
+const GROUP_GROWTH: f64 = 1.02;
+/// The most keys that are looked for, and the longest time.
 const KEYS_MAX: f64 = 1e9;
+const TIME_MAX: f64 = 1e12;
+/// Times that an interval is halved, by factors: what is left of it is less than a key.
+const HALVINGS: usize = 40;
 
 /// So many keys, each asked for with this chance.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +57,8 @@ impl Popularity {
     /// What an LRU with room for so many keys hits, by Che's approximation.
     pub fn lru_hit_ratio(&self, room: f64) -> f64 {
         let known_within = |time: f64| self.sum(|chance| -(-chance * time).exp_m1());
-        let (mut low, mut high) = (0.0, 1e12);
-        for _ in 0..HALVINGS {
-            let time = f64::midpoint(low, high);
-            if known_within(time) < room { low = time } else { high = time }
-        }
-        1.0 - self.sum(|chance| chance * (-chance * low).exp())
+        let time = largest(TIME_MAX, |time| known_within(time) < room);
+        1.0 - self.sum(|chance| chance * (-chance * time).exp())
     }
 
     /// What hits after so many requests, in so many, if nothing ever leaves.
@@ -90,12 +87,17 @@ fn groups(ranks: u64, skew: f64) -> Vec<Group> {
 
 /// The most keys for which `hit_ratio` is at least `target`; it must fall as keys get more.
 pub fn keys_for(target: f64, hit_ratio: impl Fn(u64) -> f64) -> u64 {
-    let (mut low, mut high) = (1.0f64, KEYS_MAX);
+    largest(KEYS_MAX, |keys| hit_ratio(keys as u64) >= target) as u64
+}
+
+/// The largest number from 1 to `most` that is small, as all below it are.
+fn largest(most: f64, is_small: impl Fn(f64) -> bool) -> f64 {
+    let (mut low, mut high) = (1.0f64, most);
     for _ in 0..HALVINGS {
-        let keys = (low * high).sqrt();
-        if hit_ratio(keys as u64) >= target { low = keys } else { high = keys }
+        let middle = (low * high).sqrt();
+        if is_small(middle) { low = middle } else { high = middle }
     }
-    low as u64
+    low
 }
 
 #[cfg(test)]

@@ -18,8 +18,11 @@ const SPARE_BYTES: usize = 16;
 fn setup(name: &str) -> (Spec, Box<CostSetup>) {
     let spec = Spec::named(name).expect("it is there");
     let Setup::Cost(mut setup) = spec.setup.clone() else { panic!("another kind") };
-    // Fewer seconds, of which there are as many at every scale.
+    // Fewer seconds, of which there are as many at every scale, and fewer requests.
     setup.time.operations_per_second *= 10.0;
+    for setting in &mut setup.settings {
+        setting.requests /= 2;
+    }
     (spec, setup)
 }
 
