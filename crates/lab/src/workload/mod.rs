@@ -14,6 +14,7 @@
 //!
 //! A workload knows nothing of servers or protocols; the replay client and experiments draw from it.
 
+mod costs;
 mod lengths;
 mod mixture;
 mod mixtures;
@@ -28,6 +29,7 @@ mod zipf;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use costs::CostMix;
 pub use lengths::Lengths;
 pub use mixture::{Mixture, key_of};
 pub use mixtures::{MixtureName, Toy};
