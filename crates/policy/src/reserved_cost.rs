@@ -8,7 +8,7 @@
 //!                                                  '-- more than a tenth below the best: one page moves
 //!   m  stores under keys that led to nothing since the warm-up: a miss each
 //!   r  hits since then, and m
-//!   cb mean cost a byte of what the class holds
+//!   cb cost a byte of what the class holds
 //!   a page goes from the class of least m * cb / r to the one of most
 //! ```
 //!
