@@ -20,7 +20,7 @@ use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
-use crate::queues::{Demotion, Lane, Lanes, Queue, Ranking, balance, coldest};
+use crate::queues::{Demotion, Lane, Lanes, Queue, Ranking, Reuse, balance, coldest};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
@@ -81,6 +81,7 @@ pub struct ClassState {
     sizes: ItemSizes,
     costs: ItemCosts,
     ranking: Ranking,
+    reuse: Reuse,
     /// What tells its items apart.
     kind: EvictionKind,
     /// The order in force, which may change.
@@ -116,6 +117,7 @@ impl Class {
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
             ranking: Ranking::new(ranking),
+            reuse: Reuse::default(),
             kind: eviction,
             eviction: eviction.within_lanes(),
             lru,
@@ -175,6 +177,7 @@ impl ClassState {
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
         self.sizes = ItemSizes::default();
         self.ranking = Ranking::new(self.ranking.config);
+        self.reuse = Reuse::default();
         self.standing = Standing::Present;
     }
 
@@ -246,6 +249,16 @@ impl ClassState {
     pub fn count_restored(&mut self, size_bytes: u64, cost: Option<Cost>) {
         self.sizes.add(size_bytes);
         self.costs.add(cost);
+    }
+
+    /// How many items of its lanes are used after they turned cold.
+    pub fn reuse(&self) -> &Reuse {
+        &self.reuse
+    }
+
+    /// Notes what a look at the tail of a lane's cold queue found.
+    pub fn note_look(&mut self, lane: Lane, is_used: bool) {
+        self.reuse.note(lane, is_used);
     }
 
     /// What the items in its queues cost.

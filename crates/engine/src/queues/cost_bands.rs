@@ -1,10 +1,13 @@
-//! `eviction=cost_bands`: a segmented LRU for each band of costs; the band gives up an item whose coldest has
-//! gone unused longest for what it costs.
+//! `eviction=cost_bands`: a segmented LRU for each band of costs; the band gives up an item whose coldest is
+//! worth least.
 //!
-//! An item is worth keeping in proportion to how soon it is used again and to its cost, and it is the likelier
-//! used again the less time has passed since its last use. So of two items that go next in their bands the one
-//! leaves whose age is greater as a multiple of its cost: an item of cost 400 stays 20 times as long unused as
-//! one of cost 20, as under GreedyDual, without a priority stored in items and without work at hits.
+//! An item is worth keeping in proportion to its cost and to how soon it is used again. How soon those are that
+//! go next in a band, the band tells: a share p of the items that came to its tail lately had been used since
+//! they turned cold, and the others have gone unused for an age A; so p / A is about how often such items are
+//! used. That band gives up an item where cost * p / A is least. While all bands have the same p, that is the
+//! rule of GreedyDual: an item of cost 400 stays 20 times as long unused as one of cost 20. But what costs much
+//! and is never used again goes soon. It takes no priority in items and no work at hits.
+//!
 //! Bands of half an octave keep the search short: within one, costs differ by at most a half, and order is
 //! that of use. Bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
 //! in the place of its LRU queues and ages in the place of its inflation.
@@ -40,7 +43,7 @@ pub fn band_of(cost: Option<Cost>) -> Lane {
 pub fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
     let mut candidates = class.lanes().all().filter_map(|lane| {
         let address = coldest_in(class, lane)?;
-        Some((lane, Candidate::new(class, memory, address, now)))
+        Some((lane, Candidate::new(class, memory, (lane, address), now)))
     });
     let Some(mut best) = candidates.next() else { return Lane::FIRST };
     for other in candidates {
@@ -53,31 +56,76 @@ pub fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
 
 /// The coldest item of a lane.
 struct Candidate {
-    /// At least 1, so that among items used just now the least cost goes.
-    age_ticks: u64,
-    /// Units.
-    cost: u64,
+    /// What a tick of its stay saves, in units of cost.
+    worth: f64,
+    age_ticks: u32,
 }
 
 impl Candidate {
-    fn new(class: &ClassState, memory: &Memory, address: ChunkAddress, now: Ticks) -> Candidate {
+    fn new(
+        class: &ClassState,
+        memory: &Memory,
+        (lane, address): (Lane, ChunkAddress),
+        now: Ticks,
+    ) -> Candidate {
         let cost = memory.cost(address, ReadProof::under_class(class));
-        Candidate {
-            age_ticks: u64::from(memory.header(address).time().age_at(now)) + 1,
-            cost: cost.map_or(class.cost_mean(), |cost| u64::from(cost.units())),
-        }
+        let cost = cost.map_or(class.cost_mean(), |cost| u64::from(cost.units()));
+        let age_ticks = memory.header(address).time().age_at(now);
+        // At least a tick, so that among items used just now the least cost goes.
+        let used_a_tick = class.reuse().share(lane) / (f64::from(age_ticks) + 1.0);
+        Candidate { worth: cost as f64 * used_a_tick, age_ticks }
     }
 
     fn goes_before(&self, other: &Candidate) -> bool {
-        // Neither product overflows: both factors are below 2^33, and ages below 2^31 by far.
-        let (own, others) = (self.age_ticks * other.cost, other.age_ticks * self.cost);
-        (own, self.age_ticks) > (others, other.age_ticks)
+        let order = self.worth.total_cmp(&other.worth);
+        order.then(other.age_ticks.cmp(&self.age_ticks)).is_lt()
+    }
+}
+
+/// How many of the items that came to the tails of bands had been used since they turned cold.
+#[derive(Debug, Default)]
+pub struct Reuse {
+    bands: Vec<Looks>,
+}
+
+/// What looks at a band's tail found lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Looks {
+    used: u32,
+    unused: u32,
+}
+
+/// Looks after which older ones count half.
+const LOOKS_MAX: u32 = 1 << 10;
+/// As many looks as these, half of which found an item used, count before the first.
+const LOOKS_BEFORE: u32 = 32;
+
+impl Reuse {
+    /// Notes what a look at the tail of a lane found.
+    #[inline]
+    pub fn note(&mut self, lane: Lane, is_used: bool) {
+        let at = usize::from(lane.0);
+        if at >= self.bands.len() {
+            self.bands.resize(at + 1, Looks::default());
+        }
+        let looks = &mut self.bands[at];
+        *(if is_used { &mut looks.used } else { &mut looks.unused }) += 1;
+        if looks.used + looks.unused >= LOOKS_MAX {
+            *looks = Looks { used: looks.used / 2, unused: looks.unused / 2 };
+        }
+    }
+
+    /// The share of a lane's items that are used again after they turned cold.
+    fn share(&self, lane: Lane) -> f64 {
+        let looks = self.bands.get(usize::from(lane.0)).copied().unwrap_or_default();
+        let all = looks.used + looks.unused + LOOKS_BEFORE;
+        f64::from(looks.used + LOOKS_BEFORE / 2) / f64::from(all)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, band_of};
+    use super::{Candidate, Lane, Reuse, band_of};
     use slabwise_base::Cost;
 
     #[test]
@@ -90,11 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn the_age_that_is_greatest_for_its_cost_goes_first() {
-        let candidate = |age_ticks, cost| Candidate { age_ticks, cost };
-        assert!(candidate(10, 20).goes_before(&candidate(199, 400)));
-        assert!(!candidate(10, 20).goes_before(&candidate(201, 400)));
-        assert!(candidate(1, 0).goes_before(&candidate(1_000, 1)));
-        assert!(candidate(2, 0).goes_before(&candidate(1, 0)), "among equals the older");
+    fn what_is_worth_least_goes_first_and_among_equals_the_older() {
+        let candidate = |worth, age_ticks| Candidate { worth, age_ticks };
+        assert!(candidate(1.0, 5).goes_before(&candidate(2.0, 9)));
+        assert!(!candidate(2.0, 9).goes_before(&candidate(1.0, 5)));
+        assert!(candidate(0.0, 6).goes_before(&candidate(0.0, 5)));
+    }
+
+    #[test]
+    fn the_share_of_items_used_again_is_that_of_the_last_looks() {
+        let (mut reuse, lane) = (Reuse::default(), Lane(3));
+        assert_eq!(reuse.share(lane), 0.5);
+        (0..10_000).for_each(|look| reuse.note(lane, look % 10 == 0));
+        assert!((reuse.share(lane) - 0.1).abs() < 0.03, "{}", reuse.share(lane));
+        (0..10_000).for_each(|_| reuse.note(lane, true));
+        assert!(reuse.share(lane) > 0.97, "{}", reuse.share(lane));
+        assert_eq!(reuse.share(Lane(2)), 0.5);
     }
 }

@@ -73,6 +73,7 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demo
     if !active || class.eviction() == EvictionKind::Lru {
         return Demotion::Settled;
     }
+    class.note_look(lane, true);
     class.requeue(memory, tail, QueueKind::Warm);
     Demotion::Moved
 }

@@ -143,9 +143,11 @@ fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<
             return None;
         }
         if state.active() && spare && class.eviction() != EvictionKind::Lru {
+            class.note_look(lane, true);
             class.requeue(memory, tail, QueueKind::Warm);
             continue;
         }
+        class.note_look(lane, state.active());
         return Some(tail);
     }
     None
