@@ -8,7 +8,7 @@
 //!
 //! A group's lowest cost is its most frequent one, with the exponent 0.99.
 //!
-//! Sources: Coelho, "Cost-aware Memory Management of Memcached", 2018, section 5.2 and Table 5.1, after Li and
+//! Sources: Coelho, "Study and optimization of the memory management in Memcached", 2018, section 5.3.1, after Li and
 //! Cox, "GD-Wheel", EuroSys 2015; the exponent and the order within a group are those of YCSB's `zipfian`,
 //! which the thesis drew with.
 //!
