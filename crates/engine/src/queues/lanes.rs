@@ -83,10 +83,10 @@ impl Lanes {
         (0..words).flat_map(move |at| lanes_of(at, any(at)))
     }
 
-    /// Whether there is more than the first.
+    /// Whether more than one holds an item.
     #[inline]
     pub fn are_many(&self) -> bool {
-        !self.others.is_empty()
+        !self.others.is_empty() && self.all().nth(1).is_some()
     }
 
     /// Items in a queue, over all lanes.

@@ -41,9 +41,6 @@ pub fn balance_all(class: &mut ClassState, memory: &Memory, times: QueueTimes) -
     if matches!(class.eviction(), EvictionKind::GreedyDualSize | EvictionKind::GdWheel) {
         return Demotion::Settled;
     }
-    if !class.lanes().are_many() {
-        return balance(class, memory, Lane::FIRST, times);
-    }
     let lanes: Vec<Lane> = class.lanes().all().collect();
     let moved = lanes
         .into_iter()
@@ -73,7 +70,6 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demo
     if !active || class.eviction() == EvictionKind::Lru {
         return Demotion::Settled;
     }
-    class.note_look(lane, true);
     class.requeue(memory, tail, QueueKind::Warm);
     Demotion::Moved
 }
