@@ -117,6 +117,8 @@ pub enum StatsRequest<'a> {
     SizesDisable,
     /// Every connection.
     Conns,
+    /// What items cost to recompute, by class and key prefix.
+    Cost,
     /// The page mover's counters and its last moves.
     Moves,
     /// Curves by class, and what profiling takes.

@@ -9,6 +9,7 @@ use super::tls;
 use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
 use slabwise_engine::EngineConfig;
 use slabwise_policy::AutomoveOptions;
+use slabwise_protocol::text::CostWire;
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +74,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         debug_commands: raw.debug_commands,
         watch_enabled: !raw.watch_disabled,
         cas_enabled: !raw.cas_disabled,
+        cost_wire: if raw.cost_wire { CostWire::On } else { CostWire::Off },
         protocol: protocol(&raw)?,
         sasl_enabled: raw.sasl_enabled,
         sasl_password_file: sasl_password_file(&mut raw)?,

@@ -174,7 +174,7 @@ mod tests {
     fn expired_items_go_beside_a_dump_that_nobody_reads() {
         let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
         let clock = Clock::manual();
-        let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)) };
+        let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)), cost: None };
         engine.handle().set(b"k", b"value", ends, StoreMode::Set, clock.now());
         clock.advance(Duration::from_secs(10));
         let crawls = Crawls::default();

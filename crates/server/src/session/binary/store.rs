@@ -33,7 +33,7 @@ pub(super) fn order<'a>(
     Order {
         key: order.key,
         value_len: order.value_len,
-        meta: ItemMeta { client_flags: order.client_flags, expiry },
+        meta: ItemMeta { client_flags: order.client_flags, expiry, cost: None },
         conditions: conditions(worker, head, order.verb),
         ack: Ack::Binary(StoreAck { head: *head, not_stored }),
     }

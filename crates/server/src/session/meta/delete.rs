@@ -36,7 +36,7 @@ fn leave(worker: &WorkerContext<'_>, asked: &Asked<'_>) -> Leave {
     let stale = asked.has(b'I');
     if asked.has(b'x') {
         let client_flags = options.client_flags;
-        let meta = ItemMeta { client_flags, expiry: expiry.unwrap_or(Expiry::NEVER) };
+        let meta = ItemMeta { client_flags, expiry: expiry.unwrap_or(Expiry::NEVER), cost: None };
         Leave::Empty { meta, stale, new_cas }
     } else if stale {
         Leave::Stale { expiry, new_cas }
