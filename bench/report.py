@@ -211,8 +211,8 @@ def classes(rows):
              "misses, geometric", "misses, learned", "changes of the table"]
     return (
         "slabwise with `-o classes=geometric` (memcached's chunk sizes, in steps of 25 %) and with its default.\n"
-        "`marginal` spends what it gains on whatever misses least, large items too; under `space_time` the two\n"
-        "servers hold about the same mix of sizes, so that there the items can be counted.\n\n"
+        "Items differ in size: how many there are goes with the bytes that they fill, and with the mix of sizes\n"
+        "that a page policy keeps.\n\n"
         + table(heads, lines)
     )
 

@@ -70,7 +70,7 @@ impl<'e> Handle<'e> {
                     }
                     (_, Some(vivify)) => {
                         drop(stripe);
-                        let meta = ItemMeta { client_flags: 0, expiry: vivify.expiry };
+                        let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
                         made = engine.reserve(key, 0, meta, now).ok();
                         if made.is_some() {
                             continue;
@@ -97,6 +97,7 @@ impl<'e> Handle<'e> {
                 },
             };
             let class = self.count_get(found.address, options, options.marks);
+            self.count_saved(&found, self.counters().class(class));
             let met = Met { is_new: false, expiry_before };
             let shown = self.show_met(&found, options, met, now, f);
             drop(found);

@@ -208,16 +208,17 @@ impl Engine {
     /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
     /// that may have no chunk of this class.
     pub(crate) fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.largest || self.coldest_chained_has_head_in(class) {
+        if class == self.largest || self.coldest_chained_has_head_in(class, now) {
             self.evict_for(class, now)
         } else {
             self.evict(class, class, now)
         }
     }
 
-    fn coldest_chained_has_head_in(&self, class: ClassId) -> bool {
+    fn coldest_chained_has_head_in(&self, class: ClassId, now: Now) -> bool {
         let chained = self.class(CHAINED).lock();
-        coldest(&chained).is_some_and(|head| self.memory.class_of(head) == class)
+        coldest(&chained, &self.memory, now.ticks)
+            .is_some_and(|head| self.memory.class_of(head) == class)
     }
 
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
@@ -249,7 +250,7 @@ impl Engine {
         state: &mut ClassState,
         now: Now,
     ) -> Detached {
-        let address = match search.step(state, &self.memory) {
+        let address = match search.step(state, &self.memory, now.ticks) {
             VictimStep::Found(address) => address,
             VictimStep::Further => return Detached::Further,
             VictimStep::Nothing => return Detached::Nothing,

@@ -192,8 +192,7 @@ impl<'e> Handle<'e> {
             engine.tap(hash, AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
-        let client_flags = engine.memory.client_flags(found.address, proof);
-        let meta = ItemMeta { client_flags, expiry };
+        let meta = ItemMeta { expiry, ..engine.memory.meta(found.address, proof) };
         match spare.room(found, key, text.len, meta, now) {
             Ok(Room::LookAgain) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
@@ -288,7 +287,7 @@ impl Engine {
     /// An item that holds an initial number, not yet published.
     fn reserve_number(&self, key: &[u8], initial: Initial, now: Now) -> Option<Reservation<'_>> {
         let text = Text::padded(initial.value, 0);
-        let meta = ItemMeta { client_flags: 0, expiry: initial.expiry };
+        let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
         let mut first = self.reserve(key, text.len, meta, now).ok()?;
         first.fill_all(text.as_bytes());
         Some(first)

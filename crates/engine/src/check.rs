@@ -1,9 +1,10 @@
 //! Every counter and law, recomputed from the bytes. For tests, while nothing else runs.
 
-use crate::class::{CHAINED, ClassState, Standing};
+use crate::class::{CHAINED, ClassState, ItemCosts, Standing};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
 use crate::page_table::PageState;
+use crate::queues::Lane;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, PageId, SizeHistogram};
 use std::collections::HashSet;
@@ -150,8 +151,12 @@ impl Engine {
     fn check_queues(&self, state: &ClassState, queued: &mut HashSet<u64>) {
         let proof = ReadProof::under_class(state);
         let mut sizes = SizeHistogram::default();
-        for kind in QueueKind::ALL {
-            let queue = state.queue(kind);
+        let mut costs = ItemCosts::default();
+        let lanes: Vec<Lane> = state.lanes().all().collect();
+        for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
+            let queue = state.lanes().queue(lane, kind);
+            let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);
+            assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
             let (mut count, mut bytes, mut toward_tail) = (0, 0, None);
             for address in queue.iter_from_tail(&self.memory) {
                 let header = self.memory.header(address);
@@ -159,6 +164,8 @@ impl Engine {
                 assert_eq!(header.next(), toward_tail, "a queue's links lead both ways");
                 assert!(item.queued() && item.linked(), "a queued item is linked");
                 assert_eq!(item.queue(), kind, "an item knows its queue");
+                assert_eq!(state.lane_of(&self.memory, address), lane, "an item is in its lane");
+                costs.add(self.memory.cost(address, proof));
                 let class: ClassId = self.queue_class(address);
                 assert_eq!(class, state.id(), "an item is queued in its class");
                 let first = queued.insert(ChunkAddress::to_bits(Some(address)));
@@ -174,5 +181,6 @@ impl Engine {
         let mut counted = SizeHistogram::default();
         state.sizes().add_to(&mut counted);
         assert!(counted.bars().eq(sizes.bars()), "a class counts its items by size");
+        assert_eq!(state.costs(), costs, "a class sums the costs of its items");
     }
 }

@@ -10,6 +10,7 @@
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
 //! list law of `page_table.rs` and `queues`.
 
+mod costs;
 mod drain;
 mod sizes;
 
@@ -18,11 +19,12 @@ use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
-use crate::queues::{Demotion, Queue, balance, coldest};
+use crate::queues::{Demotion, Lane, Lanes, Queue, balance, band_of, coldest};
 use crate::size_map::Choice;
+pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, PageId, Ticks};
+use slabwise_base::{ClassId, Cost, PageId, Ticks};
 use std::cmp::Reverse;
 
 /// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
@@ -73,9 +75,13 @@ pub struct ClassState {
     /// Chunks in use, those on draining pages included.
     used_count: u64,
     partial: Option<PageId>,
-    queues: [Queue; 4],
+    lanes: Lanes,
     /// Of what is in them.
     sizes: ItemSizes,
+    costs: ItemCosts,
+    /// What tells its items apart.
+    kind: EvictionKind,
+    /// The order in force, which may change.
     eviction: EvictionKind,
     lru: LruConfig,
     /// Counters of this class, since the last reset.
@@ -103,9 +109,11 @@ impl Class {
             pages_taken: 0,
             used_count: 0,
             partial: None,
-            queues: Default::default(),
+            lanes: Lanes::default(),
             sizes: ItemSizes::default(),
-            eviction,
+            costs: ItemCosts::default(),
+            kind: eviction,
+            eviction: eviction.within_lanes(),
             lru,
             counters: ClassCounters::default(),
             counters_before: ClassCounters::default(),
@@ -200,7 +208,7 @@ impl ClassState {
     /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and what is in
     /// somebody's hand.
     pub fn unqueued_count(&self) -> u64 {
-        self.used_count - self.queues.iter().map(Queue::count).sum::<u64>()
+        self.used_count - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
     }
 
     /// Chunks not in use, those on draining pages included.
@@ -213,14 +221,18 @@ impl ClassState {
         self.partial
     }
 
-    /// One of its queues.
-    pub fn queue(&self, kind: QueueKind) -> &Queue {
-        &self.queues[kind.index()]
+    /// Its queues.
+    pub fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
-    /// One of its queues, to change.
-    pub fn queue_mut(&mut self, kind: QueueKind) -> &mut Queue {
-        &mut self.queues[kind.index()]
+    /// The lane of an item of its own.
+    #[inline]
+    pub fn lane_of(&self, memory: &Memory, address: ChunkAddress) -> Lane {
+        match self.kind {
+            EvictionKind::Segmented | EvictionKind::Lru => Lane::FIRST,
+            EvictionKind::CostBands => band_of(memory.cost(address, ReadProof::under_class(self))),
+        }
     }
 
     /// The sizes of what is in its queues.
@@ -228,14 +240,35 @@ impl ClassState {
         &self.sizes
     }
 
-    /// Sets queues that are linked already, and the sizes of what is in them.
-    pub fn restore_queues(&mut self, queues: [Queue; 4], sizes: ItemSizes) {
-        (self.queues, self.sizes) = (queues, sizes);
+    /// Sets a queue that is linked already.
+    pub fn restore_queue(&mut self, lane: Lane, kind: QueueKind, queue: Queue) {
+        self.lanes.change(lane, kind, |place| *place = queue);
+    }
+
+    /// Counts an item of a restored queue.
+    pub fn count_restored(&mut self, size_bytes: u64, cost: Option<Cost>) {
+        self.sizes.add(size_bytes);
+        self.costs.add(cost);
+    }
+
+    /// What the items in its queues cost.
+    pub fn costs(&self) -> ItemCosts {
+        self.costs
+    }
+
+    /// Units that what is in its queues costs to recompute, as far as that is known.
+    pub fn cost_held(&self) -> u64 {
+        self.costs.units
+    }
+
+    /// The mean cost of those whose cost is known, in units; at least 1.
+    pub fn cost_mean(&self) -> u64 {
+        (self.costs.units / self.costs.count.max(1)).max(1)
     }
 
     /// Counted bytes in all its queues.
     pub fn item_bytes(&self) -> u64 {
-        self.queues.iter().map(Queue::bytes).sum()
+        QueueKind::ALL.map(|kind| self.lanes.bytes(kind)).iter().sum()
     }
 
     /// The order in which items leave.
@@ -250,7 +283,7 @@ impl ClassState {
 
     /// Changes the order and the limits; items move to their new places as they are met.
     pub fn set_order(&mut self, eviction: EvictionKind, lru: LruConfig) {
-        self.eviction = eviction;
+        self.eviction = eviction.within_lanes();
         self.lru = lru;
     }
 
@@ -379,8 +412,8 @@ impl ClassState {
     pub fn queue_for_new(&self, short_lived: bool) -> QueueKind {
         match self.eviction {
             EvictionKind::Lru => QueueKind::Cold,
-            EvictionKind::Segmented if short_lived => QueueKind::Temp,
-            EvictionKind::Segmented => QueueKind::Hot,
+            EvictionKind::Segmented | EvictionKind::CostBands if short_lived => QueueKind::Temp,
+            EvictionKind::Segmented | EvictionKind::CostBands => QueueKind::Hot,
         }
     }
 
@@ -396,25 +429,49 @@ impl ClassState {
         chunk: OwnedChunk,
         queue: QueueKind,
     ) -> ChunkAddress {
-        let size_bytes = self.counted_size_of(memory, chunk.address());
-        self.queue_mut(queue).push_head(memory, chunk.address(), size_bytes);
-        self.sizes.add(size_bytes);
+        let (lane, size_bytes) = self.count_entering(memory, chunk.address());
+        self.lanes.change(lane, queue, |q| q.push_head(memory, chunk.address(), size_bytes));
         let address = memory.arena.publish(chunk, queue);
-        if queue != QueueKind::Cold {
-            let _: Demotion = balance(self, memory, None);
-        }
+        self.balance_after(memory, lane, queue);
         address
     }
 
     /// Publishes an item that was carried here from another class, in `queue`, where its age belongs.
     pub fn enqueue_carried(&mut self, memory: &Memory, chunk: OwnedChunk, queue: QueueKind) {
-        let size_bytes = self.counted_size_of(memory, chunk.address());
-        self.queue_mut(queue).insert_by_age(memory, chunk.address(), size_bytes);
-        self.sizes.add(size_bytes);
+        let (lane, size_bytes) = self.count_entering(memory, chunk.address());
+        let address = chunk.address();
+        self.lanes.change(lane, queue, |q| q.insert_by_age(memory, address, size_bytes));
         memory.arena.publish(chunk, queue);
-        if queue != QueueKind::Cold {
-            let _: Demotion = balance(self, memory, None);
+        self.balance_after(memory, lane, queue);
+    }
+
+    /// Publishes the copy of a queued item in its place; both are of one size.
+    pub fn replace(&mut self, memory: &Memory, old: ChunkAddress, chunk: OwnedChunk) {
+        let (lane, queue) = (self.lane_of(memory, old), memory.header(old).state().load().queue());
+        self.lanes.change(lane, queue, |q| q.replace(memory, old, chunk.address()));
+        memory.arena.publish(chunk, queue);
+    }
+
+    fn balance_after(&mut self, memory: &Memory, lane: Lane, entered: QueueKind) {
+        if entered != QueueKind::Cold {
+            let _: Demotion = balance(self, memory, lane, None);
         }
+    }
+
+    fn count_entering(&mut self, memory: &Memory, address: ChunkAddress) -> (Lane, u64) {
+        let size_bytes = self.counted_size_of(memory, address);
+        self.sizes.add(size_bytes);
+        self.costs.add(memory.cost(address, ReadProof::under_class(self)));
+        (self.lane_of(memory, address), size_bytes)
+    }
+
+    /// Takes a queued item out of its queue.
+    fn take_out(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
+        let (lane, size_bytes) =
+            (self.lane_of(memory, address), self.counted_size_of(memory, address));
+        self.lanes.change(lane, queue, |q| q.remove(memory, address, size_bytes));
+        self.sizes.remove(size_bytes);
+        self.costs.remove(memory.cost(address, ReadProof::under_class(self)));
     }
 
     /// Ends a linked item: out of its queue if it is in one, and unlinked. `Some`: nobody pins it, so the
@@ -422,41 +479,47 @@ impl ClassState {
     pub fn unlink(&mut self, memory: &Memory, address: ChunkAddress) -> Option<OwnedChunk> {
         let state = memory.header(address).state().load();
         if state.queued() {
-            let size_bytes = self.counted_size_of(memory, address);
-            self.queue_mut(state.queue()).remove(memory, address, size_bytes);
-            self.sizes.remove(size_bytes);
+            self.take_out(memory, address, state.queue());
         }
         memory.arena.unlink(address)
     }
 
     /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.
     pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) -> Pin {
-        let queue = memory.header(address).state().load().queue();
-        let size_bytes = self.counted_size_of(memory, address);
-        self.queue_mut(queue).remove(memory, address, size_bytes);
-        self.sizes.remove(size_bytes);
+        self.take_out(memory, address, memory.header(address).state().load().queue());
         memory.arena.detach(address)
     }
 
-    /// Moves a queued item to the head of another queue, or of its own.
-    pub fn requeue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
+    /// Moves a queued item to the head of another queue of its lane, or of its own. Returns the one it left.
+    pub fn relink(
+        &mut self,
+        memory: &Memory,
+        address: ChunkAddress,
+        queue: QueueKind,
+    ) -> QueueKind {
         let word = memory.header(address).state();
         let from = word.load().queue();
+        let lane = self.lane_of(memory, address);
         let size_bytes = self.counted_size_of(memory, address);
-        self.queue_mut(from).remove(memory, address, size_bytes);
-        self.queue_mut(queue).push_head(memory, address, size_bytes);
+        self.lanes.change(lane, from, |q| q.remove(memory, address, size_bytes));
+        self.lanes.change(lane, queue, |q| q.push_head(memory, address, size_bytes));
         word.requeue(queue);
-        match queue {
-            _ if from == queue => self.counters.moves_within_lru += 1,
-            QueueKind::Cold => self.counters.moves_to_cold += 1,
+        from
+    }
+
+    /// The same, counted.
+    pub fn requeue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
+        match self.relink(memory, address, queue) {
+            from if from == queue => self.counters.moves_within_lru += 1,
+            _ if queue == QueueKind::Cold => self.counters.moves_to_cold += 1,
             _ => self.counters.moves_to_warm += 1,
         }
     }
 
-    /// The age of a queue's tail, in ticks.
+    /// The age of a queue's tail, in ticks; of several lanes' the oldest.
     pub fn tail_age(&self, memory: &Memory, queue: QueueKind, now: Ticks) -> Option<u32> {
-        let tail = self.queue(queue).tail()?;
-        Some(memory.header(tail).time().age_at(now))
+        let tails = self.lanes.all().filter_map(|lane| self.lanes.queue(lane, queue).tail());
+        tails.map(|tail| memory.header(tail).time().age_at(now)).max()
     }
 
     /// The age of the oldest of its tails, in ticks.
@@ -467,7 +530,7 @@ impl ClassState {
     /// How cold the item is that the search for a victim looks at first: its age, and among equals the
     /// older store is colder. `None`: the class has no item.
     pub fn coldness(&self, memory: &Memory, now: Ticks) -> Option<Coldness> {
-        let header = memory.header(coldest(self)?);
+        let header = memory.header(coldest(self, memory, now)?);
         Some(Coldness { age_ticks: header.time().age_at(now), cas: Reverse(header.cas()) })
     }
 }

@@ -44,6 +44,63 @@ pub enum EvictionKind {
     Segmented,
     /// One queue in exact order of use; every hit takes the class's lock.
     Lru,
+    /// Ours: the segmented LRU for each band of costs, and of the bands' coldest items the one that was unused
+    /// longest for its cost. Without costs it is `Segmented`.
+    CostBands,
+}
+
+impl EvictionKind {
+    /// All of them.
+    pub const ALL: [EvictionKind; 3] =
+        [EvictionKind::Segmented, EvictionKind::Lru, EvictionKind::CostBands];
+
+    /// The names of all of them.
+    pub const NAMES: [&str; EvictionKind::ALL.len()] = {
+        let mut names = [""; EvictionKind::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = EvictionKind::ALL[at].name();
+            at += 1;
+        }
+        names
+    };
+
+    /// Its name in options and specifications.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EvictionKind::Segmented => "segmented",
+            EvictionKind::Lru => "lru",
+            EvictionKind::CostBands => "cost_bands",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<EvictionKind> {
+        EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The order of the items of one lane.
+    pub fn within_lanes(self) -> EvictionKind {
+        match self {
+            EvictionKind::CostBands => EvictionKind::Segmented,
+            kind => kind,
+        }
+    }
+
+    /// What tells its items apart, as a memory file names it.
+    pub(crate) fn lanes_name(self) -> &'static str {
+        match self {
+            EvictionKind::Segmented | EvictionKind::Lru => "one",
+            EvictionKind::CostBands => "cost_bands",
+        }
+    }
+
+    /// Whether items store a rank.
+    pub fn goes_by_rank(self) -> bool {
+        match self {
+            EvictionKind::Segmented | EvictionKind::Lru | EvictionKind::CostBands => false,
+        }
+    }
 }
 
 /// How the page mover empties a page.

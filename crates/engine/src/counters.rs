@@ -20,7 +20,13 @@ impl Counter {
     /// Adds one. Only the owning worker calls this.
     #[inline]
     pub fn bump(&self) {
-        self.ever.store(self.ever.load(Relaxed).wrapping_add(1), Relaxed);
+        self.add(1);
+    }
+
+    /// Adds so many. Only the owning worker calls this.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.ever.store(self.ever.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
     /// Begins at zero again.
@@ -93,6 +99,9 @@ tallies! {
         touch_hits,
         gat_hits,
         unshown_hits,
+        inserted,
+        cost_paid,
+        cost_saved,
     }
     by queue { hits_to, }
 }

@@ -3,7 +3,7 @@
 //! Each holds its key's stripe from the look-up to the end. A get takes no other lock (but under
 //! `eviction=lru`): it marks the item and leaves moving it to others.
 
-use crate::counters::HandleCounters;
+use crate::counters::{ClassOperations, HandleCounters};
 use crate::engine::{Death, Engine};
 use crate::flush_mark::is_later;
 use crate::index::{Slot, StripeGuard};
@@ -87,7 +87,11 @@ impl<'e> Handle<'e> {
             Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 let state = self.engine.memory.header(found.address).state().load();
-                self.counters.class(class).hits_to[state.queue().index()].bump();
+                let counters = self.counters.class(class);
+                counters.hits_to[state.queue().index()].bump();
+                if state.fields().cost {
+                    self.count_saved(&found, counters);
+                }
                 let shown = self.show(&found, now, f);
                 drop(found);
                 self.engine.tap(hash, AccessKind::Hit, Some(class));
@@ -136,6 +140,7 @@ impl<'e> Handle<'e> {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
                 self.counters.class(class).gat_hits.bump();
+                self.count_saved(&found, self.counters.class(class));
                 let shown = self.show(&found, now, f);
                 drop(found);
                 self.engine.tap(hash, AccessKind::Hit, Some(class));
@@ -222,6 +227,14 @@ impl<'e> Handle<'e> {
     /// Counts a store that the caller refused as too large, by a limit narrower than the engine's own.
     pub fn count_too_large(&mut self) {
         self.counters.store_too_large.bump();
+    }
+
+    /// Counts what a hit on this item saves.
+    pub(crate) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
+        let proof = ReadProof::under_stripe(&found.stripe);
+        if let Some(cost) = self.engine.memory.cost(found.address, proof) {
+            counters.cost_saved.add(u64::from(cost.units()));
+        }
     }
 
     fn show<R>(&self, found: &Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, Pin, ReadProof};
-use slabwise_base::{ClassId, Expiry, Ticks};
+use slabwise_base::{ClassId, Cost, Expiry, Ticks};
 
 /// An item under its stripe's lock, for as long as the closure of a get runs.
 #[derive(Clone, Copy)]
@@ -39,6 +39,11 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
     /// The client's opaque number.
     pub fn client_flags(&self) -> u32 {
         self.engine.memory.client_flags(self.address, self.proof)
+    }
+
+    /// What it costs to recompute, if that is known.
+    pub fn cost(&self) -> Option<Cost> {
+        self.engine.memory.cost(self.address, self.proof)
     }
 
     /// The CAS value.

@@ -12,7 +12,8 @@ use slabwise_base::{ClassId, Clock, Now};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER };
+const META: ItemMeta =
+    ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER, cost: None };
 
 /// A tiny engine: two classes of one to four chunks a page, `pages` pages.
 fn engine(pages: u64, eviction: EvictionKind) -> Arc<Engine> {

@@ -6,7 +6,7 @@
 use crate::class::{Class, ClassState};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, QueueKind, ReadProof};
-use crate::queues::{Demotion, balance};
+use crate::queues::{Demotion, Lane, balance_all};
 use slabwise_base::Now;
 use slabwise_base::sync::MutexGuard;
 
@@ -22,7 +22,7 @@ impl Engine {
         while done < budget {
             let nothing_ended = self.reclaim_tail(class.lock(), now);
             if let Some(mut state) = nothing_ended
-                && balance(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled
+                && balance_all(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled
             {
                 break;
             }
@@ -49,7 +49,9 @@ impl Engine {
     /// A tail whose item has ended and that nobody pins.
     fn ended_tail(&self, state: &ClassState, now: Now) -> Option<ChunkAddress> {
         let proof = ReadProof::under_class(state);
-        QueueKind::ALL.into_iter().filter_map(|kind| state.queue(kind).tail()).find(|&tail| {
+        let tail = |lane: Lane, kind| state.lanes().queue(lane, kind).tail();
+        let tails = |lane| QueueKind::ALL.into_iter().filter_map(move |kind| tail(lane, kind));
+        state.lanes().all().flat_map(tails).find(|&tail| {
             let unpinned = self.memory.header(tail).state().load().pins() == 0;
             unpinned && self.death_of(tail, now, proof).is_some()
         })

@@ -4,20 +4,27 @@
 //! An item after its header (offsets follow from the state word alone):
 //!
 //! ```text
-//! [client flags 4] [expiry 4] [whole value length 4, first body 5]  key  value
-//!  if has_flags     if has_expiry   if chained
+//! [client flags 4] [expiry 4] [cost 2] [rank 4] [whole value length 4, first body 5]  key  value
+//!      each if the item stores it                            if chained
 //! ```
 
 use crate::class_table::SizeModel;
 use crate::mem::{
-    Arena, ChunkAddress, ExpiryRight, HEADER_SIZE_BYTES, Header, Kind, OwnedChunk, ReadProof,
-    State, ValueRight,
+    Arena, ChunkAddress, ExpiryRight, HEADER_SIZE_BYTES, Header, ItemFields, Kind, OwnedChunk,
+    ReadProof, State, ValueRight,
 };
 use crate::page_table::{Page, PageTable};
-use slabwise_base::{ClassId, Expiry, PageId};
+use crate::reservation::ItemMeta;
+use slabwise_base::{ClassId, Cost, Expiry, PageId};
 
 /// Bytes that a chained item keeps before its key: the value's length and the first body.
 const CHAIN_SIZE_BYTES: usize = 9;
+
+/// Bytes of a cost.
+const COST_SIZE_BYTES: usize = 2;
+
+/// What stands there in an item of unknown cost: the code of no cost.
+const UNKNOWN_COST: u16 = u16::MAX;
 
 /// What only the head of a chained item has: where its value begins.
 pub const CHAIN_LINK_SIZE_BYTES: usize = CHAIN_SIZE_BYTES;
@@ -26,7 +33,7 @@ pub const BODY_HEADER_SIZE_BYTES: usize = HEADER_SIZE_BYTES;
 
 /// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
 pub fn chain_head_size_bytes(key_len: usize) -> usize {
-    Memory::chain_head_size_bytes(key_len, false, false)
+    Memory::chain_head_size_bytes(key_len, ItemFields::default())
 }
 
 /// Where the parts of an item are, in bytes from the chunk's start.
@@ -42,11 +49,19 @@ impl ItemLayout {
     }
 
     fn expiry(self) -> usize {
-        HEADER_SIZE_BYTES + if self.state.has_flags() { 4 } else { 0 }
+        HEADER_SIZE_BYTES + if self.state.fields().flags { 4 } else { 0 }
+    }
+
+    fn cost(self) -> usize {
+        self.expiry() + if self.state.has_expiry() { 4 } else { 0 }
+    }
+
+    fn rank(self) -> usize {
+        self.cost() + if self.state.fields().cost { COST_SIZE_BYTES } else { 0 }
     }
 
     fn chain(self) -> usize {
-        self.expiry() + if self.state.has_expiry() { 4 } else { 0 }
+        self.rank() + if self.state.fields().rank { 4 } else { 0 }
     }
 
     /// The key's offset.
@@ -161,7 +176,7 @@ impl Memory {
 
     /// The client flags of an item.
     pub fn client_flags(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u32 {
-        let has_flags = self.header(address).state().load().has_flags();
+        let has_flags = self.header(address).state().load().fields().flags;
         if has_flags { self.word(address, HEADER_SIZE_BYTES, proof) } else { 0 }
     }
 
@@ -181,6 +196,26 @@ impl Memory {
         assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
         let at = ItemLayout::new(state).expiry();
         self.arena.overwrite_expiry(right, at, expiry.to_bits().to_le_bytes());
+    }
+
+    /// What an item costs to recompute, if that is known.
+    #[inline]
+    pub fn cost(&self, address: ChunkAddress, proof: ReadProof<'_>) -> Option<Cost> {
+        let state = self.header(address).state().load();
+        if !state.fields().cost {
+            return None;
+        }
+        let bytes =
+            self.arena.bytes(address, ItemLayout::new(state).cost(), COST_SIZE_BYTES, proof);
+        let bits = u16::from_le_bytes(bytes.try_into().expect("two bytes were asked for"));
+        (bits != UNKNOWN_COST).then(|| Cost::from_bits(bits))
+    }
+
+    /// What a client said of an item.
+    pub fn meta(&self, address: ChunkAddress, proof: ReadProof<'_>) -> ItemMeta {
+        let (client_flags, expiry) =
+            (self.client_flags(address, proof), self.expiry(address, proof));
+        ItemMeta { client_flags, expiry, cost: self.cost(address, proof) }
     }
 
     /// Bytes of an item's whole value.
@@ -220,17 +255,24 @@ impl Memory {
         self.arena.owned_bytes(chunk, at, key.len()).copy_from_slice(key);
     }
 
-    /// Writes those of a new item's client flags and expiry that it stores.
-    pub fn write_meta(&self, chunk: &mut OwnedChunk, client_flags: u32, expiry: Expiry) {
+    /// Writes those of a new item's fields that it stores.
+    pub fn write_meta(&self, chunk: &mut OwnedChunk, meta: ItemMeta) {
         let state = self.header(chunk.address()).state().load();
-        if state.has_flags() {
-            let bytes = client_flags.to_le_bytes();
-            self.arena.owned_bytes(chunk, HEADER_SIZE_BYTES, 4).copy_from_slice(&bytes);
+        let (fields, layout) = (state.fields(), ItemLayout::new(state));
+        let mut write = |at, bytes: &[u8]| {
+            self.arena.owned_bytes(chunk, at, bytes.len()).copy_from_slice(bytes);
+        };
+        if fields.flags {
+            write(HEADER_SIZE_BYTES, &meta.client_flags.to_le_bytes());
         }
-        if state.has_expiry() {
-            let at = ItemLayout::new(state).expiry();
-            let bytes = expiry.to_bits().to_le_bytes();
-            self.arena.owned_bytes(chunk, at, 4).copy_from_slice(&bytes);
+        if fields.expiry {
+            write(layout.expiry(), &meta.expiry.to_bits().to_le_bytes());
+        }
+        if fields.cost {
+            write(layout.cost(), &meta.cost.map_or(UNKNOWN_COST, Cost::to_bits).to_le_bytes());
+        }
+        if fields.rank {
+            write(layout.rank(), &[0; 4]);
         }
     }
 
@@ -248,8 +290,8 @@ impl Memory {
     }
 
     /// Bytes that a chained item's first chunk takes: all but the value.
-    pub fn chain_head_size_bytes(key_len: usize, has_flags: bool, has_expiry: bool) -> usize {
-        ItemLayout::new(State::new_item(key_len as u8, has_flags, has_expiry, true)).value()
+    pub fn chain_head_size_bytes(key_len: usize, fields: ItemFields) -> usize {
+        ItemLayout::new(State::new_item(key_len as u8, fields, true)).value()
     }
 
     /// Makes a chunk the copy of another: header words but for state and links, and all contents.
@@ -281,14 +323,8 @@ impl Memory {
     }
 
     /// Bytes that an unchained item takes here.
-    pub fn item_size_bytes(
-        key_len: usize,
-        value_len: usize,
-        has_flags: bool,
-        has_expiry: bool,
-    ) -> usize {
-        ItemLayout::new(State::new_item(key_len as u8, has_flags, has_expiry, false)).value()
-            + value_len
+    fn item_size_bytes(key_len: usize, value_len: usize, fields: ItemFields) -> usize {
+        ItemLayout::new(State::new_item(key_len as u8, fields, false)).value() + value_len
     }
 
     /// Bytes that count for the choice of a class, the size limit and the stats.
@@ -296,14 +332,13 @@ impl Memory {
         &self,
         key_len: usize,
         value_len: usize,
-        has_flags: bool,
-        has_expiry: bool,
+        fields: ItemFields,
     ) -> usize {
-        let exact = Memory::item_size_bytes(key_len, value_len, has_flags, has_expiry);
+        let exact = Memory::item_size_bytes(key_len, value_len, fields);
         match self.size_model {
             SizeModel::Exact => exact,
             SizeModel::Memcached => {
-                let flags = if has_flags { 4 } else { 0 };
+                let flags = if fields.flags { 4 } else { 0 };
                 let memcached = 48 + 8 + key_len + 1 + flags + value_len + 2;
                 debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
                 memcached
@@ -315,7 +350,6 @@ impl Memory {
     pub fn counted_size_of(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u64 {
         let state = self.header(address).state().load();
         let value_len = self.value_len(address, proof);
-        let (flags, expiry) = (state.has_flags(), state.has_expiry());
-        self.counted_size_bytes(state.key_len(), value_len, flags, expiry) as u64
+        self.counted_size_bytes(state.key_len(), value_len, state.fields()) as u64
     }
 }

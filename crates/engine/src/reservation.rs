@@ -10,9 +10,9 @@
 use crate::engine::Engine;
 use crate::handle::Found;
 use crate::item::Pinned;
-use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, OwnedChunk, ReadProof, State};
+use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, ItemFields, OwnedChunk, ReadProof, State};
 use crate::memory::Memory;
-use slabwise_base::{Expiry, KEY_SIZE_BYTES_MAX, Now};
+use slabwise_base::{Cost, Expiry, KEY_SIZE_BYTES_MAX, Now};
 
 /// What a client says of an item beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct ItemMeta {
     pub client_flags: u32,
     /// When the item ends.
     pub expiry: Expiry,
+    /// What it costs to recompute; `None` where nobody said.
+    pub cost: Option<Cost>,
 }
 
 /// Why no memory was given.
@@ -55,6 +57,18 @@ pub struct Reservation<'e> {
 }
 
 impl Engine {
+    /// The fields that an item stores of which this is said.
+    fn fields_of(&self, meta: ItemMeta) -> ItemFields {
+        let rank = self.config.eviction.goes_by_rank();
+        ItemFields {
+            flags: meta.client_flags != 0,
+            expiry: meta.expiry != Expiry::NEVER,
+            // Where items are ranked, all lie in memory alike, so that none is favoured for its size.
+            cost: rank || meta.cost.is_some(),
+            rank,
+        }
+    }
+
     /// Takes memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
     pub(crate) fn reserve(
         &self,
@@ -74,7 +88,7 @@ impl Engine {
         let state = shape.state(key.len());
         self.memory.arena.set_state(&mut head, state);
         self.memory.write_key(&mut head, key);
-        self.memory.write_meta(&mut head, meta.client_flags, meta.expiry);
+        self.memory.write_meta(&mut head, meta);
         self.memory.arena.set_len(&mut head, if shape.chained { 0 } else { value_len });
         let reservation = Reservation {
             engine: self,
@@ -124,8 +138,7 @@ struct Shape {
     /// What its first chunk must hold.
     size_bytes: usize,
     chained: bool,
-    has_flags: bool,
-    has_expiry: bool,
+    fields: ItemFields,
 }
 
 impl Shape {
@@ -135,31 +148,30 @@ impl Shape {
         value_len: usize,
         meta: ItemMeta,
     ) -> Result<Shape, ReserveError> {
-        let has_flags = meta.client_flags != 0;
-        let has_expiry = meta.expiry != Expiry::NEVER;
-        let counted = engine.memory.counted_size_bytes(key_len, value_len, has_flags, has_expiry);
+        let fields = engine.fields_of(meta);
+        let counted = engine.memory.counted_size_bytes(key_len, value_len, fields);
         if counted as u64 > engine.config.item_size_bytes_max || value_len > u32::MAX as usize {
             return Err(ReserveError::TooLarge);
         }
         // The same in every table.
         let chunk_size_bytes_max = engine.config.classes.chunk_size_bytes_max();
         if counted <= chunk_size_bytes_max {
-            return Ok(Shape { size_bytes: counted, chained: false, has_flags, has_expiry });
+            return Ok(Shape { size_bytes: counted, chained: false, fields });
         }
         let pages = engine.page_stats();
         if counted as u64 > pages.limit_for_items * engine.config.page_size_bytes as u64 {
             // Nothing that is evicted for it would be enough.
             return Err(ReserveError::OutOfMemory);
         }
-        let head = Memory::chain_head_size_bytes(key_len, has_flags, has_expiry);
+        let head = Memory::chain_head_size_bytes(key_len, fields);
         if head > chunk_size_bytes_max {
             return Err(ReserveError::TooLarge);
         }
-        Ok(Shape { size_bytes: head, chained: true, has_flags, has_expiry })
+        Ok(Shape { size_bytes: head, chained: true, fields })
     }
 
     fn state(&self, key_len: usize) -> State {
-        State::new_item(key_len as u8, self.has_flags, self.has_expiry, self.chained)
+        State::new_item(key_len as u8, self.fields, self.chained)
     }
 }
 
@@ -253,16 +265,14 @@ impl<'e> Reservation<'e> {
     /// Whether an item with this value length and these fields would lie in memory the same way.
     pub(crate) fn fits(&self, value_len: usize, meta: ItemMeta) -> bool {
         let state = self.engine.memory.header(self.address()).state().load();
-        value_len == self.value_len
-            && state.has_flags() == (meta.client_flags != 0)
-            && state.has_expiry() == (meta.expiry != Expiry::NEVER)
+        value_len == self.value_len && state.fields() == self.engine.fields_of(meta)
     }
 
     /// Changes what the client said; the same fields must be in use.
     pub(crate) fn set_meta(&mut self, meta: ItemMeta) {
         debug_assert!(self.fits(self.value_len, meta));
         let head = self.head.as_mut().expect("owned until published");
-        self.engine.memory.write_meta(head, meta.client_flags, meta.expiry);
+        self.engine.memory.write_meta(head, meta);
     }
 
     /// The engine that the memory belongs to.
@@ -289,10 +299,10 @@ impl<'e> Reservation<'e> {
         self.engine.memory.arena.owned_bytes(head, start, key_len)
     }
 
-    /// The client flags that it was reserved with.
-    pub(crate) fn client_flags(&self) -> u32 {
+    /// What was said of the item.
+    pub(crate) fn meta(&self) -> ItemMeta {
         let head = self.head.as_ref().expect("owned until published");
-        self.engine.memory.client_flags(head.address(), ReadProof::owned(head))
+        self.engine.memory.meta(head.address(), ReadProof::owned(head))
     }
 
     /// Whether its TTL is short enough for the temp queue.

@@ -66,8 +66,7 @@ impl<'e> Spare<'e> {
         }
         let proof = ReadProof::under_stripe(&found.stripe);
         let value_len = engine.memory.value_len(found.address, proof);
-        let client_flags = engine.memory.client_flags(found.address, proof);
-        let meta = ItemMeta { client_flags, expiry };
+        let meta = ItemMeta { expiry, ..engine.memory.meta(found.address, proof) };
         match self.room(found, key, value_len, meta, now)? {
             Room::LookAgain => Ok(ExpirySet::LookAgain),
             Room::Ready(same, reservation) => {

@@ -103,6 +103,8 @@ pub struct ClassStats {
     pub free_chunks: u64,
     /// Counted bytes of its items.
     pub item_bytes: u64,
+    /// Units that its items cost to recompute, as far as that is known.
+    pub cost_held: u64,
     /// Items by queue: hot, warm, cold, temp.
     pub items: [u64; 4],
     /// The age of each queue's tail in ticks, in a sum the oldest's; `None` for an empty queue.
@@ -136,6 +138,12 @@ pub struct ClassStats {
     pub gat_hits: u64,
     /// Gets that count as hits and are no use of an item that was there: they leave no mark, or vivified.
     pub unshown_hits: u64,
+    /// Stores under keys that held nothing.
+    pub inserted: u64,
+    /// Units that what they stored costs to recompute, as far as that is known.
+    pub cost_paid: u64,
+    /// The same of what gets hit.
+    pub cost_saved: u64,
 }
 
 impl ClassStats {
@@ -174,10 +182,11 @@ impl ClassStats {
         self.used_chunks += state.used_count();
         self.free_chunks += state.free_count();
         self.item_bytes += state.item_bytes();
+        self.cost_held += state.cost_held();
         self.counters.add(&state.counters);
         self.counters_ever.add(&state.counters_ever());
         for kind in QueueKind::ALL {
-            self.items[kind.index()] += state.queue(kind).count();
+            self.items[kind.index()] += state.lanes().count(kind);
             let age = &mut self.tail_age_ticks[kind.index()];
             *age = (*age).max(state.tail_age(memory, kind, now.ticks));
         }

@@ -144,6 +144,7 @@ impl<'e> Handle<'e> {
                     }
                     self.counters().items_total.bump();
                     let (value_len, cas) = (reservation.value_len(), conditions.new_cas);
+                    self.count_insertion(&reservation);
                     let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
                     let outcome = engine.stored(address, value_len);
                     let class = engine.queue_class(address);
@@ -174,6 +175,16 @@ impl<'e> Handle<'e> {
                     }
                 }
             }
+        }
+    }
+
+    /// Counts a store under a key that holds nothing.
+    #[inline(always)]
+    fn count_insertion(&self, reservation: &Reservation<'_>) {
+        let class = self.counters().class(self.engine().queue_class(reservation.address()));
+        class.inserted.bump();
+        if let Some(cost) = reservation.meta().cost {
+            class.cost_paid.add(u64::from(cost.units()));
         }
     }
 
@@ -338,14 +349,13 @@ impl<'e> Engine {
     /// The length and the meta of what a found item and a new value become.
     fn joined(&self, found: &Found<'_>, value: &Reservation<'_>, join: Join) -> (usize, ItemMeta) {
         let proof = ReadProof::under_stripe(&found.stripe);
-        let expiry = self.memory.expiry(found.address, proof);
+        let meta = self.memory.meta(found.address, proof);
         if join == Join::Stale {
-            let client_flags = value.client_flags();
-            return (value.value_len(), ItemMeta { client_flags, expiry });
+            let expiry = meta.expiry;
+            return (value.value_len(), ItemMeta { expiry, ..value.meta() });
         }
-        let client_flags = self.memory.client_flags(found.address, proof);
         let old_len = self.memory.value_len(found.address, proof);
-        (old_len + value.value_len(), ItemMeta { client_flags, expiry })
+        (old_len + value.value_len(), meta)
     }
 
     fn fill_joined(

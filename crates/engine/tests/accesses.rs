@@ -15,7 +15,7 @@ use support::{PAGE_SIZE_BYTES, small_engine};
 
 const SMALL: Option<ClassId> = Some(ClassId(0));
 const LARGE: Option<ClassId> = Some(ClassId(1));
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 
 #[derive(Default)]
 struct Witness(Mutex<Vec<KeyAccess>>);

@@ -48,7 +48,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     let engine = Engine::new(EngineConfig::new(64 << 20)).expect("the arena can be reserved");
     let now = Clock::manual().now();
     let mut handle = engine.handle();
-    let meta = ItemMeta { client_flags: 5, expiry: Expiry::at(Seconds(1_000)) };
+    let meta = ItemMeta { client_flags: 5, expiry: Expiry::at(Seconds(1_000)), cost: None };
     let key = |item: u64| (KeyHasher::new(1).hash(&(item % KEYS).to_le_bytes())).to_le_bytes();
     let text = *b"100000000000";
     let (value, large) = ([b'v'; 100], vec![b'w'; 600_000]);

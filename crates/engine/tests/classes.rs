@@ -8,7 +8,7 @@ use slabwise_engine::{
 };
 use std::time::Duration;
 
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const LARGEST: usize = 4096;
 

@@ -7,7 +7,7 @@ use slabwise_engine::{
 };
 use std::time::Duration;
 
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PER_PAGE: u32 = (PAGE_SIZE_BYTES / 128) as u32;
 const KINDS: [MoverKind; 4] = [MoverKind::Warm, MoverKind::Base, MoverKind::Fast, MoverKind::Stock];

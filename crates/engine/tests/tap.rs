@@ -48,7 +48,7 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
     let clock = Clock::manual();
     let mut handle = engine.handle();
     let expiry = Expiry::at(Seconds(1_000));
-    let meta = ItemMeta { client_flags: 7, expiry };
+    let meta = ItemMeta { client_flags: 7, expiry, cost: None };
     handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
     assert!(handle.get(b"victim", clock.now(), |_| ()).is_some());
     let fill = |from: u32, count: u32| {
@@ -93,7 +93,7 @@ fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
     let clock = Clock::manual();
     engine.want_evictions(true);
     let mut handle = engine.handle();
-    let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(10)) };
+    let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(10)), cost: None };
     for number in 0..300 {
         let key = format!("e{number:07}");
         handle.set(key.as_bytes(), b"v", ends, StoreMode::Set, clock.now());
@@ -130,7 +130,7 @@ fn inspecting_leaves_no_trace_and_sees_what_a_look_up_would_meet() {
             1 => Expiry::at(Seconds(5)),
             _ => Expiry::at(Seconds(500)),
         };
-        let meta = ItemMeta { client_flags: random.below(2) as u32, expiry };
+        let meta = ItemMeta { client_flags: random.below(2) as u32, expiry, cost: None };
         let mut reservation = handle
             .reserve(key.as_bytes(), value.len(), meta, clock.now())
             .expect("there is memory");

@@ -300,7 +300,10 @@ impl Settings {
             ("dump_enabled", yes_no(self.dump_enabled)),
             ("hash_algorithm", reported.hash_algorithm.to_owned()),
             ("lru_maintainer_thread", yes_no(self.lru_maintainer)),
-            ("lru_segmented", yes_no(self.engine.eviction == EvictionKind::Segmented)),
+            (
+                "lru_segmented",
+                yes_no(self.engine.eviction.within_lanes() == EvictionKind::Segmented),
+            ),
             ("hot_lru_pct", lru.hot_percent.to_string()),
             ("warm_lru_pct", lru.warm_percent.to_string()),
             ("hot_max_factor", format!("{:.2}", lru.hot_age_factor)),

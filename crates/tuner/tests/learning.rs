@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PAGES: u64 = 512;
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const REQUESTS_PER_STEP: u64 = 50;
 const REQUEST: Duration = Duration::from_millis(20);
 const SEED: u64 = 11;

@@ -14,7 +14,7 @@ use std::time::Duration;
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const SMALL_SIZE_BYTES: usize = 128;
 const LARGE_SIZE_BYTES: usize = 1024;
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 /// Requests between two steps of the tuner.
 const REQUESTS_PER_STEP: u64 = 100;
 const REQUEST: Duration = Duration::from_micros(10);

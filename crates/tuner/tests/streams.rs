@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PAGE_SIZE_BYTES: usize = 16 << 10;
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const REQUEST: Duration = Duration::from_micros(10);
 const REQUESTS: u64 = 24_000;
 /// Twice as many as fit.

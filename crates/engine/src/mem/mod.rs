@@ -35,4 +35,4 @@ pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
 pub use prefetch::prefetch;
 pub use proof::{AtRest, ExpiryRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
-pub use state::{Kind, QueueKind, State};
+pub use state::{ItemFields, Kind, QueueKind, State};

@@ -1,10 +1,10 @@
 //! The state word of a chunk: what it is, who holds it, where it is queued.
 //!
 //! ```text
-//!  31      24   23      22       21      20     19     18      17      16    15  13 12      0
-//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+---------+
-//! | key len  | stale |claimed| chained |expiry|flags|active|fetched| given | place|  pins   |
-//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+---------+
+//!  31      24   23      22       21      20     19     18      17      16    15  13  12   11  10   0
+//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+----+----+------+
+//! | key len  | stale |claimed| chained |expiry|flags|active|fetched| given | place|cost|rank| pins |
+//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+----+----+------+
 //!
 //! place: 000 not linked    001 linked, in no queue    1qq linked, in queue qq
 //! ```
@@ -32,9 +32,11 @@
 use slabwise_base::sync::{AtomicU32, Ordering};
 
 /// The most pins an item may have at once; who wants one more goes without.
-pub const PIN_COUNT_MAX: u32 = 8000;
+pub const PIN_COUNT_MAX: u32 = 2000;
 
-const PINS_MASK: u32 = 0x1fff;
+const PINS_MASK: u32 = 0x7ff;
+const HAS_RANK: u32 = 1 << 11;
+const HAS_COST: u32 = 1 << 12;
 const PLACE_SHIFT: u32 = 13;
 const PLACE_MASK: u32 = 0b111 << PLACE_SHIFT;
 /// Linked, in no queue: on its way out, or passed over by whoever carries it.
@@ -60,7 +62,7 @@ const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "a pin must never carry into th
 const _: () = {
     // The fields tile: no two overlap.
     let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
-    let layout = HAS_FLAGS ^ HAS_EXPIRY ^ CHAINED;
+    let layout = HAS_FLAGS ^ HAS_EXPIRY ^ HAS_COST ^ HAS_RANK ^ CHAINED;
     let all = PINS_MASK ^ PLACE_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
     assert!(all.count_ones() == u32::BITS);
     assert!(QUEUED ^ QUEUE_MASK == PLACE_MASK && LOOSE & QUEUED == 0);
@@ -77,8 +79,21 @@ pub enum Kind {
     Body,
 }
 
+/// Which of the fields that not every item needs an item stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemFields {
+    /// Client flags; others have 0.
+    pub flags: bool,
+    /// An expiry; others have none.
+    pub expiry: bool,
+    /// A cost; that of others is not known.
+    pub cost: bool,
+    /// A rank among the items of its class: under eviction kinds that go by ranks.
+    pub rank: bool,
+}
+
 /// The queues of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
     /// New items.
     Hot,
@@ -114,12 +129,16 @@ impl State {
     pub const IN_HAND: State = State(1);
 
     /// An item that its owner is still writing: one pin, not linked. Keys are not empty.
-    pub fn new_item(key_len: u8, has_flags: bool, has_expiry: bool, chained: bool) -> State {
-        let mut word = (u32::from(key_len) << KEY_LEN_SHIFT) | 1;
-        word |= if has_flags { HAS_FLAGS } else { 0 };
-        word |= if has_expiry { HAS_EXPIRY } else { 0 };
-        word |= if chained { CHAINED } else { 0 };
-        State(word)
+    pub fn new_item(key_len: u8, fields: ItemFields, chained: bool) -> State {
+        let bits = [
+            (fields.flags, HAS_FLAGS),
+            (fields.expiry, HAS_EXPIRY),
+            (fields.cost, HAS_COST),
+            (fields.rank, HAS_RANK),
+            (chained, CHAINED),
+        ];
+        let stored = bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit);
+        State((u32::from(key_len) << KEY_LEN_SHIFT) | 1 | stored.sum::<u32>())
     }
 
     /// A part of a chained item's value.
@@ -205,12 +224,17 @@ impl State {
         self.0 & GIVEN_CAS != 0
     }
 
-    /// Whether it stores client flags (others have 0).
-    pub fn has_flags(self) -> bool {
-        self.0 & HAS_FLAGS != 0
+    /// The fields that it stores.
+    pub fn fields(self) -> ItemFields {
+        ItemFields {
+            flags: self.0 & HAS_FLAGS != 0,
+            expiry: self.0 & HAS_EXPIRY != 0,
+            cost: self.0 & HAS_COST != 0,
+            rank: self.0 & HAS_RANK != 0,
+        }
     }
 
-    /// Whether it stores an expiry (others have none).
+    /// Whether it stores an expiry.
     pub fn has_expiry(self) -> bool {
         self.0 & HAS_EXPIRY != 0
     }
@@ -349,7 +373,7 @@ fn place_in(queue: QueueKind) -> u32 {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    use super::{QueueKind, State, StateWord};
+    use super::{ItemFields, QueueKind, State, StateWord};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -359,7 +383,8 @@ mod loom_tests {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
-            let word = Arc::new(StateWord::for_test(State::new_item(3, false, false, false)));
+            let word =
+                Arc::new(StateWord::for_test(State::new_item(3, ItemFields::default(), false)));
             word.publish(QueueKind::Hot);
             (0..pins).for_each(|_| assert!(word.try_pin()));
             let unlinker = {
@@ -395,11 +420,15 @@ mod loom_tests {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, QueueKind, State, StateWord};
+    use super::{ItemFields, Kind, QueueKind, State, StateWord};
+
+    const ALL: ItemFields = ItemFields { flags: true, expiry: true, cost: true, rank: true };
+    const WITH_FLAGS: ItemFields =
+        ItemFields { flags: true, expiry: false, cost: false, rank: false };
 
     #[test]
     fn the_last_holder_is_told_so_once() {
-        let word = StateWord::for_test(State::new_item(3, true, false, false));
+        let word = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         word.publish(QueueKind::Hot);
         assert!(word.try_pin());
         assert!(!word.unlink(), "a pin is held");
@@ -409,7 +438,7 @@ mod tests {
 
     #[test]
     fn fields_do_not_disturb_each_other() {
-        let word = StateWord::for_test(State::new_item(250, true, true, true));
+        let word = StateWord::for_test(State::new_item(250, ALL, true));
         word.publish(QueueKind::Temp);
         word.mark_hit();
         assert!(word.load().fetched() && !word.load().active());
@@ -418,7 +447,7 @@ mod tests {
         assert!(state.active() && state.queued() && state.linked());
         assert_eq!((state.kind(), state.queue()), (Kind::Item, QueueKind::Temp));
         assert_eq!((state.key_len(), state.pins()), (250, 0));
-        assert!(state.has_flags() && state.has_expiry() && state.chained());
+        assert!(state.fields() == ALL && state.chained());
         word.requeue(QueueKind::Warm);
         assert!(!word.load().active() && word.load().fetched());
         assert_eq!(word.load().queue(), QueueKind::Warm);
@@ -438,19 +467,19 @@ mod tests {
         assert_eq!(State::FREE.kind(), Kind::Free);
         assert_eq!(State::IN_HAND.kind(), Kind::Item);
         assert_eq!(State::new_body().kind(), Kind::Body);
-        assert_eq!(State::new_item(1, false, false, true).kind(), Kind::Item);
+        assert_eq!(State::new_item(1, ItemFields::default(), true).kind(), Kind::Item);
     }
 
     #[test]
     fn a_copy_takes_the_marks_along_and_a_new_item_has_none() {
-        let old = StateWord::for_test(State::new_item(3, true, false, false));
+        let old = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         old.publish(QueueKind::Hot);
         assert!(!old.load().stale() && !old.load().claimed() && !old.load().has_given_cas());
         old.mark_stale();
         old.claim();
         old.mark_hit();
         old.set_given_cas(true);
-        let copy = StateWord::for_test(State::new_item(3, true, true, false));
+        let copy = StateWord::for_test(State::new_item(3, ALL, false));
         copy.inherit(old.load());
         let state = copy.load();
         assert!(state.stale() && state.claimed() && state.fetched() && state.has_given_cas());

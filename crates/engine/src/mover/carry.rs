@@ -158,9 +158,7 @@ impl Engine {
             memory.header(address).set_prev(Some(new));
             body = memory.header(address).next();
         }
-        let queue = class.queue_mut(state.queue());
-        queue.replace(memory, old, new);
-        memory.arena.publish(chunk, state.queue());
+        class.replace(memory, old, chunk);
         if let Some(right) = right.filter(|_| state.chained()) {
             memory.set_first_body(&right, None);
         }

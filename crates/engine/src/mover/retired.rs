@@ -146,12 +146,12 @@ impl Engine {
     fn heir_of(&self, address: ChunkAddress) -> Option<Choice> {
         let header = self.memory.header(address);
         let state = header.state().load();
-        let (key_len, flags, expiry) = (state.key_len(), state.has_flags(), state.has_expiry());
+        let (key_len, fields) = (state.key_len(), state.fields());
         let size_bytes = match state.kind() {
             Kind::Free => return None,
             Kind::Body => HEADER_SIZE_BYTES + header.len(),
-            Kind::Item if state.chained() => Memory::chain_head_size_bytes(key_len, flags, expiry),
-            Kind::Item => self.memory.counted_size_bytes(key_len, header.len(), flags, expiry),
+            Kind::Item if state.chained() => Memory::chain_head_size_bytes(key_len, fields),
+            Kind::Item => self.memory.counted_size_bytes(key_len, header.len(), fields),
         };
         self.size_map.class_for(size_bytes)
     }

@@ -1,14 +1,18 @@
 //! The queues of a class: lists through the items themselves, under the class's lock.
 //!
-//! What a list is, here; how items move between them, one file for each eviction kind; which item leaves,
-//! in `victim.rs`.
+//! What a list is, here; how items move between them, one file for each eviction kind; how many sets of
+//! queues there are, in `lanes.rs`; which item leaves, in `victim.rs`.
+mod cost_bands;
+mod lanes;
 mod lru;
 mod segmented;
 mod victim;
 
+pub use cost_bands::band_of;
+pub use lanes::{Lane, Lanes};
 pub use lru::hit as lru_hit;
-pub use segmented::{Demotion, balance};
-pub use victim::{VictimSearch, VictimStep, coldest};
+pub use segmented::{Demotion, balance, balance_all};
+pub use victim::{VictimSearch, VictimStep, coldest, coldest_in};
 
 use crate::flush_mark::is_later;
 use crate::mem::ChunkAddress;
@@ -28,6 +32,9 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// A queue that holds nothing.
+    pub const EMPTY: Queue = Queue { head: None, tail: None, count: 0, bytes: 0 };
+
     /// A queue whose items are linked already.
     pub fn of_linked(
         head: Option<ChunkAddress>,

@@ -17,6 +17,7 @@
 //! moves it to WARM and clears the bit. Each insertion demotes at most as much as it added, so the
 //! shares hold without a background thread; the maintainer enforces ages and gathers the expired.
 
+use super::Lane;
 use crate::class::ClassState;
 use crate::config::EvictionKind;
 use crate::mem::{ChunkAddress, QueueKind};
@@ -35,20 +36,36 @@ pub enum Demotion {
 /// The clock, where ages count too; `None` looks at shares only.
 pub type QueueTimes = Option<Ticks>;
 
-/// Looks at the tails of HOT and WARM once each; moves what is over its share or, by `times`, too old.
-/// With `times` COLD's tail, too: an active item there would stand for an age that it does not have.
-pub fn balance(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
+/// The same in every lane.
+pub fn balance_all(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
+    if !class.lanes().are_many() {
+        return balance(class, memory, Lane::FIRST, times);
+    }
+    let lanes: Vec<Lane> = class.lanes().all().collect();
+    let moved = lanes
+        .into_iter()
+        .filter(|&lane| balance(class, memory, lane, times) == Demotion::Moved)
+        .count();
+    if moved > 0 { Demotion::Moved } else { Demotion::Settled }
+}
+
+/// Looks at the tails of a lane's HOT and WARM once each; moves what is over its share of the lane or, by
+/// `times`, too old. With `times` COLD's tail, too: an active item there would stand for an age that it does
+/// not have.
+pub fn balance(class: &mut ClassState, memory: &Memory, lane: Lane, times: QueueTimes) -> Demotion {
     let cold = match times {
-        Some(_) => lift_active_cold(class, memory),
+        Some(_) => lift_active_cold(class, memory, lane),
         None => Demotion::Settled,
     };
-    let hot = balance_queue(class, memory, QueueKind::Hot, times);
-    let warm = balance_queue(class, memory, QueueKind::Warm, times);
+    let hot = balance_queue(class, memory, (lane, QueueKind::Hot), times);
+    let warm = balance_queue(class, memory, (lane, QueueKind::Warm), times);
     if [cold, hot, warm].contains(&Demotion::Moved) { Demotion::Moved } else { Demotion::Settled }
 }
 
-fn lift_active_cold(class: &mut ClassState, memory: &Memory) -> Demotion {
-    let Some(tail) = class.queue(QueueKind::Cold).tail() else { return Demotion::Settled };
+fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demotion {
+    let Some(tail) = class.lanes().queue(lane, QueueKind::Cold).tail() else {
+        return Demotion::Settled;
+    };
     let active = memory.header(tail).state().load().active();
     if !active || class.eviction() != EvictionKind::Segmented {
         return Demotion::Settled;
@@ -60,10 +77,10 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory) -> Demotion {
 fn balance_queue(
     class: &mut ClassState,
     memory: &Memory,
-    queue: QueueKind,
+    (lane, queue): (Lane, QueueKind),
     times: QueueTimes,
 ) -> Demotion {
-    let Some(tail) = class.queue(queue).tail() else { return Demotion::Settled };
+    let Some(tail) = class.lanes().queue(lane, queue).tail() else { return Demotion::Settled };
     let lru = class.lru();
     let (percent, age_factor) = match queue {
         QueueKind::Hot => (lru.hot_percent, lru.hot_age_factor),
@@ -71,12 +88,13 @@ fn balance_queue(
     };
     let total: u64 = [QueueKind::Hot, QueueKind::Warm, QueueKind::Cold]
         .iter()
-        .map(|&kind| class.queue(kind).bytes())
+        .map(|&kind| class.lanes().queue(lane, kind).bytes())
         .sum();
-    let over_share = class.queue(queue).bytes() * 100 > total * u64::from(percent);
+    let over_share = class.lanes().queue(lane, queue).bytes() * 100 > total * u64::from(percent);
     let flat = class.eviction() == EvictionKind::Lru;
     let too_old = times.is_some_and(|now| {
-        let cold_age = class.queue(QueueKind::Cold).tail().map(|cold| age(memory, cold, now));
+        let cold = class.lanes().queue(lane, QueueKind::Cold).tail();
+        let cold_age = cold.map(|cold| age(memory, cold, now));
         let age_max = f64::from(cold_age.unwrap_or(0)) * age_factor;
         f64::from(age(memory, tail, now)) > age_max
     });
@@ -87,7 +105,7 @@ fn balance_queue(
     let target = if active && !flat { QueueKind::Warm } else { QueueKind::Cold };
     class.requeue(memory, tail, target);
     // The next insertion will look at the next tail and write its neighbour.
-    if let Some(next) = class.queue(queue).tail() {
+    if let Some(next) = class.lanes().queue(lane, queue).tail() {
         memory.prefetch_neighbours(next);
     }
     Demotion::Moved

@@ -1,17 +1,20 @@
 //! The search for the item that a class gives up next.
 //!
-//! It begins at the tail of COLD and takes the first item there that nobody pins. On the way, under
+//! Where there are several lanes, the eviction kind says which one gives up an item. The search begins at the
+//! tail of its COLD and takes the first item there that nobody pins. On the way, under
 //! `eviction=segmented`, an active item goes back to WARM, and an empty COLD is refilled from HOT, WARM
-//! and at last TEMP. Where the tail is pinned, the queues are walked in the order COLD, HOT, WARM, TEMP:
-//! a pinned item goes to the head of its queue, out of the next search's way.
+//! and at last TEMP. Where the tail is pinned, the queues are walked lane by lane, in the order COLD, HOT,
+//! WARM, TEMP: a pinned item goes to the head of its queue, out of the next search's way.
 //!
 //! Law: under one hold of the class's lock a search looks at a bounded number of items; it goes on from
 //! there, and ends without a victim only when it has passed every item of the class.
 
+use super::{Lane, cost_bands};
 use crate::class::ClassState;
 use crate::config::EvictionKind;
 use crate::mem::{ChunkAddress, QueueKind};
 use crate::memory::Memory;
+use slabwise_base::Ticks;
 
 /// The queues in the order in which their items are given up.
 const COLDEST_FIRST: [QueueKind; 4] =
@@ -21,8 +24,23 @@ const COLDEST_FIRST: [QueueKind; 4] =
 const VICTIM_LOOKS_MAX: usize = 64;
 
 /// Where the search for a victim begins: the coldest item but for pins and hits.
-pub fn coldest(class: &ClassState) -> Option<ChunkAddress> {
-    COLDEST_FIRST.into_iter().find_map(|kind| class.queue(kind).tail())
+pub fn coldest(class: &ClassState, memory: &Memory, now: Ticks) -> Option<ChunkAddress> {
+    coldest_in(class, lane_to_evict(class, memory, now))
+}
+
+/// The same in one lane.
+pub fn coldest_in(class: &ClassState, lane: Lane) -> Option<ChunkAddress> {
+    COLDEST_FIRST.into_iter().find_map(|kind| class.lanes().queue(lane, kind).tail())
+}
+
+/// The lane that gives up an item next.
+#[inline]
+fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
+    if class.lanes().are_many() {
+        cost_bands::lane_to_evict(class, memory, now)
+    } else {
+        Lane::FIRST
+    }
 }
 
 /// What a step of a search came to.
@@ -40,7 +58,9 @@ pub enum VictimStep {
 #[derive(Debug, Default)]
 pub struct VictimSearch {
     tails_tried: bool,
-    /// Queues that were passed as a whole, of [`COLDEST_FIRST`].
+    /// The lane that is being walked, and those before it that were passed.
+    lane: Option<Lane>,
+    /// Queues of it that were passed as a whole, of [`COLDEST_FIRST`].
     queues_passed: usize,
     /// Pinned items of the next queue that were passed.
     items_passed: u64,
@@ -48,18 +68,26 @@ pub struct VictimSearch {
 
 impl VictimSearch {
     /// Looks on.
-    pub fn step(&mut self, class: &mut ClassState, memory: &Memory) -> VictimStep {
+    pub fn step(&mut self, class: &mut ClassState, memory: &Memory, now: Ticks) -> VictimStep {
         if !self.tails_tried {
             self.tails_tried = true;
-            if let Some(victim) = unpinned_tail(class, memory) {
+            if let Some(victim) = unpinned_tail(class, memory, now) {
                 return VictimStep::Found(victim);
             }
         }
         for _ in 0..VICTIM_LOOKS_MAX {
-            let Some(&kind) = COLDEST_FIRST.get(self.queues_passed) else {
+            let from = self.lane.unwrap_or_default();
+            let Some(lane) = class.lanes().all().find(|&lane| lane >= from) else {
                 return VictimStep::Nothing;
             };
-            let queue = class.queue(kind);
+            if self.lane != Some(lane) {
+                (self.lane, self.queues_passed, self.items_passed) = (Some(lane), 0, 0);
+            }
+            let Some(&kind) = COLDEST_FIRST.get(self.queues_passed) else {
+                (self.lane, self.queues_passed) = (Some(Lane(lane.0 + 1)), 0);
+                continue;
+            };
+            let queue = class.lanes().queue(lane, kind);
             match queue.tail() {
                 Some(tail) if self.items_passed < queue.count() => {
                     if memory.header(tail).state().load().pins() == 0 {
@@ -78,10 +106,12 @@ impl VictimSearch {
 
 /// The tail of COLD, once active items are out of the way and an empty COLD is refilled; `None`: it is
 /// pinned, or there is none.
-fn unpinned_tail(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddress> {
+fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<ChunkAddress> {
     for look in 0..VICTIM_LOOKS_MAX {
-        let Some(tail) = class.queue(QueueKind::Cold).tail() else {
-            let refill = coldest(class)?;
+        let lane = lane_to_evict(class, memory, now);
+        let cold = class.lanes().queue(lane, QueueKind::Cold);
+        let Some(tail) = cold.tail() else {
+            let refill = coldest_in(class, lane)?;
             let state = memory.header(refill).state().load();
             let earned = state.active() && state.queue() == QueueKind::Hot;
             let rescued = earned && look < VICTIM_LOOKS_MAX / 2;
@@ -90,7 +120,7 @@ fn unpinned_tail(class: &mut ClassState, memory: &Memory) -> Option<ChunkAddress
             continue;
         };
         let state = memory.header(tail).state().load();
-        let spare = class.queue(QueueKind::Cold).count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
+        let spare = cold.count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
         if state.pins() > 0 {
             return None;
         }

@@ -9,15 +9,16 @@ use crate::class_table::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, Si
 use crate::config::EngineConfig;
 use crate::engine::arena_size_bytes;
 use crate::mem::ChunkAddress;
+use crate::queues::Lane;
 use slabwise_base::{ClassId, KeyHasher};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
 /// The number of this format. It changes with the lines here, with the layout of headers and items
 /// (`mem/arena.rs`, `mem/state.rs`, `memory.rs`), and with what a queue is.
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// How memcached's file begins.
 const MEMCACHEDS: &[u8] = b"Tmain\n";
@@ -47,9 +48,12 @@ pub(super) struct Saved {
     pub retired: Vec<(ClassId, usize)>,
     /// The class of each page that was ever used.
     pub owners: Vec<Option<ClassId>>,
-    /// The last item of each queue, by the number of the class.
-    pub tails: Vec<[Option<ChunkAddress>; 4]>,
+    /// The last item of each queue of each lane that holds any, by the number of the class.
+    pub tails: Vec<Tails>,
 }
+
+/// The last items of a class's queues, lane by lane.
+pub(super) type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 
 /// Why a .meta file is of no use.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +65,7 @@ pub(super) enum Refusal {
 }
 
 /// What must be the same at the next start.
-fn settings(config: &EngineConfig) -> [(&'static str, String); 7] {
+fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
     let size_model = match config.size_model {
         SizeModel::Exact => "exact",
@@ -75,6 +79,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 7] {
         ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
         ("chunk_sizes", sizes.join(",")),
         ("size_model", size_model.to_owned()),
+        ("lanes", config.eviction.lanes_name().to_owned()),
         ("byte_order", byte_order.to_owned()),
     ]
 }
@@ -98,15 +103,22 @@ pub(super) fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("retired_classes", &compose_classes(saved.retired.iter().copied()));
     line("page_owners", &compose_owners(&saved.owners));
     for class in queueing(&saved.table, &saved.retired) {
-        let offset = |tail: &Option<ChunkAddress>| match tail {
-            Some(address) => address.offset().to_string(),
-            None => NONE.to_owned(),
-        };
-        let tails = saved.tails[class.index()].each_ref().map(offset);
-        line(&queue_tails(class), &tails.join(","));
+        line(&queue_tails(class), &compose_tails(&saved.tails[class.index()]));
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
+}
+
+/// The tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
+fn compose_tails(tails: &Tails) -> String {
+    let offset = |tail: &Option<ChunkAddress>| match tail {
+        Some(address) => address.offset().to_string(),
+        None => NONE.to_owned(),
+    };
+    let lane = |(lane, tails): (&Lane, &[Option<ChunkAddress>; 4])| {
+        format!("{}:{}", lane.0, tails.each_ref().map(offset).join(","))
+    };
+    tails.iter().map(lane).collect::<Vec<String>>().join(";")
 }
 
 fn queue_tails(class: ClassId) -> String {
@@ -192,7 +204,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
             .ok_or_else(|| torn("class_table"))?,
         retired: Vec::new(),
         owners: Vec::new(),
-        tails: vec![[None; 4]; CLASS_NUMBERS],
+        tails: vec![Tails::new(); CLASS_NUMBERS],
     };
     saved.retired = parse_retired(fields.text("retired_classes")?, &saved.table, config)
         .ok_or_else(|| torn("retired_classes"))?;
@@ -294,7 +306,20 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
     Some(owners)
 }
 
-fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {
+/// `None`: no lanes in order, or places that are none.
+fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
+    let mut tails = Tails::new();
+    for lane in text.split(';').filter(|lane| !lane.is_empty()) {
+        let (lane, offsets) = lane.split_once(':')?;
+        let lane = Lane(lane.parse().ok().filter(|&lane| lane <= Lane::MAX.0)?);
+        let in_order = tails.last_key_value().is_none_or(|(last, _)| *last < lane);
+        in_order.then_some(())?;
+        tails.insert(lane, parse_lane_tails(offsets, arena_size_bytes)?);
+    }
+    Some(tails)
+}
+
+fn parse_lane_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {
     let mut offsets = text.split(',');
     let mut tails = [None; 4];
     for tail in &mut tails {

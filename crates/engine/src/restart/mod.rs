@@ -298,11 +298,13 @@ impl Engine {
     fn saved(&self, stop: Stop) -> Saved {
         let frontier = lock(&self.pool).frontier();
         let pages = || (0..frontier).map(PageId);
-        let mut tails = vec![[None; 4]; CLASS_NUMBERS];
+        let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
         let mut retired = Vec::new();
         for class in self.queueing_classes() {
             let mut state = class.lock();
-            tails[state.id().index()] = QueueKind::ALL.map(|kind| state.queue(kind).tail());
+            let of_lane = |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind).tail());
+            tails[state.id().index()] =
+                state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
             if state.standing() == Standing::Retired {
                 retired.push((state.id(), state.chunk_size_bytes()));
             }

@@ -11,13 +11,13 @@
 
 use super::meta::Saved;
 use super::{ColdReason, Progress};
-use crate::class::{CHAINED, CLASS_NUMBERS, ItemSizes};
+use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
 use crate::mem::{AtRest, ChunkAddress, HEADER_SIZE_BYTES, Kind, QueueKind, ReadProof, State};
 use crate::memory::ItemLayout;
-use crate::queues::Queue;
+use crate::queues::{Lane, Queue};
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, PageId};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Items that enter the index together, in the order of their hashes: then a stripe is locked once for
 /// many, and their buckets are fetched beside each other.
@@ -31,9 +31,14 @@ struct Rebuild<'e> {
     batch: Vec<(u64, ChunkAddress)>,
     /// Bodies that an item leads to.
     bodies: HashSet<ChunkAddress>,
-    /// Items that say they are in a queue, by class and queue.
-    queued: Vec<[u64; 4]>,
+    /// Items that say they are in a queue, by that.
+    queued: HashMap<Place, u64>,
+    /// Items met in queues.
+    queues_items: u64,
 }
+
+/// A queue of a lane of a class.
+type Place = (ClassId, Lane, QueueKind);
 
 /// Fills the engine with what its arena holds; returns the number of items.
 pub(super) fn rebuild(
@@ -42,9 +47,8 @@ pub(super) fn rebuild(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, ColdReason> {
     let engine = at_rest.engine();
-    let queued = vec![[0; 4]; CLASS_NUMBERS];
-    let (batch, bodies) = (Vec::new(), HashSet::new());
-    let mut rebuild = Rebuild { at_rest, engine, saved, batch, bodies, queued };
+    let (batch, bodies, queued) = (Vec::new(), HashSet::new(), HashMap::new());
+    let mut rebuild = Rebuild { at_rest, engine, saved, batch, bodies, queued, queues_items: 0 };
     let owned = |(index, owner): (usize, &Option<ClassId>)| Some((PageId(index as u32), (*owner)?));
     let pages = || saved.owners.iter().enumerate().filter_map(owned);
     for (page, class) in pages() {
@@ -58,13 +62,16 @@ pub(super) fn rebuild(
     }
     for class in engine.queueing_classes() {
         let id = class.lock().id();
-        let (mut queues, mut sizes) = (<[Queue; 4]>::default(), ItemSizes::default());
-        for kind in QueueKind::ALL {
-            queues[kind.index()] = rebuild.queue(id, kind, &mut sizes)?;
+        for &lane in saved.tails[id.index()].keys() {
+            for kind in QueueKind::ALL {
+                rebuild.queue((id, lane, kind), &mut class.lock())?;
+            }
         }
-        class.lock().restore_queues(queues, sizes);
     }
-    Ok(rebuild.queued.iter().flatten().sum())
+    let items = rebuild.queued.values().sum();
+    let queued = rebuild.queues_items;
+    law("every item is in a queue", ChunkAddress::from_offset(0), items == queued)?;
+    Ok(items)
 }
 
 impl<'e> Rebuild<'e> {
@@ -111,7 +118,8 @@ impl<'e> Rebuild<'e> {
         }
         self.at_rest.forget_pins(address);
         let queued_in = if state.chained() { CHAINED } else { class };
-        self.queued[queued_in.index()][state.queue().index()] += 1;
+        let lane = self.engine.class(queued_in).lock().lane_of(memory, address);
+        *self.queued.entry((queued_in, lane, state.queue())).or_default() += 1;
         self.batch.push((self.engine.hash_of(address, self.proof()), address));
         if self.batch.len() == BATCH_ITEMS { self.index_batch() } else { Ok(()) }
     }
@@ -185,36 +193,36 @@ impl<'e> Rebuild<'e> {
 
     /// Follows a queue from its saved tail. It ends: whoever leads to an item is the one that the item
     /// leads back to, so none is met twice. Counts the items' sizes.
-    fn queue(
-        &self,
-        class: ClassId,
-        kind: QueueKind,
-        sizes: &mut ItemSizes,
-    ) -> Result<Queue, ColdReason> {
+    fn queue(&mut self, place: Place, state: &mut ClassState) -> Result<(), ColdReason> {
         let memory = &self.engine.memory;
-        let tail = self.saved.tails[class.index()][kind.index()];
+        let (class, lane, kind) = place;
+        let tail = self.saved.tails[class.index()][&lane][kind.index()];
         let (mut head, mut at) = (None, tail);
         let (mut count, mut bytes) = (0, 0);
         while let Some(address) = at {
             let is_chunk = self.chunk_size_of(address).is_some();
             law("a queue leads over chunks", address, is_chunk)?;
-            let (header, state) = (memory.header(address), self.state(address));
-            let is_item = state.kind() == Kind::Item && state.linked();
+            let (header, item) = (memory.header(address), self.state(address));
+            let is_item = item.kind() == Kind::Item && item.linked();
             law("a queue leads over linked items", address, is_item)?;
-            let here = state.queue() == kind && self.engine.queue_class(address) == class;
+            let here = item.queue() == kind
+                && self.engine.queue_class(address) == class
+                && state.lane_of(memory, address) == lane;
             law("an item is in the queue that it names", address, here)?;
             law("a queue's links lead both ways", address, header.next() == head)?;
             count += 1;
             let size_bytes = memory.counted_size_of(address, self.proof());
-            sizes.add(size_bytes);
+            state.count_restored(size_bytes, memory.cost(address, self.proof()));
             bytes += size_bytes;
             head = Some(address);
             at = header.prev();
         }
-        let place = tail.unwrap_or(ChunkAddress::from_offset(0));
-        let expected = self.queued[class.index()][kind.index()];
-        law("a queue holds all items that name it", place, count == expected)?;
-        Ok(Queue::of_linked(head, tail, count, bytes))
+        let expected = self.queued.get(&place).copied().unwrap_or(0);
+        let at = tail.unwrap_or(ChunkAddress::from_offset(0));
+        law("a queue holds all items that name it", at, count == expected)?;
+        self.queues_items += count;
+        state.restore_queue(lane, kind, Queue::of_linked(head, tail, count, bytes));
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::held::{HeldPin, HeldReservation};
 use crate::oracle::{Marks, Oracle, Seen, show};
 use crate::scenario::{self, Operation, Scenario};
-use slabwise_base::{ClassId, Clock, Expiry, Now, Random, Seconds};
+use slabwise_base::{ClassId, Clock, Cost, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
     ArithmeticConditions, CrawlStep, Crawler, Delta, Engine, Handle, ItemMeta, ItemView, MoverStep,
     Pinned, ReassignError, StoreMode,
@@ -483,7 +483,12 @@ impl<'e> Driver<'e> {
 
     pub(crate) fn meta(&mut self, now: Now) -> ItemMeta {
         let client_flags = [0, 0, 1, u32::MAX][self.random.below(4) as usize];
-        ItemMeta { client_flags, expiry: self.expiry(now) }
+        let cost = match self.random.below(3) {
+            0 => None,
+            1 => Some(Cost::default()),
+            _ => Some(Cost::from_units(self.random.next_u64() as u32 >> self.random.below(32))),
+        };
+        ItemMeta { client_flags, expiry: self.expiry(now), cost }
     }
 
     pub(crate) fn value(&mut self) -> Vec<u8> {
@@ -531,6 +536,7 @@ pub(crate) fn look(view: ItemView<'_, '_>) -> Seen {
     Seen {
         value,
         client_flags: view.client_flags(),
+        cost: view.cost(),
         expiry: view.expiry(),
         cas: view.cas(),
         fetched: view.fetched(),

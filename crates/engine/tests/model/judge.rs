@@ -129,7 +129,7 @@ impl Oracle {
         };
         assert_ne!(self.presence(key), Presence::Certain, "law NO-LOSS: {} is gone", show(key));
         self.note_cas(key, cas, vivify.cas);
-        let meta = ItemMeta { client_flags: 0, expiry: vivify.expiry };
+        let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
         let entry = Entry {
             cas,
             given_cas: vivify.cas.is_some(),
@@ -235,7 +235,7 @@ impl Oracle {
                 assert!(gone, "law NO-LOSS: {} is gone", show(key));
                 assert_eq!(value, initial.value, "law NUMBER: the initial value is stored");
                 self.note_cas(key, cas, conditions.new_cas);
-                let meta = ItemMeta { client_flags: 0, expiry: initial.expiry };
+                let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
                 let given_cas = conditions.new_cas.is_some();
                 let entry = Entry::new(value.to_string().into_bytes(), meta);
                 let entry = Entry { cas, given_cas, stored_at: now.seconds, ..entry };
@@ -268,6 +268,7 @@ impl Entry {
             value,
             client_flags: meta.client_flags,
             expiry: meta.expiry,
+            cost: meta.cost,
             cas: 0,
             stored_at: slabwise_base::Seconds::START,
             fetched: Some(false),

@@ -76,7 +76,15 @@ fn oracle_with(key: &[u8], value: &[u8], now: Now) -> Oracle {
 fn seen(value: &[u8]) -> Seen {
     let value = value.to_vec();
     let marks = Marks { stale: false, claimed: false };
-    Seen { value, client_flags: 0, expiry: Expiry::NEVER, cas: 1, fetched: false, marks }
+    Seen {
+        value,
+        client_flags: 0,
+        cost: None,
+        expiry: Expiry::NEVER,
+        cas: 1,
+        fetched: false,
+        marks,
+    }
 }
 
 /// The canary of the whole test: a run whose model is mutated half way must fail.

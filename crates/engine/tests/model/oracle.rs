@@ -15,7 +15,7 @@
 //! 5. A numeric result that was not written in place because the item was pinned has no padding.
 //! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may count as one or not.
 
-use slabwise_base::{Expiry, Now, Seconds};
+use slabwise_base::{Cost, Expiry, Now, Seconds};
 use slabwise_engine::{CrawledItem, ItemMeta, ReserveError};
 use std::collections::{HashMap, HashSet};
 
@@ -39,6 +39,7 @@ pub struct Rules {
 pub(crate) struct Entry {
     pub(crate) value: Vec<u8>,
     pub(crate) client_flags: u32,
+    pub(crate) cost: Option<Cost>,
     pub(crate) expiry: Expiry,
     pub(crate) cas: u64,
     pub(crate) stored_at: Seconds,
@@ -69,6 +70,7 @@ pub struct Seen {
     pub value: Vec<u8>,
     /// As stored.
     pub client_flags: u32,
+    pub cost: Option<Cost>,
     /// As stored or touched.
     pub expiry: Expiry,
     /// As answered by the store.
@@ -156,6 +158,7 @@ impl Oracle {
             first_difference(&entry.value, &seen.value)
         );
         assert_eq!(entry.client_flags, seen.client_flags, "law LAST-WRITE: flags of {}", show(key));
+        assert_eq!(entry.cost, seen.cost, "law LAST-WRITE: cost of {}", show(key));
         assert_eq!(entry.expiry, seen.expiry, "law LAST-WRITE: expiry of {}", show(key));
         assert_eq!(entry.cas, seen.cas, "law LAST-WRITE: CAS of {}", show(key));
         assert_eq!(entry.marks, seen.marks, "law LAST-WRITE: stale and claimed of {}", show(key));
@@ -281,7 +284,7 @@ impl Oracle {
 
 impl Entry {
     pub(crate) fn meta(&self) -> ItemMeta {
-        ItemMeta { client_flags: self.client_flags, expiry: self.expiry }
+        ItemMeta { client_flags: self.client_flags, expiry: self.expiry, cost: self.cost }
     }
 }
 

@@ -110,7 +110,7 @@ impl Scenario {
 
 /// How an eviction kind is drawn.
 pub fn eviction(random: &mut Random) -> EvictionKind {
-    if random.below(2) == 0 { EvictionKind::Segmented } else { EvictionKind::Lru }
+    EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize]
 }
 
 /// How a page is emptied; all but `Warm` drop items, however much memory there is.

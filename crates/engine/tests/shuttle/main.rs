@@ -53,7 +53,7 @@ const SEED_DEFAULT: u64 = 20_261_122;
 const SCHEDULES_DEFAULT: usize = 1000;
 const PRIORITY_CHANGES: usize = 4;
 const STACK_SIZE_BYTES: usize = 256 << 10;
-const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER };
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())

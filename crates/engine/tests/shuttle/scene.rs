@@ -89,8 +89,7 @@ pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
         ClassTable::explicit(&[96, 256, LARGEST], PAGE_SIZE_BYTES).expect("a valid table");
     config.index_within_limit = false;
     config.mover = mover;
-    config.eviction =
-        if seed.is_multiple_of(2) { EvictionKind::Segmented } else { EvictionKind::Lru };
+    config.eviction = EvictionKind::ALL[seed as usize % EvictionKind::ALL.len()];
     Engine::new(config).expect("the arena fits the address space")
 }
 

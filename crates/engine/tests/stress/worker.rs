@@ -2,7 +2,7 @@
 
 use crate::values::{self, RECORD_BYTES};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
-use slabwise_base::{Expiry, Now, Random, Seconds};
+use slabwise_base::{Cost, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
     ArithmeticOutcome, ClassChangeError, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned,
     StoreMode, StoreOutcome,
@@ -140,7 +140,9 @@ impl<'w, 'e> Worker<'w, 'e> {
         let expires = world.short && self.random.below(4) == 0;
         let end = Seconds(now.seconds.0 + 1 + self.random.below(3) as u32);
         let expiry = if expires { Expiry::at(end) } else { Expiry::NEVER };
-        let meta = ItemMeta { client_flags: self.random.below(2) as u32, expiry };
+        let cost =
+            (self.random.below(2) == 0).then(|| Cost::from_units(self.random.below(500) as u32));
+        let meta = ItemMeta { client_flags: self.random.below(2) as u32, expiry, cost };
         match self.handle.set(&register_name(key), &self.value, meta, mode, now) {
             StoreOutcome::Stored { cas, .. } => {
                 self.findings.cas.push(cas);

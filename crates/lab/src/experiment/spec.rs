@@ -249,12 +249,14 @@ pub enum ChunkSizes {
 
 /// The engine's eviction kinds by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum EvictionName {
     /// One queue in exact order of use.
     Lru,
-    /// The server's default: memcached's hot, warm and cold queues, with their maintainer.
+    /// memcached's hot, warm and cold queues, with their maintainer.
     Segmented,
+    /// The server's default: the same for each band of costs.
+    CostBands,
 }
 
 /// Virtual time.
@@ -414,6 +416,7 @@ impl CacheSetup {
             eviction: match self.eviction {
                 EvictionName::Lru => EvictionKind::Lru,
                 EvictionName::Segmented => EvictionKind::Segmented,
+                EvictionName::CostBands => EvictionKind::CostBands,
             },
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)

@@ -21,9 +21,9 @@ pub struct Maintainer<'e> {
 impl<'e> Maintainer<'e> {
     /// That of this engine, from the start of time on; it never works where there is one queue only.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
-        let due_at_nanos = match engine.config().eviction {
-            EvictionKind::Segmented => WAIT_NANOS_MIN,
+        let due_at_nanos = match engine.config().eviction.within_lanes() {
             EvictionKind::Lru => f64::INFINITY,
+            _ => WAIT_NANOS_MIN,
         };
         Maintainer { engine, due_at_nanos, wait_nanos: WAIT_NANOS_MIN }
     }

@@ -180,10 +180,10 @@ fn chunk_size_max(raw: &Raw, page_size: usize, item_max: u64) -> Result<usize, O
 /// memcached without its maintainer keeps one queue for a class.
 fn eviction(raw: &Raw) -> EvictionKind {
     match raw.eviction {
-        Some("lru") => EvictionKind::Lru,
-        Some(_) => EvictionKind::Segmented,
+        Some(name) => EvictionKind::named(name).expect("one of the names that were offered"),
         None if raw.lru_maintainer == Some(false) => EvictionKind::Lru,
-        None => EvictionKind::Segmented,
+        None if raw.memcached_preset => EvictionKind::Segmented,
+        None => EvictionKind::CostBands,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::extended::{number, row, switch};
 use super::kind::{Kind, OptionRow};
+use slabwise_engine::EvictionKind;
 use slabwise_policy::PagePolicy;
 
 /// What memcached does not have.
@@ -69,9 +70,10 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "eviction",
-        Kind::Choice(&["segmented", "lru"]),
-        "segmented",
-        "what leaves first: memcached's segmented LRU, or exact LRU",
+        Kind::Choice(&EvictionKind::NAMES),
+        "cost_bands; segmented with preset=memcached, lru with no_lru_maintainer",
+        "what leaves first: what was unused longest for its cost, which without costs is memcached's \
+         segmented LRU; that one; or exact LRU",
         |raw, value| {
             raw.eviction = Some(value.choice());
             Ok(())

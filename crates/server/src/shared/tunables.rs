@@ -57,7 +57,9 @@ impl Tunables {
             crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
             learn_classes: AtomicBool::new(settings.learn_classes),
             track_sizes: AtomicBool::new(settings.track_sizes),
-            lru_segmented: AtomicBool::new(config.eviction == EvictionKind::Segmented),
+            lru_segmented: AtomicBool::new(
+                config.eviction.within_lanes() == EvictionKind::Segmented,
+            ),
             oldest_live: AtomicU32::new(0),
             temporary_ttl: AtomicU32::new(temporary_ttl),
         }

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::reservation::ItemMeta;
 use crate::store::{StoreMode, StoreOutcome};
 use crate::{ColdReason, Delta, RestartError};
-use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
+use slabwise_base::{Clock, Cost, Expiry, Now, Random, Seconds};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -87,6 +87,7 @@ impl Drop for TestFile {
 struct Known {
     value: Vec<u8>,
     client_flags: u32,
+    cost: Option<Cost>,
     expiry: Expiry,
     cas: u64,
     fetched: bool,
@@ -105,7 +106,7 @@ fn config(random: &mut Random) -> EngineConfig {
         size_model: if memcached { SizeModel::Memcached } else { SizeModel::Exact },
         first_page_beyond_limit: memcached,
         item_size_bytes_max: 256 << 10,
-        eviction: if random.below(4) == 0 { EvictionKind::Lru } else { EvictionKind::Segmented },
+        eviction: EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize],
         lru: LruConfig { temporary_ttl, ..LruConfig::default() },
         hash_seed: random.next_u64(),
         ..EngineConfig::new(memory_limit_bytes)
@@ -123,7 +124,9 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let value = value(random);
                 let expiry = expiry(random, now);
                 let client_flags = random.below(3) as u32 * 77;
-                let meta = ItemMeta { client_flags, expiry };
+                let cost = (random.below(2) == 0)
+                    .then(|| Cost::from_units(random.next_u64() as u32 >> random.below(32)));
+                let meta = ItemMeta { client_flags, expiry, cost };
                 // Refused or not, the cache is asked what it holds.
                 let _: StoreOutcome = handle.set(&key, &value, meta, StoreMode::Set, now);
             }
@@ -209,6 +212,7 @@ fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, Known> {
         let seen = handle.peek(&key, now, |view| Known {
             value: view.value().flatten().copied().collect(),
             client_flags: view.client_flags(),
+            cost: view.cost(),
             expiry: view.expiry(),
             cas: view.cas(),
             fetched: view.fetched(),

@@ -19,8 +19,9 @@ fn orders(engine: &Engine) -> Vec<Vec<usize>> {
     let mut orders = Vec::new();
     for class in &engine.classes {
         let state = class.lock();
-        for kind in QueueKind::ALL {
-            let queue = state.queue(kind).iter_from_tail(&engine.memory);
+        let queues = |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind));
+        for queue in state.lanes().all().flat_map(queues) {
+            let queue = queue.iter_from_tail(&engine.memory);
             orders.push(queue.map(|address| address.offset()).collect());
         }
     }
@@ -35,7 +36,7 @@ fn leave_one(file: &TestFile, config: &EngineConfig) {
 }
 
 fn set(engine: &Engine, key: &[u8], value: &[u8], expiry: Expiry, now: Now) -> u64 {
-    let meta = ItemMeta { client_flags: 0, expiry };
+    let meta = ItemMeta { expiry, ..ItemMeta::default() };
     match engine.handle().set(key, value, meta, StoreMode::Set, now) {
         StoreOutcome::Stored { cas, .. } => cas,
         other => panic!("{other:?}"),

@@ -1,0 +1,176 @@
+//! The lanes of a class: as many sets of queues as its eviction kind tells items apart.
+//!
+//! | eviction kind | lanes |
+//! |---|---|
+//! | `segmented`, `lru`, `reserved` | one |
+//! | `cost_bands` | one for each band of costs (`cost_bands.rs`) |
+//! | `greedydual_size` | one for each ratio of cost to size, rounded (`greedydual_size.rs`) |
+//! | `gd_wheel` | one for each place of a wheel; the queue says which wheel (`gd_wheel.rs`) |
+//!
+//! Laws: an item's lane follows from what the item stores; a lane is in the set of occupied ones of a queue
+//! exactly while that queue of it holds an item.
+
+use super::Queue;
+use crate::mem::QueueKind;
+
+/// Which of its class's lanes an item is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane(pub u16);
+
+impl Lane {
+    /// The only one, where items are not told apart.
+    pub const FIRST: Lane = Lane(0);
+
+    /// The last that any eviction kind has.
+    pub const MAX: Lane = Lane(4095);
+}
+
+/// The queues of a class.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    first: [Queue; 4],
+    others: Vec<[Queue; 4]>,
+    /// By queue, the lanes that hold an item in it.
+    occupied: [LaneSet; 4],
+}
+
+impl Lanes {
+    /// One queue of a lane.
+    #[inline]
+    pub fn queue(&self, lane: Lane, kind: QueueKind) -> &Queue {
+        const EMPTY: &Queue = &Queue::EMPTY;
+        match usize::from(lane.0).checked_sub(1) {
+            None => &self.first[kind.index()],
+            Some(at) => self.others.get(at).map_or(EMPTY, |queues| &queues[kind.index()]),
+        }
+    }
+
+    /// Changes a queue of a lane.
+    #[inline]
+    pub fn change<R>(
+        &mut self,
+        lane: Lane,
+        kind: QueueKind,
+        change: impl FnOnce(&mut Queue) -> R,
+    ) -> R {
+        let queue = match usize::from(lane.0).checked_sub(1) {
+            None => &mut self.first[kind.index()],
+            Some(at) => {
+                if at >= self.others.len() {
+                    self.others.resize_with(at + 1, Default::default);
+                }
+                &mut self.others[at][kind.index()]
+            }
+        };
+        let was_empty = queue.count() == 0;
+        let changed = change(queue);
+        let is_empty = queue.count() == 0;
+        if was_empty != is_empty {
+            self.occupied[kind.index()].set(lane, !is_empty);
+        }
+        changed
+    }
+
+    /// The lanes that hold an item in a queue.
+    pub fn occupied(&self, kind: QueueKind) -> &LaneSet {
+        &self.occupied[kind.index()]
+    }
+
+    /// The lanes that hold an item, in order.
+    pub fn all(&self) -> impl Iterator<Item = Lane> + '_ {
+        let words = self.occupied.iter().map(LaneSet::words).max().unwrap_or(0);
+        let any = move |at| self.occupied.iter().fold(0, |any, set| any | set.word(at));
+        (0..words).flat_map(move |at| lanes_of(at, any(at)))
+    }
+
+    /// Whether there is more than the first.
+    #[inline]
+    pub fn are_many(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Items in a queue, over all lanes.
+    pub fn count(&self, kind: QueueKind) -> u64 {
+        self.occupied(kind).iter().map(|lane| self.queue(lane, kind).count()).sum()
+    }
+
+    /// Counted bytes of the items in a queue, over all lanes.
+    pub fn bytes(&self, kind: QueueKind) -> u64 {
+        self.occupied(kind).iter().map(|lane| self.queue(lane, kind).bytes()).sum()
+    }
+}
+
+/// A set of lanes; the first 64, which most kinds stay within, lie in the set itself.
+#[derive(Debug, Default)]
+pub struct LaneSet {
+    first: u64,
+    others: Vec<u64>,
+}
+
+impl LaneSet {
+    fn set(&mut self, lane: Lane, is_in: bool) {
+        let bit = lane.0 % 64;
+        let word = match (usize::from(lane.0) / 64).checked_sub(1) {
+            None => &mut self.first,
+            Some(at) => {
+                if at >= self.others.len() {
+                    self.others.resize(at + 1, 0);
+                }
+                &mut self.others[at]
+            }
+        };
+        *word = (*word & !(1 << bit)) | (u64::from(is_in) << bit);
+    }
+
+    fn words(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        match at.checked_sub(1) {
+            None => self.first,
+            Some(at) => self.others.get(at).copied().unwrap_or(0),
+        }
+    }
+
+    /// Its lanes, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Lane> + '_ {
+        (0..self.words()).flat_map(|at| lanes_of(at, self.word(at)))
+    }
+
+    /// The first of its lanes from this one on.
+    pub fn first_from(&self, lane: Lane) -> Option<Lane> {
+        let at = usize::from(lane.0) / 64;
+        let rest = self.word(at) & (u64::MAX << (lane.0 % 64));
+        let others = (at + 1..self.words()).map(|at| (at, self.word(at)));
+        let mut words = std::iter::once((at, rest)).chain(others);
+        let (at, word) = words.find(|(_, word)| *word != 0)?;
+        lanes_of(at, word).next()
+    }
+}
+
+/// The lanes whose bits are set in a word of a set.
+fn lanes_of(at: usize, word: u64) -> impl Iterator<Item = Lane> {
+    let next = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|rest| *rest != 0);
+    std::iter::successors(Some(word).filter(|word| *word != 0), next)
+        .map(move |rest| Lane((at * 64) as u16 + rest.trailing_zeros() as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Lane, LaneSet};
+
+    #[test]
+    fn a_set_holds_what_was_set_and_finds_the_next() {
+        let mut set = LaneSet::default();
+        let lanes = [0, 3, 63, 64, 200];
+        lanes.iter().for_each(|&lane| set.set(Lane(lane), true));
+        set.set(Lane(3), false);
+        assert!(set.iter().eq([0, 63, 64, 200].map(Lane)));
+        assert_eq!(set.first_from(Lane(1)), Some(Lane(63)));
+        assert_eq!(set.first_from(Lane(64)), Some(Lane(64)));
+        assert_eq!(set.first_from(Lane(65)), Some(Lane(200)));
+        assert_eq!(set.first_from(Lane(201)), None);
+        assert_eq!(set.first_from(Lane(1_000)), None);
+    }
+}
