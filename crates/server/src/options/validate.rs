@@ -51,9 +51,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     if raw.cas_disabled {
         raw.warn("-C saves nothing here: CAS values cost no extra memory");
     }
-    if raw.huge_pages {
-        check_huge_pages()?;
-    }
+    raw.huge_pages.then(check_huge_pages).transpose()?;
     let page_policy = policy::page_policy(&raw)?;
     let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
     let settings = Settings {
