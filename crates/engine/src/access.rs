@@ -130,7 +130,7 @@ impl<'e> Handle<'e> {
         let header = engine.memory.header(address);
         let last_access = header.time();
         if options.marks {
-            engine.mark_hit_at(address, now);
+            engine.mark_hit_at(address, &stripe, now);
         }
         let proof = ReadProof::under_stripe(&stripe);
         let view = ItemView::new(engine, address, proof, last_access, false);

@@ -279,7 +279,7 @@ impl Engine {
         // A change is no hit, as in memcached. But what changes is in use and worth keeping.
         let word = self.memory.header(found.address).state();
         word.mark_active();
-        self.date(found.address, word.load(), now);
+        self.date(found.address, &found.stripe, word.load(), now);
         self.give_cas(found.address, new_cas, now);
         true
     }

@@ -12,14 +12,15 @@
 
 mod costs;
 mod drain;
+mod ranked;
 mod sizes;
 
-use crate::config::{EvictionKind, LruConfig};
+use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
-use crate::queues::{Demotion, Lane, Lanes, Queue, balance, band_of, coldest};
+use crate::queues::{Demotion, Lane, Lanes, Queue, Ranking, balance, coldest};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
@@ -79,6 +80,7 @@ pub struct ClassState {
     /// Of what is in them.
     sizes: ItemSizes,
     costs: ItemCosts,
+    ranking: Ranking,
     /// What tells its items apart.
     kind: EvictionKind,
     /// The order in force, which may change.
@@ -99,7 +101,8 @@ pub struct Class {
 
 impl Class {
     /// A class without pages, for nothing yet.
-    pub fn vacant(id: ClassId, eviction: EvictionKind, lru: LruConfig) -> Class {
+    pub fn vacant(id: ClassId, config: &EngineConfig) -> Class {
+        let EngineConfig { eviction, lru, ranking, .. } = *config;
         let state = ClassState {
             id,
             standing: Standing::Vacant,
@@ -112,6 +115,7 @@ impl Class {
             lanes: Lanes::default(),
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
+            ranking: Ranking::new(ranking),
             kind: eviction,
             eviction: eviction.within_lanes(),
             lru,
@@ -170,6 +174,7 @@ impl ClassState {
         self.chunk_size_bytes = chunk_size_bytes;
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
         self.sizes = ItemSizes::default();
+        self.ranking = Ranking::new(self.ranking.config);
         self.standing = Standing::Present;
     }
 
@@ -226,23 +231,15 @@ impl ClassState {
         &self.lanes
     }
 
-    /// The lane of an item of its own.
-    #[inline]
-    pub fn lane_of(&self, memory: &Memory, address: ChunkAddress) -> Lane {
-        match self.kind {
-            EvictionKind::Segmented | EvictionKind::Lru => Lane::FIRST,
-            EvictionKind::CostBands => band_of(memory.cost(address, ReadProof::under_class(self))),
-        }
-    }
-
     /// The sizes of what is in its queues.
     pub fn sizes(&self) -> &ItemSizes {
         &self.sizes
     }
 
     /// Sets a queue that is linked already.
-    pub fn restore_queue(&mut self, lane: Lane, kind: QueueKind, queue: Queue) {
-        self.lanes.change(lane, kind, |place| *place = queue);
+    pub fn restore_queue(&mut self, memory: &Memory, place: (Lane, QueueKind), queue: Queue) {
+        self.lanes.change(place.0, place.1, |empty| *empty = queue);
+        self.note_tail(memory, place.0);
     }
 
     /// Counts an item of a restored queue.
@@ -412,8 +409,8 @@ impl ClassState {
     pub fn queue_for_new(&self, short_lived: bool) -> QueueKind {
         match self.eviction {
             EvictionKind::Lru => QueueKind::Cold,
-            EvictionKind::Segmented | EvictionKind::CostBands if short_lived => QueueKind::Temp,
-            EvictionKind::Segmented | EvictionKind::CostBands => QueueKind::Hot,
+            EvictionKind::Segmented if short_lived => QueueKind::Temp,
+            _ => QueueKind::Hot,
         }
     }
 
@@ -426,19 +423,26 @@ impl ClassState {
     pub fn enqueue(
         &mut self,
         memory: &Memory,
-        chunk: OwnedChunk,
+        mut chunk: OwnedChunk,
         queue: QueueKind,
     ) -> ChunkAddress {
-        let (lane, size_bytes) = self.count_entering(memory, chunk.address());
-        self.lanes.change(lane, queue, |q| q.push_head(memory, chunk.address(), size_bytes));
+        let (lane, queue) = self.place_entering(memory, &mut chunk, queue);
+        let size_bytes = self.count_entering(memory, chunk.address());
+        self.put_in(memory, chunk.address(), (lane, queue), size_bytes);
         let address = memory.arena.publish(chunk, queue);
         self.balance_after(memory, lane, queue);
         address
     }
 
     /// Publishes an item that was carried here from another class, in `queue`, where its age belongs.
-    pub fn enqueue_carried(&mut self, memory: &Memory, chunk: OwnedChunk, queue: QueueKind) {
-        let (lane, size_bytes) = self.count_entering(memory, chunk.address());
+    pub fn enqueue_carried(&mut self, memory: &Memory, mut chunk: OwnedChunk, queue: QueueKind) {
+        if self.kind.goes_by_rank() {
+            // Ranks of two classes do not compare: it is ranked as new.
+            self.enqueue(memory, chunk, queue);
+            return;
+        }
+        let (lane, queue) = self.place_entering(memory, &mut chunk, queue);
+        let size_bytes = self.count_entering(memory, chunk.address());
         let address = chunk.address();
         self.lanes.change(lane, queue, |q| q.insert_by_age(memory, address, size_bytes));
         memory.arena.publish(chunk, queue);
@@ -453,23 +457,24 @@ impl ClassState {
     }
 
     fn balance_after(&mut self, memory: &Memory, lane: Lane, entered: QueueKind) {
-        if entered != QueueKind::Cold {
+        let is_segmented =
+            !matches!(self.eviction, EvictionKind::GreedyDualSize | EvictionKind::GdWheel);
+        if entered != QueueKind::Cold && is_segmented {
             let _: Demotion = balance(self, memory, lane, None);
         }
     }
 
-    fn count_entering(&mut self, memory: &Memory, address: ChunkAddress) -> (Lane, u64) {
+    fn count_entering(&mut self, memory: &Memory, address: ChunkAddress) -> u64 {
         let size_bytes = self.counted_size_of(memory, address);
         self.sizes.add(size_bytes);
         self.costs.add(memory.cost(address, ReadProof::under_class(self)));
-        (self.lane_of(memory, address), size_bytes)
+        size_bytes
     }
 
     /// Takes a queued item out of its queue.
     fn take_out(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        let (lane, size_bytes) =
-            (self.lane_of(memory, address), self.counted_size_of(memory, address));
-        self.lanes.change(lane, queue, |q| q.remove(memory, address, size_bytes));
+        let size_bytes = self.counted_size_of(memory, address);
+        self.take_from(memory, address, (self.lane_of(memory, address), queue), size_bytes);
         self.sizes.remove(size_bytes);
         self.costs.remove(memory.cost(address, ReadProof::under_class(self)));
     }
@@ -501,8 +506,8 @@ impl ClassState {
         let from = word.load().queue();
         let lane = self.lane_of(memory, address);
         let size_bytes = self.counted_size_of(memory, address);
-        self.lanes.change(lane, from, |q| q.remove(memory, address, size_bytes));
-        self.lanes.change(lane, queue, |q| q.push_head(memory, address, size_bytes));
+        self.take_from(memory, address, (lane, from), size_bytes);
+        self.put_in(memory, address, (lane, queue), size_bytes);
         word.requeue(queue);
         from
     }

@@ -27,6 +27,8 @@ pub struct EngineConfig {
     pub eviction: EvictionKind,
     /// The segmented LRU's limits.
     pub lru: LruConfig,
+    /// What eviction kinds that rank items go by.
+    pub ranking: RankingConfig,
     /// What becomes of the items on a page that is moved.
     pub mover: MoverKind,
     /// How long `base` and `fast` rest after a chunk that was busy; memcached's default is 1000 us.
@@ -47,12 +49,58 @@ pub enum EvictionKind {
     /// Ours: the segmented LRU for each band of costs, and of the bands' coldest items the one that was unused
     /// longest for its cost. Without costs it is `Segmented`.
     CostBands,
+    /// The segmented LRU beside a queue reserved for costly items (Coelho 2018).
+    Reserved,
+    /// The least of cost for size, aged by what was evicted (P. Cao and S. Irani, USITS 1997).
+    GreedyDualSize,
+    /// The least cost, aged likewise, in hierarchical wheels of queues (C. Li and A. L. Cox, EuroSys 2015).
+    GdWheel,
+}
+
+/// What eviction kinds that rank items go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankingConfig {
+    /// The share of a class's chunks whose items the reserved queue may hold, in percent.
+    pub reserved_percent: u32,
+    /// How `reserved` ranks an item.
+    pub reserved_rank: ReservedRank,
+    /// Places of each wheel, the finest first, each a power of two; 1 for a wheel that there is not. A cost
+    /// beyond all of them but one place of the last ranks as that.
+    pub wheel_sizes: [u16; 3],
+}
+
+/// The thesis's two formulas for the rank of an item of cost `c` where what was evicted had come to `l`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservedRank {
+    /// `l + c` (section 3.2).
+    Sum,
+    /// `l + l * c / cost_max + c`: the costliest counts `l` twice (section 5.5.3).
+    Weighted {
+        /// The highest cost, in units.
+        cost_max: u32,
+    },
+}
+
+impl Default for RankingConfig {
+    fn default() -> RankingConfig {
+        RankingConfig {
+            reserved_percent: 10,
+            reserved_rank: ReservedRank::Sum,
+            wheel_sizes: [256, 256, 1],
+        }
+    }
 }
 
 impl EvictionKind {
     /// All of them.
-    pub const ALL: [EvictionKind; 3] =
-        [EvictionKind::Segmented, EvictionKind::Lru, EvictionKind::CostBands];
+    pub const ALL: [EvictionKind; 6] = [
+        EvictionKind::CostBands,
+        EvictionKind::Segmented,
+        EvictionKind::Lru,
+        EvictionKind::Reserved,
+        EvictionKind::GreedyDualSize,
+        EvictionKind::GdWheel,
+    ];
 
     /// The names of all of them.
     pub const NAMES: [&str; EvictionKind::ALL.len()] = {
@@ -71,6 +119,9 @@ impl EvictionKind {
             EvictionKind::Segmented => "segmented",
             EvictionKind::Lru => "lru",
             EvictionKind::CostBands => "cost_bands",
+            EvictionKind::Reserved => "reserved",
+            EvictionKind::GreedyDualSize => "greedydual_size",
+            EvictionKind::GdWheel => "gd_wheel",
         }
     }
 
@@ -88,17 +139,25 @@ impl EvictionKind {
     }
 
     /// What tells its items apart, as a memory file names it.
-    pub(crate) fn lanes_name(self) -> &'static str {
+    pub(crate) fn lanes_name(self, ranking: &RankingConfig) -> String {
+        let [first, second, third] = ranking.wheel_sizes;
         match self {
-            EvictionKind::Segmented | EvictionKind::Lru => "one",
-            EvictionKind::CostBands => "cost_bands",
+            EvictionKind::Segmented | EvictionKind::Lru => "one".to_owned(),
+            EvictionKind::GdWheel => format!("{}:{first}x{second}x{third}", self.name()),
+            kind => kind.name().to_owned(),
         }
+    }
+
+    /// Whether a hit may move its item.
+    pub fn acts_on_hits(self) -> bool {
+        self == EvictionKind::Lru || self.goes_by_rank()
     }
 
     /// Whether items store a rank.
     pub fn goes_by_rank(self) -> bool {
         match self {
             EvictionKind::Segmented | EvictionKind::Lru | EvictionKind::CostBands => false,
+            EvictionKind::Reserved | EvictionKind::GreedyDualSize | EvictionKind::GdWheel => true,
         }
     }
 }
@@ -172,6 +231,7 @@ impl EngineConfig {
             eviction_enabled: true,
             eviction: EvictionKind::Segmented,
             lru: LruConfig::default(),
+            ranking: RankingConfig::default(),
             mover: MoverKind::Warm,
             mover_rest: Duration::from_micros(1_000),
             huge_pages: false,

@@ -59,8 +59,10 @@ pub struct Engine {
     pub(crate) registry: Mutex<Vec<Arc<HandleCounters>>>,
     /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
     temporary_ttl: AtomicU32,
-    /// Whether every hit moves its item: [`EvictionKind::Lru`] in force.
+    /// Whether [`EvictionKind::Lru`] is in force.
     pub(crate) exact_order: AtomicBool,
+    /// Whether a hit may move its item.
+    pub(crate) acts_on_hits: AtomicBool,
     pub(crate) tap: Tap,
     pub(crate) cas: AtomicU64,
     /// What the arena lies in, if it is to outlive the process.
@@ -128,7 +130,7 @@ impl Engine {
             "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
         );
         let memory = Memory::new(arena, page_size_bytes, config.size_model);
-        let vacant = |number| Class::vacant(ClassId(number), config.eviction, config.lru);
+        let vacant = |number| Class::vacant(ClassId(number), &config);
         let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
         let engine = Engine {
             hasher: KeyHasher::new(config.hash_seed),
@@ -147,6 +149,7 @@ impl Engine {
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
             exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
+            acts_on_hits: AtomicBool::new(config.eviction.acts_on_hits()),
             tap: Tap::default(),
             cas: AtomicU64::new(0),
             memory_file: None,
@@ -209,11 +212,15 @@ impl Engine {
         self.spread_order(*order);
     }
 
-    /// Changes the order in which items leave.
-    pub fn set_eviction(&self, eviction: EvictionKind) {
+    /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Not
+    /// for an engine that ranks its items.
+    pub fn set_segmented(&self, segmented: bool) {
+        assert!(!self.config.eviction.goes_by_rank(), "items that are ranked stay so");
+        let eviction = if segmented { EvictionKind::Segmented } else { EvictionKind::Lru };
         let mut order = lock(&self.order);
         order.0 = eviction;
         self.exact_order.store(eviction == EvictionKind::Lru, Relaxed);
+        self.acts_on_hits.store(eviction.acts_on_hits(), Relaxed);
         self.spread_order(*order);
     }
 

@@ -344,35 +344,50 @@ impl<'e> Engine {
     /// Marks a hit. Returns whether the item had been hit before.
     #[inline(always)]
     pub(crate) fn mark_hit(&self, found: &Found<'_>, now: Now) -> bool {
-        self.mark_hit_at(found.address, now)
+        self.mark_hit_at(found.address, &found.stripe, now)
     }
 
     /// The same for an item whose stripe the caller holds.
     #[inline(always)]
-    pub(crate) fn mark_hit_at(&self, address: ChunkAddress, now: Now) -> bool {
+    pub(crate) fn mark_hit_at(
+        &self,
+        address: ChunkAddress,
+        stripe: &StripeGuard<'_>,
+        now: Now,
+    ) -> bool {
         let state = self.memory.header(address).state().mark_hit();
-        self.date(address, state, now);
+        self.date(address, stripe, state, now);
         state.fetched()
     }
 
     /// Notes that an item was accessed just now; `state` is a reading of its word.
     #[inline(always)]
-    pub(crate) fn date(&self, address: ChunkAddress, state: State, now: Now) {
+    pub(crate) fn date(
+        &self,
+        address: ChunkAddress,
+        stripe: &StripeGuard<'_>,
+        state: State,
+        now: Now,
+    ) {
         let header = self.memory.header(address);
         // The date of an item with a given CAS value never goes back: FlushMark's law.
         if !state.has_given_cas() || is_later(now.ticks, header.time()) {
             header.set_time(now.ticks);
         }
-        if self.exact_order.load(Relaxed) {
-            self.make_newest(address);
+        if self.acts_on_hits.load(Relaxed) {
+            self.place_hit(address, stripe);
         }
     }
 
-    /// Moves an item that was accessed to the head of its queue.
+    /// Moves an item that was accessed to where it belongs by now.
     #[cold]
-    fn make_newest(&self, address: ChunkAddress) {
+    fn place_hit(&self, address: ChunkAddress, stripe: &StripeGuard<'_>) {
         let mut class = self.class(self.queue_class(address)).lock();
-        queues::lru_hit(&mut class, &self.memory, address);
+        if class.eviction().goes_by_rank() {
+            class.rank_hit(&self.memory, address, stripe);
+        } else {
+            queues::lru_hit(&mut class, &self.memory, address);
+        }
     }
 
     /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under

@@ -65,7 +65,10 @@ pub use class_change::ClassChangeError;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };
-pub use config::{EngineConfig, EvictionKind, LruConfig, MoverKind, page_size_default};
+pub use config::{
+    EngineConfig, EvictionKind, LruConfig, MoverKind, RankingConfig, ReservedRank,
+    page_size_default,
+};
 pub use counters::ClassCounters;
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};

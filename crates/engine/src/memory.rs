@@ -10,7 +10,7 @@
 
 use crate::class_table::SizeModel;
 use crate::mem::{
-    Arena, ChunkAddress, ExpiryRight, HEADER_SIZE_BYTES, Header, ItemFields, Kind, OwnedChunk,
+    Arena, ChunkAddress, HEADER_SIZE_BYTES, Header, ItemFields, Kind, MetaRight, OwnedChunk,
     ReadProof, State, ValueRight,
 };
 use crate::page_table::{Page, PageTable};
@@ -191,11 +191,11 @@ impl Memory {
     }
 
     /// Changes when an item that stores an expiry ends.
-    pub fn set_expiry(&self, right: &ExpiryRight<'_>, expiry: Expiry) {
+    pub fn set_expiry(&self, right: &MetaRight<'_>, expiry: Expiry) {
         let state = self.header(right.address()).state().load();
         assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
         let at = ItemLayout::new(state).expiry();
-        self.arena.overwrite_expiry(right, at, expiry.to_bits().to_le_bytes());
+        self.arena.overwrite_meta(right, at, expiry.to_bits().to_le_bytes());
     }
 
     /// What an item costs to recompute, if that is known.
@@ -216,6 +216,28 @@ impl Memory {
         let (client_flags, expiry) =
             (self.client_flags(address, proof), self.expiry(address, proof));
         ItemMeta { client_flags, expiry, cost: self.cost(address, proof) }
+    }
+
+    /// An item's rank in its class; 0 of an item that stores none.
+    #[inline]
+    pub fn rank(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u32 {
+        let state = self.header(address).state().load();
+        if !state.fields().rank {
+            return 0;
+        }
+        self.word(address, ItemLayout::new(state).rank(), proof)
+    }
+
+    /// Ranks an item that stores a rank.
+    pub fn set_rank(&self, right: &MetaRight<'_>, rank: u32) {
+        let at = self.layout(right.address()).rank();
+        self.arena.overwrite_meta(right, at, rank.to_le_bytes());
+    }
+
+    /// Ranks an item that is not published yet and stores a rank.
+    pub fn write_rank(&self, chunk: &mut OwnedChunk, rank: u32) {
+        let at = self.layout(chunk.address()).rank();
+        self.arena.owned_bytes(chunk, at, 4).copy_from_slice(&rank.to_le_bytes());
     }
 
     /// Bytes of an item's whole value.

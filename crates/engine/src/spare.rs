@@ -6,7 +6,7 @@
 
 use crate::engine::Engine;
 use crate::handle::Found;
-use crate::mem::{ExpiryRight, ReadProof};
+use crate::mem::{MetaRight, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use slabwise_base::{Expiry, Now};
 
@@ -89,7 +89,7 @@ impl Engine {
     pub(crate) fn set_expiry_in_place(&self, found: &Found<'_>, expiry: Expiry) {
         if self.memory.header(found.address).state().load().has_expiry() {
             let class = self.class(self.queue_class(found.address)).lock();
-            let right = ExpiryRight::under_both(found.address, &found.stripe, &class);
+            let right = MetaRight::under_both(found.address, &found.stripe, &class);
             self.memory.set_expiry(&right, expiry);
         }
     }

@@ -13,7 +13,7 @@
 //!     25    1 next, high
 //!     26    2 len, low     bytes of value in this chunk  the same         -
 //!     28    1 len, high
-//!     29      item: [client flags 4] [expiry 4] [chain 9] key value; body: value
+//!     29      item: [client flags 4] [expiry 4] [cost 2] [rank 4] [chain 9] key value; body: value
 //! ```
 //!
 //! A memory file outlives the process with these bytes in it: another layout here, in the state word or
@@ -22,7 +22,7 @@
 use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
 use super::prefetch::prefetch;
-use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
+use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Ticks};
@@ -167,9 +167,9 @@ impl Arena {
         self.overwrite(right.address(), start, bytes);
     }
 
-    /// Overwrites a published item's expiry, `start` bytes after its chunk's beginning.
-    pub fn overwrite_expiry(&self, right: &ExpiryRight<'_>, start: usize, expiry: [u8; 4]) {
-        self.overwrite(right.address(), start, &expiry);
+    /// Overwrites a published item's expiry or rank, `start` bytes after its chunk's beginning.
+    pub fn overwrite_meta(&self, right: &MetaRight<'_>, start: usize, bytes: [u8; 4]) {
+        self.overwrite(right.address(), start, &bytes);
     }
 
     /// The callers hold a right to write, which excludes every reader.

@@ -7,7 +7,7 @@
 
 use super::address::ChunkAddress;
 use super::mapping::MappingError;
-use super::proof::{ExpiryRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
+use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::{State, StateWord};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{
@@ -176,8 +176,8 @@ impl Arena {
     }
 
     /// As in the real arena.
-    pub fn overwrite_expiry(&self, right: &ExpiryRight<'_>, start: usize, expiry: [u8; 4]) {
-        self.overwrite(right.address(), start, &expiry);
+    pub fn overwrite_meta(&self, right: &MetaRight<'_>, start: usize, bytes: [u8; 4]) {
+        self.overwrite(right.address(), start, &bytes);
     }
 
     fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {

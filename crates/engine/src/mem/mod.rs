@@ -15,7 +15,7 @@
 //!   one [`OwnedChunk`] for it, and only that holder touches its bytes past the header.
 //! - READ-PROOF: bytes past the header of a published chunk are read under a [`ReadProof`] and written
 //!   only under a right that excludes every such reader: a [`ValueRight`] (the stripe, and no pins
-//!   but the writer's), or an [`ExpiryRight`] (stripe and class).
+//!   but the writer's), or an [`MetaRight`] (stripe and class).
 //!
 //! Rights are values, made from the guards that give them (`proof.rs`).
 mod address;
@@ -34,5 +34,5 @@ pub use address::{ADDRESS_BITS, ChunkAddress};
 pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
 pub use mapping::MappingError;
 pub use prefetch::prefetch;
-pub use proof::{AtRest, ExpiryRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
+pub use proof::{AtRest, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
 pub use state::{ItemFields, Kind, QueueKind, State};

@@ -7,7 +7,7 @@
 //!
 //!   &StripeGuard, &ClassState, &Pin, &OwnedChunk --> ReadProof             (reads)
 //!   &StripeGuard and no pin but the caller's     --> ValueRight            (writes value, chain)
-//!   &StripeGuard and &ClassState                 --> ExpiryRight           (writes the expiry)
+//!   &StripeGuard and &ClassState                 --> MetaRight           (writes expiry and rank)
 //! ```
 //!
 //! A right is made only from the guard that gives it, or by the step of the state word that ends all
@@ -51,8 +51,8 @@ pub struct ValueRight<'g> {
     stripe: PhantomData<&'g ()>,
 }
 
-/// The right to write a published item's expiry, for `'g`: it is read under its stripe or its class.
-pub struct ExpiryRight<'g> {
+/// The right to write a published item's expiry or rank, for `'g`: they are read under its stripe or its class.
+pub struct MetaRight<'g> {
     address: ChunkAddress,
     locks: PhantomData<&'g ()>,
 }
@@ -145,14 +145,14 @@ impl Pin {
     }
 }
 
-impl<'g> ExpiryRight<'g> {
+impl<'g> MetaRight<'g> {
     /// The stripe and the class of the item at `address` are locked.
     pub fn under_both(
         address: ChunkAddress,
         _stripe: &'g StripeGuard<'_>,
         _class: &'g ClassState,
-    ) -> ExpiryRight<'g> {
-        ExpiryRight { address, locks: PhantomData }
+    ) -> MetaRight<'g> {
+        MetaRight { address, locks: PhantomData }
     }
 
     /// The item's chunk.

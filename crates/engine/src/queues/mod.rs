@@ -3,14 +3,19 @@
 //! What a list is, here; how items move between them, one file for each eviction kind; how many sets of
 //! queues there are, in `lanes.rs`; which item leaves, in `victim.rs`.
 mod cost_bands;
+pub mod gd_wheel;
+pub mod greedydual_size;
 mod lanes;
 mod lru;
+mod ranking;
+pub mod reserved;
 mod segmented;
 mod victim;
 
 pub use cost_bands::band_of;
 pub use lanes::{Lane, Lanes};
 pub use lru::hit as lru_hit;
+pub use ranking::Ranking;
 pub use segmented::{Demotion, balance, balance_all};
 pub use victim::{VictimSearch, VictimStep, coldest, coldest_in};
 

@@ -38,6 +38,9 @@ pub type QueueTimes = Option<Ticks>;
 
 /// The same in every lane.
 pub fn balance_all(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
+    if matches!(class.eviction(), EvictionKind::GreedyDualSize | EvictionKind::GdWheel) {
+        return Demotion::Settled;
+    }
     if !class.lanes().are_many() {
         return balance(class, memory, Lane::FIRST, times);
     }
@@ -67,7 +70,7 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demo
         return Demotion::Settled;
     };
     let active = memory.header(tail).state().load().active();
-    if !active || class.eviction() != EvictionKind::Segmented {
+    if !active || class.eviction() == EvictionKind::Lru {
         return Demotion::Settled;
     }
     class.requeue(memory, tail, QueueKind::Warm);

@@ -9,7 +9,7 @@
 //! Law: under one hold of the class's lock a search looks at a bounded number of items; it goes on from
 //! there, and ends without a victim only when it has passed every item of the class.
 
-use super::{Lane, cost_bands};
+use super::{Lane, cost_bands, gd_wheel, greedydual_size};
 use crate::class::ClassState;
 use crate::config::EvictionKind;
 use crate::mem::{ChunkAddress, QueueKind};
@@ -25,7 +25,11 @@ const VICTIM_LOOKS_MAX: usize = 64;
 
 /// Where the search for a victim begins: the coldest item but for pins and hits.
 pub fn coldest(class: &ClassState, memory: &Memory, now: Ticks) -> Option<ChunkAddress> {
-    coldest_in(class, lane_to_evict(class, memory, now))
+    match class.eviction() {
+        EvictionKind::GreedyDualSize => greedydual_size::lowest(class),
+        EvictionKind::GdWheel => gd_wheel::nearest(class),
+        _ => coldest_in(class, lane_to_evict(class, memory, now)),
+    }
 }
 
 /// The same in one lane.
@@ -71,7 +75,21 @@ impl VictimSearch {
     pub fn step(&mut self, class: &mut ClassState, memory: &Memory, now: Ticks) -> VictimStep {
         if !self.tails_tried {
             self.tails_tried = true;
-            if let Some(victim) = unpinned_tail(class, memory, now) {
+            let found = match class.eviction() {
+                EvictionKind::GreedyDualSize => greedydual_size::lowest(class),
+                EvictionKind::GdWheel => match gd_wheel::lowest(class, memory) {
+                    VictimStep::Found(lowest) => Some(lowest),
+                    VictimStep::Further => {
+                        self.tails_tried = false;
+                        return VictimStep::Further;
+                    }
+                    VictimStep::Nothing => None,
+                },
+                _ => unpinned_tail(class, memory, now),
+            };
+            if let Some(victim) = found
+                && memory.header(victim).state().load().pins() == 0
+            {
                 return VictimStep::Found(victim);
             }
         }
@@ -124,7 +142,7 @@ fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<
         if state.pins() > 0 {
             return None;
         }
-        if state.active() && spare && class.eviction() == EvictionKind::Segmented {
+        if state.active() && spare && class.eviction() != EvictionKind::Lru {
             class.requeue(memory, tail, QueueKind::Warm);
             continue;
         }

@@ -50,6 +50,8 @@ pub(super) struct Saved {
     pub owners: Vec<Option<ClassId>>,
     /// The last item of each queue of each lane that holds any, by the number of the class.
     pub tails: Vec<Tails>,
+    /// What the ranks of each class go by, by its number.
+    pub rankings: Vec<[u32; 3]>,
 }
 
 /// The last items of a class's queues, lane by lane.
@@ -79,7 +81,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
         ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
         ("chunk_sizes", sizes.join(",")),
         ("size_model", size_model.to_owned()),
-        ("lanes", config.eviction.lanes_name().to_owned()),
+        ("lanes", config.eviction.lanes_name(&config.ranking)),
         ("byte_order", byte_order.to_owned()),
     ]
 }
@@ -104,6 +106,8 @@ pub(super) fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("page_owners", &compose_owners(&saved.owners));
     for class in queueing(&saved.table, &saved.retired) {
         line(&queue_tails(class), &compose_tails(&saved.tails[class.index()]));
+        let [inflation, entry_bar, has_evicted] = saved.rankings[class.index()];
+        line(&ranking(class), &format!("{inflation},{entry_bar},{has_evicted}"));
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
@@ -123,6 +127,10 @@ fn compose_tails(tails: &Tails) -> String {
 
 fn queue_tails(class: ClassId) -> String {
     format!("queue_tails.{}", class.0)
+}
+
+fn ranking(class: ClassId) -> String {
+    format!("ranking.{}", class.0)
 }
 
 /// The classes that may have items, by number; those of the table, retired ones, and chained items.
@@ -205,6 +213,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         retired: Vec::new(),
         owners: Vec::new(),
         tails: vec![Tails::new(); CLASS_NUMBERS],
+        rankings: vec![[0; 3]; CLASS_NUMBERS],
     };
     saved.retired = parse_retired(fields.text("retired_classes")?, &saved.table, config)
         .ok_or_else(|| torn("retired_classes"))?;
@@ -215,6 +224,9 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         let name = queue_tails(class);
         saved.tails[class.index()] = parse_tails(fields.text(&name)?, arena_size_bytes(config))
             .ok_or_else(|| torn(&name))?;
+        let name = ranking(class);
+        saved.rankings[class.index()] =
+            parse_ranking(fields.text(&name)?).ok_or_else(|| torn(&name))?;
     }
     Ok(saved)
 }
@@ -317,6 +329,12 @@ fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
         tails.insert(lane, parse_lane_tails(offsets, arena_size_bytes)?);
     }
     Some(tails)
+}
+
+fn parse_ranking(text: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> =
+        text.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    numbers.try_into().ok()
 }
 
 fn parse_lane_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {

@@ -299,12 +299,14 @@ impl Engine {
         let frontier = lock(&self.pool).frontier();
         let pages = || (0..frontier).map(PageId);
         let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
+        let mut rankings = vec![[0; 3]; CLASS_NUMBERS];
         let mut retired = Vec::new();
         for class in self.queueing_classes() {
             let mut state = class.lock();
             let of_lane = |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind).tail());
             tails[state.id().index()] =
                 state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
+            rankings[state.id().index()] = state.ranking().saved();
             if state.standing() == Standing::Retired {
                 retired.push((state.id(), state.chunk_size_bytes()));
             }
@@ -329,6 +331,7 @@ impl Engine {
             retired,
             owners: pages().map(|id| self.memory.pages.page(id).owner()).collect(),
             tails,
+            rankings,
         }
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn rebuild(
     }
     for class in engine.queueing_classes() {
         let id = class.lock().id();
+        class.lock().ranking_mut().restore(saved.rankings[id.index()]);
         for &lane in saved.tails[id.index()].keys() {
             for kind in QueueKind::ALL {
                 rebuild.queue((id, lane, kind), &mut class.lock())?;
@@ -221,7 +222,7 @@ impl<'e> Rebuild<'e> {
         let at = tail.unwrap_or(ChunkAddress::from_offset(0));
         law("a queue holds all items that name it", at, count == expected)?;
         self.queues_items += count;
-        state.restore_queue(lane, kind, Queue::of_linked(head, tail, count, bytes));
+        state.restore_queue(memory, (lane, kind), Queue::of_linked(head, tail, count, bytes));
         Ok(())
     }
 }

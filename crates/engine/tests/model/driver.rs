@@ -218,7 +218,9 @@ impl<'e> Driver<'e> {
                 let lru = scenario::lru(&mut self.random);
                 self.note(format!("set_lru({lru:?})"));
                 self.engine.set_lru(lru);
-                self.engine.set_eviction(scenario::eviction(&mut self.random));
+                if !self.engine.config().eviction.goes_by_rank() {
+                    self.engine.set_segmented(self.random.below(2) == 0);
+                }
             }
             Operation::ChangeClasses => self.change_classes(),
             other => unreachable!("{other:?} names a key"),

@@ -257,6 +257,13 @@ pub enum EvictionName {
     Segmented,
     /// The server's default: the same for each band of costs.
     CostBands,
+    /// The thesis's reserved queue.
+    Reserved,
+    /// GreedyDual-Size.
+    #[serde(rename = "greedydual_size")]
+    GreedyDualSize,
+    /// GD-Wheel.
+    GdWheel,
 }
 
 /// Virtual time.
@@ -417,6 +424,9 @@ impl CacheSetup {
                 EvictionName::Lru => EvictionKind::Lru,
                 EvictionName::Segmented => EvictionKind::Segmented,
                 EvictionName::CostBands => EvictionKind::CostBands,
+                EvictionName::Reserved => EvictionKind::Reserved,
+                EvictionName::GreedyDualSize => EvictionKind::GreedyDualSize,
+                EvictionName::GdWheel => EvictionKind::GdWheel,
             },
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)

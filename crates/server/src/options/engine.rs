@@ -42,6 +42,7 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
         eviction_enabled: !raw.eviction_disabled,
         eviction: eviction(raw),
         lru: lru(raw)?,
+        ranking: raw.ranking,
         mover: mover(raw),
         huge_pages: raw.huge_pages,
         hash_seed: random_seed(),

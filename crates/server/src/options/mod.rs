@@ -22,6 +22,7 @@ mod kind;
 mod listen;
 mod ours;
 mod policy;
+mod ranking;
 mod raw;
 mod tls;
 mod validate;

@@ -2,6 +2,7 @@
 
 use super::extended::{number, row, switch};
 use super::kind::{Kind, OptionRow};
+use super::ranking;
 use slabwise_engine::EvictionKind;
 use slabwise_policy::PagePolicy;
 
@@ -72,10 +73,41 @@ pub(super) static OURS: &[OptionRow] = &[
         "eviction",
         Kind::Choice(&EvictionKind::NAMES),
         "cost_bands; segmented with preset=memcached, lru with no_lru_maintainer",
-        "what leaves first: what was unused longest for its cost, which without costs is memcached's \
-         segmented LRU; that one; or exact LRU",
+        "what leaves first. cost_bands: what was unused longest for its cost, which without costs is \
+         memcached's segmented LRU; segmented: that one; lru: exact LRU; reserved, greedydual_size, \
+         gd_wheel: as published",
         |raw, value| {
             raw.eviction = Some(value.choice());
+            Ok(())
+        },
+    ),
+    row(
+        "reserved_pct",
+        number(1, 90, "percent"),
+        "10",
+        "eviction=reserved: share of a class whose items have a reserved place",
+        |raw, value| {
+            raw.ranking.reserved_percent = value.number_u32();
+            Ok(())
+        },
+    ),
+    row(
+        "reserved_rank",
+        Kind::Text("sum|weighted:COST_MAX"),
+        "sum",
+        "eviction=reserved: what an item ranks, by its cost alone, or weighted by what was evicted",
+        |raw, value| {
+            raw.ranking.reserved_rank = ranking::reserved_rank(value.text())?;
+            Ok(())
+        },
+    ),
+    row(
+        "gd_wheels",
+        Kind::Text("N0[xN1[xN2]]"),
+        "256x256",
+        "eviction=gd_wheel: places of each wheel, powers of two; higher costs count as N0 x N1 x N2",
+        |raw, value| {
+            raw.ranking.wheel_sizes = ranking::wheel_sizes(value.text())?;
             Ok(())
         },
     ),

@@ -3,6 +3,7 @@
 
 use super::tls::RawTls;
 use crate::settings::Protocol;
+use slabwise_engine::RankingConfig;
 use slabwise_policy::PagePolicy;
 
 /// What was said.
@@ -58,6 +59,7 @@ pub(super) struct Raw {
     pub debug_commands: bool,
     pub cost_wire: bool,
     pub eviction: Option<&'static str>,
+    pub ranking: RankingConfig,
     pub classes: Option<&'static str>,
     /// As given, and what it means.
     pub page_policy: Option<(String, PagePolicy)>,

@@ -39,7 +39,9 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
         Kind::Number { .. } | Kind::Fraction { .. } | Kind::Octal => Some(default.to_owned()),
         Kind::Size => Some("1m".to_owned()),
         Kind::Choice(words) => Some(words[0].to_owned()),
-        Kind::Text("name[:option=value]...") => Some(default.to_owned()),
+        Kind::Text("name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]") => {
+            Some(default.to_owned())
+        }
         Kind::Text("1|2") => Some("2".to_owned()),
         Kind::Text("size-size-...") => Some("100-200".to_owned()),
         Kind::Text(_) => Some("x".to_owned()),

@@ -6,7 +6,7 @@ use crate::context::WorkerContext;
 use crate::process;
 use crate::shared::Driver;
 use slabwise_base::{ClassId, Seconds};
-use slabwise_engine::{ClassChangeError, Engine, EvictionKind, LruConfig, ReassignError};
+use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode,
@@ -72,6 +72,11 @@ pub(super) fn carry_out<'e>(
             automove(worker, setting);
             shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
+        }
+        Admin::Lru(LruRequest::Mode(_)) if shared.engine.config().eviction.goes_by_rank() => {
+            let name = shared.engine.config().eviction.name();
+            let error = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
+            reply.line(error.as_bytes());
         }
         Admin::Lru(request) => {
             lru(worker, request);
@@ -242,11 +247,8 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) {
             });
         }
         LruRequest::Mode(mode) => {
-            let (eviction, is_segmented) = match mode {
-                LruMode::Flat => (EvictionKind::Lru, false),
-                LruMode::Segmented => (EvictionKind::Segmented, true),
-            };
-            engine.set_eviction(eviction);
+            let is_segmented = mode == LruMode::Segmented;
+            engine.set_segmented(is_segmented);
             worker.shared.tunables.lru_segmented.store(is_segmented, Ordering::Relaxed);
         }
         LruRequest::TemporaryTtl(seconds) => {

@@ -1,0 +1,194 @@
+//! Eviction kinds that rank items, against what they were published to do.
+
+use slabwise_base::{Clock, Cost, Random};
+use slabwise_engine::{
+    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, RankingConfig, StoreMode,
+    StoreOutcome,
+};
+use std::collections::{BTreeSet, HashMap};
+
+const PAGE_SIZE_BYTES: usize = 4096;
+const CHUNK_SIZE_BYTES: usize = 128;
+const KEYS: u64 = 400;
+const OPERATIONS: usize = 12_000;
+
+fn engine(eviction: EvictionKind, wheel_sizes: [u16; 3]) -> Engine {
+    let mut config = EngineConfig::new(4 * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes =
+        ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES).expect("a valid table");
+    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
+    config.index_within_limit = false;
+    config.eviction = eviction;
+    config.ranking = RankingConfig { wheel_sizes, ..RankingConfig::default() };
+    Engine::new(config).expect("a small arena")
+}
+
+/// Which of several items of one rank leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ties {
+    InOrder,
+    Any,
+}
+
+/// GreedyDual on a sorted set: of equal ranks the one that came to it first leaves first.
+#[derive(Default)]
+struct GreedyDual {
+    inflation: u64,
+    sequence: u64,
+    order: BTreeSet<(u64, u64, u64)>,
+    items: HashMap<u64, (u64, u64)>,
+}
+
+impl GreedyDual {
+    fn insert(&mut self, key: u64, worth: u64) {
+        self.sequence += 1;
+        let rank = self.inflation + worth;
+        self.items.insert(key, (rank, self.sequence));
+        self.order.insert((rank, self.sequence, key));
+    }
+
+    fn hit(&mut self, key: u64, worth: u64) {
+        let (rank, sequence) = self.items[&key];
+        if rank != self.inflation + worth {
+            self.order.remove(&(rank, sequence, key));
+            self.insert(key, worth);
+        }
+    }
+
+    /// Gives up one of those that rank lowest: the first of them that is gone.
+    fn evict(&mut self, mut is_gone: impl FnMut(u64) -> bool) {
+        let &(lowest, ..) = self.order.first().expect("it is full");
+        let mut candidates = self.order.iter().take_while(|(rank, ..)| *rank == lowest);
+        let victim = candidates.find(|(_, _, key)| is_gone(*key));
+        let victim = *victim.expect("what leaves ranks lowest");
+        self.order.remove(&victim);
+        self.items.remove(&victim.2);
+        self.inflation = lowest;
+    }
+}
+
+fn set(handle: &mut Handle<'_>, key: u64, cost: u32, clock: &Clock) {
+    let meta = ItemMeta { cost: Some(Cost::from_units(cost)), ..ItemMeta::default() };
+    let outcome = handle.set(&key.to_le_bytes(), &[7; 40], meta, StoreMode::Set, clock.now());
+    assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
+}
+
+/// A key, a low one more often.
+fn drawn_key(random: &mut Random) -> u64 {
+    let bound = 1 + random.below(KEYS);
+    random.below(bound)
+}
+
+/// A cost of 1 to 256, of all orders of magnitude alike.
+fn drawn_cost(random: &mut Random) -> u32 {
+    let bound = 1 << random.below(9);
+    1 + random.below(bound) as u32
+}
+
+/// Gets of keys, the low ones more often, each with a cost of its own; what is missed is stored.
+fn agrees(wheel_sizes: Option<[u16; 3]>, seed: u64, worth: impl Fn(u32) -> u64) {
+    println!("{wheel_sizes:?} seed {seed}");
+    let (eviction, ties) = match wheel_sizes {
+        Some(_) => (EvictionKind::GdWheel, Ties::InOrder),
+        None => (EvictionKind::GreedyDualSize, Ties::Any),
+    };
+    let wheel_sizes = wheel_sizes.unwrap_or([256, 256, 1]);
+    let engine = engine(eviction, wheel_sizes);
+    let (clock, mut handle) = (Clock::manual(), engine.handle());
+    let mut random = Random::new(seed);
+    let costs: Vec<u32> = (0..KEYS).map(|_| drawn_cost(&mut random)).collect();
+    let mut model = GreedyDual::default();
+    let chunks = 4 * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES;
+    for _ in 0..OPERATIONS {
+        let key = drawn_key(&mut random);
+        let cost = costs[key as usize];
+        if handle.get(&key.to_le_bytes(), clock.now(), |_| ()).is_some() {
+            assert!(model.items.contains_key(&key), "{key} should have left");
+            model.hit(key, worth(cost));
+            continue;
+        }
+        assert!(!model.items.contains_key(&key), "{key} left too early");
+        if model.items.len() == chunks {
+            set(&mut handle, key, cost, &clock);
+            let mut looks = 0;
+            model.evict(|key| {
+                looks += 1;
+                handle.peek(&key.to_le_bytes(), clock.now(), |_| ()).is_none()
+            });
+            assert!(looks == 1 || ties == Ties::Any, "of equal ranks the first leaves");
+        } else {
+            set(&mut handle, key, cost, &clock);
+        }
+        model.insert(key, worth(cost));
+    }
+    assert!(model.inflation > 300, "ranks went round the small wheels");
+    engine.check();
+}
+
+#[test]
+fn gd_wheel_gives_up_what_a_heap_would() {
+    for seed in 0..4 {
+        agrees(Some([256, 256, 1]), seed, u64::from);
+        agrees(Some([4, 8, 16]), seed, |cost| u64::from(cost).min(15 * 32));
+        agrees(Some([16, 4, 1]), seed, |cost| u64::from(cost).min(3 * 16));
+        agrees(Some([64, 1, 1]), seed, |cost| u64::from(cost).min(63));
+    }
+}
+
+/// The ratio that a cost has to an item of this test's size, as the lanes round it.
+fn rounded_ratio(cost: u32) -> u64 {
+    const ITEM_SIZE_BYTES: u64 = 29 + 2 + 4 + 8 + 40;
+    let ratio = (u64::from(cost) << 16) / ITEM_SIZE_BYTES;
+    let shift = ratio.ilog2() - 4;
+    ratio >> shift << shift
+}
+
+#[test]
+fn greedydual_size_gives_up_what_a_heap_would() {
+    for seed in 0..4 {
+        agrees(None, seed, rounded_ratio);
+    }
+}
+
+/// Misses of a scan-resistant mixture in which every eighth key is costly: in all, and of the costly.
+fn misses(eviction: EvictionKind, cost_of: impl Fn(u64) -> u32) -> (u64, u64) {
+    let engine = engine(eviction, [256, 256, 1]);
+    let (clock, mut handle) = (Clock::manual(), engine.handle());
+    let mut random = Random::new(3);
+    let (mut all, mut costly) = (0, 0);
+    for _ in 0..OPERATIONS {
+        clock.advance(std::time::Duration::from_millis(20));
+        let key = drawn_key(&mut random);
+        if handle.get(&key.to_le_bytes(), clock.now(), |_| ()).is_none() {
+            (all, costly) = (all + 1, costly + u64::from(key.is_multiple_of(8)));
+            set(&mut handle, key, cost_of(key), &clock);
+        }
+    }
+    engine.check();
+    (all, costly)
+}
+
+#[test]
+fn every_kind_that_knows_costs_keeps_what_is_costly() {
+    let cost_of = |key: u64| if key.is_multiple_of(8) { 400 } else { 20 };
+    let (lru, lru_costly) = misses(EvictionKind::Segmented, cost_of);
+    for (eviction, share_max) in [
+        (EvictionKind::CostBands, 0.4),
+        (EvictionKind::GdWheel, 0.4),
+        (EvictionKind::GreedyDualSize, 0.4),
+        (EvictionKind::Reserved, 0.95),
+    ] {
+        let (all, costly) = misses(eviction, cost_of);
+        println!("{eviction:?}: {all} misses ({lru}), costly {costly} ({lru_costly})");
+        assert!((costly as f64) < share_max * lru_costly as f64, "{eviction:?}: {costly}");
+    }
+}
+
+#[test]
+fn equal_costs_change_nothing() {
+    let without = misses(EvictionKind::Segmented, |_| 0);
+    for cost in [0, 1, 20, 1_000_000] {
+        assert_eq!(misses(EvictionKind::CostBands, |_| cost), without, "all of cost {cost}");
+    }
+}
