@@ -100,6 +100,7 @@ tallies! {
         gat_hits,
         unshown_hits,
         inserted,
+        costs_told,
         cost_paid,
         cost_saved,
     }

@@ -118,6 +118,14 @@ pub struct ClassStats {
     pub hits_ever: u64,
     /// Stores tried, since the start.
     pub sets_ever: u64,
+    /// [`ClassStats::inserted`], since the start.
+    pub inserted_ever: u64,
+    /// [`ClassStats::costs_told`], since the start.
+    pub costs_told_ever: u64,
+    /// [`ClassStats::cost_paid`], since the start.
+    pub cost_paid_ever: u64,
+    /// [`ClassStats::cost_saved`], since the start.
+    pub cost_saved_ever: u64,
     /// Gets that hit and did not touch, by the queue the item was in.
     pub hits_to: [u64; 4],
     /// Stores tried.
@@ -140,6 +148,8 @@ pub struct ClassStats {
     pub unshown_hits: u64,
     /// Stores under keys that held nothing.
     pub inserted: u64,
+    /// Of these, those that told a cost.
+    pub costs_told: u64,
     /// Units that what they stored costs to recompute, as far as that is known.
     pub cost_paid: u64,
     /// The same of what gets hit.
@@ -159,6 +169,10 @@ impl ClassStats {
             self.add_tallies(operations);
             self.hits_ever += operations.shown_hits_ever();
             self.sets_ever += operations.sets.ever();
+            self.inserted_ever += operations.inserted.ever();
+            self.costs_told_ever += operations.costs_told.ever();
+            self.cost_paid_ever += operations.cost_paid.ever();
+            self.cost_saved_ever += operations.cost_saved.ever();
         }
     }
 

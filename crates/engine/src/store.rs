@@ -184,6 +184,7 @@ impl<'e> Handle<'e> {
         let class = self.counters().class(self.engine().queue_class(reservation.address()));
         class.inserted.bump();
         if let Some(cost) = reservation.meta().cost {
+            class.costs_told.bump();
             class.cost_paid.add(u64::from(cost.units()));
         }
     }

@@ -1,6 +1,6 @@
 //! The engine's counters say what was done: a script of operations, and what `stats` must then read.
 
-use slabwise_base::{Clock, Expiry, Seconds};
+use slabwise_base::{Clock, Cost, Expiry, Seconds};
 use slabwise_engine::{Delta, Engine, EngineConfig, ItemMeta, StoreMode};
 use std::time::Duration;
 
@@ -61,7 +61,9 @@ fn a_reset_begins_at_zero_and_what_counts_for_ever_goes_on() {
     let mut work = || {
         for item in 0..20_000_u32 {
             let key = item.to_le_bytes();
-            handle.set(&key, &[1; 200], ItemMeta::default(), StoreMode::Set, now);
+            let cost = (item % 2 == 0).then(|| Cost::from_units(30));
+            let meta = ItemMeta { cost, ..ItemMeta::default() };
+            handle.set(&key, &[1; 200], meta, StoreMode::Set, now);
             handle.get(&key, now, |_| ());
         }
         engine.stats(now)
@@ -74,10 +76,14 @@ fn a_reset_begins_at_zero_and_what_counts_for_ever_goes_on() {
     assert_eq!((reset.total.get_hits(), reset.total.sets, reset.items_total), (0, 0, 0));
     assert_eq!(reset.total.counters.evicted, 0);
     assert_eq!((reset.total.hits_ever, reset.total.sets_ever), (20_000, 20_000));
+    assert_eq!((reset.total.inserted, reset.total.costs_told, reset.total.cost_paid), (0, 0, 0));
+    assert_eq!((reset.total.inserted_ever, reset.total.costs_told_ever), (20_000, 10_000));
+    assert_eq!((reset.total.cost_paid_ever, reset.total.cost_saved_ever), (300_000, 300_000));
     assert_eq!(reset.total.counters_ever, first.total.counters);
     let second = work();
     assert_eq!((second.total.get_hits(), second.total.sets), (20_000, 20_000));
     assert_eq!((second.total.hits_ever, second.total.sets_ever), (40_000, 40_000));
+    assert_eq!(second.total.cost_paid_ever, 300_000 + second.total.cost_paid);
     let evicted = first.total.counters.evicted + second.total.counters.evicted;
     assert_eq!(second.total.counters_ever.evicted, evicted);
 }

@@ -22,8 +22,6 @@ pub(crate) struct Counts {
 /// What a profile tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Profiled {
-    /// Mean cost of recomputing an item; not a count.
-    pub cost: f64,
     pub misses: f64,
     pub misses_by_eviction: f64,
     pub shadow_hits: f64,
@@ -61,7 +59,6 @@ impl Counts {
             sets: class.sets,
             pressed: class.evicted + class.out_of_memory,
             profiled: profile.map(|profile| Profiled {
-                cost: profile.cost,
                 misses: profile.misses,
                 misses_by_eviction: profile.misses_by_eviction,
                 shadow_hits: profile.shadow_hits,
@@ -76,7 +73,6 @@ impl Counts {
             sets: after.sets.saturating_sub(self.sets),
             pressed: after.pressed.saturating_sub(self.pressed),
             profiled: self.profiled.zip(after.profiled).map(|(before, after)| Profiled {
-                cost: after.cost,
                 misses: rise(before.misses, after.misses),
                 misses_by_eviction: rise(before.misses_by_eviction, after.misses_by_eviction),
                 shadow_hits: rise(before.shadow_hits, after.shadow_hits),
@@ -152,7 +148,7 @@ mod tests {
         changes.since_last(&snapshot(&[(0, 5)], &[]));
         assert_eq!(changes.since_last(&snapshot(&[(0, 8)], &[1_000.0]))[0].misses(), 3.0);
         let known = changes.since_last(&snapshot(&[(0, 9)], &[1_004.0]))[0];
-        let expected = Profiled { cost: 1.0, misses: 4.0, ..Profiled::default() };
+        let expected = Profiled { misses: 4.0, ..Profiled::default() };
         assert_eq!(known.profiled, Some(expected));
         assert_eq!(known.misses(), 4.0);
     }

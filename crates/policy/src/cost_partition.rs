@@ -5,7 +5,7 @@
 //! have missed with any memory. Over the last M misses, for class i:
 //!
 //! ```text
-//!   m_i   gets of keys that had been evicted, times the mean cost of recomputing an item
+//!   m_i   gets of keys that had been evicted, times the mean cost of a miss
 //!   r_i   requests
 //!   s_i   pages
 //!   risk  m_i / (r_i s_i)        of a class without requests: none
@@ -13,7 +13,8 @@
 //!
 //! Every M misses one page moves from the class of least risk to the one of greatest m among the others. The
 //! authors tell evicted keys by two Bloom filters that take turns; here the profile tells them
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves.
+//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves. Where
+//! nobody gives costs, a miss costs 1.
 //!
 //! Weaknesses: the misses a class has are not those it would lose with a page, so a loop that no memory at hand
 //! can hold draws all pages; and the share of misses falls with the pages twice, so that the largest class gives
@@ -21,7 +22,8 @@
 //!
 //! Laws: those of [`psa`](crate::Psa).
 
-use crate::changes::{Changes, Counts};
+use crate::changes::Changes;
+use crate::costs::MissCosts;
 use crate::psa::least_risk_to_most_misses;
 use crate::{Plan, Snapshot, Trigger};
 
@@ -44,12 +46,13 @@ impl Default for CostPartitionOptions {
 pub struct CostPartition {
     pub(crate) options: CostPartitionOptions,
     changes: Changes,
+    costs: MissCosts,
 }
 
 impl CostPartition {
     /// A policy that has seen nothing yet.
     pub fn new(options: CostPartitionOptions) -> CostPartition {
-        CostPartition { options, changes: Changes::default() }
+        CostPartition { options, changes: Changes::default(), costs: MissCosts::default() }
     }
 
     /// Every [`CostPartitionOptions::misses`].
@@ -59,22 +62,24 @@ impl CostPartition {
 
     /// One page from the class of least risk to the one whose evictions cost most.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        self.costs.take_in(snapshot);
+        let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
+        // Nothing is known of it without a profile.
+        let cost_of_misses = |place: usize| {
+            let misses = changes[place].profiled.map_or(0.0, |it| it.misses_by_eviction);
+            misses * costs[place]
+        };
         least_risk_to_most_misses(
             snapshot,
-            &mut self.changes,
+            &changes,
             cost_of_misses,
-            |class, change| match change.gets() {
+            |place| match changes[place].gets() {
                 0.0 => 0.0,
-                requests => cost_of_misses(change) / (requests * class.pages as f64),
+                gets => cost_of_misses(place) / (gets * snapshot.classes[place].pages as f64),
             },
             "least cost of evictions by requests and pages, to the one with most",
         )
     }
-}
-
-/// What the misses of evicted keys cost; nothing is known of it without a profile.
-fn cost_of_misses(change: &Counts) -> f64 {
-    change.profiled.map_or(0.0, |profiled| profiled.misses_by_eviction * profiled.cost)
 }
 
 #[cfg(test)]
@@ -90,7 +95,7 @@ mod tests {
         hits: u64,
         misses: f64,
         misses_by_eviction: f64,
-        cost: f64,
+        cost: u64,
     }
 
     /// One step's move after `classes` have been through what they tell.
@@ -100,12 +105,13 @@ mod tests {
                 pages: class.pages,
                 used_chunks: class.pages * 10,
                 hits: (times * class.hits as f64) as u64,
+                costs_told: (times * 100.0) as u64,
+                cost_paid: (times * 100.0) as u64 * class.cost,
                 ..ClassSnapshot::empty(ClassId(index as u8), 96, 10)
             };
             let profile = |class: &Class| ClassProfile {
                 misses: times * class.misses,
                 misses_by_eviction: times * class.misses_by_eviction,
-                cost: class.cost,
                 ..ClassProfile::default()
             };
             Snapshot {
@@ -123,7 +129,7 @@ mod tests {
 
     /// A class of ten pages that misses a tenth, half of it because of evictions.
     const PLAIN: Class =
-        Class { pages: 10, hits: 900, misses: 100.0, misses_by_eviction: 50.0, cost: 1.0 };
+        Class { pages: 10, hits: 900, misses: 100.0, misses_by_eviction: 50.0, cost: 1 };
 
     #[test]
     fn keys_asked_for_once_earn_nothing() {
@@ -135,7 +141,7 @@ mod tests {
     fn misses_count_with_what_they_cost() {
         let more = Class { misses_by_eviction: 80.0, ..PLAIN };
         assert_eq!(step(&[PLAIN, more]), Some((0, 1)));
-        let costlier = Class { cost: 2.0, ..PLAIN };
+        let costlier = Class { cost: 2, ..PLAIN };
         assert_eq!(step(&[costlier, more]), Some((1, 0)));
     }
 

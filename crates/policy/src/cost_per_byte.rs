@@ -12,8 +12,8 @@
 //! ```
 //!
 //! The engine evicts an item where the published policy moves a page, so that a page is planned for each page's
-//! worth of such stores. Bytes of an item are those of its chunk. Costs come with the profiles; without these, or
-//! where nobody gives costs, an item costs 1.
+//! worth of such stores. Bytes of an item are those of its chunks. Costs are those of the items that a class holds;
+//! where nobody gives costs, a chunk's worth costs 1.
 //!
 //! Weaknesses: an eviction alone shows no need, so pages move as long as costly classes store anything; the
 //! cheapest class is emptied to its last page before the next cheapest gives one, whatever its hits; and where
@@ -22,6 +22,7 @@
 //! Laws: a receiver's bytes are worth more than its victim's; a class keeps one page.
 
 use crate::changes::{Changes, pages_asked};
+use crate::costs::chunk_costs;
 use crate::draw::draw;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
@@ -91,35 +92,33 @@ impl CostPerByte {
     }
 }
 
-/// What a byte of each class is worth: the mean cost of its items over the bytes of a chunk.
-fn worths(snapshot: &Snapshot) -> Vec<f64> {
-    let costs = snapshot.profiles.iter().map(|profile| profile.cost).chain(std::iter::repeat(1.0));
-    let each = snapshot.classes.iter().zip(costs);
+/// What a byte of each class is worth: the mean cost of what its chunks hold over their bytes.
+pub(crate) fn worths(snapshot: &Snapshot) -> Vec<f64> {
+    let each = snapshot.classes.iter().zip(chunk_costs(snapshot));
     each.map(|(class, cost)| cost / class.chunk_size_bytes as f64).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::{CostPerByte, CostPerByteOptions};
-    use crate::{ClassProfile, ClassSnapshot, PageMove, Snapshot, Trigger};
+    use crate::{ClassSnapshot, PageMove, Snapshot, Trigger};
     use slabwise_base::{ClassId, Random};
 
     /// Chunk size, mean cost, pages, and evictions between two steps.
-    type Class = (usize, f64, u64, u64);
+    type Class = (usize, u64, u64, u64);
 
     fn step(classes: &[Class]) -> Vec<(u8, u8)> {
         let snapshot = |times: u64| {
-            let class = |(index, &(size, _, pages, evicted)): (usize, &Class)| ClassSnapshot {
+            let class = |(index, &(size, cost, pages, evicted)): (usize, &Class)| ClassSnapshot {
                 pages,
                 used_chunks: pages * 10,
+                cost_held: pages * 10 * cost,
                 evicted: times * evicted,
                 ..ClassSnapshot::empty(ClassId(index as u8), size, 10)
             };
-            let profile = |&(_, cost, ..): &Class| ClassProfile { cost, ..ClassProfile::default() };
             Snapshot {
                 memory_full: true,
                 classes: classes.iter().enumerate().map(class).collect(),
-                profiles: classes.iter().map(profile).collect(),
                 ..Snapshot::default()
             }
         };
@@ -136,37 +135,39 @@ mod tests {
 
     #[test]
     fn an_eviction_of_a_costlier_class_takes_a_page_of_the_cheapest() {
-        let cheap = (200, 10.0, 5, 0);
-        assert_eq!(step(&[cheap, (200, 40.0, 5, 1), (200, 20.0, 5, 1)]), [(0, 1), (0, 2)]);
-        assert_eq!(step(&[cheap, (200, 40.0, 5, 25)]), [(0, 1); 3], "ten chunks a page");
+        let cheap = (200, 10, 5, 0);
+        assert_eq!(step(&[cheap, (200, 40, 5, 1), (200, 20, 5, 1)]), [(0, 1), (0, 2)]);
+        assert_eq!(step(&[cheap, (200, 40, 5, 25)]), [(0, 1); 3], "ten chunks a page");
     }
 
     #[test]
     fn a_step_moves_so_many_pages_and_no_more() {
         let moves_max = CostPerByteOptions::default().moves_max;
-        assert_eq!(step(&[(200, 10.0, 90, 0), (200, 40.0, 5, 900)]).len(), moves_max);
+        assert_eq!(step(&[(200, 10, 90, 0), (200, 40, 5, 900)]).len(), moves_max);
     }
 
     #[test]
     fn the_cheapest_class_evicts_and_receives_nothing() {
-        assert_eq!(step(&[(200, 10.0, 5, 100), (200, 40.0, 5, 0)]), []);
+        assert_eq!(step(&[(200, 10, 5, 100), (200, 40, 5, 0)]), []);
     }
 
     #[test]
     fn cost_is_by_the_byte() {
-        assert_eq!(step(&[(100, 10.0, 5, 1), (1_000, 50.0, 5, 1)]), [(1, 0)]);
+        assert_eq!(step(&[(100, 10, 5, 1), (1_000, 50, 5, 1)]), [(1, 0)]);
     }
 
     #[test]
     fn its_weakness_the_cheapest_is_emptied_to_its_last_page_then_the_next() {
-        let classes = [(200, 10.0, 3, 0), (200, 20.0, 3, 0), (200, 40.0, 5, 35)];
+        let classes = [(200, 10, 3, 0), (200, 20, 3, 0), (200, 40, 5, 35)];
         assert_eq!(step(&classes), [(0, 2), (0, 2), (1, 2), (1, 2)]);
-        let last = [(200, 10.0, 1, 0), (200, 20.0, 1, 5), (200, 40.0, 5, 35)];
+        let last = [(200, 10, 1, 0), (200, 20, 1, 5), (200, 40, 5, 35)];
         assert_eq!(step(&last), []);
     }
 
     #[test]
-    fn its_weakness_at_equal_costs_the_small_take_all_from_the_large() {
-        assert_eq!(step(&[(100, 1.0, 5, 100), (1_000, 1.0, 4, 100)]), [(1, 0); 3]);
+    fn its_weakness_at_equal_costs_or_none_the_small_take_all_from_the_large() {
+        for cost in [0, 7] {
+            assert_eq!(step(&[(100, cost, 5, 100), (1_000, cost, 4, 100)]), [(1, 0); 3]);
+        }
     }
 }

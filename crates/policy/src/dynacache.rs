@@ -18,7 +18,7 @@
 //! Laws: at most `moves_max` moves a round; a class that holds items keeps a page; free pages in the pool mean
 //! that nobody needs help.
 
-use crate::split::{ClassCurve, Moves, Objective, Size, class_curves, hull, hull_split};
+use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split};
 use crate::{Plan, Prediction, Snapshot, Trigger};
 
 /// The policy's limits. The paper divides memory once for a trace and gives no figures for a server.
@@ -59,7 +59,7 @@ impl Dynacache {
 
     /// One round.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        let classes = class_curves(snapshot, Objective::MissRatio);
+        let classes = class_curves(snapshot);
         if !snapshot.is_divided() || classes.is_empty() {
             return Plan::default();
         }

@@ -58,7 +58,13 @@ impl Cache {
         for class in &mut snapshot.classes {
             let mut some = |below| random.below(2) * random.below(2) * random.below(below);
             class.hits += some(10_000);
-            class.sets += some(1_000);
+            let sets = some(1_000);
+            class.sets += sets;
+            class.inserted += sets;
+            let told = some(sets + 1);
+            class.costs_told += told;
+            class.cost_paid += told * some(1_000);
+            class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
             class.out_of_memory += some(3);
             class.tail_age_ticks = some(1_000_000) as u32;
@@ -99,7 +105,6 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     profile.shadow_hits += some(500.0);
     profile.hit_time_us = some(100.0);
     profile.miss_time_us = some(10_000.0);
-    profile.cost = some(50.0);
     let references = [some(1e6), some(1e6)];
     profile.curve = random_curve(class, references[0], random);
     profile.footprint_curve = random_curve(class, references[1], random);
@@ -124,6 +129,7 @@ fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
         PagePolicy::AutomoveClassic(_)
         | PagePolicy::Automove(_)
         | PagePolicy::Psa(_)
+        | PagePolicy::ReservedCost(_)
         | PagePolicy::CostPartition(_) => 1,
         PagePolicy::Eager(_) => snapshot.classes.len(),
         PagePolicy::TailAge(tail_age) => tail_age.options.moves_max,
@@ -189,6 +195,40 @@ fn every_policy_keeps_the_laws_on_any_cache() {
             name != "none",
             "{name}: {moves} moves: the laws were put to the test"
         );
+    }
+}
+
+#[test]
+fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
+    for name in ["lama", "lama:curve=distance", "marginal"] {
+        let mut moves = 0;
+        for seed in 0..SEEDS {
+            let of = |objective| {
+                let text = format!("{name}:objective={objective}");
+                PagePolicy::parse(&text).expect("it is well written")
+            };
+            let (mut by_cost, mut by_misses) = (of("cost"), of("miss_ratio"));
+            let mut cache = Cache::new(by_cost.wants(), seed);
+            let cost = if seed == 0 { 0 } else { cache.random.below(1 << 32) };
+            let mut chance = Random::new(seed);
+            for step in 0..STEPS {
+                if cache.random.below(200) == 0 {
+                    cache.change_table();
+                }
+                cache.go_on();
+                cache
+                    .snapshot
+                    .classes
+                    .iter_mut()
+                    .for_each(|it| it.cost_paid = it.costs_told * cost);
+                let plan = by_cost.step(&cache.snapshot, &mut chance);
+                let same = by_misses.step(&cache.snapshot, &mut chance);
+                assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");
+                cache.make(&plan);
+                moves += plan.moves.len();
+            }
+        }
+        assert!(moves > 100, "{name}: {moves} moves: it was put to the test");
     }
 }
 

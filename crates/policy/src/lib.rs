@@ -30,6 +30,9 @@ mod changes;
 mod cliffhanger;
 mod cost_partition;
 mod cost_per_byte;
+#[cfg(test)]
+mod cost_tests;
+mod costs;
 mod draw;
 mod dynacache;
 mod eager;
@@ -42,6 +45,7 @@ mod options;
 mod per_class;
 mod plan;
 mod psa;
+mod reserved_cost;
 #[cfg(test)]
 mod shift_tests;
 pub mod sizes;
@@ -66,6 +70,7 @@ pub use marginal::{Marginal, MarginalOptions};
 pub use options::{OptionInfo, PolicyOptionError};
 pub use plan::{PageMove, Plan, Prediction};
 pub use psa::{Psa, PsaOptions};
+pub use reserved_cost::{ReservedCost, ReservedCostOptions};
 pub use slabwise_profile::ClassProfile;
 pub use snapshot::{ClassSnapshot, Snapshot};
 pub use tail_age::{TailAge, TailAgeOptions, Worth};
@@ -143,13 +148,15 @@ pub enum PagePolicy {
     CostPartition(CostPartition),
     /// Li and Cox's: from the least cost a byte to whoever evicts at a higher one.
     CostPerByte(CostPerByte),
+    /// Coelho's: from the least miss ratio and cost a byte to the most, when the hit ratio falls.
+    ReservedCost(ReservedCost),
     /// Cidon and others': shadow hits earn credits at a random other's expense.
     Cliffhanger(Cliffhanger),
 }
 
 impl PagePolicy {
     /// The names that [`PagePolicy::named`] knows.
-    pub const NAMES: [&str; 15] = [
+    pub const NAMES: [&str; 16] = [
         "none",
         "automove_classic",
         "automove",
@@ -161,6 +168,7 @@ impl PagePolicy {
         "tail_age",
         "space_time",
         "cost_per_byte",
+        "reserved_cost",
         "cliffhanger",
         "dynacache",
         "lama",
@@ -195,6 +203,9 @@ impl PagePolicy {
             "dynacache" => Some(PagePolicy::Dynacache(Dynacache::new(DynacacheOptions::default()))),
             "marginal" => Some(PagePolicy::Marginal(Marginal::new(MarginalOptions::default()))),
             "cost_per_byte" => Some(PagePolicy::CostPerByte(CostPerByte::new(Default::default()))),
+            "reserved_cost" => {
+                Some(PagePolicy::ReservedCost(ReservedCost::new(Default::default())))
+            }
             "cliffhanger" => Some(PagePolicy::Cliffhanger(Cliffhanger::new(Default::default()))),
             _ => None,
         }
@@ -221,6 +232,7 @@ impl PagePolicy {
             PagePolicy::Psa(_) => "psa",
             PagePolicy::CostPartition(_) => "cost_partition",
             PagePolicy::CostPerByte(_) => "cost_per_byte",
+            PagePolicy::ReservedCost(_) => "reserved_cost",
             PagePolicy::Cliffhanger(_) => "cliffhanger",
         }
     }
@@ -240,6 +252,7 @@ impl PagePolicy {
             PagePolicy::Psa(psa) => psa.trigger(),
             PagePolicy::CostPartition(cost_partition) => cost_partition.trigger(),
             PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.trigger(),
+            PagePolicy::ReservedCost(reserved_cost) => reserved_cost.trigger(),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.trigger(),
         }
     }
@@ -252,10 +265,11 @@ impl PagePolicy {
             | PagePolicy::Automove(_)
             | PagePolicy::Eager(_)
             | PagePolicy::TailAge(_)
+            | PagePolicy::CostPerByte(_)
+            | PagePolicy::ReservedCost(_)
             | PagePolicy::Twemcache(_) => Wants::Counts,
             PagePolicy::Psa(_) => Wants::AnyProfiles,
             PagePolicy::CostPartition(_)
-            | PagePolicy::CostPerByte(_)
             | PagePolicy::Cliffhanger(_)
             | PagePolicy::Lama(_)
             | PagePolicy::Dynacache(_) => Wants::Profiles,
@@ -288,6 +302,7 @@ impl PagePolicy {
             PagePolicy::Psa(psa) => psa.step(snapshot),
             PagePolicy::CostPartition(cost_partition) => cost_partition.step(snapshot),
             PagePolicy::CostPerByte(cost_per_byte) => cost_per_byte.step(snapshot, random),
+            PagePolicy::ReservedCost(reserved_cost) => reserved_cost.step(snapshot),
             PagePolicy::Cliffhanger(cliffhanger) => cliffhanger.step(snapshot, random),
         }
     }

@@ -131,19 +131,21 @@ impl Choice for bool {
 
 impl Choice for Objective {
     fn words(&self) -> &'static [&'static str] {
-        &["miss_ratio", "request_time"]
+        &["miss_ratio", "request_time", "cost"]
     }
 
     fn word(&self) -> &'static str {
         match self {
             Objective::MissRatio => "miss_ratio",
             Objective::RequestTime => "request_time",
+            Objective::Cost => "cost",
         }
     }
 
     fn choose(&mut self, word: &str) {
         *self = match word {
             "request_time" => Objective::RequestTime,
+            "cost" => Objective::Cost,
             _ => Objective::MissRatio,
         };
     }
@@ -197,7 +199,7 @@ const COUNT_MAX: u64 = 1_000_000_000_000;
 const PAGES_MAX: u64 = 1 << 31;
 
 /// Every option of every policy.
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 28] = [
     row(
         "window_ticks",
         Kind::U32(place!(AutomoveClassic.window_ticks), 1, TICKS_MAX),
@@ -235,7 +237,7 @@ const ROWS: [Row; 26] = [
     ),
     row(
         "period_ticks",
-        Kind::U32(place!(TailAge | Marginal.period_ticks), 1, TICKS_MAX),
+        Kind::U32(place!(TailAge | ReservedCost | Marginal.period_ticks), 1, TICKS_MAX),
         "ticks (1/64 s) between two steps",
     ),
     row(
@@ -261,6 +263,16 @@ const ROWS: [Row; 26] = [
         "spare_pages",
         Kind::U64(place!(TailAge.spare_pages), 0, PAGES_MAX),
         "pages' worth of free chunks that a class in use keeps",
+    ),
+    row(
+        "samples",
+        Kind::U32(place!(ReservedCost.samples), 1, 1_000),
+        "steps, each with a sample of the hit ratio, from look to look",
+    ),
+    row(
+        "fall",
+        Kind::Real(place!(ReservedCost.fall), 0.0, 1.0),
+        "how far below the best hit ratio, as a part of it, a sample is when a page moves",
     ),
     row(
         "credit_bytes",

@@ -51,11 +51,12 @@ impl Psa {
 
     /// One page from the class with the fewest requests a page to the one with most misses.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        let changes = self.changes.since_last(snapshot);
         least_risk_to_most_misses(
             snapshot,
-            &mut self.changes,
-            Counts::misses,
-            requests_a_page,
+            &changes,
+            |place| changes[place].misses(),
+            |place| requests_a_page(&snapshot.classes[place], &changes[place]),
             "fewest requests a page, to the one with most misses",
         )
     }
@@ -63,18 +64,17 @@ impl Psa {
 
 /// The step of both policies by Carra and Michiardi: a page to the class of most `misses`, if there are any, from the
 /// one of least `risk` among the others that own two pages or more; of equals, the one with the fewest requests
-/// a page gives.
+/// a page gives. Both are asked with a class's place in the snapshot.
 pub(crate) fn least_risk_to_most_misses(
     snapshot: &Snapshot,
-    changes: &mut Changes,
-    misses: impl Fn(&Counts) -> f64,
-    risk: impl Fn(&ClassSnapshot, &Counts) -> f64,
+    changes: &[Counts],
+    misses: impl Fn(usize) -> f64,
+    risk: impl Fn(usize) -> f64,
     reason: &'static str,
 ) -> Plan {
-    let changes = changes.since_last(snapshot);
     let mut plan = Plan::default();
     if snapshot.is_divided() {
-        plan.moves.extend(best_move(snapshot, &changes, misses, risk, reason));
+        plan.moves.extend(best_move(snapshot, changes, misses, risk, reason));
     }
     plan
 }
@@ -82,22 +82,23 @@ pub(crate) fn least_risk_to_most_misses(
 fn best_move(
     snapshot: &Snapshot,
     changes: &[Counts],
-    misses: impl Fn(&Counts) -> f64,
-    risk: impl Fn(&ClassSnapshot, &Counts) -> f64,
+    misses: impl Fn(usize) -> f64,
+    risk: impl Fn(usize) -> f64,
     reason: &'static str,
 ) -> Option<PageMove> {
-    let classes = || snapshot.classes.iter().zip(changes);
-    let (receiver, most) = classes()
-        .map(|(class, change)| (class.class, misses(change)))
+    let classes = &snapshot.classes;
+    let (receiver, most) = (0..classes.len())
+        .map(|place| (place, misses(place)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     if most == 0.0 {
         return None;
     }
-    let (victim, _) = classes()
-        .filter(|(class, _)| class.class != receiver && class.pages > 1)
-        .map(|(class, change)| (class.class, [risk(class, change), requests_a_page(class, change)]))
+    let (victim, _) = (0..classes.len())
+        .filter(|&place| place != receiver && classes[place].pages > 1)
+        .map(|place| (place, [risk(place), requests_a_page(&classes[place], &changes[place])]))
         .min_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])))?;
-    Some(PageMove { victim, receiver: Some(receiver), reason })
+    let class = |place: usize| classes[place].class;
+    Some(PageMove { victim: class(victim), receiver: Some(class(receiver)), reason })
 }
 
 fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {

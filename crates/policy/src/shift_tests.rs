@@ -85,6 +85,11 @@ impl Lru {
             tail_age_ticks: oldest.map_or(0, |&(_, tick)| now - tick),
             hits: self.hits,
             sets: self.sets,
+            inserted: self.sets,
+            costs_told: self.sets,
+            // What the items of one class cost is of no matter to most policies.
+            cost_paid: self.sets * (1 + index as u64),
+            cost_held: used_chunks * (1 + index as u64),
             ..ClassSnapshot::empty(ClassId(index as u8), 256, CHUNKS_PER_PAGE as usize)
         }
     }
@@ -115,11 +120,7 @@ struct Cache {
 impl Cache {
     fn new(policy: &str, seed: u64) -> Cache {
         let policy = PagePolicy::parse(policy).expect("it is well written");
-        let mut classes = <[Lru; 2]>::default();
-        // What one class's items cost is of no matter to the other policies.
-        for (class, cost) in classes.iter_mut().zip([1.0, 2.0]) {
-            class.profile.cost = cost;
-        }
+        let classes = <[Lru; 2]>::default();
         let random = Random::new(seed);
         let (pages_free, gets, misses, stepped_at, moves) = (PAGES, 0, 0, 0, 0);
         Cache { policy, classes, pages_free, gets, misses, stepped_at, moves, random }
@@ -237,6 +238,7 @@ fn after_a_shift_some_policies_leave_pages_where_they_were_and_others_never_rest
             "psa:misses=100",
             "cost_partition:misses=100",
             "cost_per_byte",
+            "reserved_cost:samples=1",
             "cliffhanger:credit_bytes=1024",
         ];
         for policy in settled {

@@ -66,6 +66,16 @@ pub struct ClassSnapshot {
     pub hits: u64,
     /// Items stored, ever: in a look-aside cache about one for each miss.
     pub sets: u64,
+    /// Items stored under a key that led to nothing, ever.
+    pub inserted: u64,
+    /// Of these, those that told a cost.
+    pub costs_told: u64,
+    /// What these cost, ever, in the units of whoever gives costs.
+    pub cost_paid: u64,
+    /// What the items cost that gets hit, ever.
+    pub cost_saved: u64,
+    /// What the items cost that it holds now, as far as that is known.
+    pub cost_held: u64,
 }
 
 impl ClassSnapshot {
@@ -83,6 +93,11 @@ impl ClassSnapshot {
             tail_age_ticks: 0,
             hits: 0,
             sets: 0,
+            inserted: 0,
+            costs_told: 0,
+            cost_paid: 0,
+            cost_saved: 0,
+            cost_held: 0,
         }
     }
 }

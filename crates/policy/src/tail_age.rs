@@ -94,13 +94,15 @@ struct Memory {
     busy_at: Ticks,
 }
 
-/// What a step may do with a class, beside what its state permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a step may do with a class, beside what its state permits, and how it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Leave {
     /// Give it pages that others need less.
     pub receive: bool,
     /// Take pages whose chunks are free.
     pub spare: bool,
+    /// What a miss of it costs beside others: a tail may be as many times older.
+    pub miss_cost: f64,
 }
 
 /// A class in the course of one step, with what the step has promised so far taken into account.
@@ -109,7 +111,8 @@ struct Outlook {
     class: ClassSnapshot,
     pages: u64,
     free_chunks: u64,
-    /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced.
+    /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced, by what a
+    /// miss costs.
     weighed_age: f64,
     /// It evicted or was refused memory since the last step.
     pressed: bool,
@@ -136,7 +139,7 @@ impl TailAge {
 
     /// One step: plans as many moves as need and budget call for.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
-        self.step_with_leave(snapshot, |_| Leave { receive: true, spare: true })
+        self.step_with_leave(snapshot, |_| Leave { receive: true, spare: true, miss_cost: 1.0 })
     }
 
     /// The same for a policy that decides on some classes by other means; `leave` is asked with a class's
@@ -151,6 +154,7 @@ impl TailAge {
             let leave = leave(place);
             outlook.may_receive &= leave.receive;
             outlook.quiet &= leave.spare;
+            outlook.weighed_age /= leave.miss_cost;
         }
         let mut plan = Plan::default();
         // While the pool has pages, a class in need takes one there without our help.

@@ -82,6 +82,12 @@ impl Lru {
 /// The cache, its policy and its profiler.
 pub struct TestCache {
     pub policy: PagePolicy,
+    /// Sees what the policy sees, and is to plan the same.
+    pub twin: Option<PagePolicy>,
+    /// What an item costs, by class; nobody tells it where it is 0.
+    pub costs: Vec<u64>,
+    /// What all misses cost.
+    pub cost: u64,
     profiler: Profiler,
     random: Random,
     lrus: Vec<Lru>,
@@ -109,6 +115,9 @@ impl TestCache {
         };
         TestCache {
             policy,
+            twin: None,
+            costs: vec![0; chunk_sizes_bytes.len()],
+            cost: 0,
             profiler: Profiler::new(profiler),
             random: Random::new(1),
             lrus: chunk_sizes_bytes.iter().map(|_| Lru::new()).collect(),
@@ -150,10 +159,12 @@ impl TestCache {
         let id = Some(counts.class);
         if lru.hit(key, self.now) {
             counts.hits += 1;
+            counts.cost_saved += self.costs[class];
             self.profiler.access(&access(AccessKind::Hit, id));
             return;
         }
         self.misses += 1;
+        self.cost += self.costs[class];
         self.profiler.access(&access(AccessKind::Miss, None));
         if lru.slots.len() as u64 == counts.pages * counts.chunks_per_page as u64 {
             if self.pages_free > 0 {
@@ -168,6 +179,9 @@ impl TestCache {
             }
         }
         counts.sets += 1;
+        counts.inserted += 1;
+        counts.costs_told += u64::from(self.costs[class] > 0);
+        counts.cost_paid += self.costs[class];
         lru.insert(key, self.now);
         self.profiler.access(&access(AccessKind::Store, id));
     }
@@ -181,7 +195,11 @@ impl TestCache {
         if due {
             self.stepped_at = (self.now, self.gets);
             let snapshot = self.snapshot();
+            let same_chance = &mut self.random.clone();
             let plan = self.policy.step(&snapshot, &mut self.random);
+            if let Some(twin) = &mut self.twin {
+                assert_eq!(twin.step(&snapshot, same_chance), plan, "twins at tick {}", self.now);
+            }
             self.moves += plan.moves.len() as u64;
             plan.moves.into_iter().for_each(|page_move| self.carry_out(page_move));
         }
@@ -189,7 +207,8 @@ impl TestCache {
 
     /// The cache as its policy sees it.
     pub fn snapshot(&mut self) -> Snapshot {
-        for (class, lru) in self.classes.iter_mut().zip(&self.lrus) {
+        for ((class, lru), cost) in self.classes.iter_mut().zip(&self.lrus).zip(&self.costs) {
+            class.cost_held = lru.slots.len() as u64 * cost;
             class.used_chunks = lru.slots.len() as u64;
             class.free_chunks = class.pages * class.chunks_per_page as u64 - class.used_chunks;
             class.tail_age_ticks = lru.items.get(lru.oldest).map_or(0, |it| self.now - it.used_at);

@@ -23,6 +23,11 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         tail_age_ticks: oldest_tail(&stats),
         hits: stats.hits_ever,
         sets: stats.sets_ever,
+        inserted: stats.inserted_ever,
+        costs_told: stats.costs_told_ever,
+        cost_paid: stats.cost_paid_ever,
+        cost_saved: stats.cost_saved_ever,
+        cost_held: stats.cost_held,
     });
     Snapshot {
         now: now.ticks,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum Divider<'t> {
     /// A page policy, by a tuner's steps.
-    Policy(PagePolicy),
+    Policy(Box<PagePolicy>),
     /// The lab.
     Told(Told<'t>),
 }
@@ -78,7 +78,14 @@ impl<'e, 't> ActiveDivider<'e, 't> {
     ) -> ActiveDivider<'e, 't> {
         let kind = match divider {
             Divider::Policy(policy) => {
-                let tuner = tuner(engine, run, policy, dates);
+                let profiling = match run.full_profile_gets {
+                    None => profiling_options(engine.config().memory_limit_bytes),
+                    Some(gets) => full_profiling_options(gets),
+                };
+                let mut tuner = tuner(engine, *policy, profiling, dates, run.seed);
+                if let Some(profiling) = tuner.profiling_mut() {
+                    profiling.set_hit_time_us(run.answer.hit_us);
+                }
                 Kind::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
             }
             Divider::Told(told) => {
@@ -149,24 +156,21 @@ impl<'e, 't> ActiveDivider<'e, 't> {
     }
 }
 
-/// The tuner of a server with this policy, and what its profile is to be.
-fn tuner(engine: &Engine, run: &Run<'_>, policy: PagePolicy, dates: &Arc<Clock>) -> Tuner {
+/// The tuner of a server with this policy, which profiles only where the policy asks for it.
+pub fn tuner(
+    engine: &Engine,
+    policy: PagePolicy,
+    options: ProfilingOptions,
+    dates: &Arc<Clock>,
+    seed: u64,
+) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
     let needs_profiles = policy.wants().needs_profiles();
-    let tuner = Tuner::new(policy, budget, run.seed);
+    let tuner = Tuner::new(policy, budget, seed);
     if !needs_profiles {
         return tuner;
     }
-    let options = match run.full_profile_gets {
-        None => profiling_options(engine.config().memory_limit_bytes),
-        Some(gets) => full_profiling_options(gets),
-    };
-    let profiling = Profiling::start(engine, options, Arc::clone(dates), run.rate.now_at(0));
-    let mut tuner = tuner.with_profiling(profiling);
-    if let Some(profiling) = tuner.profiling_mut() {
-        profiling.set_hit_time_us(run.answer.hit_us);
-    }
-    tuner
+    tuner.with_profiling(Profiling::start(engine, options, Arc::clone(dates), Now::from_nanos(0)))
 }
 
 /// What a server with so much memory profiles within: a fiftieth, and a mebibyte.

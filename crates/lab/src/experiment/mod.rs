@@ -10,6 +10,7 @@
 //! that says why.
 
 mod class_counts;
+mod cost;
 mod course;
 mod course_rows;
 mod curves;
@@ -138,6 +139,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
         (Setup::TwoPhase(setup), true) => setup.live.scale,
         (Setup::PagePolicies(setup), _) => setup.scale,
         (Setup::ClassCounts(setup), _) => setup.scale,
+        (Setup::Cost(setup), _) => setup.scale,
         (Setup::Curves(setup) | Setup::EvictionCurves(setup), _) => setup.scale,
         _ => 1.0,
     };
@@ -173,6 +175,7 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
         }
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
         Setup::ClassCounts(setup) => class_counts::run(spec, setup, scale, args.seed, &progress),
+        Setup::Cost(setup) => cost::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

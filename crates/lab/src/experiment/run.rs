@@ -313,7 +313,7 @@ mod tests {
             let requests = run.requests(engine.config()).expect("requests");
             let policy = PagePolicy::named("lama").expect("it is there");
             let dates = Arc::new(Clock::manual());
-            let divider = Divider::Policy(policy);
+            let divider = Divider::Policy(Box::new(policy));
             let mut divider = ActiveDivider::new(&engine, &run, divider, &dates);
             run.store_before(&engine, &requests, &mut Cache::new(&engine), &mut divider);
             let profiling = divider.tuner().and_then(|tuner| tuner.profiling()).expect("profiles");

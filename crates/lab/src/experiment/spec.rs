@@ -4,6 +4,7 @@
 //! published figure with its place in the paper. The files are in the binary.
 
 use super::class_counts::ClassCountsSetup;
+use super::cost::CostSetup;
 use super::error::ExperimentError;
 use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
@@ -20,7 +21,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 16] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -35,6 +36,8 @@ const FILES: [(&str, &str); 14] = [
     spec!("eviction-curves"),
     spec!("overhead"),
     spec!("classes-vs-misses"),
+    spec!("cost-single"),
+    spec!("cost-multi"),
 ];
 
 /// An experiment's file.
@@ -88,6 +91,8 @@ pub enum Setup {
     Overhead(OverheadSetup),
     /// How many classes.
     ClassCounts(Box<ClassCountsSetup>),
+    /// What to keep where misses cost differently.
+    Cost(Box<CostSetup>),
 }
 
 /// The experiment `two-phase`.

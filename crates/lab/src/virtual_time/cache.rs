@@ -4,7 +4,7 @@
 
 use crate::replay::{KEY_SIZE_BYTES, key_bytes};
 use crate::workload::{Op, Request};
-use slabwise_base::Now;
+use slabwise_base::{Cost, Now};
 use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
 
 /// What a request came to.
@@ -69,7 +69,7 @@ impl<'e> Cache<'e> {
             Op::Get if self.handle.get(&key, now, |_| ()).is_some() => Access::Hit,
             Op::Get => Access::Miss,
             Op::Set => {
-                self.store(&key, request.value_len as usize, now);
+                self.store(&key, request.value_len as usize, None, now);
                 Access::Other
             }
             Op::Delete => {
@@ -81,13 +81,17 @@ impl<'e> Cache<'e> {
 
     /// The store that follows a miss.
     pub fn bring_in(&mut self, request: &Request, now: Now) {
-        self.store(&key_bytes(request.key), request.value_len as usize, now);
+        self.bring_in_at(request, None, now);
+    }
+
+    /// The same, telling what the value cost.
+    pub fn bring_in_at(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
+        self.store(&key_bytes(request.key), request.value_len as usize, cost, now);
     }
 
     /// A store that finds no memory is what a client would shrug at, too.
-    fn store(&mut self, key: &[u8], value_len: usize, now: Now) {
-        let Ok(mut reservation) = self.handle.reserve(key, value_len, ItemMeta::default(), now)
-        else {
+    fn store(&mut self, key: &[u8], value_len: usize, cost: Option<Cost>, now: Now) {
+        let Ok(mut reservation) = self.handle.reserve(key, value_len, meta(cost), now) else {
             self.handle.discard(key, now);
             return;
         };
@@ -99,4 +103,9 @@ impl<'e> Cache<'e> {
         }
         self.handle.store(reservation, StoreMode::Set, now);
     }
+}
+
+/// What is told of an item beside its key and value.
+fn meta(cost: Option<Cost>) -> ItemMeta {
+    ItemMeta { cost, ..ItemMeta::default() }
 }

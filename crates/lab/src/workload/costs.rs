@@ -39,7 +39,8 @@ static SHARES_UP_TO: LazyLock<[Vec<f64>; CostMix::GROUP_COUNT]> = LazyLock::new(
 });
 
 /// How costs are dealt out to keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CostMix {
     /// Most keys are cheap.
     Baseline,

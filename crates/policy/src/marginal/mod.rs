@@ -10,8 +10,11 @@
 //! Every class wants its next page to save as much as any other's last one costs: the *marginal* gains of
 //! all are to be equal, or, where curves have cliffs, the whole way down to pay. The goal, and its
 //! objectives, are LAMA's (X. Hu and others, ATC 2015); the split is [`near_best_split`](crate::split::near_best_split).
-//! The rest is what keeps it quick and quiet:
+//! The rest is what keeps it quick and quiet, and makes of misses what they cost:
 //!
+//! - *Costs.* Where items carry costs, a class's misses count as many times as their mean cost is above that of all
+//!   classes; so does the age of a young class's tail, the other way round. Where they carry none, or all the same,
+//!   every plan is that of the miss ratio.
 //! - *References lately.* A class's curve tells the shape. How much more or less it counts than when its
 //!   references were made, its gets of the last fifty thousand or so tell, which are counted, not sampled. So a
 //!   change of popularity is seen before curves have forgotten.
@@ -42,8 +45,9 @@
 
 mod usage;
 
+use crate::costs::MissCosts;
 use crate::per_class::PerClass;
-use crate::split::{ClassCurve, Moves, Objective, class_curves, cost, near_best_split_at};
+use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at};
 use crate::tail_age::Leave;
 use crate::{
     ClassProfile, ClassSnapshot, PageMove, Plan, Prediction, Snapshot, TailAge, TailAgeOptions,
@@ -61,8 +65,7 @@ pub struct MarginalOptions {
     /// Gets after which references count half; and those after which chunks that were free all the time are
     /// idle. At least 1.
     pub window_gets: u64,
-    /// The least gain to move for, in misses a get; under [`Objective::RequestTime`] in mean costs of a
-    /// miss a get.
+    /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
     pub gain_min: f64,
     /// The gain, in the same unit, that needs no proof.
     pub gain_sure: f64,
@@ -85,7 +88,7 @@ impl Default for MarginalOptions {
             gain_sure: 0.01,
             item_price: 0.01,
             move_price: 0.005,
-            objective: Objective::MissRatio,
+            objective: Objective::Cost,
         }
     }
 }
@@ -95,6 +98,7 @@ impl Default for MarginalOptions {
 pub struct Marginal {
     pub(crate) options: MarginalOptions,
     space_time: TailAge,
+    costs: MissCosts,
     /// By class; empty before the first step.
     usages: PerClass<Usage>,
     /// Gets ever at the last look; `None` before the first.
@@ -117,6 +121,7 @@ impl Marginal {
         Marginal {
             options,
             space_time: TailAge::new(space_time),
+            costs: MissCosts::default(),
             usages: PerClass::default(),
             looked_at_gets: None,
             marked_at_gets: 0,
@@ -131,6 +136,7 @@ impl Marginal {
 
     /// One step, with a look if it is time for one.
     pub fn step(&mut self, snapshot: &Snapshot) -> Plan {
+        self.costs.take_in(snapshot);
         let gets_of_curves = gets_of(&snapshot.profiles);
         self.usages.follow(snapshot, |class| {
             let place = snapshot.classes.iter().position(|other| other.class == class.class);
@@ -205,10 +211,12 @@ impl Marginal {
             gets: gets.max(1) as f64,
             half_gets: self.options.window_gets as f64,
             gets_of_curves: gets_of(&snapshot.profiles),
+            miss_cost: 1.0,
         };
-        let shown = snapshot.classes.iter().zip(&snapshot.profiles);
-        for ((class, profile), usage) in shown.zip(self.usages.iter_mut()) {
-            usage.look(class, profile, since);
+        let costs = self.options.objective.relative_costs(snapshot, &self.costs);
+        let shown = snapshot.classes.iter().zip(&snapshot.profiles).zip(costs);
+        for (((class, profile), miss_cost), usage) in shown.zip(self.usages.iter_mut()) {
+            usage.look(class, profile, Since { miss_cost, ..since });
             if is_mark {
                 usage.mark(class);
             }
@@ -223,13 +231,14 @@ impl Marginal {
             snapshot.profiles.is_empty() || usage.is_young(class)
         };
         let young_is_pressed = known().any(|both| is_young(both) && both.1.is_pressed);
-        let leaves = known().map(|(class, usage)| {
+        let costs = self.options.objective.relative_costs(snapshot, &self.costs);
+        let leaves = known().zip(costs).map(|((class, usage), miss_cost)| {
             let young = is_young((class, usage));
             // Else idle chunks wait for whom a look finds to need them.
             let idle = young_is_pressed && usage.idle_pages(class) > 0;
             // All hits of a silent class are worth less than a page.
             let receive = young && (snapshot.profiles.is_empty() || usage.is_awake(class));
-            Leave { receive, spare: young || idle || class.used_chunks == 0 }
+            Leave { receive, spare: young || idle || class.used_chunks == 0, miss_cost }
         });
         let leaves: Vec<Leave> = leaves.collect();
         let plan = self.space_time.step_with_leave(snapshot, |place| leaves[place]);
@@ -247,7 +256,7 @@ impl Marginal {
     /// The classes with their curves, which count for what was asked of them lately. Young ones keep their
     /// pages.
     fn classes<'s>(&self, snapshot: &'s Snapshot) -> Vec<ClassCurve<'s>> {
-        let mut classes = class_curves(snapshot, self.options.objective);
+        let mut classes = self.options.objective.class_curves(snapshot, &self.costs);
         let gets_of_curves = gets_of(&snapshot.profiles);
         let known = snapshot.classes.iter().zip(self.usages.iter());
         for (class, (shown, usage)) in classes.iter_mut().zip(known) {

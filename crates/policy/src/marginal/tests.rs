@@ -1,7 +1,7 @@
 //! Scenarios of single looks, and caches in which the policy's plans come back to it.
 
 use super::{Marginal, MarginalOptions, distance};
-use crate::split::{ClassCurve, Objective, best_split, class_curves, cost};
+use crate::split::{ClassCurve, best_split, class_curves, cost};
 use crate::test_cache::{TestCache, zipf_key};
 use crate::test_curves::{any, cliff, scan, snapshot, zipf};
 use crate::{PagePolicy, Plan, Snapshot, TailAge, TailAgeOptions, Worth};
@@ -135,6 +135,31 @@ fn without_profiles_it_is_space_time_and_while_the_pool_has_pages_it_rests() {
 }
 
 #[test]
+fn without_curves_the_tail_of_what_costs_more_may_be_older() {
+    let found = |costs: [u64; 2]| {
+        let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0))]);
+        cache.profiles.clear();
+        // Chunks of the second class are twice as large.
+        for (class, age) in cache.classes.iter_mut().zip([4_000, 2_000]) {
+            class.tail_age_ticks = age;
+        }
+        let mut marginal = marginal();
+        marginal.step(&cache);
+        for (class, cost) in cache.classes.iter_mut().zip(costs) {
+            class.evicted += 10;
+            (class.costs_told, class.cost_paid) = (100, 100 * cost);
+        }
+        cache.now = Ticks(1_000);
+        let plan = marginal.step(&cache);
+        plan.moves.first().map(|m| (m.victim.0, m.receiver.map(|class| class.0)))
+    };
+    assert_eq!(found([0, 0]), None);
+    assert_eq!(found([7, 7]), None);
+    assert_eq!(found([20, 30]), Some((0, Some(1))));
+    assert_eq!(found([30, 20]), Some((1, Some(0))));
+}
+
+#[test]
 fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
     let mut far_at_first = 0;
     for seed in 0..40 {
@@ -143,7 +168,7 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
             (0..2 + random.below(4)).map(|_| (20 + random.below(60), any(&mut random, 400)));
         let mut cache = snapshot(10, classes.collect());
         let at_first: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
-        let found_at_first = cost(&class_curves(&cache, Objective::MissRatio), &at_first);
+        let found_at_first = cost(&class_curves(&cache), &at_first);
         let mut policy = marginal();
         let mut looks_without = 0;
         for _ in 0..5_000 {
@@ -163,7 +188,7 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
             }
         }
         assert_eq!(looks_without, 200, "seed {seed}: it does not come to rest");
-        let curves = class_curves(&cache, Objective::MissRatio);
+        let curves = class_curves(&cache);
         let present: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
         let pages: u64 = present.iter().sum();
         let best = best_split(&curves, pages);

@@ -2,7 +2,7 @@
 
 use crate::{ClassProfile, ClassSnapshot};
 
-/// A class with fewer references a get has fallen silent.
+/// A class with fewer references a get, each by what a miss costs, has fallen silent.
 const SILENT_SHARE: f64 = 1e-4;
 /// One that is asked for as often between two looks has begun to speak.
 const WAKING_REQUESTS: u64 = 10;
@@ -66,6 +66,8 @@ pub(super) struct Since {
     pub half_gets: f64,
     /// How many the curves are of: an older one counts for less.
     pub gets_of_curves: f64,
+    /// What a miss of the class costs, beside the mean of all.
+    pub miss_cost: f64,
 }
 
 /// A moment that is looked back to.
@@ -129,12 +131,12 @@ impl Usage {
         let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
         self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
         self.references = Some(fading);
-        self.silent = fading.max(lately) < SILENT_SHARE;
+        self.silent = fading.max(lately) * since.miss_cost < SILENT_SHARE;
         // A class that is stored to and never read does not stay young for ever.
         let asked = requests(class).saturating_sub(self.requests_at_look) as f64;
         self.requests_at_look = requests(class);
         self.attempts_at_look = attempts(class);
-        if self.silent && asked < SILENT_SHARE * since.gets {
+        if self.silent && asked * since.miss_cost < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
             self.grown_up = false;
         }
@@ -254,7 +256,11 @@ mod tests {
             profile.misses += misses;
             usage.note(&class);
             let gets = hits as f64 + misses;
-            usage.look(&class, &profile, Since { gets, half_gets: 1.0, gets_of_curves: gets });
+            usage.look(
+                &class,
+                &profile,
+                Since { gets, half_gets: 1.0, gets_of_curves: gets, miss_cost: 1.0 },
+            );
         }
         (usage, class, profile)
     }
@@ -284,7 +290,7 @@ mod tests {
             usage.look(
                 &class,
                 &profile,
-                Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves },
+                Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves, miss_cost: 1.0 },
             );
             assert!((usage.weight() - 1.0).abs() < 1e-9, "{}", usage.weight());
         }
@@ -295,7 +301,8 @@ mod tests {
         let cache = snapshot(10, vec![(10, scan(1_000.0))]);
         let (mut class, profile) = (cache.classes[0], cache.profiles[0].clone());
         let mut usage = Usage::new(&class);
-        let since = Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6 };
+        let since =
+            Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6, miss_cost: 1.0 };
         let mut look = |sets: u64, class: &mut ClassSnapshot| {
             class.sets += sets;
             usage.look(class, &profile, since);

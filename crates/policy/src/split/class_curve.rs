@@ -1,18 +1,7 @@
 //! A class as a splitter sees it.
 
-use crate::{ClassProfile, Snapshot};
+use crate::Snapshot;
 use slabwise_profile::Mrc;
-
-/// What a split is to make least.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Objective {
-    /// The share of gets that miss.
-    #[default]
-    MissRatio,
-    /// The mean time of a get: of each class `MR * Tm + (1 - MR) * Th`, with the miss ratio MR and the mean
-    /// times of a miss and of a hit.
-    RequestTime,
-}
 
 /// One class's curve, and what is needed to read it by pages.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +14,7 @@ pub struct ClassCurve<'a> {
     pub weight: f64,
     /// How many chunks it takes where the curve says one; 1 where the curve is right.
     pub stretch: f64,
-    /// What a miss costs more than a hit: 1 where misses are counted, microseconds where time is.
+    /// What a miss costs more than a hit, in the unit of the [`Objective`](super::Objective).
     pub miss_cost: f64,
     /// Pages it has.
     pub pages: u64,
@@ -115,32 +104,13 @@ pub(crate) fn least_move_price(classes: &[ClassCurve]) -> f64 {
     costs_all.max(f64::MIN_POSITIVE * 1e12) * 1e-12
 }
 
-/// The classes of a snapshot with their curves; none if the snapshot has no profiles. A class that holds
-/// items keeps a page.
-pub(crate) fn class_curves(snapshot: &Snapshot, objective: Objective) -> Vec<ClassCurve<'_>> {
-    let unknown = mean_miss_cost(&snapshot.profiles);
+/// The classes of a snapshot with their curves, by which misses are counted; none if the snapshot has no profiles. A
+/// class that holds items keeps a page.
+pub(crate) fn class_curves(snapshot: &Snapshot) -> Vec<ClassCurve<'_>> {
     let each = snapshot.classes.iter().zip(&snapshot.profiles);
     each.map(|(class, profile)| ClassCurve {
-        miss_cost: match objective {
-            Objective::MissRatio => 1.0,
-            Objective::RequestTime => miss_cost(profile).unwrap_or(unknown),
-        },
         pages_min: class.pages.min(u64::from(class.used_chunks > 0)),
         ..ClassCurve::new(&profile.curve, class.chunks_per_page as u64, class.pages)
     })
     .collect()
-}
-
-/// The time that a miss takes longer than a hit, if it is known.
-fn miss_cost(profile: &ClassProfile) -> Option<f64> {
-    (profile.miss_time_us > profile.hit_time_us)
-        .then_some(profile.miss_time_us - profile.hit_time_us)
-}
-
-/// For classes whose misses have not been timed: the mean of the others, by references.
-fn mean_miss_cost(profiles: &[ClassProfile]) -> f64 {
-    let timed = || profiles.iter().filter_map(|profile| Some((profile, miss_cost(profile)?)));
-    let references: f64 = timed().map(|(profile, _)| profile.curve.references()).sum();
-    let sum: f64 = timed().map(|(profile, cost)| profile.curve.references() * cost).sum();
-    if references > 0.0 { sum / references } else { 1.0 }
 }

@@ -19,9 +19,10 @@ mod exact;
 mod hull;
 mod moves;
 mod near;
+mod objective;
 mod what_if;
 
-pub use class_curve::{ClassCurve, Objective, cost};
+pub use class_curve::{ClassCurve, cost};
 pub(crate) use class_curve::{class_curves, least_move_price};
 pub use exact::best_split;
 pub(crate) use exact::best_split_in_units;
@@ -29,4 +30,5 @@ pub(crate) use hull::{Size, hull, hull_split};
 pub(crate) use moves::Moves;
 pub use near::near_best_split;
 pub(crate) use near::near_best_split_at;
+pub use objective::Objective;
 pub use what_if::{WhatIf, what_if};

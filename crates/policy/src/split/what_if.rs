@@ -1,6 +1,6 @@
 //! What more or less memory would bring.
 
-use super::{ClassCurve, Objective, class_curves, near_best_split};
+use super::{ClassCurve, class_curves, near_best_split};
 use crate::Snapshot;
 
 /// A memory size and the miss ratio expected of it.
@@ -19,7 +19,7 @@ const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
 /// of the snapshot; gets of keys never stored miss at every size. Nothing if it has no curves, or they are of no
 /// reference.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
-    let classes: Vec<ClassCurve> = class_curves(snapshot, Objective::MissRatio)
+    let classes: Vec<ClassCurve> = class_curves(snapshot)
         .into_iter()
         .map(|class| ClassCurve { pages_min: 0, ..class })
         .collect();

@@ -40,9 +40,10 @@ pub(super) static OURS: &[OptionRow] = &[
     ),
     row(
         "objective",
-        Kind::Choice(&["miss_ratio", "request_time"]),
-        "miss_ratio",
-        "what page policies that go by curves make least: misses, or the mean time of a get",
+        Kind::Choice(&["miss_ratio", "request_time", "cost"]),
+        "cost; miss_ratio with page_policy=lama",
+        "what page policies that go by curves make least: misses, the mean time of a get, or what \
+         misses cost by the costs of items; without costs that is the same as misses",
         |raw, value| {
             raw.objective = Some(value.choice());
             Ok(())

@@ -227,7 +227,7 @@ impl<'s> Trial<'s> {
         let run = Run { windows: setup.windows, answer: setup.answer, cost, ..run };
         let best_split = self.best_split(&run, setup)?;
         let bar = progress.bar(&format!("{}, {}", stream.name, table.name));
-        let course = run.go(Divider::Policy(policy), &bar)?;
+        let course = run.go(Divider::Policy(Box::new(policy)), &bar)?;
         Ok(Finding { table, course, best_split })
     }
 

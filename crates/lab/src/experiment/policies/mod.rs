@@ -162,7 +162,7 @@ impl<'s> Trial<'s> {
             Err(why) => return Ok(self.finding(Err(why))),
         };
         let bar = progress.bar(&self.variant.name);
-        Ok(self.finding(Ok(self.run.go(Divider::Policy(policy), &bar)?)))
+        Ok(self.finding(Ok(self.run.go(Divider::Policy(Box::new(policy)), &bar)?)))
     }
 
     /// Runs it told.

@@ -1,0 +1,292 @@
+//! What was found, as rows: means over seeds, with the least and the most of them.
+
+use super::population::Pricing;
+use super::spec::{CostSetup, Variant};
+use super::trial::Tally;
+use super::{Case, Equal, Finding, Tallies};
+use crate::experiment::course_rows::measures;
+use crate::experiment::outcome::{Measure, Outcome, Scaling, Series, number};
+use crate::workload::CostMix;
+
+measures! {
+    KEYS: "keys", "keys", "keys", WithRun;
+    HIT: "hit_ratio", "hit ratio", "%", Fixed;
+    LATENCY: "access_latency", "mean access latency", "us", Fixed;
+    PAID: "cost_ratio", "recomputed, of the cost of all gets", "%", Fixed;
+    LESS_COST: "less_cost", "less recomputation cost", "%", Fixed;
+    LESS_LATENCY: "less_latency", "less access latency", "%", Fixed;
+    MOVED: "pages_moved", "pages moved", "pages", WithRun;
+    LEAST: "least_less_cost", "less recomputation cost, the least anywhere", "%", Fixed;
+    MISSES: "misses", "misses", "requests", WithRun;
+    MORE_MISSES: "more_misses", "more misses than without costs", "%", Fixed;
+}
+
+/// What the bound's rows are called.
+const BOUND: &str = "bound";
+/// The mean over mixes.
+const ALL_MIXES: &str = "mean of mixes";
+
+/// What the rows of a mix are called.
+pub fn mix_name(mix: CostMix) -> String {
+    mix.name().to_uppercase()
+}
+
+/// Notes what a reader has to know.
+pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
+    if scale != 1.0 {
+        let text = format!("{scale}: requests, keys and memory of the file's times that");
+        outcome.choose("scale", text);
+    }
+    outcome.choose("seeds", format!("{seeds:?}: means, with the least and the most of them"));
+    for setting in &setup.settings {
+        let mib = number(setting.memory_mib as f64 * scale);
+        let [warm_up, requests] = [setting.warm_up_requests, setting.requests]
+            .map(|requests| number((requests as f64 * scale).round()));
+        let hit_ratio = number(setting.hit_ratio);
+        let first = &setup.first().name;
+        let text = format!(
+            "{mib} MiB, as many keys as make {first} hit {hit_ratio} %; {requests} requests behind a warm-up of {warm_up}"
+        );
+        let why = if setting.never_fills { "; memory never fills" } else { "" };
+        let ranks = setting.ranks.map_or_else(String::new, |ranks| {
+            format!("; {} ranks are hashed to the keys", number(ranks as f64))
+        });
+        outcome.choose(&setting.name, text + why + &ranks);
+    }
+    let (hit, unit) = (setup.answer.hit_us, setup.answer.miss_us_a_unit);
+    outcome
+        .choose("access latency", format!("a hit {hit} us, a miss {unit} us a unit of its cost"));
+    outcome.choose("keys", format!("Zipf {}; a key's cost has nothing to do with it", setup.skew));
+    outcome.choose("values", format!("{:?} bytes by the group of the cost", setup.value_lens));
+    let rate = setup.time.operations_per_second * scale;
+    outcome.choose("rate", format!("{} gets and sets a second", number(rate)));
+    for (name, value) in &setup.chosen {
+        outcome.choose(name, value);
+    }
+}
+
+/// Adds all rows.
+pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &Equal<'_>) {
+    for finding in found {
+        add_finding(outcome, setup, finding);
+    }
+    for setting in &setup.settings {
+        let of_setting: Vec<&Finding<'_>> =
+            found.iter().filter(|finding| finding.case.setting.name == setting.name).collect();
+        for variant in &setup.variants {
+            add_mean_of_mixes(outcome, setup, &setting.name, &of_setting, variant);
+        }
+    }
+    for variant in &setup.variants[1..] {
+        let less = found.iter().filter_map(|finding| finding.less_cost(variant, setup.first()));
+        let least = less.flatten().min_by(f64::total_cmp);
+        let missing = || finding_nothing(found, variant);
+        outcome.add(LEAST, &variant.name, least.ok_or_else(missing));
+        if least.is_some() {
+            outcome.note("of all settings, mixes and seeds; below 0 it costs more");
+        }
+    }
+    add_equal(outcome, equal);
+    outcome.series.extend(sweep(setup, found));
+}
+
+fn finding_nothing(found: &[Finding<'_>], variant: &Variant) -> String {
+    let why = found.iter().find_map(|finding| finding.tallies(variant)?.as_ref().err().cloned());
+    why.unwrap_or_else(|| "not run".to_owned())
+}
+
+impl Finding<'_> {
+    fn tallies(&self, variant: &Variant) -> Option<&Tallies> {
+        let is_it = |(known, _): &&(&Variant, Tallies)| known.name == variant.name;
+        self.variants.iter().find(is_it).map(|(_, tallies)| tallies)
+    }
+
+    fn figures(&self, variant: &Variant, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
+        let tallies = self.tallies(variant)?.as_ref().ok()?;
+        Some(tallies.iter().map(figure).collect())
+    }
+
+    /// By seed, how many percent less the first takes than the second.
+    fn less(&self, pair: [&Variant; 2], figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
+        let [figures, others] = pair.map(|variant| self.figures(variant, &figure));
+        let pairs = figures?.into_iter().zip(others?);
+        Some(pairs.map(|(figure, other)| less_percent(figure, other)).collect())
+    }
+
+    fn less_cost(&self, variant: &Variant, other: &Variant) -> Option<Vec<f64>> {
+        self.less([variant, other], Tally::units_a_request)
+    }
+
+    fn name(&self, of: &str) -> String {
+        let Case { setting, mix, .. } = &self.case;
+        format!("{}, {}, {of}", setting.name, mix_name(*mix))
+    }
+}
+
+fn less_percent(figure: f64, other: f64) -> f64 {
+    if other > 0.0 { (1.0 - figure / other) * 100.0 } else { 0.0 }
+}
+
+fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len().max(1) as f64
+}
+
+/// A row of the mean of all seeds.
+fn add_mean(outcome: &mut Outcome, measure: Measure, name: &str, figures: &[f64]) {
+    outcome.add(measure, name, Ok(mean(figures)));
+    if figures.len() > 1 {
+        let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        outcome.note(format!("{} to {}", number(least), number(most)));
+    }
+}
+
+fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
+    let Case { setting, mix, keys } = &finding.case;
+    let case_name = format!("{}, {}", setting.name, mix_name(*mix));
+    outcome.add(KEYS, &case_name, Ok(*keys as f64));
+    let first = setup.first();
+    for (variant, tallies) in &finding.variants {
+        let name = finding.name(&variant.name);
+        let tallies = match tallies {
+            Ok(tallies) => tallies,
+            Err(why) => {
+                outcome.add(LESS_COST, &name, Err(why.clone()));
+                continue;
+            }
+        };
+        let mut add = |measure, figure: &dyn Fn(&Tally) -> f64| {
+            let figures: Vec<f64> = tallies.iter().map(figure).collect();
+            add_mean(outcome, measure, &name, &figures);
+        };
+        add(HIT, &Tally::hit_percent);
+        if !setting.in_sweep {
+            add(LATENCY, &|tally| tally.answer_us(setup));
+            add(PAID, &|tally| tally.paid_percent());
+        }
+        if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
+            add(MOVED, &|tally| tally.pages_moved as f64);
+        }
+        let is_off = |tally: &Tally| tally.is_full == setting.never_fills;
+        if tallies.iter().any(is_off) {
+            let text = if setting.never_fills { "memory filled" } else { "memory never filled" };
+            outcome.note(text);
+        }
+        let others = [Some(first), variant.against.as_ref().and_then(|name| setup.variant(name))];
+        for other in others.into_iter().flatten().filter(|other| other.name != variant.name) {
+            add_less(outcome, setup, finding, [variant, other]);
+        }
+    }
+    add_bound(outcome, setup, finding);
+}
+
+/// How much less the first of a pair costs than the second.
+fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pair: [&Variant; 2]) {
+    let [variant, other] = pair;
+    let name = finding.name(&match other.name == setup.first().name {
+        true => variant.name.clone(),
+        false => format!("{} against {}", variant.name, other.name),
+    });
+    if let Some(less) = finding.less_cost(variant, other) {
+        add_mean(outcome, LESS_COST, &name, &less);
+    }
+    if finding.case.setting.in_sweep {
+        return;
+    }
+    if let Some(less) = finding.less(pair, |tally| tally.answer_us(setup)) {
+        add_mean(outcome, LESS_LATENCY, &name, &less);
+    }
+}
+
+fn add_bound(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
+    if let Some(less) = bound_less(setup, finding) {
+        add_mean(outcome, LESS_COST, &finding.name(BOUND), &less);
+    }
+}
+
+/// By seed, how many percent less than the first variant misses could cost.
+fn bound_less(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>> {
+    let bounds: Option<Vec<f64>> = finding.bounds.iter().copied().collect();
+    let first = finding.figures(setup.first(), Tally::units_a_request)?;
+    Some(bounds?.into_iter().zip(first).map(|(bound, first)| less_percent(bound, first)).collect())
+}
+
+fn add_mean_of_mixes(
+    outcome: &mut Outcome,
+    setup: &CostSetup,
+    setting: &str,
+    found: &[&Finding<'_>],
+    variant: &Variant,
+) {
+    if variant.name == setup.first().name {
+        return;
+    }
+    let less = found.iter().map(|finding| finding.less_cost(variant, setup.first()));
+    if let Some(less) = less.collect::<Option<Vec<_>>>() {
+        // By seed, the mean over mixes.
+        let by_seed = (0..less.iter().map(Vec::len).min().unwrap_or(0))
+            .map(|seed| mean(&less.iter().map(|less| less[seed]).collect::<Vec<_>>()));
+        let name = format!("{setting}, {ALL_MIXES}, {}", variant.name);
+        add_mean(outcome, LESS_COST, &name, &by_seed.collect::<Vec<_>>());
+    }
+}
+
+fn add_equal(outcome: &mut Outcome, equal: &Equal<'_>) {
+    let misses = |tallies: &Tallies| -> Option<Vec<f64>> {
+        Some(tallies.as_ref().ok()?.iter().map(|tally| tally.misses as f64).collect())
+    };
+    let [(_, _, told), others @ ..] = &equal.rows[..] else { return };
+    for (variant, pricing, tallies) in &equal.rows {
+        let costs = match pricing {
+            Pricing::Equal(units) => format!("all cost {units}"),
+            Pricing::Mixed | Pricing::Untold => "no costs".to_owned(),
+        };
+        let name = format!("{costs}, {}", variant.name);
+        match tallies {
+            Err(why) => outcome.add(MISSES, &name, Err(why.clone())),
+            Ok(tallies) => {
+                let figures: Vec<f64> = tallies.iter().map(|tally| tally.misses as f64).collect();
+                add_mean(outcome, MISSES, &name, &figures);
+            }
+        }
+    }
+    for (variant, _, tallies) in others {
+        let Some((told, untold)) = misses(told).zip(misses(tallies)) else { continue };
+        let more = told.iter().zip(&untold).map(|(told, untold)| -less_percent(*told, *untold));
+        let name = format!("all cost the same, against no costs, {}", variant.name);
+        add_mean(outcome, MORE_MISSES, &name, &more.collect::<Vec<_>>());
+    }
+}
+
+/// For each mix and variant, how much less it costs by what the first variant hits.
+fn sweep(setup: &CostSetup, found: &[Finding<'_>]) -> Vec<Series> {
+    let series = |mix: CostMix, of: &str, less: &dyn Fn(&Finding<'_>) -> Option<Vec<f64>>| {
+        let points = found.iter().filter(|finding| {
+            let setting = finding.case.setting;
+            setting.in_sweep && setting.ranks.is_none() && finding.case.mix == mix
+        });
+        let points = points.filter_map(|finding| {
+            let hits = finding.figures(setup.first(), Tally::hit_percent)?;
+            Some((mean(&hits), mean(&less(finding)?)))
+        });
+        let (x, y) = points.unzip();
+        Series {
+            name: "less recomputation cost".to_owned(),
+            variant: format!("{}, {of}", mix_name(mix)),
+            x_unit: "hits of the first variant, %",
+            y_unit: "%",
+            x,
+            y,
+        }
+    };
+    let of_mix = |mix: CostMix| {
+        let variants = setup.variants[1..].iter().filter(|variant| variant.in_sweep);
+        let curve = move |variant: &Variant| {
+            series(mix, &variant.name, &|finding| finding.less_cost(variant, setup.first()))
+        };
+        let bound = series(mix, BOUND, &|finding| bound_less(setup, finding));
+        variants.map(curve).chain([bound]).collect::<Vec<_>>()
+    };
+    let all = setup.mixes.iter().flat_map(|&mix| of_mix(mix));
+    all.filter(|series| !series.x.is_empty()).collect()
+}

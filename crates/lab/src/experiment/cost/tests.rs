@@ -1,0 +1,191 @@
+//! The kind `cost` at a tiny scale.
+
+use super::bound;
+use super::calibration;
+use super::population::{Population, Pricing};
+use super::spec::{CostSetup, Setting};
+use super::trial::{Tally, Trial, bytes_taken, engine_config, eviction_kind, policy};
+use crate::experiment::outcome::{Outcome, Row};
+use crate::experiment::progress::Progress;
+use crate::experiment::spec::{Setup, Spec};
+use crate::workload::CostMix;
+
+const SEED: u64 = 7;
+const SCALE: f64 = 0.02;
+/// What an eviction may add to an item.
+const SPARE_BYTES: usize = 16;
+
+fn setup(name: &str) -> (Spec, Box<CostSetup>) {
+    let spec = Spec::named(name).expect("it is there");
+    let Setup::Cost(mut setup) = spec.setup.clone() else { panic!("another kind") };
+    // Fewer seconds, of which there are as many at every scale.
+    setup.time.operations_per_second *= 10.0;
+    (spec, setup)
+}
+
+fn setting<'s>(setup: &'s CostSetup, name: &str) -> &'s Setting {
+    setup.settings.iter().find(|setting| setting.name == name).expect("it is there")
+}
+
+fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
+    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_it).unwrap_or_else(|| panic!("{measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+}
+
+/// A variant of a setting under a mix; how many keys there are is told.
+fn run(
+    setup: &CostSetup,
+    name: &str,
+    variant: &str,
+    mix: CostMix,
+    keys: u64,
+    pricing: Pricing,
+) -> Tally {
+    let (setting, variant) = (setting(setup, name), setup.variant(variant).expect("it is there"));
+    let population = Population::new(setup, mix, keys, SEED);
+    let trial = Trial { setup, setting, variant, population: &population, pricing, scale: SCALE };
+    let tally = trial.go().unwrap_or_else(|error| panic!("{error}"));
+    tally.unwrap_or_else(|why| panic!("{}: {why}", variant.name))
+}
+
+#[test]
+fn files_name_what_there_is() {
+    for name in ["cost-single", "cost-multi"] {
+        let (_, setup) = setup(name);
+        for variant in setup.variants.iter().chain([&setup.equal.without]) {
+            let name = &variant.name;
+            assert!(eviction_kind(&variant.eviction).is_ok(), "{name}");
+            assert!(policy(variant).is_ok(), "{name}: {:?}", policy(variant));
+            assert!(variant.against.as_ref().is_none_or(|other| setup.variant(other).is_some()));
+        }
+        assert!(setup.variant(&setup.equal.variant).is_some());
+        setting(&setup, &setup.equal.setting);
+    }
+}
+
+#[test]
+fn every_eviction_has_room_for_as_many_items() {
+    for name in ["cost-single", "cost-multi"] {
+        let (_, setup) = setup(name);
+        for setting in &setup.settings {
+            let config = engine_config(&setup, setting, 1.0, SEED);
+            for len in setup.value_lens {
+                let longer = bytes_taken(&config, len + SPARE_BYTES as u32);
+                assert_eq!(bytes_taken(&config, len), longer, "{name}, {len} bytes");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_are_as_many_as_make_the_hit_ratio() {
+    let (_, mut setup) = setup("cost-multi");
+    let mix = CostMix::Tpcw;
+    for ranks in [None, Some(10_000_000_000)] {
+        setup.settings[0].ranks = ranks;
+        let small = &setup.settings[0];
+        let keys = calibration::keys(&setup, small, mix, SCALE, SEED).expect("a number");
+        let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::Untold);
+        let off = tally.hit_percent() - small.hit_ratio;
+        assert!(off.abs() < 0.5, "{ranks:?}, seed {SEED}: {keys} keys, {tally:?}");
+        assert!(tally.is_full);
+    }
+}
+
+#[test]
+fn a_cache_that_never_fills_misses_first_requests_only() {
+    let (_, setup) = setup("cost-single");
+    let large = setting(&setup, "large");
+    let keys = calibration::keys(&setup, large, CostMix::Rubis, SCALE, SEED).expect("a number");
+    let tallies = ["lru", "ours"]
+        .map(|variant| run(&setup, "large", variant, CostMix::Rubis, keys, Pricing::Mixed));
+    assert!(!tallies[0].is_full);
+    assert_eq!(tallies[0], tallies[1]);
+    assert!((tallies[0].hit_percent() - 95.0).abs() < 0.5, "seed {SEED}: {tallies:?}");
+}
+
+#[test]
+fn a_run_follows_from_its_seed_and_adds_up() {
+    let (_, setup) = setup("cost-multi");
+    let tally = || run(&setup, "95 %", "ours", CostMix::Baseline, 1_500, Pricing::Mixed);
+    let tally = (tally(), tally());
+    assert_eq!(tally.0, tally.1);
+    let tally = tally.0;
+    assert_eq!(tally.misses_by_group.iter().sum::<u64>(), tally.misses);
+    let (hits, misses) = ((tally.requests - tally.misses) as f64, tally.units_missed as f64);
+    let us = (hits * 222.0 + misses * 44.4) / tally.requests as f64;
+    assert!((tally.answer_us(&setup) - us).abs() < 1e-9);
+}
+
+/// A miss of the least cost takes twice as long as a hit (the thesis, section 5.5.1).
+#[test]
+fn an_answer_takes_what_the_thesis_says() {
+    let (_, setup) = setup("cost-single");
+    let of = |misses, units_missed| {
+        Tally { requests: 1, misses, units_missed, ..Tally::default() }.answer_us(&setup)
+    };
+    assert_eq!([of(0, 0), of(1, 10)], [222.0, 444.0]);
+}
+
+#[test]
+fn costs_that_are_all_the_same_change_nothing() {
+    for name in ["cost-single", "cost-multi"] {
+        let (_, setup) = setup(name);
+        let run = |pricing| run(&setup, "small", "ours", CostMix::Baseline, 5_000, pricing).misses;
+        assert_eq!(run(Pricing::Equal(100)), run(Pricing::Untold), "{name}, seed {SEED}");
+    }
+}
+
+/// Only what is drawn independently has this bound, and over a run chance moves costs a little.
+#[test]
+fn nothing_costs_less_than_the_bound() {
+    const CHANCE: f64 = 0.9;
+    let (_, setup) = setup("cost-single");
+    let small = setting(&setup, "small");
+    let population = Population::new(&setup, CostMix::Tpcw, 5_000, SEED);
+    let bound = bound::units_a_request(&setup, small, &population, SCALE);
+    let costs = setup.variants.iter().map(|variant| {
+        let tally = run(&setup, "small", &variant.name, CostMix::Tpcw, 5_000, Pricing::Mixed);
+        (&variant.name, tally.units_a_request())
+    });
+    let costs: Vec<_> = costs.collect();
+    assert!(
+        bound > 0.0 && costs.iter().all(|(_, cost)| *cost > bound * CHANCE),
+        "{bound} {costs:?}"
+    );
+}
+
+#[test]
+fn ours_costs_less_than_an_lru() {
+    let (spec, mut setup) = setup("cost-multi");
+    setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
+    setup.settings.truncate(1);
+    setup.seeds = 2;
+    let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let text = outcome.text();
+    let unexplained = |row: &&Row| row.ours.is_none() && row.note.is_none();
+    assert!(!outcome.rows.iter().any(|row| unexplained(&row)), "{text}");
+    for (mix, least) in [("BASELINE", 50.0), ("RUBIS", 25.0), ("TPCW", 50.0)] {
+        let less = found(&outcome, "less_cost", &format!("small, {mix}, ours"));
+        assert!(less > least, "seed {SEED}: {text}");
+    }
+    assert!(found(&outcome, "least_less_cost", "ours") > 0.0, "seed {SEED}: {text}");
+    let against = "all cost the same, against no costs, segmented + marginal";
+    assert!(found(&outcome, "more_misses", against) <= 0.0, "seed {SEED}: {text}");
+}
+
+#[test]
+fn a_sweep_has_a_curve_for_each_mix_and_variant() {
+    let (spec, mut setup) = setup("cost-single");
+    setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
+    setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));
+    setup.seeds = 1;
+    let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+    let curves = outcome.series.iter().map(|series| (series.variant.as_str(), series.x.len()));
+    let curves: Vec<_> = curves.collect();
+    assert_eq!(curves.len(), 3 * 2, "{curves:?}");
+    assert!(curves.contains(&("TPCW, ours", 2)) && curves.contains(&("RUBIS, bound", 2)));
+}

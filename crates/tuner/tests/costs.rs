@@ -1,0 +1,131 @@
+//! Items with costs, from the engine's counters to pages that moved for them, on virtual time.
+
+use slabwise_base::{Clock, Cost, Expiry, Random};
+use slabwise_engine::{
+    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, StoreMode,
+};
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, snapshot};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+const PAGES: u64 = 64;
+const VALUE_LENS: [usize; 2] = [170, 215];
+const KEYS: u64 = 8_000;
+const REQUEST: Duration = Duration::from_micros(100);
+const REQUESTS_PER_STEP: u64 = 50;
+
+type Costs = [Option<u32>; 2];
+
+fn engine(eviction: EvictionKind, seed: u64) -> Engine {
+    let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(&[232, 256], PAGE_SIZE_BYTES).expect("a valid table");
+    config.index_within_limit = false;
+    config.hash_seed = seed;
+    config.eviction = eviction;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+fn store(handle: &mut Handle<'_>, key: &str, class: usize, costs: Costs, clock: &Clock) {
+    let cost = costs[class].map(Cost::from_units);
+    let meta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost };
+    handle.set(key.as_bytes(), &vec![b'v'; VALUE_LENS[class]], meta, StoreMode::Set, clock.now());
+}
+
+/// What a run came to: misses of each class, and its pages at the end.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    misses: [u64; 2],
+    pages: Vec<u64>,
+}
+
+impl Outcome {
+    fn cost(&self, costs: [u64; 2]) -> u64 {
+        self.misses[0] * costs[0] + self.misses[1] * costs[1]
+    }
+}
+
+/// Gets by Zipf's law of keys of both classes in equal shares, and a set after each miss; misses count in the last
+/// third.
+fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome {
+    const REQUESTS: u64 = 450_000;
+    let engine = engine(eviction, seed);
+    let clock = Arc::new(Clock::manual());
+    let options = ProfilingOptions::within(1 << 20).expect("it is enough");
+    let profiling = Profiling::start(&engine, options, Arc::clone(&clock), clock.now());
+    let policy = PagePolicy::parse(policy).expect("it is well written");
+    let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+    let mut tuner = Tuner::new(policy, budget, seed).with_profiling(profiling);
+    let (mut handle, mut random) = (engine.handle(), Random::new(seed));
+    let mut misses = [0; 2];
+    for number in 0..REQUESTS {
+        let class = random.below(2) as usize;
+        let rank = ((KEYS as f64 + 1.0).powf(random.unit()) - 1.0) as u64;
+        let key = format!("{class}-{rank}");
+        if handle.get(key.as_bytes(), clock.now(), |_| ()).is_none() {
+            misses[class] += u64::from(number >= REQUESTS / 3 * 2);
+            store(&mut handle, &key, class, costs, &clock);
+        }
+        clock.advance(REQUEST);
+        if number % REQUESTS_PER_STEP == 0 {
+            engine.maintain_step(1_000, clock.now());
+            tuner.step(&engine, Load::Serving, clock.moment());
+        }
+    }
+    let pages = engine.class_stats(clock.now()).iter().map(|class| class.pages).collect();
+    Outcome { misses, pages }
+}
+
+#[test]
+fn a_snapshot_tells_what_was_told() {
+    let engine = engine(EvictionKind::Segmented, 1);
+    let clock = Clock::manual();
+    let mut handle = engine.handle();
+    for (key, class, costs) in [
+        ("a", 0, [Some(30), None]),
+        ("b", 0, [None, None]),
+        // Its key leads to something.
+        ("a", 0, [Some(50), None]),
+        ("c", 1, [None, Some(7)]),
+    ] {
+        store(&mut handle, key, class, costs, &clock);
+    }
+    for key in ["a", "a", "b", "c", "d"] {
+        handle.get(key.as_bytes(), clock.now(), |_| ());
+    }
+    engine.reset_stats();
+    let classes = snapshot(&engine, clock.now()).classes;
+    let told = |class: usize| {
+        let class = &classes[class];
+        let paid = (class.inserted, class.costs_told, class.cost_paid);
+        (paid, class.cost_saved, class.cost_held)
+    };
+    assert_eq!([told(0), told(1)], [((2, 1, 30), 100, 50), ((1, 1, 7), 7, 7)]);
+}
+
+#[test]
+fn pages_go_where_they_save_most_cost() {
+    for (seed, eviction) in [(1, EvictionKind::Segmented), (2, EvictionKind::CostBands)] {
+        let run = |objective: &str| {
+            run(eviction, &format!("marginal:objective={objective}"), [Some(20), Some(400)], seed)
+        };
+        let (by_cost, by_misses) = (run("cost"), run("miss_ratio"));
+        let found = format!("{eviction:?}, seed {seed}: {by_cost:?}, by misses {by_misses:?}");
+        assert!(by_cost.pages[1] > by_misses.pages[1] + PAGES / 4, "{found}");
+        let costs = [20, 400];
+        assert!(by_cost.cost(costs) * 10 < by_misses.cost(costs) * 8, "{found}");
+    }
+}
+
+#[test]
+fn without_costs_or_with_equal_ones_the_default_is_what_it_was() {
+    for (seed, costs) in [(1, [None, None]), (2, [Some(70), Some(70)])] {
+        let (by_default, by_misses) = (
+            run(EvictionKind::CostBands, "marginal", costs, seed),
+            run(EvictionKind::Segmented, "marginal:objective=miss_ratio", costs, seed),
+        );
+        assert_eq!(by_default, by_misses, "seed {seed}, {costs:?}");
+    }
+}
