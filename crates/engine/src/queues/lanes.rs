@@ -83,6 +83,11 @@ impl Lanes {
         (0..words).flat_map(move |at| lanes_of(at, any(at)))
     }
 
+    /// The first lane from this one on that holds an item.
+    pub fn next_from(&self, lane: Lane) -> Option<Lane> {
+        self.occupied.iter().filter_map(|set| set.first_from(lane)).min()
+    }
+
     /// Whether more than one holds an item.
     #[inline]
     pub fn are_many(&self) -> bool {

@@ -43,7 +43,7 @@ fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
     if class.lanes().are_many() {
         cost_bands::lane_to_evict(class, memory, now)
     } else {
-        class.lanes().all().next().unwrap_or_default()
+        class.lanes().next_from(Lane::FIRST).unwrap_or_default()
     }
 }
 
@@ -95,7 +95,7 @@ impl VictimSearch {
         }
         for _ in 0..VICTIM_LOOKS_MAX {
             let from = self.lane.unwrap_or_default();
-            let Some(lane) = class.lanes().all().find(|&lane| lane >= from) else {
+            let Some(lane) = class.lanes().next_from(from) else {
                 return VictimStep::Nothing;
             };
             if self.lane != Some(lane) {
