@@ -46,6 +46,27 @@ fn cas_of(reply: &[String]) -> u64 {
 }
 
 #[test]
+fn costs_are_there_again() {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    let mut client = server.connect();
+    client.send(b"ms dear 1 G4000000000 T600\r\nx\r\nms free 1 G0\r\nx\r\nms plain 1\r\nx\r\n");
+    for _ in 0..3 {
+        assert_eq!(client.read_line(), "HD");
+    }
+    let ask = |client: &mut Client| {
+        ["dear", "free", "plain"].map(|key| client.ask(&format!("mg {key} g c")))
+    };
+    let before = ask(&mut client);
+    assert!(before[0].starts_with("HD g4000317440 "), "{before:?}");
+    assert!(before[1].starts_with("HD g0 ") && before[2].starts_with("HD g-1 "), "{before:?}");
+    stop_gracefully(server);
+
+    let server = file.start(&["-m", "64"]);
+    assert_eq!(ask(&mut server.connect()), before);
+}
+
+#[test]
 fn every_item_is_there_again() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);

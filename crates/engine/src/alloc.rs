@@ -257,7 +257,7 @@ impl Engine {
         };
         let ended = self.count_eviction(state, address, now);
         let wanted = self.wanted_eviction(state, address, now);
-        state.note_evicted(&self.memory, address);
+        state.note_evicted(&self.memory, address, now.ticks);
         let pin = state.detach(&self.memory, address);
         Detached::Victim(Victim { pin, wanted, ended, now })
     }

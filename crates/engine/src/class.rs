@@ -20,13 +20,14 @@ use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof, State};
 use crate::memory::Memory;
 use crate::page_table::{Page, PageState};
-use crate::queues::{Demotion, Lane, Lanes, Queue, Ranking, Reuse, balance, coldest};
+use crate::queues::{Bands, Demotion, Lane, Lanes, Queue, Ranking, balance, coldest};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, Cost, PageId, Ticks};
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
@@ -81,7 +82,7 @@ pub struct ClassState {
     sizes: ItemSizes,
     costs: ItemCosts,
     ranking: Ranking,
-    reuse: Reuse,
+    bands: Arc<Bands>,
     /// What tells its items apart.
     kind: EvictionKind,
     /// The order in force, which may change.
@@ -98,12 +99,14 @@ pub struct ClassState {
 #[repr(align(128))]
 pub struct Class {
     state: Mutex<ClassState>,
+    bands: Arc<Bands>,
 }
 
 impl Class {
     /// A class without pages, for nothing yet.
     pub fn vacant(id: ClassId, config: &EngineConfig) -> Class {
         let EngineConfig { eviction, lru, ranking, .. } = *config;
+        let bands = Arc::new(Bands::default());
         let state = ClassState {
             id,
             standing: Standing::Vacant,
@@ -117,14 +120,19 @@ impl Class {
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
             ranking: Ranking::new(ranking),
-            reuse: Reuse::default(),
+            bands: Arc::clone(&bands),
             kind: eviction,
             eviction: eviction.within_lanes(),
             lru,
             counters: ClassCounters::default(),
             counters_before: ClassCounters::default(),
         };
-        Class { state: Mutex::new(state) }
+        Class { state: Mutex::new(state), bands }
+    }
+
+    /// What is known of its bands of costs.
+    pub fn bands(&self) -> &Bands {
+        &self.bands
     }
 
     /// Locks the class.
@@ -177,7 +185,6 @@ impl ClassState {
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
         self.sizes = ItemSizes::default();
         self.ranking = Ranking::new(self.ranking.config);
-        self.reuse = Reuse::default();
         self.standing = Standing::Present;
     }
 
@@ -251,14 +258,9 @@ impl ClassState {
         self.costs.add(cost);
     }
 
-    /// How many items of its lanes are used after they turned cold.
-    pub fn reuse(&self) -> &Reuse {
-        &self.reuse
-    }
-
-    /// Notes what a look at the tail of a lane's cold queue found.
-    pub fn note_look(&mut self, lane: Lane, is_used: bool) {
-        self.reuse.note(lane, is_used);
+    /// What is known of its bands of costs.
+    pub fn bands(&self) -> &Bands {
+        &self.bands
     }
 
     /// What the items in its queues cost.

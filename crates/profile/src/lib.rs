@@ -8,6 +8,7 @@
 //!        --> MiniatureSimulation<Eviction>: by sizes ----'
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
+//!   misses, stores -------> MissClock: what misses cost, by class and key prefix
 //! ```
 //!
 //! One profile is of one class: all its items take one chunk, so sizes are counted in chunks.
@@ -32,6 +33,7 @@ mod lists;
 mod local_footprint;
 mod marks;
 mod miniature;
+mod miss_clock;
 mod mrc;
 mod profiler;
 mod reuse_windows;
@@ -50,6 +52,7 @@ pub use footprint::Footprint;
 pub use hull::lower_hull;
 pub use local_footprint::LocalFootprint;
 pub use miniature::MiniatureSimulation;
+pub use miss_clock::{MissClock, MissClockOptions};
 pub use mrc::{Hits, Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 pub use segmented::Segmented;

@@ -5,6 +5,7 @@
 //! read from the bytes after it.
 
 use crate::{WatchKinds, number};
+use slabwise_base::Cost;
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,6 +83,8 @@ pub struct StoreHeader<'a> {
     /// The lifetime as on the wire: 0 for ever, negative past at once, up to 30 days from now, and a
     /// Unix time beyond.
     pub exptime: i32,
+    /// What the item costs to recompute, where the client has told it.
+    pub cost: Option<Cost>,
     /// Bytes of the value that follows, without its end of line.
     pub value_len: usize,
 }
@@ -114,6 +117,8 @@ pub enum StatsRequest<'a> {
     SizesDisable,
     /// Every connection.
     Conns,
+    /// What items cost to recompute, by class and key prefix.
+    Cost,
     /// The page mover's counters and its last moves.
     Moves,
     /// Curves by class, and what profiling takes.

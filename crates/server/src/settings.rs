@@ -6,6 +6,7 @@
 use crate::tls::{self, ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind};
 use slabwise_policy::PagePolicy;
+use slabwise_protocol::text::CostWire;
 use slabwise_tuner::{MoveBudget, ProfilingOptions};
 use std::fmt;
 use std::path::PathBuf;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub watch_enabled: bool,
     /// Not `-C`: whether `gets` and `cas` give and check unique values.
     pub cas_enabled: bool,
+    /// `-o cost_wire`: whether `set`, `add` and `replace` may tell what an item costs.
+    pub cost_wire: CostWire,
     /// `-S`: whether clients of the binary protocol must authenticate.
     pub sasl_enabled: bool,
     /// `MEMCACHED_SASL_PWDB`: who may, with `-S`.

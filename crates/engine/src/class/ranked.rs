@@ -6,6 +6,7 @@ use crate::index::StripeGuard;
 use crate::mem::{ChunkAddress, MetaRight, OwnedChunk, QueueKind, ReadProof};
 use crate::memory::Memory;
 use crate::queues::{Lane, Ranking, gd_wheel, greedydual_size, reserved};
+use slabwise_base::Ticks;
 
 /// What an item of unknown cost counts as, in units: the published kinds know of none.
 const COST_UNKNOWN: u64 = 1;
@@ -112,7 +113,11 @@ impl ClassState {
     }
 
     /// Notes that an item is evicted.
-    pub fn note_evicted(&mut self, memory: &Memory, address: ChunkAddress) {
+    pub fn note_evicted(&mut self, memory: &Memory, address: ChunkAddress, now: Ticks) {
+        if self.kind == EvictionKind::CostBands {
+            let age_ticks = memory.header(address).time().age_at(now);
+            self.bands.note_evicted(self.lane_of(memory, address), age_ticks);
+        }
         if self.kind.goes_by_rank() {
             let rank = memory.rank(address, ReadProof::under_class(self));
             self.ranking.note_evicted(rank);

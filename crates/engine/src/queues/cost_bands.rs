@@ -21,9 +21,13 @@ use crate::class::ClassState;
 use crate::mem::{ChunkAddress, ReadProof};
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The lane of items that cost nothing; those of unknown cost are in the first.
 const WORTHLESS: u16 = 1;
+
+/// Lanes that there may be.
+const BANDS_MAX: usize = 66;
 
 /// The band of a cost.
 #[inline]
@@ -72,7 +76,7 @@ impl Candidate {
         let cost = cost.map_or(class.cost_mean(), |cost| u64::from(cost.units()));
         let age_ticks = memory.header(address).time().age_at(now);
         // At least a tick, so that among items used just now the least cost goes.
-        let used_a_tick = class.reuse().share(lane) / (f64::from(age_ticks) + 1.0);
+        let used_a_tick = class.bands().share(lane) / (f64::from(age_ticks) + 1.0);
         Candidate { worth: cost as f64 * used_a_tick, age_ticks }
     }
 
@@ -82,50 +86,80 @@ impl Candidate {
     }
 }
 
-/// How many of the items that came to the tails of bands had been used since they turned cold.
+/// What is known of each band of a class: how old its items are when they leave, and how many are used again at
+/// such an age. Hits are noted without the class's lock, all else under it.
+#[derive(Debug)]
+pub struct Bands {
+    bands: Box<[Band]>,
+}
+
 #[derive(Debug, Default)]
-pub struct Reuse {
-    bands: Vec<Looks>,
+struct Band {
+    /// The age at which items left lately; 0 before the first did.
+    age_ticks: AtomicU32,
+    /// Hits of items of at least half that age.
+    late_hits: AtomicU32,
+    /// Items that left.
+    evicted: AtomicU32,
 }
 
-/// What looks at a band's tail found lately.
-#[derive(Clone, Copy, Debug, Default)]
-struct Looks {
-    used: u32,
-    unused: u32,
+/// Late hits and evictions of a band after which older ones count half.
+const NOTED_MAX: u32 = 1 << 10;
+/// As many evictions, and as many late hits, count before the first.
+const NOTED_BEFORE: u32 = 16;
+/// An eviction moves the age of a band by such a part of the difference.
+const AGE_PART: u32 = 8;
+
+impl Default for Bands {
+    fn default() -> Bands {
+        Bands { bands: (0..BANDS_MAX).map(|_| Band::default()).collect() }
+    }
 }
 
-/// Looks after which older ones count half.
-const LOOKS_MAX: u32 = 1 << 10;
-/// As many looks as these, half of which found an item used, count before the first.
-const LOOKS_BEFORE: u32 = 32;
-
-impl Reuse {
-    /// Notes what a look at the tail of a lane found.
+impl Bands {
+    /// Notes a hit of an item that had been unused for this long.
     #[inline]
-    pub fn note(&mut self, lane: Lane, is_used: bool) {
-        let at = usize::from(lane.0);
-        if at >= self.bands.len() {
-            self.bands.resize(at + 1, Looks::default());
-        }
-        let looks = &mut self.bands[at];
-        *(if is_used { &mut looks.used } else { &mut looks.unused }) += 1;
-        if looks.used + looks.unused >= LOOKS_MAX {
-            *looks = Looks { used: looks.used / 2, unused: looks.unused / 2 };
+    pub fn note_hit(&self, cost: Cost, age_ticks: u32) {
+        let band = self.band(band_of(Some(cost)));
+        if age_ticks > band.age_ticks.load(Relaxed) / 2 && band.evicted.load(Relaxed) > 0 {
+            band.late_hits.fetch_add(1, Relaxed);
         }
     }
 
-    /// The share of a lane's items that are used again after they turned cold.
+    /// Notes that an item of this age leaves a lane.
+    pub fn note_evicted(&self, lane: Lane, age_ticks: u32) {
+        let band = self.band(lane);
+        let before = band.age_ticks.load(Relaxed);
+        let known = band.evicted.fetch_add(1, Relaxed) > 0;
+        let moved = before.saturating_sub(before / AGE_PART) + age_ticks / AGE_PART;
+        band.age_ticks.store(if known { moved } else { age_ticks }, Relaxed);
+        if band.evicted.load(Relaxed) + band.late_hits.load(Relaxed) > NOTED_MAX {
+            for count in [&band.evicted, &band.late_hits] {
+                count.store(count.load(Relaxed).div_ceil(2), Relaxed);
+            }
+        }
+    }
+
+    /// Whether an item at the tail of a lane has been used so lately that it is not the coldest.
+    pub fn is_used_lately(&self, lane: Lane, age_ticks: u32) -> bool {
+        age_ticks < self.band(lane).age_ticks.load(Relaxed) / 2
+    }
+
+    /// The share of a lane's items that are used again once they are half as old as those that leave.
     fn share(&self, lane: Lane) -> f64 {
-        let looks = self.bands.get(usize::from(lane.0)).copied().unwrap_or_default();
-        let all = looks.used + looks.unused + LOOKS_BEFORE;
-        f64::from(looks.used + LOOKS_BEFORE / 2) / f64::from(all)
+        let band = self.band(lane);
+        let late = f64::from(band.late_hits.load(Relaxed) + NOTED_BEFORE);
+        late / (late + f64::from(band.evicted.load(Relaxed) + NOTED_BEFORE))
+    }
+
+    fn band(&self, lane: Lane) -> &Band {
+        &self.bands[usize::from(lane.0)]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Candidate, Lane, Reuse, band_of};
+    use super::{Bands, Candidate, band_of};
     use slabwise_base::Cost;
 
     #[test]
@@ -146,13 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_items_used_again_is_that_of_the_last_looks() {
-        let (mut reuse, lane) = (Reuse::default(), Lane(3));
-        assert_eq!(reuse.share(lane), 0.5);
-        (0..10_000).for_each(|look| reuse.note(lane, look % 10 == 0));
-        assert!((reuse.share(lane) - 0.1).abs() < 0.03, "{}", reuse.share(lane));
-        (0..10_000).for_each(|_| reuse.note(lane, true));
-        assert!(reuse.share(lane) > 0.97, "{}", reuse.share(lane));
-        assert_eq!(reuse.share(Lane(2)), 0.5);
+    fn the_share_of_items_used_again_is_that_of_late_hits() {
+        let (bands, lane, cost) =
+            (Bands::default(), band_of(Some(Cost::from_units(20))), Cost::from_units(20));
+        assert_eq!(bands.share(lane), 0.5);
+        bands.note_evicted(lane, 100);
+        for turn in 0..10_000 {
+            bands.note_hit(cost, if turn % 10 == 0 { 90 } else { 40 });
+            bands.note_evicted(lane, 100);
+        }
+        assert!((bands.share(lane) - 0.1).abs() < 0.03, "{}", bands.share(lane));
+        assert!(bands.is_used_lately(lane, 40) && !bands.is_used_lately(lane, 60));
+        (0..1_000).for_each(|_| bands.note_hit(cost, 60));
+        assert!(bands.share(lane) > 0.5, "{}", bands.share(lane));
     }
 }

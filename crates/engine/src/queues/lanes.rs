@@ -83,10 +83,15 @@ impl Lanes {
         (0..words).flat_map(move |at| lanes_of(at, any(at)))
     }
 
-    /// Whether there is more than the first.
+    /// The first lane from this one on that holds an item.
+    pub fn next_from(&self, lane: Lane) -> Option<Lane> {
+        self.occupied.iter().filter_map(|set| set.first_from(lane)).min()
+    }
+
+    /// Whether more than one holds an item.
     #[inline]
     pub fn are_many(&self) -> bool {
-        !self.others.is_empty()
+        !self.others.is_empty() && self.all().nth(1).is_some()
     }
 
     /// Items in a queue, over all lanes.

@@ -41,15 +41,14 @@ pub fn balance_all(class: &mut ClassState, memory: &Memory, times: QueueTimes) -
     if matches!(class.eviction(), EvictionKind::GreedyDualSize | EvictionKind::GdWheel) {
         return Demotion::Settled;
     }
-    if !class.lanes().are_many() {
-        return balance(class, memory, Lane::FIRST, times);
+    let (mut from, mut outcome) = (Lane::FIRST, Demotion::Settled);
+    while let Some(lane) = class.lanes().next_from(from) {
+        if balance(class, memory, lane, times) == Demotion::Moved {
+            outcome = Demotion::Moved;
+        }
+        from = Lane(lane.0 + 1);
     }
-    let lanes: Vec<Lane> = class.lanes().all().collect();
-    let moved = lanes
-        .into_iter()
-        .filter(|&lane| balance(class, memory, lane, times) == Demotion::Moved)
-        .count();
-    if moved > 0 { Demotion::Moved } else { Demotion::Settled }
+    outcome
 }
 
 /// Looks at the tails of a lane's HOT and WARM once each; moves what is over its share of the lane or, by
@@ -73,7 +72,6 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demo
     if !active || class.eviction() == EvictionKind::Lru {
         return Demotion::Settled;
     }
-    class.note_look(lane, true);
     class.requeue(memory, tail, QueueKind::Warm);
     Demotion::Moved
 }

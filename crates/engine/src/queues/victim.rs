@@ -43,7 +43,7 @@ fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
     if class.lanes().are_many() {
         cost_bands::lane_to_evict(class, memory, now)
     } else {
-        Lane::FIRST
+        class.lanes().next_from(Lane::FIRST).unwrap_or_default()
     }
 }
 
@@ -95,7 +95,7 @@ impl VictimSearch {
         }
         for _ in 0..VICTIM_LOOKS_MAX {
             let from = self.lane.unwrap_or_default();
-            let Some(lane) = class.lanes().all().find(|&lane| lane >= from) else {
+            let Some(lane) = class.lanes().next_from(from) else {
                 return VictimStep::Nothing;
             };
             if self.lane != Some(lane) {
@@ -138,16 +138,22 @@ fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<
             continue;
         };
         let state = memory.header(tail).state().load();
-        let spare = cold.count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
+        let cold_count = cold.count();
+        let spare = cold_count > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
         if state.pins() > 0 {
             return None;
         }
         if state.active() && spare && class.eviction() != EvictionKind::Lru {
-            class.note_look(lane, true);
             class.requeue(memory, tail, QueueKind::Warm);
             continue;
         }
-        class.note_look(lane, state.active());
+        if class.lanes().are_many() && look + 1 < VICTIM_LOOKS_MAX / 2 {
+            let age_ticks = memory.header(tail).time().age_at(now);
+            if cold_count > 1 && class.bands().is_used_lately(lane, age_ticks) {
+                class.requeue(memory, tail, QueueKind::Warm);
+                continue;
+            }
+        }
         return Some(tail);
     }
     None

@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::server::{Allocation, Server, ServerError};
 use super::spec::{ServerSetup, Spec, TwoPhaseSetup, scaled};
 use super::two_phase;
-use crate::replay::{self, Pace, Report};
+use crate::replay::{self, CostForm, Pace, Report};
 use slabwise_base::Clock;
 use std::collections::BTreeSet;
 
@@ -130,6 +130,7 @@ fn observe(
         batch: setup.live.batch,
         rate: Some(setup.live.requests_per_second),
         window: Some(requests.div_ceil(setup.windows)),
+        cost_form: CostForm::None,
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
     let (mut allocations, mut failure) = (Vec::new(), None);

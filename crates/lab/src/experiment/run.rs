@@ -209,7 +209,8 @@ impl<'s> Run<'s> {
         divider: &mut ActiveDivider<'_, '_>,
     ) {
         let mut store = |key, value_len| {
-            cache.request(&Request { key, value_len, op: Op::Set }, self.rate.now_at(0));
+            cache
+                .request(&Request { key, value_len, op: Op::Set, cost: None }, self.rate.now_at(0));
             divider.observe();
         };
         for (part, &keys) in self.preload.iter().enumerate() {

@@ -8,7 +8,7 @@ use super::connection::{Connection, Received, ServerAddress};
 use super::error::ReplayError;
 use super::look_aside::{Action, Pending};
 use super::values::{Match, Values};
-use super::wire::{self, Parsed, Reply};
+use super::wire::{self, CostForm, Parsed, Reply};
 use mio::{Events, Poll, Token};
 use slabwise_base::Clock;
 use slabwise_base::random::mix;
@@ -68,6 +68,7 @@ pub struct Client {
     lanes: Vec<Lane>,
     values: Values,
     length_check: LengthCheck,
+    cost_form: CostForm,
     /// Replies owed over all lanes.
     owed: usize,
 }
@@ -86,7 +87,20 @@ impl Client {
             lanes.push(Lane { connection, owed: VecDeque::new() });
         }
         let events = Events::with_capacity(connections.clamp(16, 1024));
-        Ok(Client { poll, events, lanes, values: Values::new(), length_check, owed: 0 })
+        Ok(Client {
+            poll,
+            events,
+            lanes,
+            values: Values::new(),
+            length_check,
+            cost_form: CostForm::None,
+            owed: 0,
+        })
+    }
+
+    /// The same client, which tells costs in this form.
+    pub fn telling_costs(self, cost_form: CostForm) -> Client {
+        Client { cost_form, ..self }
     }
 
     /// Puts a request into its connection's out-buffer.
@@ -99,7 +113,12 @@ impl Client {
             Action::Get => wire::compose_get(out, key),
             Action::Delete => wire::compose_delete(out, key),
             Action::Fill | Action::Set => {
-                wire::compose_set_start(out, key, value_len);
+                match pending.request.cost {
+                    Some(cost) => {
+                        wire::compose_priced_set_start(out, key, value_len, cost, self.cost_form);
+                    }
+                    None => wire::compose_set_start(out, key, value_len),
+                }
                 self.values.append(out, key, value_len as usize);
                 wire::compose_set_end(out);
             }

@@ -202,6 +202,7 @@ mod tests {
                     key: random.below(keys),
                     value_len: 1 + random.below(5) as u32,
                     op: [Op::Get, Op::Get, Op::Get, Op::Set, Op::Delete][random.below(5) as usize],
+                    cost: None,
                 })
                 .collect();
             let round_size = 1 + random.below(40) as usize;
@@ -220,7 +221,7 @@ mod tests {
             let next = || {
                 number += 1;
                 let key = if number % 2 == 0 { 0 } else { number };
-                let request = Request { key, value_len: 1, op: Op::Get };
+                let request = Request { key, value_len: 1, op: Op::Get, cost: None };
                 Some(Ok::<_, Infallible>(Pending { request, born_nanos: 0 }))
             };
             let Ok(supply) = plan.plan(32, next, |_, _| sent += 1);

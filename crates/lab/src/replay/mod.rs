@@ -17,13 +17,14 @@ mod wire;
 pub(crate) use connection::ServerAddress;
 pub(crate) use error::ReplayError;
 pub(crate) use report::Report;
-pub(crate) use wire::{KEY_SIZE_BYTES, compose_set_end, compose_set_start, key_bytes};
+pub(crate) use wire::{CostForm, KEY_SIZE_BYTES};
+pub(crate) use wire::{compose_set_end, compose_set_start, key_bytes};
 
 #[cfg(test)]
 mod tests;
 
-use crate::workload::{self, Workload};
-use clap::{Parser, ValueEnum};
+use crate::workload::{self, CostMix, Workload};
+use clap::Parser;
 use client::{Client, LengthCheck, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use look_aside::{LookAside, Pending, Supply};
@@ -63,9 +64,14 @@ struct Args {
     /// Everything random follows from this number
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How costs travel; only none in this version
-    #[arg(long, value_enum, default_value_t = Cost::None)]
-    cost: Cost,
+    /// How the server is told what a value costs: by a word of the set's line (slabwise takes it with
+    /// -o cost_wire), by slabwise's flag of the meta protocol, or not at all
+    #[arg(long, value_enum, default_value_t = CostForm::None)]
+    cost: CostForm,
+    /// What keys cost whose costs are not recorded, told or not [default: baseline where costs are told;
+    /// else every get costs the same]
+    #[arg(long, value_enum, value_name = "MIX")]
+    cost_mix: Option<CostMix>,
     /// Requests in a round, per connection
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     batch: u32,
@@ -94,14 +100,6 @@ struct Args {
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
-}
-
-/// How a miss's cost is told to the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Cost {
-    Wire,
-    Meta,
-    None,
 }
 
 /// Runs the command with the arguments after its name.
@@ -147,10 +145,6 @@ fn first_paragraph(error: &str) -> String {
 }
 
 fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
-    if args.cost != Cost::None {
-        let text = "--cost wire and meta come with a later version: leave --cost out";
-        return Err(ReplayError::Option(text.to_owned()));
-    }
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
         return Err(ReplayError::Option("--rate: give more than 0 requests a second".to_owned()));
     }
@@ -163,12 +157,17 @@ fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
         keys: args.keys,
         skew: args.skew,
     };
-    let workload = workload::open(&args.workload, &options)?;
+    let mut workload = workload::open(&args.workload, &options)?;
+    let default_mix = (args.cost != CostForm::None).then_some(CostMix::Baseline);
+    if let Some(mix) = args.cost_mix.or(default_mix) {
+        workload = workload.with_costs(mix, args.seed);
+    }
     let pace = Pace {
         connections: args.connections as usize,
         batch: args.batch as usize,
         rate: args.rate,
         window: args.window,
+        cost_form: args.cost,
     };
     let progress = progress_bar(workload.requests_expected());
     let report = drive(&args.server, workload, &pace, clock, |tally| {
@@ -192,6 +191,8 @@ pub(crate) struct Pace {
     pub rate: Option<f64>,
     /// Requests of the stretches whose miss ratios are kept.
     pub window: Option<u64>,
+    /// How the server is told what values cost.
+    pub cost_form: CostForm,
 }
 
 /// Replays a workload to a server; `each` looks on after every round.
@@ -206,7 +207,7 @@ pub(crate) fn drive(
         true => LengthCheck::Exact,
         false => LengthCheck::Any,
     };
-    let client = Client::connect(server, pace.connections, check)?;
+    let client = Client::connect(server, pace.connections, check)?.telling_costs(pace.cost_form);
     let round_size = pace.batch * pace.connections;
     let tally = Tally::new(pace.window);
     let (tally, nanos) = replay(workload, client, round_size, pace.rate, clock, tally, each)?;

@@ -20,6 +20,10 @@ pub struct Tally {
     gets: u64,
     misses: u64,
     sets_refused: u64,
+    /// Units of the keys that gets asked for.
+    units_asked: u64,
+    /// Of these, of those that missed.
+    units_missed: u64,
     time_nanos_sum: u128,
     times: Histogram<u64>,
     windows: Option<Windows>,
@@ -69,6 +73,8 @@ impl Tally {
             gets: 0,
             misses: 0,
             sets_refused: 0,
+            units_asked: 0,
+            units_missed: 0,
             time_nanos_sum: 0,
             times,
             windows,
@@ -85,6 +91,14 @@ impl Tally {
         ratio(self.misses, self.gets)
     }
 
+    /// Cost of the misses over cost of all gets. Without costs every get costs the same.
+    fn cost_ratio(&self) -> f64 {
+        match self.units_asked {
+            0 => self.miss_ratio(),
+            asked => ratio(self.units_missed, asked),
+        }
+    }
+
     /// Counts an answer.
     pub fn record(&mut self, answer: &Answer) {
         let (get, miss) = (answer.action == Action::Get, answer.outcome == Outcome::Miss);
@@ -96,6 +110,9 @@ impl Tally {
             self.requests += 1;
             self.gets += u64::from(get);
             self.misses += u64::from(miss);
+            let units = answer.pending.request.cost.map_or(0, |cost| u64::from(cost.units()));
+            self.units_asked += if get { units } else { 0 };
+            self.units_missed += if miss { units } else { 0 };
             if let Some(windows) = &mut self.windows {
                 windows.count(get, miss);
             }
@@ -116,7 +133,7 @@ impl Tally {
             requests: self.requests,
             misses: self.misses,
             miss_ratio,
-            cost_ratio: miss_ratio,
+            cost_ratio: self.cost_ratio(),
             request_time_us: mean_nanos / 1e3,
             seconds,
             p50_us: micros(self.times.value_at_quantile(0.50)),
@@ -160,7 +177,7 @@ pub struct Report {
     pub misses: u64,
     /// Misses of all gets.
     pub miss_ratio: f64,
-    /// Cost of the misses over cost of all gets; every get costs 1 without costs.
+    /// Cost of the misses over cost of all gets; without costs every get costs the same.
     pub cost_ratio: f64,
     /// Mean time of a request, its set included where it missed, in microseconds.
     pub request_time_us: f64,
@@ -219,9 +236,10 @@ mod tests {
     use crate::replay::client::{Answer, Outcome};
     use crate::replay::look_aside::{Action, Pending};
     use crate::workload::{Op, Request};
+    use slabwise_base::Cost;
 
     fn answer(action: Action, outcome: Outcome, nanos: u64) -> Answer {
-        let request = Request { key: 1, value_len: 1, op: Op::Get };
+        let request = Request { key: 1, value_len: 1, op: Op::Get, cost: None };
         Answer { action, pending: Pending { request, born_nanos: 0 }, outcome, nanos }
     }
 
@@ -245,6 +263,24 @@ mod tests {
             last.starts_with("requests=3 misses=1 miss_ratio=0.5000 cost_ratio=0.5000"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn costs_of_misses_are_held_against_those_of_all_gets() {
+        let mut tally = Tally::new(None);
+        let mut get = |units, outcome, action| {
+            let mut answer = answer(action, outcome, 1);
+            answer.pending.request.cost = Some(Cost::from_units(units));
+            tally.record(&answer);
+        };
+        get(400, Outcome::Miss, Action::Get);
+        get(400, Outcome::Done, Action::Fill);
+        get(10, Outcome::Hit, Action::Get);
+        get(30, Outcome::Hit, Action::Get);
+        get(60, Outcome::Miss, Action::Get);
+        get(1_000, Outcome::Done, Action::Set);
+        let report = tally.report(1.0);
+        assert_eq!((report.miss_ratio, report.cost_ratio), (0.5, 460.0 / 500.0));
     }
 
     #[test]

@@ -6,8 +6,9 @@ use super::connection::ServerAddress;
 use super::error::ReplayError;
 use super::replay;
 use super::report::{Report, Tally};
+use super::wire::CostForm;
 use crate::workload::tests::{opened, options};
-use crate::workload::{Op, Options, Request};
+use crate::workload::{CostMix, Op, Options, Request};
 use slabwise_base::Clock;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
@@ -201,6 +202,47 @@ fn a_server_that_speaks_something_else_or_leaves_stops_the_replay() {
 }
 
 #[test]
+fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
+    let said = |form, reply: &'static str| {
+        let address = wrong_server(move |line| match line.starts_with("get ") {
+            true => b"END\r\n".to_vec(),
+            false => reply.as_bytes().to_vec(),
+        });
+        let options = Options { requests: Some(10), value_len: Some(100), ..options() };
+        let client = Client::connect(&address, 1, LengthCheck::Exact);
+        let client = client.unwrap_or_else(|error| panic!("{error}")).telling_costs(form);
+        let workload = opened("zipf", &options).with_costs(CostMix::Tpcw, 1);
+        let tally = Tally::new(None);
+        let result = replay(workload, client, 1, None, &Clock::real(), tally, |_| {});
+        result.map_or_else(|error| error.to_string(), |_| panic!("the replay went on"))
+    };
+    let error = said(CostForm::Wire, "CLIENT_ERROR costs are not taken here\r\n");
+    assert!(error.contains("costs are not taken here"), "{error}");
+    let error = said(CostForm::Meta, "CLIENT_ERROR invalid flag\r\n");
+    assert!(error.contains("invalid flag"), "{error}");
+}
+
+#[test]
+fn costs_weigh_misses_whether_they_are_told_or_not() {
+    let Some(server) = Memcached::start("costs", &["-m", "64"]) else { return };
+    let options = Options { requests: Some(2_000), keys: Some(300), ..options() };
+    let workload = || opened("zipf", &options).with_costs(CostMix::Baseline, 1);
+    let (mut seen, mut asked, mut missed) = (HashSet::new(), 0, 0);
+    for request in workload() {
+        let Ok(Request { key, cost: Some(cost), .. }) = request else { panic!("no cost") };
+        asked += u64::from(cost.units());
+        missed += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
+    }
+    let (clock, tally) = (Clock::real(), Tally::new(None));
+    let (tally, nanos) = replay(workload(), server.connect(1), 8, None, &clock, tally, |_| {})
+        .unwrap_or_else(|error| panic!("{error}"));
+    let report = tally.report(nanos as f64 / 1e9);
+    assert_eq!(report.misses, seen.len() as u64, "seed 1");
+    assert_eq!(report.cost_ratio, missed as f64 / asked as f64, "seed 1");
+    assert_ne!(report.cost_ratio, report.miss_ratio, "seed 1");
+}
+
+#[test]
 fn no_server_is_told_with_its_address() {
     let address = ServerAddress::Unix("/no/such/socket".to_owned());
     let error = match Client::connect(&address, 1, LengthCheck::Exact) {
@@ -220,6 +262,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
             key: random.below(50),
             value_len: 1 + random.below(2_000) as u32,
             op: [Op::Get, Op::Get, Op::Set, Op::Delete][random.below(4) as usize],
+            cost: None,
         });
     }
     // One request at a time, with enough memory: what must come out.
@@ -232,7 +275,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
         }
     }
     let mut bytes = Vec::new();
-    for Request { key, value_len, op } in requests {
+    for Request { key, value_len, op, .. } in requests {
         bytes.extend(key.to_le_bytes());
         bytes.extend(value_len.to_le_bytes());
         bytes.extend([op as u8, 0, 0, 0]);
@@ -265,7 +308,11 @@ fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
         ("replay --server x --workload zipf", "give HOST:PORT or unix:PATH"),
         ("replay --server x:1 --workload zpif", "choose one of zipf"),
         ("replay --server x:1 --workload zipf --batch 0", "1..=4096"),
-        ("replay --server x:1 --workload zipf --cost wire", "leave --cost out"),
+        ("replay --server x:1 --workload zipf --cost dear", "[possible values: wire, meta, none]"),
+        (
+            "replay --server x:1 --workload zipf --cost-mix ycsb",
+            "[possible values: baseline, rubis, tpcw]",
+        ),
         ("replay --server x:1 --workload zipf --rate 0", "--rate"),
         ("replay --server unix:/no/such --workload zipf", "start the server"),
         ("replay --server x:1 --workload zipf --sead 4", "--sead"),

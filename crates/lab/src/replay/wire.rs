@@ -5,6 +5,18 @@
 //! once the buffers have grown.
 
 use memchr::memchr;
+use slabwise_base::Cost;
+
+/// How a store tells what its value costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CostForm {
+    /// By a word of the set's line, which slabwise takes with `-o cost_wire`.
+    Wire,
+    /// By slabwise's flag of the meta protocol.
+    Meta,
+    /// Not at all.
+    None,
+}
 
 /// Bytes of every key on the wire.
 pub const KEY_SIZE_BYTES: usize = 17;
@@ -40,9 +52,42 @@ pub fn compose_delete(out: &mut Vec<u8>, key: u64) {
 pub fn compose_set_start(out: &mut Vec<u8>, key: u64, value_len: u32) {
     compose(out, b"set ", key);
     out.extend_from_slice(b" 0 0 ");
+    number(out, value_len);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The same, telling what the value costs.
+pub fn compose_priced_set_start(
+    out: &mut Vec<u8>,
+    key: u64,
+    value_len: u32,
+    cost: Cost,
+    form: CostForm,
+) {
+    match form {
+        CostForm::None => return compose_set_start(out, key, value_len),
+        CostForm::Wire => {
+            compose(out, b"set ", key);
+            out.push(b' ');
+            number(out, cost.units());
+            out.extend_from_slice(b" 0 0 ");
+            number(out, value_len);
+        }
+        CostForm::Meta => {
+            compose(out, b"ms ", key);
+            out.push(b' ');
+            number(out, value_len);
+            out.extend_from_slice(b" G");
+            number(out, cost.units());
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn number(out: &mut Vec<u8>, number: u32) {
     let mut digits = [0; 10];
     let mut start = digits.len();
-    let mut rest = value_len;
+    let mut rest = number;
     loop {
         start -= 1;
         digits[start] = b'0' + (rest % 10) as u8;
@@ -52,7 +97,6 @@ pub fn compose_set_start(out: &mut Vec<u8>, key: u64, value_len: u32) {
         }
     }
     out.extend_from_slice(&digits[start..]);
-    out.extend_from_slice(b"\r\n");
 }
 
 /// Ends a set after its value.
@@ -108,7 +152,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     let line_reply = |reply| Parsed::Reply(reply, newline + 1);
     match line {
         b"END" => line_reply(Reply::Miss),
-        b"STORED" => line_reply(Reply::Stored),
+        b"STORED" | b"HD" => line_reply(Reply::Stored),
         b"DELETED" | b"NOT_FOUND" => line_reply(Reply::Deleted),
         b"NOT_STORED" => line_reply(Reply::Refused(line)),
         _ if line.starts_with(b"SERVER_ERROR") => line_reply(Reply::Refused(line)),
@@ -157,8 +201,9 @@ fn parse_value<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Parsed, Reply, compose_delete, compose_get, compose_set_end, compose_set_start};
-    use super::{key_bytes, parse};
+    use super::{CostForm, Parsed, Reply, compose_delete, compose_get, compose_priced_set_start};
+    use super::{compose_set_end, compose_set_start, key_bytes, parse};
+    use slabwise_base::Cost;
 
     #[test]
     fn requests_are_lines_of_the_protocol() {
@@ -175,13 +220,27 @@ mod tests {
     }
 
     #[test]
+    fn a_set_tells_its_cost_in_any_form() {
+        for (form, line) in [
+            (CostForm::Wire, "set k000000000000000a 450 0 0 7\r\n"),
+            (CostForm::Meta, "ms k000000000000000a 7 G450\r\n"),
+            (CostForm::None, "set k000000000000000a 0 0 7\r\n"),
+        ] {
+            let mut out = Vec::new();
+            compose_priced_set_start(&mut out, 10, 7, Cost::from_units(450), form);
+            assert_eq!(String::from_utf8_lossy(&out), line);
+        }
+    }
+
+    #[test]
     fn every_reply_parses_and_every_part_of_one_is_incomplete() {
         let hit = Reply::Hit { key: b"k1", value: b"a\r\nEND\r\nb" };
-        let replies: [(&[u8], Reply); 7] = [
+        let replies: [(&[u8], Reply); 8] = [
             (b"VALUE k1 7 9\r\na\r\nEND\r\nb\r\nEND\r\n", hit),
             (b"VALUE k1 0 0\r\n\r\nEND\r\n", Reply::Hit { key: b"k1", value: b"" }),
             (b"END\r\n", Reply::Miss),
             (b"STORED\r\n", Reply::Stored),
+            (b"HD\r\n", Reply::Stored),
             (b"DELETED\r\n", Reply::Deleted),
             (b"NOT_FOUND\r\n", Reply::Deleted),
             (b"SERVER_ERROR no room\r\n", Reply::Refused(b"SERVER_ERROR no room")),

@@ -59,7 +59,7 @@ mod tests {
         let engine = engine(EvictionKind::Segmented);
         let mut cache = Cache::new(&engine);
         for key in 0..100_000 {
-            let store = Request { key, value_len: 50, op: Op::Set };
+            let store = Request { key, value_len: 50, op: Op::Set, cost: None };
             cache.request(&store, Now::from_nanos(0));
         }
         let hot =

@@ -116,7 +116,7 @@ mod tests {
         let mut cache = Cache::new(&engine);
         for number in 0..10_000 {
             tuned.work_until(rate.nanos_at(number));
-            let request = Request { key: number % 100, value_len: 50, op: Op::Get };
+            let request = Request { key: number % 100, value_len: 50, op: Op::Get, cost: None };
             cache.request(&request, rate.now_at(number));
         }
         let stats = tuned.tuner.profiling().expect("it profiles").stats();

@@ -1,16 +1,17 @@
 //! Workloads: what clients ask a cache for, request by request.
 //!
-//! A workload is a stream of keys and a law that gives each key its value length:
+//! A workload is a stream of keys and laws that give each key its value length and, if asked for, its cost:
 //!
 //! ```text
 //! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | ETC | by part)
-//!   \________________________________ Request { key, value_len, op } ____________________________________/
+//!   \_____________________________ Request { key, value_len, op, cost } __________________________________/
 //! ```
 //!
 //! Laws:
 //! - The whole stream follows from its name and its [`Options`]: same seed, same requests.
 //! - A key's derived length depends on the key and the seed alone, never on the order of requests.
-//! - Only a trace that records lengths may give one key several ([`Lengths`] are not asked then).
+//! - Only a trace that records lengths may give one key several ([`Lengths`] are not asked then), and the same
+//!   goes for costs and [`CostMix`].
 //!
 //! A workload knows nothing of servers or protocols; the replay client and experiments draw from it.
 
@@ -40,6 +41,8 @@ pub use trace::{RECORD_SIZE_BYTES, TraceReader};
 pub use two_phase::TwoPhase;
 pub use zipf::Zipf;
 
+use slabwise_base::Cost;
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -60,6 +63,8 @@ pub struct Request {
     pub value_len: u32,
     /// What is asked.
     pub op: Op,
+    /// What it costs to make the value anew, where that is known.
+    pub cost: Option<Cost>,
 }
 
 /// Why a workload could not be opened or read on.
@@ -123,6 +128,8 @@ pub enum Keys {
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
+    /// The law of costs, and the seed that they follow from.
+    costs: Option<(CostMix, u64)>,
     /// Requests still to come, or `None` where the trace alone ends the stream.
     remaining: Option<u64>,
     /// The length that the stream is known to have, for progress.
@@ -132,7 +139,12 @@ pub struct Workload {
 impl Workload {
     /// A stream of `requests` requests, or of all that the keys have (which is endless for drawn ones).
     pub fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
-        Workload { keys, lengths, remaining: requests, requests_expected: requests }
+        Workload { keys, lengths, costs: None, remaining: requests, requests_expected: requests }
+    }
+
+    /// The same requests; keys whose costs are not recorded have them by this law.
+    pub fn with_costs(self, mix: CostMix, seed: u64) -> Workload {
+        Workload { costs: Some((mix, seed)), ..self }
     }
 
     /// How many requests are to be expected, where that is known before reading.
@@ -155,6 +167,11 @@ impl Workload {
     /// The length of a key's value in bytes, where it is derived.
     pub fn value_len(&self, key: u64) -> u32 {
         self.lengths.of(key)
+    }
+
+    /// The cost of a key, where it is derived.
+    fn cost(&self, key: u64) -> Option<Cost> {
+        self.costs.map(|(mix, seed)| mix.cost_of(key, seed))
     }
 
     fn with_requests_expected(mut self, requests: u64) -> Workload {
@@ -186,9 +203,11 @@ impl Iterator for Workload {
                 let derived = record.value_len == 0 || self.lengths.is_override();
                 let value_len =
                     if derived { self.lengths.of(record.key) } else { record.value_len };
-                return Some(Ok(Request { value_len, ..record }));
+                let cost = record.cost.or_else(|| self.cost(record.key));
+                return Some(Ok(Request { value_len, cost, ..record }));
             }
         };
-        Some(Ok(Request { key, value_len: self.lengths.of(key), op: Op::Get }))
+        let (value_len, cost) = (self.lengths.of(key), self.cost(key));
+        Some(Ok(Request { key, value_len, op: Op::Get, cost }))
     }
 }

@@ -244,6 +244,7 @@ fn drawn_workloads_fit_the_references_of_a_byte_granular_lru() {
 mod trace_files {
     use super::{Op, Request, WorkloadError};
     use crate::workload::TraceReader;
+    use slabwise_base::Cost;
     use std::io::Cursor;
 
     fn record(key: u64, value_len: u32, op: u8, reserved: u8) -> Vec<u8> {
@@ -287,11 +288,16 @@ mod trace_files {
 
     #[test]
     fn records_come_out_as_written() {
-        let bytes = [record(u64::MAX, 5, 0, 0), record(2, 0, 1, 0), record(3, u32::MAX, 2, 0)];
+        let mut bytes = [record(u64::MAX, 5, 0, 0), record(2, 0, 1, 0), record(3, u32::MAX, 2, 0)];
+        bytes[1][14..].copy_from_slice(&300u16.to_le_bytes());
+        bytes[2][14..].fill(0);
         let (records, error) = read(compressed(&bytes.concat()));
         assert!(error.is_none());
         let expected = [(u64::MAX, 5, Op::Get), (2, 0, Op::Set), (3, u32::MAX, Op::Delete)];
-        let expected = expected.map(|(key, value_len, op)| Request { key, value_len, op });
+        let mut expected =
+            expected.map(|(key, value_len, op)| Request { key, value_len, op, cost: None });
+        expected[0].cost = Some(Cost::from_units(10));
+        expected[1].cost = Some(Cost::from_units(300));
         assert_eq!(records, expected);
         assert_eq!(read(compressed(&[])).0, []);
     }

@@ -8,11 +8,12 @@
 //! | 8 | u32 | value length in bytes, 0 where the trace has none |
 //! | 12 | u8 | 0 get, 1 set, 2 delete |
 //! | 13 | u8 | reserved, 0 |
-//! | 14 | u16 | cost of a miss, 0 where unknown; not read here |
+//! | 14 | u16 | cost of a miss in units, 0 where unknown |
 //!
 //! A file that is not of this form stops with the record at which that shows.
 
 use super::{Op, Request, WorkloadError};
+use slabwise_base::Cost;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 
@@ -142,6 +143,7 @@ impl TraceReader {
 fn decode(bytes: &[u8]) -> Result<Request, String> {
     let (key, rest) = bytes.split_at(8);
     let (len, rest) = rest.split_at(4);
+    let (rest, cost) = rest.split_at(2);
     let op = match rest[0] {
         0 => Op::Get,
         1 => Op::Set,
@@ -151,7 +153,11 @@ fn decode(bytes: &[u8]) -> Result<Request, String> {
     if rest[1] != 0 {
         return Err(format!("byte 13 of the record is {}, but it is reserved as 0", rest[1]));
     }
-    Ok(Request { key: le_u64(key), value_len: le_u64(len) as u32, op })
+    let cost = match le_u64(cost) {
+        0 => None,
+        units => Some(Cost::from_units(units as u32)),
+    };
+    Ok(Request { key: le_u64(key), value_len: le_u64(len) as u32, op, cost })
 }
 
 /// Up to eight little-endian bytes as a number.

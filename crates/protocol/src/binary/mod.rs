@@ -233,6 +233,7 @@ fn subject(name: &[u8]) -> StatsRequest<'_> {
         b"items" => StatsRequest::Items,
         b"slabs" => StatsRequest::Slabs,
         b"sizes" => StatsRequest::Sizes,
+        b"cost" => StatsRequest::Cost,
         b"moves" => StatsRequest::Moves,
         b"profile" => StatsRequest::Profile,
         b"sizes_plan" => StatsRequest::SizesPlan,

@@ -3,6 +3,7 @@
 use super::Echo;
 use super::key::encode;
 use crate::text::compose::number;
+use slabwise_base::Cost;
 
 /// What a value begins with: `VA <len>`.
 #[inline]
@@ -28,6 +29,14 @@ pub fn flag_ttl(out: &mut Vec<u8>, ttl_seconds: Option<u32>) {
     match ttl_seconds {
         Some(seconds) => flag_number(out, b't', seconds),
         None => out.extend_from_slice(b" t-1"),
+    }
+}
+
+/// ` g<units>`; -1 for an item whose cost nobody has told.
+pub fn flag_cost(out: &mut Vec<u8>, cost: Option<Cost>) {
+    match cost {
+        Some(cost) => flag_number(out, b'g', cost.units()),
+        None => out.extend_from_slice(b" g-1"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::reply;
 use crate::number;
+use slabwise_base::Cost;
 
 /// The most flags of a request; memcached counts 20 words with command and key.
 pub const FLAG_COUNT_MAX: usize = 18;
@@ -27,6 +28,8 @@ pub struct Options {
     pub new_cas: Option<u64>,
     /// F: the client's own 32 bits.
     pub client_flags: u32,
+    /// G: what the item costs to recompute.
+    pub cost: Option<Cost>,
     /// M: the first letter of the token.
     pub(super) mode: Option<u8>,
     /// J: the number where there was none.
@@ -74,6 +77,7 @@ impl Options {
         expected_cas: None,
         new_cas: None,
         client_flags: 0,
+        cost: None,
         mode: None,
         initial: 0,
         delta: 1,
@@ -94,7 +98,7 @@ const fn bit(letter: u8) -> u64 {
 
 /// Letters that mean something to some command, or are let through.
 const KNOWN: u64 = {
-    let letters = b"bNTRlOPLkstcfvhuqxFCEMJDI";
+    let letters = b"bNTRlOPLkstcfvhuqxFCEMJDIgG";
     let (mut known, mut index) = (0, 0);
     while index < letters.len() {
         known |= bit(letters[index]);
@@ -170,6 +174,10 @@ impl<'a> Flags<'a> {
             b'R' => (put(&mut options.recache, number::exact_i32(token)), reply::BAD_TOKEN),
             b'C' => (put(&mut options.expected_cas, number::exact_u64(token)), reply::BAD_TOKEN),
             b'E' => (put(&mut options.new_cas, number::exact_u64(token)), reply::BAD_TOKEN),
+            b'G' => {
+                let units = number::exact_u32(token);
+                (put(&mut options.cost, units.map(Cost::from_units)), reply::BAD_TOKEN)
+            }
             b'J' => (set(&mut options.initial, number::exact_u64(token)), reply::BAD_INITIAL),
             b'D' => (set(&mut options.delta, number::exact_u64(token)), reply::BAD_DELTA),
             // A fault that was found before keeps its own words.

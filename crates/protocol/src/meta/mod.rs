@@ -19,6 +19,8 @@
 //! - `ma` with T gives its lifetime to a number that grows, too; `t` of an item that has just been ended is 0;
 //! - a refused append, prepend or add leaves the item that is there.
 //!
+//! Two flags are ours: `G<units>` of `ms` tells what an item costs to recompute, `g` of `mg` asks for it.
+//!
 //! Who may call it: anyone with bytes. It keeps no state.
 
 pub mod compose;

@@ -1,5 +1,6 @@
 use super::{KEY_BUFFER_LEN, Parsed, Request, SetMode, Verb, begins, parse, reply};
 use crate::Direction;
+use slabwise_base::Cost;
 
 fn request(line: &'static str) -> Request<'static> {
     match parse(line.as_bytes()) {
@@ -55,6 +56,24 @@ fn flags_are_values_and_letters_in_order() {
     assert_eq!(arithmetic.verb, Verb::Arithmetic(Direction::Decrement));
     assert_eq!((arithmetic.options.delta, arithmetic.options.initial), (9, 8));
     assert_eq!(request("ma k P1 L2\n").options.delta, 1);
+}
+
+#[test]
+fn a_cost_is_told_and_asked_for() {
+    let cost = |line| request(line).options.cost;
+    assert_eq!(cost("ms k 3 G0\r\n"), Some(Cost::from_units(0)));
+    assert_eq!(cost("ms k 3 T30 G4294967295 MA\r\n"), Some(Cost::from_units(u32::MAX)));
+    assert_eq!(cost("ms k 3 g\r\n"), None);
+    assert!(request("mg k v g\r\n").options.has(b'g'));
+    for line in ["ms k 3 G\r\n", "ms k 3 G-1\r\n", "ms k 3 G4294967296\r\n", "ms k 3 G1.5\r\n"] {
+        assert_eq!(refused(line), (reply::BAD_TOKEN, 5), "{line}");
+    }
+    assert_eq!(refused("ms k 3 G1 G2\r\n"), (reply::DUPLICATE_FLAG, 5));
+    let mut out = Vec::new();
+    super::compose::flag_cost(&mut out, Some(Cost::from_units(450)));
+    super::compose::flag_cost(&mut out, Some(Cost::default()));
+    super::compose::flag_cost(&mut out, None);
+    assert_eq!(out, b" g450 g0 g-1");
 }
 
 #[test]

@@ -14,6 +14,9 @@
 //! - the value of a refused storage command is skipped whenever its length is known, so that it is not taken
 //!   for commands.
 //!
+//! One form of a line is ours: a store with the item's cost, told from memcached's by the number of its words
+//! ([`CostWire`]).
+//!
 //! Who may call it: anyone with bytes. It keeps no state; whether keys or a value come next is the
 //! caller's to remember.
 
@@ -33,6 +36,15 @@ pub use keys::{NextKey, next_key};
 use crate::{LIMITS, Request};
 use table::Family;
 use words::Words;
+
+/// Whether storage lines may tell what their items cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostWire {
+    /// They are memcached's alone.
+    Off,
+    /// `set|add|replace <key> <cost> <flags> <exptime> <bytes> [noreply]` does.
+    On,
+}
 
 /// What the beginning of some input is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,7 +97,7 @@ impl Refusal {
 const LINE_LEN_MIN: usize = 4;
 
 /// Reads one command line.
-pub fn parse(input: &[u8]) -> Parsed<'_> {
+pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         return match input.len() {
             len if len <= LIMITS.line_len_max => Parsed::Incomplete,
@@ -112,7 +124,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
         Family::Keyed { words_min } if words.len() < words_min => {
             Err(Refusal::aloud(reply::BAD_FORMAT))
         }
-        _ => command.shape.request(&words),
+        _ => command.shape.request(&words, cost_wire),
     };
     let noreply = command.family != Family::Question && words.end_in_noreply();
     match request {

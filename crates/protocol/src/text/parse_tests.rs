@@ -1,8 +1,14 @@
-use super::{Parsed, parse, reply};
+use super::{CostWire, Parsed, reply};
 use crate::{
     Admin, Automove, Direction, LruRequest, Request, Retrieval, ShutdownMode, StoreHeader,
     StoreVerb, WatchKinds,
 };
+use slabwise_base::Cost;
+
+/// As where costs are off, which is memcached's protocol.
+fn parse(input: &[u8]) -> Parsed<'_> {
+    super::parse(input, CostWire::Off)
+}
 
 fn refused(input: &[u8]) -> (&'static [u8], usize) {
     match parse(input) {
@@ -53,6 +59,7 @@ fn a_storage_command_announces_its_value() {
         key: b"k",
         client_flags: 5,
         exptime: -1,
+        cost: None,
         value_len: 10,
     };
     assert_eq!(request(b"cas k 5 -1 10 9 noreply\r\n"), (Request::Store(header), true));
@@ -61,6 +68,75 @@ fn a_storage_command_announces_its_value() {
     assert_eq!(request(b"set k 5 -1 10 x\r\n"), (Request::Store(header), false));
     assert_eq!(request(b"set k 5 -1 10 x y noreply\r\n"), (Request::Store(header), true));
     assert_eq!(request(b"set k 5 -1 10 noreply x\r\n"), (Request::Store(header), false));
+}
+
+#[test]
+fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
+    let on = |line: &'static str| match super::parse(line.as_bytes(), CostWire::On) {
+        Parsed::Request { request: Request::Store(header), noreply, .. } => (header, noreply),
+        other => panic!("{line:?} gave {other:?}"),
+    };
+    let standard = StoreHeader {
+        verb: StoreVerb::Set,
+        key: b"k",
+        client_flags: 5,
+        exptime: -1,
+        cost: None,
+        value_len: 10,
+    };
+    let told = |units| StoreHeader { cost: Some(Cost::from_units(units)), ..standard };
+    assert_eq!(on("set k 5 -1 10\r\n"), (standard, false));
+    assert_eq!(on("set k 5 -1 10 noreply\r\n"), (standard, true));
+    assert_eq!(on("set k 400 5 -1 10\r\n"), (told(400), false));
+    assert_eq!(on("set k 400 5 -1 10 noreply\r\n"), (told(400), true));
+    assert_eq!(on("set k 4294967295 5 -1 10\n"), (told(u32::MAX), false));
+    assert_eq!(on("set k 0 5 -1 10\n"), (told(0), false));
+    for (name, verb) in [("add", StoreVerb::Add), ("replace", StoreVerb::Replace)] {
+        let line: &'static str = format!("{name} k 7 5 -1 10\r\n").leak();
+        assert_eq!(on(line).0, StoreHeader { verb, ..told(7) });
+    }
+    // No other verb has such a form, and no other number of words.
+    assert_eq!(on("cas k 5 -1 10 9\r\n").0, StoreHeader { verb: StoreVerb::Cas(9), ..standard });
+    assert_eq!(on("append k 5 -1 10 9\r\n").0.cost, None);
+    assert_eq!(on("prepend k 5 -1 10 9 noreply\r\n").0.value_len, 10);
+    assert_eq!(on("set k 5 -1 10 1 2\r\n"), (standard, false));
+    assert_eq!(on("set k 5 -1 10 1 2 noreply\r\n"), (standard, true));
+}
+
+#[test]
+fn a_cost_out_of_range_is_a_bad_line() {
+    let refused = |line: &str| match super::parse(line.as_bytes(), CostWire::On) {
+        Parsed::Refused { reply, skip_len, .. } => (reply, skip_len),
+        other => panic!("{line:?} gave {other:?}"),
+    };
+    for cost in ["4294967296", "-1", "+1", "x", "1.5"] {
+        let line = format!("set k {cost} 5 -1 10\r\n");
+        assert_eq!(refused(&line), (reply::BAD_FORMAT, 12), "{cost}");
+        let line = format!("set k {cost} 5 -1 10 noreply\r\n");
+        assert_eq!(refused(&line), (b"".as_slice(), 12), "{cost}");
+    }
+    assert_eq!(refused("set k 1 x 0 10\r\n"), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused("set k 1 0 x 10\r\n"), (reply::BAD_FORMAT, 12));
+    assert_eq!(refused("set k 1 0 0 x\r\n"), (reply::BAD_FORMAT, 0));
+    assert_eq!(refused("set k 1 0 0 -1 noreply\r\n"), (reply::BAD_FORMAT, 0));
+}
+
+#[test]
+fn a_store_with_its_cost_is_refused_where_costs_are_off() {
+    for name in ["set", "add", "replace"] {
+        let line = format!("{name} k 400 5 -1 10\r\n");
+        assert_eq!(refused(line.as_bytes()), (reply::COST_WIRE_OFF, 12));
+        let line = format!("{name} k 400 5 -1 10 noreply\r\n");
+        assert_eq!(refused(line.as_bytes()), (b"".as_slice(), 12));
+    }
+    // What cannot be meant so has a word too many, which means nothing.
+    for words in ["5 -1 10 -1", "5 0 10 x", "0 0 10 2147483647", "0 0 10 1 2"] {
+        let line: &'static str = format!("add k {words}\r\n").leak();
+        let (Request::Store(header), _) = request(line.as_bytes()) else {
+            panic!("{line} is no store");
+        };
+        assert_eq!((header.value_len, header.cost), (10, None), "{line}");
+    }
 }
 
 #[test]

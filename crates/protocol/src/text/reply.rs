@@ -23,6 +23,9 @@ pub const RESET: &[u8] = b"RESET\r\n";
 
 /// Too few words, a word that should be a number and is none, a key that is too long.
 pub const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
+/// A store with a cost, where costs are off.
+pub const COST_WIRE_OFF: &[u8] =
+    b"CLIENT_ERROR costs are not taken here: start the server with -o cost_wire\r\n";
 /// delete's own.
 pub const BAD_DELETE: &[u8] =
     b"CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";

@@ -15,6 +15,7 @@ pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         b"sizes_enable" => StatsRequest::SizesEnable,
         b"sizes_disable" => StatsRequest::SizesDisable,
         b"conns" => StatsRequest::Conns,
+        b"cost" => StatsRequest::Cost,
         b"moves" => StatsRequest::Moves,
         b"profile" => StatsRequest::Profile,
         b"sizes_plan" => StatsRequest::SizesPlan,

@@ -1,8 +1,9 @@
 //! Commands on one key: set and its kin, delete, incr, decr, touch.
 
 use super::words::Words;
-use super::{Refusal, reply};
+use super::{CostWire, Refusal, reply};
 use crate::{Direction, LIMITS, Request, StoreHeader, StoreVerb, number};
+use slabwise_base::Cost;
 
 /// A storage command's name.
 #[derive(Clone, Copy)]
@@ -15,12 +16,65 @@ pub(super) enum Verb {
     Cas,
 }
 
-/// `<key> <flags> <exptime> <bytes> [<cas>]`; whatever follows means nothing.
-pub(super) fn store<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
-    // Without a length nobody knows where the value ends: what follows is read as commands.
-    let value_len = value_len(words.at(3)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+/// `<key> <flags> <exptime> <bytes> [<cas>]`; whatever follows means nothing, but for [`has_cost_form`].
+pub(super) fn store<'a>(
+    verb: Verb,
+    words: &Words<'a>,
+    cost_wire: CostWire,
+) -> Result<Request<'a>, Refusal> {
+    if has_cost_form(verb, words) {
+        match cost_wire {
+            CostWire::On => return store_with_cost(verb, words),
+            CostWire::Off => refuse_cost(words)?,
+        }
+    }
+    store_words(verb, words, 1, None)
+}
+
+/// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
+/// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
+fn has_cost_form(verb: Verb, words: &Words<'_>) -> bool {
+    let is_told = words.len() == if words.end_in_noreply() { 6 } else { 5 };
+    is_told && matches!(verb, Verb::Set | Verb::Add | Verb::Replace)
+}
+
+fn store_with_cost<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let value_len = value_len(words.at(4)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+    let units = number::exact_u32(words.at(1)).ok_or(bad_format(value_len))?;
+    store_words(verb, words, 2, Some(Cost::from_units(units)))
+}
+
+/// Refuses what can be read as a store with a cost: memcached would take its cost for client flags and its
+/// value for commands. What cannot is a line with a word too many, which means nothing.
+fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
+    let numbers = number::exact_u32(words.at(1)).is_some()
+        && number::unsigned_low_32(words.at(2)).is_some()
+        && number::signed_low_32(words.at(3)).is_some();
+    match value_len(words.at(4)) {
+        Some(value_len) if numbers => {
+            let skip_len = bad_format(value_len).skip_len;
+            Err(Refusal { skip_len, ..Refusal::new(reply::COST_WIRE_OFF) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A line with a fault, and a value of this length behind it.
+fn bad_format(value_len: usize) -> Refusal {
     let skip_len = value_len + b"\r\n".len();
-    let refusal = Refusal { skip_len, ..Refusal::new(reply::BAD_FORMAT) };
+    Refusal { skip_len, ..Refusal::new(reply::BAD_FORMAT) }
+}
+
+/// A store whose client flags are the word at `flags_at`.
+fn store_words<'a>(
+    verb: Verb,
+    words: &Words<'a>,
+    flags_at: usize,
+    cost: Option<Cost>,
+) -> Result<Request<'a>, Refusal> {
+    // Without a length nobody knows where the value ends: what follows is read as commands.
+    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+    let refusal = bad_format(value_len);
     let verb = match verb {
         Verb::Set => StoreVerb::Set,
         Verb::Add => StoreVerb::Add,
@@ -32,8 +86,9 @@ pub(super) fn store<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Re
     Ok(Request::Store(StoreHeader {
         verb,
         key: short(words.at(0)).ok_or(refusal)?,
-        client_flags: number::unsigned_low_32(words.at(1)).ok_or(refusal)?,
-        exptime: number::signed_low_32(words.at(2)).ok_or(refusal)?,
+        client_flags: number::unsigned_low_32(words.at(flags_at)).ok_or(refusal)?,
+        exptime: number::signed_low_32(words.at(flags_at + 1)).ok_or(refusal)?,
+        cost,
         value_len,
     }))
 }

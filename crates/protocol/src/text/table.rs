@@ -2,7 +2,7 @@
 
 use super::retrieval::Form;
 use super::words::Words;
-use super::{Refusal, admin, stats, storage};
+use super::{CostWire, Refusal, admin, stats, storage};
 use crate::{Admin, Debug, Direction, Request};
 
 pub(super) struct Command {
@@ -36,10 +36,14 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    pub(super) fn request<'a>(self, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    pub(super) fn request<'a>(
+        self,
+        words: &Words<'a>,
+        cost_wire: CostWire,
+    ) -> Result<Request<'a>, Refusal> {
         match self {
             Shape::Retrieval(_) => unreachable!("a retrieval's words are keys, read one by one"),
-            Shape::Storage(verb) => storage::store(verb, words),
+            Shape::Storage(verb) => storage::store(verb, words, cost_wire),
             Shape::Arithmetic(direction) => storage::arithmetic(direction, words),
             Shape::Other(read) => read(words),
         }

@@ -2,14 +2,22 @@
 
 use super::{Expecting, Reader, check_cuts, events};
 use slabwise_protocol::meta;
-use slabwise_protocol::text::{NextKey, Parsed, next_key, parse};
+use slabwise_protocol::text::{CostWire, NextKey, Parsed, next_key, parse};
 use slabwise_protocol::{LIMITS, Request};
 
-fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
+fn request_with_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
+    request(reader, input, CostWire::On)
+}
+
+fn request_without_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
+    request(reader, input, CostWire::Off)
+}
+
+fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usize> {
     if meta::begins(input) {
         return meta_request(reader, input);
     }
-    match parse(input) {
+    match parse(input, cost_wire) {
         Parsed::Incomplete => None,
         Parsed::Hangup => reader.hang_up(),
         Parsed::Refused { reply, consumed, skip_len } => {
@@ -109,9 +117,13 @@ pub fn check(input: &[u8]) {
     // How a line beyond the limit is read depends on whether its end is in sight, as in memcached.
     let has_long_line =
         input.split(|&byte| byte == b'\n').any(|line| line.len() > LIMITS.line_len_max);
-    if has_long_line {
-        events(request, [input]);
-    } else {
-        check_cuts(request, input);
+    let check = |request| match has_long_line {
+        true => drop(events(request, [input])),
+        false => check_cuts(request, input),
+    };
+    check(request_without_costs);
+    // Most inputs mean the same with costs.
+    if events(request_with_costs, [input]) != events(request_without_costs, [input]) {
+        check(request_with_costs);
     }
 }

@@ -1,6 +1,6 @@
 //! The rows of `-o` that are ours.
 
-use super::extended::{ANY, number, row, switch};
+use super::extended::{number, row, switch};
 use super::kind::{Kind, OptionRow};
 use super::ranking;
 use slabwise_engine::EvictionKind;
@@ -165,9 +165,15 @@ pub(super) static OURS: &[OptionRow] = &[
             Ok(())
         },
     ),
-    row("cost_wire", ANY, "", "comes later: costs of items on the wire", |_, _| {
-        Err("comes later: leave it out".into())
-    }),
+    switch(
+        "cost_wire",
+        "let set, add and replace say what the item costs to recompute, in a word before its flags: \
+         set <key> <cost> <flags> <exptime> <bytes>",
+        |raw, _| {
+            raw.cost_wire = true;
+            Ok(())
+        },
+    ),
     row("http", Kind::Text("addr"), "", "comes later: statistics over HTTP", |_, _| {
         Err("comes later: leave it out, and read statistics with the `stats` command".into())
     }),

@@ -57,6 +57,7 @@ pub(super) struct Raw {
     pub page_size_bytes: Option<i64>,
     pub memcached_preset: bool,
     pub debug_commands: bool,
+    pub cost_wire: bool,
     pub eviction: Option<&'static str>,
     pub ranking: RankingConfig,
     pub classes: Option<&'static str>,

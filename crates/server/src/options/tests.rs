@@ -49,7 +49,7 @@ fn sample(kind: Kind, default: &str) -> Option<String> {
 }
 
 /// Flags of features that are not built: silence would be a lie.
-const REFUSED_EXTENDED: [&str; 2] = ["cost_wire", "http"];
+const REFUSED_EXTENDED: [&str; 1] = ["http"];
 
 #[test]
 fn every_flag_of_memcached_is_known_by_both_names() {

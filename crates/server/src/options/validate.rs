@@ -9,6 +9,7 @@ use super::tls;
 use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
 use slabwise_engine::EngineConfig;
 use slabwise_policy::AutomoveOptions;
+use slabwise_protocol::text::CostWire;
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -50,9 +51,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
     if raw.cas_disabled {
         raw.warn("-C saves nothing here: CAS values cost no extra memory");
     }
-    if raw.huge_pages {
-        check_huge_pages()?;
-    }
+    raw.huge_pages.then(check_huge_pages).transpose()?;
     let page_policy = policy::page_policy(&raw)?;
     let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
     let settings = Settings {
@@ -73,6 +72,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         debug_commands: raw.debug_commands,
         watch_enabled: !raw.watch_disabled,
         cas_enabled: !raw.cas_disabled,
+        cost_wire: if raw.cost_wire { CostWire::On } else { CostWire::Off },
         protocol: protocol(&raw)?,
         sasl_enabled: raw.sasl_enabled,
         sasl_password_file: sasl_password_file(&mut raw)?,

@@ -40,6 +40,7 @@ mod lookahead;
 mod meta;
 mod narration;
 mod one_key;
+mod prefix_costs;
 mod retrieval;
 mod storage;
 #[cfg(test)]
@@ -331,7 +332,7 @@ impl<'e> Session<'e> {
         if slabwise_protocol::meta::begins(input) {
             return self.meta(worker, input, out);
         }
-        match parse(input) {
+        match parse(input, worker.shared.settings.cost_wire) {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { reply, consumed, skip_len } => {

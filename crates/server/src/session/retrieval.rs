@@ -1,6 +1,6 @@
 //! get, gets, gat, gats: one key at a time.
 
-use super::{Next, Phase, Session, Step, events};
+use super::{Next, Phase, Session, Step, events, prefix_costs};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_base::Expiry;
@@ -95,7 +95,11 @@ fn look_up<'e>(
     worker.served.gets += 1;
     let with_cas = keys.with_cas;
     let cas_enabled = worker.shared.settings.cas_enabled;
-    let answer = |view: ItemView<'_, 'e>| answer(&view, with_cas, cas_enabled, out);
+    let counted = prefix_costs::Counted::now(worker);
+    let answer = |view: ItemView<'_, 'e>| {
+        answer(&view, with_cas, cas_enabled, out);
+        counted.cost(&view)
+    };
     let found = match keys.touch {
         None => worker.handle.get(key, worker.now, answer),
         Some(expiry) => worker.handle.get_and_touch(key, expiry, worker.now, answer)?,
@@ -103,6 +107,7 @@ fn look_up<'e>(
     let prefixes = &worker.shared.prefixes;
     if prefixes.is_enabled() {
         prefixes.record_get(key, found.is_some());
+        prefix_costs::hit(worker, key, found.flatten());
     }
     Ok(())
 }

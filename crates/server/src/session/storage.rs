@@ -4,7 +4,7 @@
 //! the client is told what came of it is the [`Ack`]'s to know.
 
 use super::ack::{Ack, Failure};
-use super::{Next, Phase, Session, Step, events};
+use super::{Next, Phase, Session, Step, events, prefix_costs};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_engine::{
@@ -72,7 +72,7 @@ impl<'e> Session<'e> {
             meta: ItemMeta {
                 client_flags: header.client_flags,
                 expiry: worker.expiry(header.exptime),
-                cost: None,
+                cost: header.cost,
             },
             conditions: mode(worker, header.verb).into(),
             value_len: header.value_len,
@@ -92,6 +92,7 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> usize {
         let Order { key, meta, ref conditions, value_len, ref ack } = order;
+        prefix_costs::storing(worker, key, meta.cost, conditions);
         let value_end = ack.value_end();
         let is_too_large = exceeds_item_size(worker, &order);
         if let Some(value) = whole_value(rest, value_len, value_end)

@@ -4,6 +4,7 @@
 //! read them by name and some by position. A name that has no meaning here stays, and reads 0.
 
 mod classes;
+mod cost;
 mod general;
 mod moves;
 mod plan;
@@ -40,6 +41,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Settings => settings::write(worker, rows),
         StatsRequest::Items => classes::write_items(worker, rows),
         StatsRequest::Slabs => classes::write_slabs(engine, worker.now, rows),
+        StatsRequest::Cost => cost::write(worker, rows),
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
         StatsRequest::Plan => plan::write(worker, rows),

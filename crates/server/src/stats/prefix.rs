@@ -4,6 +4,7 @@
 //! their number is bounded: beyond it new ones are not counted.
 
 use slabwise_base::sync::{Mutex, lock};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
@@ -18,6 +19,25 @@ struct Counts {
     hits: u64,
     sets: u64,
     deletes: u64,
+    /// Units of the items that gets hit.
+    cost_saved: u64,
+    /// Units of the items stored where nothing was.
+    cost_paid: u64,
+}
+
+impl Counts {
+    /// Whether nothing was counted that memcached counts.
+    fn is_of_costs_alone(&self) -> bool {
+        self.gets + self.sets + self.deletes == 0
+    }
+}
+
+/// What the items of a prefix cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PrefixCosts {
+    pub(super) prefix: Box<[u8]>,
+    pub(super) saved: u64,
+    pub(super) paid: u64,
 }
 
 /// Counters by key prefix.
@@ -62,6 +82,34 @@ impl PrefixStats {
         self.record(key, |counts| counts.deletes += 1);
     }
 
+    /// Counts what a hit saves.
+    pub(crate) fn record_cost_saved(&self, key: &[u8], units: u64) {
+        self.record(key, |counts| counts.cost_saved += units);
+    }
+
+    /// Counts what a store pays.
+    pub(crate) fn record_cost_paid(&self, key: &[u8], units: u64) {
+        self.record(key, |counts| counts.cost_paid += units);
+    }
+
+    /// The prefixes that cost most, saved and paid together, and no more than so many; the costliest first.
+    pub(super) fn costliest(&self, count_max: usize) -> Vec<PrefixCosts> {
+        let counts = lock(&self.counts);
+        let mut costs: Vec<_> = counts
+            .iter()
+            .map(|(prefix, counts)| (counts.cost_saved + counts.cost_paid, prefix, counts))
+            .filter(|&(sum, ..)| sum > 0)
+            .collect();
+        costs.sort_by_key(|&(sum, prefix, _)| (Reverse(sum), prefix));
+        costs.truncate(count_max);
+        let costs = costs.into_iter().map(|(_, prefix, counts)| PrefixCosts {
+            prefix: prefix.clone(),
+            saved: counts.cost_saved,
+            paid: counts.cost_paid,
+        });
+        costs.collect()
+    }
+
     /// Forgets every prefix.
     pub fn clear(&self) {
         lock(&self.counts).clear();
@@ -80,12 +128,16 @@ impl PrefixStats {
         let mut rest = counts.range::<[u8], _>((from, Bound::Unbounded));
         let mut last = None;
         for _ in 0..count_max {
-            let (prefix, Counts { gets, hits, sets, deletes }) = rest.next()?;
+            let (prefix, counts) = rest.next()?;
+            last = Some(prefix);
+            if counts.is_of_costs_alone() {
+                continue;
+            }
+            let Counts { gets, hits, sets, deletes, .. } = counts;
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
             write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
                 .expect("a Vec takes every write");
-            last = Some(prefix);
         }
         last.cloned()
     }
@@ -106,7 +158,7 @@ impl PrefixStats {
 
 #[cfg(test)]
 mod tests {
-    use super::{PREFIX_COUNT_MAX, PrefixStats};
+    use super::{PREFIX_COUNT_MAX, PrefixCosts, PrefixStats};
 
     fn dump(stats: &PrefixStats) -> String {
         let mut out = Vec::new();
@@ -131,6 +183,22 @@ mod tests {
         assert_eq!(dump(&stats), expected);
         stats.clear();
         assert_eq!(dump(&stats), "END\r\n");
+    }
+
+    #[test]
+    fn what_costs_most_comes_first_and_a_cost_alone_is_not_memcached_s_to_show() {
+        let stats = PrefixStats::new(':', true);
+        stats.record_get(b"plain:1", true);
+        stats.record_cost_saved(b"a:1", 5);
+        stats.record_cost_paid(b"b:1", 4);
+        stats.record_cost_paid(b"b:2", 3);
+        stats.record_cost_saved(b"c:1", 5);
+        stats.record_cost_saved(b"none", 100);
+        assert_eq!(dump(&stats), "PREFIX plain get 1 hit 1 set 0 del 0\r\nEND\r\n");
+        let costs = |prefix: &[u8], saved, paid| PrefixCosts { prefix: prefix.into(), saved, paid };
+        let expected = [costs(b"b", 0, 7), costs(b"a", 5, 0), costs(b"c", 5, 0)];
+        assert_eq!(stats.costliest(10), expected);
+        assert_eq!(stats.costliest(2), expected[..2]);
     }
 
     #[test]

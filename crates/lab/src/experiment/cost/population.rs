@@ -50,8 +50,9 @@ impl Population {
 
     /// The get of the key of a place.
     pub fn request(&self, place: u64) -> Request {
-        let value_len = self.value_lens[CostMix::group(self.cost(place))];
-        Request { key: key(place, self.seed), value_len, op: Op::Get }
+        let cost = self.cost(place);
+        let value_len = self.value_lens[CostMix::group(cost)];
+        Request { key: key(place, self.seed), value_len, op: Op::Get, cost: Some(cost) }
     }
 }
 

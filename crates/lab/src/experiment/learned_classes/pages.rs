@@ -70,8 +70,12 @@ impl<'a> Stored<'a> {
         let now = Now::from_nanos(1);
         let mut cache = Cache::new(&engine);
         for (key, &size) in self.sizes.iter().enumerate() {
-            let request =
-                Request { key: key as u64, op: Op::Set, value_len: Self::value_len(size) };
+            let request = Request {
+                key: key as u64,
+                op: Op::Set,
+                value_len: Self::value_len(size),
+                cost: None,
+            };
             cache.bring_in(&request, now);
         }
         let pages = engine.class_stats(now).iter().map(|class| class.pages).sum();

@@ -97,7 +97,7 @@ fn preload(
     for (part, &keys) in setup.preload.iter().enumerate() {
         for rank in (0..scaled(keys, run.scale)).rev() {
             let key = key_of(part, rank);
-            let request = Request { key, value_len: value_len(key), op: Op::Set };
+            let request = Request { key, value_len: value_len(key), op: Op::Set, cost: None };
             exact.reference(&request, Counts::No);
         }
     }

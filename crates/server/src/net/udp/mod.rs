@@ -32,7 +32,7 @@ use crate::context::WorkerContext;
 use crate::session::{Next, Session};
 use crate::sys;
 use message::{Message, Sending};
-use slabwise_protocol::text::{Parsed, parse, reply};
+use slabwise_protocol::text::{CostWire, Parsed, parse, reply};
 use slabwise_protocol::udp::{HEADER_LEN, Received, receive};
 use slabwise_protocol::{Admin, CrawlKind, Crawler, Request};
 use std::io;
@@ -275,7 +275,8 @@ impl<'e> Exchange<'e> {
 
 /// Whether a command line asks for what only a connection can be given.
 fn is_for_connections(input: &[u8]) -> bool {
-    let Parsed::Request { request: Request::Admin(order), .. } = parse(input) else {
+    // Costs are no matter: they stand in no order's line.
+    let Parsed::Request { request: Request::Admin(order), .. } = parse(input, CostWire::Off) else {
         return false;
     };
     matches!(

@@ -4,6 +4,7 @@ use super::super::retrieval::PINNED_VALUE_LEN_MIN;
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::session::events;
+use crate::session::prefix_costs;
 use crate::shared::DeleteCommand;
 use slabwise_engine::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemView, Leave,
@@ -24,7 +25,10 @@ pub(super) fn get<'e>(
     worker.served.gets += 1;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let key_shown = if with_key { key } else { b"" };
-    let show = |view: ItemView<'_, 'e>| hit(&view, head, key_shown, cas_enabled, out);
+    let counted = prefix_costs::Counted::now(worker);
+    let show = |view: ItemView<'_, 'e>| {
+        (hit(&view, head, key_shown, cas_enabled, out), counted.cost(&view))
+    };
     let found = match exptime {
         None => worker.handle.get(key, worker.now, show),
         Some(exptime) => {
@@ -36,7 +40,9 @@ pub(super) fn get<'e>(
         }
     };
     record_get(worker, key, found.is_some());
-    match found {
+    let (shown, cost) = found.unzip();
+    prefix_costs::hit(worker, key, cost.flatten());
+    match shown {
         Some(Shown::Yes) => {}
         Some(Shown::No) | None if head.quiet => {}
         Some(Shown::No) | None if with_key => compose::miss_with_key(out.bytes(), head, key),

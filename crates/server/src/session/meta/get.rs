@@ -4,6 +4,7 @@ use super::{Asked, Lifetime};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::session::events;
+use crate::session::prefix_costs;
 use crate::session::retrieval::PINNED_VALUE_LEN_MIN;
 use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{GetOptions, ItemView, Met, Pinned, Vivify};
@@ -17,12 +18,14 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
     worker.served.gets += 1;
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
+    let counted = prefix_costs::Counted::now(worker);
     let found = if ACTS.iter().any(|&letter| asked.has(letter)) {
         let options = options(worker, &asked);
         let recache = recache(worker, &asked);
         let answer = |view: ItemView<'_, 'e>, met| {
             let answer = Answer { asked, now, cas_enabled, touch: options.touch, recache };
             answer.write(&view, met, out);
+            counted.cost(&view)
         };
         match worker.handle.get_with(asked.key, &options, now, answer) {
             Ok(found) => found,
@@ -33,10 +36,13 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
         worker.handle.get(asked.key, now, |view| {
             let met = Met { is_new: false, expiry_before: Expiry::NEVER };
             Answer { asked, now, cas_enabled, touch: None, recache }.write(&view, met, out);
+            counted.cost(&view)
         })
     };
-    if found.is_none() && !asked.has(b'q') {
-        asked.bare_line(out.bytes(), reply::CODE_MISS);
+    match found {
+        Some(cost) => prefix_costs::hit(worker, asked.key, cost),
+        None if asked.has(b'q') => {}
+        None => asked.bare_line(out.bytes(), reply::CODE_MISS),
     }
 }
 
@@ -142,6 +148,7 @@ impl Answer<'_> {
                 b's' => compose::flag_number(out, b's', view.value_len()),
                 b't' => compose::flag_ttl(out, lifetime.ttl_seconds(self.now)),
                 b'c' => compose::flag_number(out, b'c', self.cas(view)),
+                b'g' => compose::flag_cost(out, view.cost()),
                 b'f' => compose::flag_number(out, b'f', view.client_flags()),
                 b'l' => {
                     let idle_ticks = view.last_access().age_at(self.now.ticks);

@@ -34,7 +34,7 @@ pub(super) fn order<'a>(
         meta: ItemMeta {
             client_flags: options.client_flags,
             expiry: worker.expiry(exptime.unwrap_or(0)),
-            cost: None,
+            cost: options.cost,
         },
         conditions: conditions(worker, &asked, mode, vivifies),
         value_len,

@@ -2,6 +2,7 @@
 
 mod admin;
 mod binary;
+mod costs;
 mod flow;
 mod items;
 mod login;

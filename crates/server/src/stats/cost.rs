@@ -1,0 +1,47 @@
+//! `stats cost`: what hits saved, what had to be paid, and what the items in the cache are worth. memcached has no
+//! such table.
+
+use super::Rows;
+use crate::context::WorkerContext;
+use slabwise_engine::ClassStats;
+use slabwise_protocol::text::{CostWire, compose};
+
+/// Prefixes that are shown at most: those that cost most.
+const PREFIXES_MAX: usize = 100;
+
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+    let (shared, now) = (worker.shared, worker.now);
+    let is_on = shared.settings.cost_wire == CostWire::On;
+    rows.row("cost_wire", if is_on { "on" } else { "off" });
+    for (name, value) in of(&shared.engine.stats(now).total) {
+        rows.row(name, value);
+    }
+    for class in shared.engine.class_stats(now) {
+        let (Some(id), true) = (class.class, class.inserted > 0 || class.cost_held > 0) else {
+            continue;
+        };
+        for (name, value) in of(&class) {
+            rows.row(format_args!("{}:{name}", id.wire()), value);
+        }
+    }
+    for costs in shared.prefixes.costliest(PREFIXES_MAX) {
+        // A key in base64 may hold any byte.
+        let mut prefix = Vec::new();
+        compose::percent_encoded(&mut prefix, &costs.prefix);
+        let prefix = String::from_utf8_lossy(&prefix);
+        rows.row(format_args!("prefix:{prefix}:cost_saved"), costs.saved);
+        rows.row(format_args!("prefix:{prefix}:cost_paid"), costs.paid);
+    }
+    rows.end();
+}
+
+fn of(stats: &ClassStats) -> [(&'static str, String); 5] {
+    let mean = stats.cost_paid as f64 / stats.inserted.max(1) as f64;
+    [
+        ("inserted", stats.inserted.to_string()),
+        ("cost_saved", stats.cost_saved.to_string()),
+        ("cost_paid", stats.cost_paid.to_string()),
+        ("mean_cost_paid", format!("{mean:.2}")),
+        ("cost_held", stats.cost_held.to_string()),
+    ]
+}
