@@ -97,7 +97,9 @@ impl<'e> Handle<'e> {
                 },
             };
             let class = self.count_get(found.address, options, options.marks);
-            self.count_saved(&found, self.counters().class(class), now);
+            if options.marks {
+                self.count_saved(&found, self.counters().class(class));
+            }
             let met = Met { is_new: false, expiry_before };
             let shown = self.show_met(&found, options, met, now, f);
             drop(found);

@@ -28,6 +28,7 @@ use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, Cost, PageId, Ticks};
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
@@ -82,7 +83,9 @@ pub struct ClassState {
     sizes: ItemSizes,
     costs: ItemCosts,
     ranking: Ranking,
-    bands: Arc<Bands>,
+    bands: Bands,
+    /// [`Class::tells_apart`].
+    tells_apart: Arc<AtomicBool>,
     /// What tells its items apart.
     kind: EvictionKind,
     /// The order in force, which may change.
@@ -99,14 +102,14 @@ pub struct ClassState {
 #[repr(align(128))]
 pub struct Class {
     state: Mutex<ClassState>,
-    bands: Arc<Bands>,
+    tells_apart: Arc<AtomicBool>,
 }
 
 impl Class {
     /// A class without pages, for nothing yet.
     pub fn vacant(id: ClassId, config: &EngineConfig) -> Class {
         let EngineConfig { eviction, lru, ranking, .. } = *config;
-        let bands = Arc::new(Bands::default());
+        let tells_apart = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             id,
             standing: Standing::Vacant,
@@ -120,19 +123,21 @@ impl Class {
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
             ranking: Ranking::new(ranking),
-            bands: Arc::clone(&bands),
+            bands: Bands::default(),
+            tells_apart: Arc::clone(&tells_apart),
             kind: eviction,
             eviction: eviction.within_lanes(),
             lru,
             counters: ClassCounters::default(),
             counters_before: ClassCounters::default(),
         };
-        Class { state: Mutex::new(state), bands }
+        Class { state: Mutex::new(state), tells_apart }
     }
 
-    /// What is known of its bands of costs.
-    pub fn bands(&self) -> &Bands {
-        &self.bands
+    /// Whether its items were in several lanes when it last gave one up. A hint.
+    #[inline]
+    pub fn tells_apart(&self) -> bool {
+        self.tells_apart.load(Relaxed)
     }
 
     /// Locks the class.
@@ -185,6 +190,7 @@ impl ClassState {
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
         self.sizes = ItemSizes::default();
         self.ranking = Ranking::new(self.ranking.config);
+        self.bands = Bands::default();
         self.standing = Standing::Present;
     }
 
@@ -261,6 +267,19 @@ impl ClassState {
     /// What is known of its bands of costs.
     pub fn bands(&self) -> &Bands {
         &self.bands
+    }
+
+    /// The same, to change.
+    pub fn bands_mut(&mut self) -> &mut Bands {
+        &mut self.bands
+    }
+
+    /// Notes whether its items are in several lanes.
+    pub fn note_lanes(&mut self) {
+        let are_many = self.lanes.are_many();
+        if self.tells_apart.load(Relaxed) != are_many {
+            self.tells_apart.store(are_many, Relaxed);
+        }
     }
 
     /// What the items in its queues cost.

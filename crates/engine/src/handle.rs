@@ -90,7 +90,7 @@ impl<'e> Handle<'e> {
                 let counters = self.counters.class(class);
                 counters.hits_to[state.queue().index()].bump();
                 if state.fields().cost {
-                    self.count_saved(&found, counters, now);
+                    self.count_saved(&found, counters);
                 }
                 let shown = self.show(&found, now, f);
                 drop(found);
@@ -140,7 +140,7 @@ impl<'e> Handle<'e> {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
                 self.counters.class(class).gat_hits.bump();
-                self.count_saved(&found, self.counters.class(class), now);
+                self.count_saved(&found, self.counters.class(class));
                 let shown = self.show(&found, now, f);
                 drop(found);
                 self.engine.tap(hash, AccessKind::Hit, Some(class));
@@ -230,13 +230,14 @@ impl<'e> Handle<'e> {
     }
 
     /// Counts what a hit on this item saves.
-    pub(crate) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations, now: Now) {
+    pub(crate) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
         let engine = self.engine;
         let proof = ReadProof::under_stripe(&found.stripe);
         if let Some(cost) = engine.memory.cost(found.address, proof) {
             counters.cost_saved.add(u64::from(cost.units()));
-            let age_ticks = engine.memory.header(found.address).time().age_at(now.ticks);
-            engine.class(engine.queue_class(found.address)).bands().note_hit(cost, age_ticks);
+            if engine.class(engine.queue_class(found.address)).tells_apart() {
+                engine.memory.header(found.address).state().mark_active();
+            }
         }
     }
 

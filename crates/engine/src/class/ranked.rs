@@ -116,7 +116,7 @@ impl ClassState {
     pub fn note_evicted(&mut self, memory: &Memory, address: ChunkAddress, now: Ticks) {
         if self.kind == EvictionKind::CostBands {
             let age_ticks = memory.header(address).time().age_at(now);
-            self.bands.note_evicted(self.lane_of(memory, address), age_ticks);
+            self.bands.note_evicted(self.lane_of(memory, address), age_ticks, now);
         }
         if self.kind.goes_by_rank() {
             let rank = memory.rank(address, ReadProof::under_class(self));

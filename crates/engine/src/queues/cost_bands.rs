@@ -3,14 +3,19 @@
 //!
 //! An item is worth keeping in proportion to its cost and to how soon it is used again. How soon those are that
 //! go next in a band, the band tells: a share p of the items that came to its tail lately had been used since
-//! they turned cold, and the others have gone unused for an age A; so p / A is about how often such items are
-//! used. That band gives up an item where cost * p / A is least. While all bands have the same p, that is the
-//! rule of GreedyDual: an item of cost 400 stays 20 times as long unused as one of cost 20. But what costs much
-//! and is never used again goes soon. It takes no priority in items and no work at hits.
+//! they were queued, and those that left had gone unused for an age A; so p / A is about how often such items
+//! are used. That band gives up an item where cost * p / A is least. While all bands have the same p, that is
+//! the rule of GreedyDual: an item of cost 400 stays 20 times as long unused as one of cost 20. But what costs
+//! much and is never used again goes soon. It takes no priority in items.
+//!
+//! A is smoothed over the items that left: a cold queue holds items from hot, young ones, and from warm, old
+//! ones, and one tail says little. What stays long for its cost is to be known by a single use; so where there
+//! are several bands every hit makes an item active, the first too.
 //!
 //! Bands of half an octave keep the search short: within one, costs differ by at most a half, and order is
 //! that of use. Bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
-//! in the place of its LRU queues and ages in the place of its inflation.
+//! in the place of its LRU queues and ages in the place of its inflation; p / A is a hit density (N. Beckmann
+//! and others, LHD, NSDI 2018) of the tail only.
 //!
 //! An item of unknown cost counts as the mean of those of its class that are known.
 //!
@@ -21,13 +26,9 @@ use crate::class::ClassState;
 use crate::mem::{ChunkAddress, ReadProof};
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// The lane of items that cost nothing; those of unknown cost are in the first.
 const WORTHLESS: u16 = 1;
-
-/// Lanes that there may be.
-const BANDS_MAX: usize = 66;
 
 /// The band of a cost.
 #[inline]
@@ -75,9 +76,8 @@ impl Candidate {
         let cost = memory.cost(address, ReadProof::under_class(class));
         let cost = cost.map_or(class.cost_mean(), |cost| u64::from(cost.units()));
         let age_ticks = memory.header(address).time().age_at(now);
-        // At least a tick, so that among items used just now the least cost goes.
-        let used_a_tick = class.bands().share(lane) / (f64::from(age_ticks) + 1.0);
-        Candidate { worth: cost as f64 * used_a_tick, age_ticks }
+        let worth = cost as f64 * class.bands().uses_a_tick(lane, age_ticks, now);
+        Candidate { worth, age_ticks }
     }
 
     fn goes_before(&self, other: &Candidate) -> bool {
@@ -86,81 +86,71 @@ impl Candidate {
     }
 }
 
-/// What is known of each band of a class: how old its items are when they leave, and how many are used again at
-/// such an age. Hits are noted without the class's lock, all else under it.
-#[derive(Debug)]
-pub struct Bands {
-    bands: Box<[Band]>,
-}
-
+/// What is known of each band of a class, under its lock.
 #[derive(Debug, Default)]
+pub struct Bands {
+    bands: Vec<Band>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
 struct Band {
-    /// The age at which items left lately; 0 before the first did.
-    age_ticks: AtomicU32,
-    /// Hits of items of at least half that age.
-    late_hits: AtomicU32,
-    /// Items that left.
-    evicted: AtomicU32,
+    /// Items at its tail that had been used since they were queued, lately.
+    used: u32,
+    /// Others.
+    unused: u32,
+    /// When those that left were last used, smoothed, in ticks; `None` before the first left.
+    last_use_ticks: Option<f64>,
 }
 
-/// Late hits and evictions of a band after which older ones count half.
-const NOTED_MAX: u32 = 1 << 10;
-/// As many evictions, and as many late hits, count before the first.
-const NOTED_BEFORE: u32 = 16;
-/// An eviction moves the age of a band by such a part of the difference.
-const AGE_PART: u32 = 8;
-
-impl Default for Bands {
-    fn default() -> Bands {
-        Bands { bands: (0..BANDS_MAX).map(|_| Band::default()).collect() }
-    }
-}
+/// Looks at a band's tail after which older ones count half.
+const LOOKS_MAX: u32 = 1 << 10;
+/// As many looks of each outcome count before the first.
+const LOOKS_BEFORE: u32 = 16;
+/// The weight of the item that left last in the last use of those that left.
+const LAST_USE_WEIGHT: f64 = 0.05;
 
 impl Bands {
-    /// Notes a hit of an item that had been unused for this long.
-    #[inline]
-    pub fn note_hit(&self, cost: Cost, age_ticks: u32) {
-        let band = self.band(band_of(Some(cost)));
-        if age_ticks > band.age_ticks.load(Relaxed) / 2 && band.evicted.load(Relaxed) > 0 {
-            band.late_hits.fetch_add(1, Relaxed);
+    /// Notes what a look at the tail of a lane found.
+    pub fn note_look(&mut self, lane: Lane, is_used: bool) {
+        let band = self.band_mut(lane);
+        *(if is_used { &mut band.used } else { &mut band.unused }) += 1;
+        if band.used + band.unused >= LOOKS_MAX {
+            (band.used, band.unused) = (band.used / 2, band.unused / 2);
         }
     }
 
     /// Notes that an item of this age leaves a lane.
-    pub fn note_evicted(&self, lane: Lane, age_ticks: u32) {
-        let band = self.band(lane);
-        let before = band.age_ticks.load(Relaxed);
-        let known = band.evicted.fetch_add(1, Relaxed) > 0;
-        let moved = before.saturating_sub(before / AGE_PART) + age_ticks / AGE_PART;
-        band.age_ticks.store(if known { moved } else { age_ticks }, Relaxed);
-        if band.evicted.load(Relaxed) + band.late_hits.load(Relaxed) > NOTED_MAX {
-            for count in [&band.evicted, &band.late_hits] {
-                count.store(count.load(Relaxed).div_ceil(2), Relaxed);
-            }
+    pub fn note_evicted(&mut self, lane: Lane, age_ticks: u32, now: Ticks) {
+        let used_at = f64::from(now.0) - f64::from(age_ticks);
+        let last_use = &mut self.band_mut(lane).last_use_ticks;
+        *last_use =
+            Some(last_use.map_or(used_at, |last| last + (used_at - last) * LAST_USE_WEIGHT));
+    }
+
+    /// How often an item that goes next in a lane is used in a tick: p / A. `age_ticks` is that of the lane's
+    /// coldest, where none has left yet.
+    fn uses_a_tick(&self, lane: Lane, age_ticks: u32, now: Ticks) -> f64 {
+        let band = self.bands.get(usize::from(lane.0)).copied().unwrap_or_default();
+        let used = f64::from(band.used + LOOKS_BEFORE);
+        let share = used / (used + f64::from(band.unused + LOOKS_BEFORE));
+        let age = band.last_use_ticks.map_or(f64::from(age_ticks), |last| f64::from(now.0) - last);
+        // At least a tick, so that among items used just now the least cost goes.
+        share / (age.max(0.0) + 1.0)
+    }
+
+    fn band_mut(&mut self, lane: Lane) -> &mut Band {
+        let at = usize::from(lane.0);
+        if at >= self.bands.len() {
+            self.bands.resize(at + 1, Band::default());
         }
-    }
-
-    /// Whether an item at the tail of a lane has been used so lately that it is not the coldest.
-    pub fn is_used_lately(&self, lane: Lane, age_ticks: u32) -> bool {
-        age_ticks < self.band(lane).age_ticks.load(Relaxed) / 2
-    }
-
-    /// The share of a lane's items that are used again once they are half as old as those that leave.
-    fn share(&self, lane: Lane) -> f64 {
-        let band = self.band(lane);
-        let late = f64::from(band.late_hits.load(Relaxed) + NOTED_BEFORE);
-        late / (late + f64::from(band.evicted.load(Relaxed) + NOTED_BEFORE))
-    }
-
-    fn band(&self, lane: Lane) -> &Band {
-        &self.bands[usize::from(lane.0)]
+        &mut self.bands[at]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bands, Candidate, band_of};
-    use slabwise_base::Cost;
+    use super::{Bands, Candidate, Lane, band_of};
+    use slabwise_base::{Cost, Ticks};
 
     #[test]
     fn bands_are_half_octaves() {
@@ -180,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_items_used_again_is_that_of_late_hits() {
-        let (bands, lane, cost) =
-            (Bands::default(), band_of(Some(Cost::from_units(20))), Cost::from_units(20));
-        assert_eq!(bands.share(lane), 0.5);
-        bands.note_evicted(lane, 100);
-        for turn in 0..10_000 {
-            bands.note_hit(cost, if turn % 10 == 0 { 90 } else { 40 });
-            bands.note_evicted(lane, 100);
-        }
-        assert!((bands.share(lane) - 0.1).abs() < 0.03, "{}", bands.share(lane));
-        assert!(bands.is_used_lately(lane, 40) && !bands.is_used_lately(lane, 60));
-        (0..1_000).for_each(|_| bands.note_hit(cost, 60));
-        assert!(bands.share(lane) > 0.5, "{}", bands.share(lane));
+    fn how_often_items_are_used_follows_from_looks_and_ages() {
+        let (mut bands, lane, now) = (Bands::default(), Lane(3), Ticks(1_000));
+        assert_eq!(bands.uses_a_tick(lane, 99, now), 0.5 / 100.0);
+        (0..10_000).for_each(|look| bands.note_look(lane, look % 10 == 0));
+        let seldom = bands.uses_a_tick(lane, 99, now) * 100.0;
+        assert!((seldom - 0.1).abs() < 0.03, "{seldom}");
+        (0..10_000).for_each(|_| bands.note_look(lane, true));
+        bands.note_evicted(lane, 199, now);
+        let often = bands.uses_a_tick(lane, 99, now) * 200.0;
+        assert!((0.97..1.0).contains(&often), "{often}");
+        (0..1_000).for_each(|_| bands.note_evicted(lane, 49, now));
+        let sooner = bands.uses_a_tick(lane, 99, now) * 50.0;
+        assert!((0.97..1.0).contains(&sooner), "{sooner}");
     }
 }

@@ -1,6 +1,6 @@
 //! `eviction=reserved`: a queue beside hot, warm and cold for the costliest items of a class.
 //!
-//! Source: D. Coelho, "Cost-aware Memcached" (thesis, 2018), sections 3.2 and 4.3, algorithm 1.
+//! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018), sections 3.2 and 4.3, algorithm 1.
 //!
 //! ```text
 //!             ranks above M              tail, when another enters; M rises to its rank

@@ -72,6 +72,7 @@ fn lift_active_cold(class: &mut ClassState, memory: &Memory, lane: Lane) -> Demo
     if !active || class.eviction() == EvictionKind::Lru {
         return Demotion::Settled;
     }
+    class.bands_mut().note_look(lane, true);
     class.requeue(memory, tail, QueueKind::Warm);
     Demotion::Moved
 }

@@ -125,6 +125,7 @@ impl VictimSearch {
 /// The tail of COLD, once active items are out of the way and an empty COLD is refilled; `None`: it is
 /// pinned, or there is none.
 fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<ChunkAddress> {
+    class.note_lanes();
     for look in 0..VICTIM_LOOKS_MAX {
         let lane = lane_to_evict(class, memory, now);
         let cold = class.lanes().queue(lane, QueueKind::Cold);
@@ -138,22 +139,16 @@ fn unpinned_tail(class: &mut ClassState, memory: &Memory, now: Ticks) -> Option<
             continue;
         };
         let state = memory.header(tail).state().load();
-        let cold_count = cold.count();
-        let spare = cold_count > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
+        let spare = cold.count() > 1 && look + 1 < VICTIM_LOOKS_MAX / 2;
         if state.pins() > 0 {
             return None;
         }
         if state.active() && spare && class.eviction() != EvictionKind::Lru {
+            class.bands_mut().note_look(lane, true);
             class.requeue(memory, tail, QueueKind::Warm);
             continue;
         }
-        if class.lanes().are_many() && look + 1 < VICTIM_LOOKS_MAX / 2 {
-            let age_ticks = memory.header(tail).time().age_at(now);
-            if cold_count > 1 && class.bands().is_used_lately(lane, age_ticks) {
-                class.requeue(memory, tail, QueueKind::Warm);
-                continue;
-            }
-        }
+        class.bands_mut().note_look(lane, state.active());
         return Some(tail);
     }
     None
