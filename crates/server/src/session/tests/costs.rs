@@ -226,9 +226,10 @@ fn costs_are_counted_as_they_are_saved_paid_and_held() {
     let expected = [
         "cost_wire on",
         "inserted 4",
+        "costs_told 3",
         "cost_saved 1600",
         "cost_paid 600",
-        "mean_cost_paid 150.00",
+        "mean_cost_paid 200.00",
         "cost_held 400",
     ];
     assert_eq!(rows, expected);
@@ -281,6 +282,7 @@ fn a_reset_begins_anew_and_keeps_what_is_held() {
     let expected = [
         "cost_wire on",
         "inserted 0",
+        "costs_told 0",
         "cost_saved 0",
         "cost_paid 0",
         "mean_cost_paid 0.00",
