@@ -38,6 +38,12 @@ impl ClassState {
         }
     }
 
+    /// What an item of its own costs, in units; unknown ones as the mean of the others.
+    pub fn cost_at(&self, memory: &Memory, address: ChunkAddress) -> f64 {
+        let cost = memory.cost(address, ReadProof::under_class(self));
+        cost.map_or(self.cost_mean() as f64, |cost| f64::from(cost.units()))
+    }
+
     fn cost_of(&self, memory: &Memory, address: ChunkAddress) -> u64 {
         let cost = memory.cost(address, ReadProof::under_class(self));
         cost.map_or(COST_UNKNOWN, |cost| u64::from(cost.units()))
@@ -116,7 +122,8 @@ impl ClassState {
     pub fn note_evicted(&mut self, memory: &Memory, address: ChunkAddress, now: Ticks) {
         if self.kind == EvictionKind::CostBands {
             let age_ticks = memory.header(address).time().age_at(now);
-            self.bands.note_evicted(self.lane_of(memory, address), age_ticks, now);
+            let (lane, cost) = (self.lane_of(memory, address), self.cost_at(memory, address));
+            self.bands.note_evicted(lane, age_ticks, cost, now);
         }
         if self.kind.goes_by_rank() {
             let rank = memory.rank(address, ReadProof::under_class(self));

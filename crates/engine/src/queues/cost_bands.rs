@@ -23,7 +23,7 @@
 
 use super::{Lane, coldest_in};
 use crate::class::ClassState;
-use crate::mem::{ChunkAddress, ReadProof};
+use crate::mem::ChunkAddress;
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
 
@@ -63,7 +63,7 @@ pub fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
 struct Candidate {
     /// What a tick of its stay saves, in units of cost.
     worth: f64,
-    age_ticks: u32,
+    age_ticks: f64,
 }
 
 impl Candidate {
@@ -73,16 +73,22 @@ impl Candidate {
         (lane, address): (Lane, ChunkAddress),
         now: Ticks,
     ) -> Candidate {
-        let cost = memory.cost(address, ReadProof::under_class(class));
-        let cost = cost.map_or(class.cost_mean(), |cost| u64::from(cost.units()));
-        let age_ticks = memory.header(address).time().age_at(now);
-        let worth = cost as f64 * class.bands().uses_a_tick(lane, age_ticks, now);
-        Candidate { worth, age_ticks }
+        let band = class.bands().band(lane);
+        // What left last tells enough, and none of the items is touched.
+        let (cost, age_ticks) = match band.left {
+            Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
+            None => {
+                let age_ticks = memory.header(address).time().age_at(now);
+                (class.cost_at(memory, address), f64::from(age_ticks))
+            }
+        };
+        // At least a tick, so that among items used just now the least cost goes.
+        Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks }
     }
 
     fn goes_before(&self, other: &Candidate) -> bool {
         let order = self.worth.total_cmp(&other.worth);
-        order.then(other.age_ticks.cmp(&self.age_ticks)).is_lt()
+        order.then(other.age_ticks.total_cmp(&self.age_ticks)).is_lt()
     }
 }
 
@@ -98,16 +104,25 @@ struct Band {
     used: u32,
     /// Others.
     unused: u32,
-    /// When those that left were last used, smoothed, in ticks; `None` before the first left.
-    last_use_ticks: Option<f64>,
+    /// What is known of items that left; `None` before the first did.
+    left: Option<Left>,
+}
+
+/// Items that left a band, the last counting most.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    /// When they were last used.
+    last_use_ticks: f64,
+    /// In units.
+    cost: f64,
 }
 
 /// Looks at a band's tail after which older ones count half.
 const LOOKS_MAX: u32 = 1 << 10;
 /// As many looks of each outcome count before the first.
 const LOOKS_BEFORE: u32 = 16;
-/// The weight of the item that left last in the last use of those that left.
-const LAST_USE_WEIGHT: f64 = 0.05;
+/// The weight of the item that left last.
+const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {
     /// Notes what a look at the tail of a lane found.
@@ -119,23 +134,20 @@ impl Bands {
         }
     }
 
-    /// Notes that an item of this age leaves a lane.
-    pub fn note_evicted(&mut self, lane: Lane, age_ticks: u32, now: Ticks) {
-        let used_at = f64::from(now.0) - f64::from(age_ticks);
-        let last_use = &mut self.band_mut(lane).last_use_ticks;
-        *last_use =
-            Some(last_use.map_or(used_at, |last| last + (used_at - last) * LAST_USE_WEIGHT));
+    /// Notes that an item of this age and cost leaves a lane.
+    pub fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost: f64, now: Ticks) {
+        let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
+        let left = &mut self.band_mut(lane).left;
+        let before = left.unwrap_or(Left { last_use_ticks, cost });
+        let towards = |before: f64, last: f64| before + (last - before) * LAST_WEIGHT;
+        *left = Some(Left {
+            last_use_ticks: towards(before.last_use_ticks, last_use_ticks),
+            cost: towards(before.cost, cost),
+        });
     }
 
-    /// How often an item that goes next in a lane is used in a tick: p / A. `age_ticks` is that of the lane's
-    /// coldest, where none has left yet.
-    fn uses_a_tick(&self, lane: Lane, age_ticks: u32, now: Ticks) -> f64 {
-        let band = self.bands.get(usize::from(lane.0)).copied().unwrap_or_default();
-        let used = f64::from(band.used + LOOKS_BEFORE);
-        let share = used / (used + f64::from(band.unused + LOOKS_BEFORE));
-        let age = band.last_use_ticks.map_or(f64::from(age_ticks), |last| f64::from(now.0) - last);
-        // At least a tick, so that among items used just now the least cost goes.
-        share / (age.max(0.0) + 1.0)
+    fn band(&self, lane: Lane) -> Band {
+        self.bands.get(usize::from(lane.0)).copied().unwrap_or_default()
     }
 
     fn band_mut(&mut self, lane: Lane) -> &mut Band {
@@ -144,6 +156,14 @@ impl Bands {
             self.bands.resize(at + 1, Band::default());
         }
         &mut self.bands[at]
+    }
+}
+
+impl Band {
+    /// The share of items that had been used again: p.
+    fn reuse(&self) -> f64 {
+        let used = f64::from(self.used + LOOKS_BEFORE);
+        used / (used + f64::from(self.unused + LOOKS_BEFORE))
     }
 }
 
@@ -164,24 +184,25 @@ mod tests {
     #[test]
     fn what_is_worth_least_goes_first_and_among_equals_the_older() {
         let candidate = |worth, age_ticks| Candidate { worth, age_ticks };
-        assert!(candidate(1.0, 5).goes_before(&candidate(2.0, 9)));
-        assert!(!candidate(2.0, 9).goes_before(&candidate(1.0, 5)));
-        assert!(candidate(0.0, 6).goes_before(&candidate(0.0, 5)));
+        assert!(candidate(1.0, 5.0).goes_before(&candidate(2.0, 9.0)));
+        assert!(!candidate(2.0, 9.0).goes_before(&candidate(1.0, 5.0)));
+        assert!(candidate(0.0, 6.0).goes_before(&candidate(0.0, 5.0)));
     }
 
     #[test]
-    fn how_often_items_are_used_follows_from_looks_and_ages() {
+    fn reuse_follows_from_looks_and_what_left_from_the_last_of_it() {
         let (mut bands, lane, now) = (Bands::default(), Lane(3), Ticks(1_000));
-        assert_eq!(bands.uses_a_tick(lane, 99, now), 0.5 / 100.0);
+        assert_eq!(bands.band(lane).reuse(), 0.5);
         (0..10_000).for_each(|look| bands.note_look(lane, look % 10 == 0));
-        let seldom = bands.uses_a_tick(lane, 99, now) * 100.0;
-        assert!((seldom - 0.1).abs() < 0.03, "{seldom}");
+        assert!((bands.band(lane).reuse() - 0.1).abs() < 0.03, "{:?}", bands.band(lane));
         (0..10_000).for_each(|_| bands.note_look(lane, true));
-        bands.note_evicted(lane, 199, now);
-        let often = bands.uses_a_tick(lane, 99, now) * 200.0;
-        assert!((0.97..1.0).contains(&often), "{often}");
-        (0..1_000).for_each(|_| bands.note_evicted(lane, 49, now));
-        let sooner = bands.uses_a_tick(lane, 99, now) * 50.0;
-        assert!((0.97..1.0).contains(&sooner), "{sooner}");
+        assert!(bands.band(lane).reuse() > 0.97, "{:?}", bands.band(lane));
+        assert!(bands.band(lane).left.is_none());
+        bands.note_evicted(lane, 200, 10.0, now);
+        let left = bands.band(lane).left.expect("one left");
+        assert_eq!((left.last_use_ticks, left.cost), (800.0, 10.0));
+        (0..1_000).for_each(|_| bands.note_evicted(lane, 50, 14.0, now));
+        let left = bands.band(lane).left.expect("many left");
+        assert!((left.last_use_ticks - 950.0).abs() < 0.1 && (left.cost - 14.0).abs() < 0.1);
     }
 }
