@@ -370,9 +370,7 @@ impl ClassState {
     }
 
     fn balance_after(&mut self, memory: &Memory, lane: Lane, entered: QueueKind) {
-        let is_segmented =
-            !matches!(self.eviction, EvictionKind::GreedyDualSize | EvictionKind::GdWheel);
-        if entered != QueueKind::Cold && is_segmented {
+        if entered != QueueKind::Cold && self.eviction.balances() {
             let _: Demotion = balance(self, memory, lane, None);
         }
     }
@@ -415,14 +413,8 @@ impl ClassState {
         address: ChunkAddress,
         queue: QueueKind,
     ) -> QueueKind {
-        let word = memory.header(address).state();
-        let from = word.load().queue();
         let lane = self.lane_of(memory, address);
-        let size_bytes = self.counted_size_of(memory, address);
-        self.take_from(memory, address, (lane, from), size_bytes);
-        self.put_in(memory, address, (lane, queue), size_bytes);
-        word.requeue(queue);
-        from
+        self.move_from(memory, address, lane, (lane, queue))
     }
 
     /// The same, counted.

@@ -153,6 +153,11 @@ impl EvictionKind {
         self == EvictionKind::Lru || self.goes_by_rank()
     }
 
+    /// Whether items move from hot and warm to cold by their shares and ages.
+    pub(crate) fn balances(self) -> bool {
+        !matches!(self, EvictionKind::GreedyDualSize | EvictionKind::GdWheel)
+    }
+
     /// Whether items store a rank.
     pub fn goes_by_rank(self) -> bool {
         match self {

@@ -111,11 +111,23 @@ impl ClassState {
 
     /// Moves a queued item to the head of another queue, of whatever lane.
     pub fn move_to(&mut self, memory: &Memory, address: ChunkAddress, place: (Lane, QueueKind)) {
+        let _: QueueKind = self.move_from(memory, address, self.lane_of(memory, address), place);
+    }
+
+    /// The same of an item in this lane. Returns the queue it left.
+    pub(super) fn move_from(
+        &mut self,
+        memory: &Memory,
+        address: ChunkAddress,
+        lane: Lane,
+        place: (Lane, QueueKind),
+    ) -> QueueKind {
         let from = memory.header(address).state().load().queue();
         let size_bytes = self.counted_size_of(memory, address);
-        self.take_from(memory, address, (self.lane_of(memory, address), from), size_bytes);
+        self.take_from(memory, address, (lane, from), size_bytes);
         self.put_in(memory, address, place, size_bytes);
         memory.header(address).state().requeue(place.1);
+        from
     }
 
     /// Notes that an item is evicted.

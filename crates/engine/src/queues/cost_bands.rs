@@ -23,7 +23,6 @@
 
 use super::{Lane, coldest_in};
 use crate::class::ClassState;
-use crate::mem::ChunkAddress;
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
 
@@ -46,10 +45,8 @@ pub fn band_of(cost: Option<Cost>) -> Lane {
 
 /// The lane whose coldest item goes next.
 pub fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
-    let mut candidates = class.lanes().all().filter_map(|lane| {
-        let address = coldest_in(class, lane)?;
-        Some((lane, Candidate::new(class, memory, (lane, address), now)))
-    });
+    let candidate = |lane| Some((lane, Candidate::new(class, memory, lane, now)?));
+    let mut candidates = class.lanes().all().filter_map(candidate);
     let Some(mut best) = candidates.next() else { return Lane::FIRST };
     for other in candidates {
         if other.1.goes_before(&best.1) {
@@ -67,23 +64,20 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(
-        class: &ClassState,
-        memory: &Memory,
-        (lane, address): (Lane, ChunkAddress),
-        now: Ticks,
-    ) -> Candidate {
+    /// `None`: the lane has none.
+    fn new(class: &ClassState, memory: &Memory, lane: Lane, now: Ticks) -> Option<Candidate> {
         let band = class.bands().band(lane);
         // What left last tells enough, and none of the items is touched.
         let (cost, age_ticks) = match band.left {
             Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
             None => {
+                let address = coldest_in(class, lane)?;
                 let age_ticks = memory.header(address).time().age_at(now);
                 (class.cost_at(memory, address), f64::from(age_ticks))
             }
         };
         // At least a tick, so that among items used just now the least cost goes.
-        Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks }
+        Some(Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
     }
 
     fn goes_before(&self, other: &Candidate) -> bool {

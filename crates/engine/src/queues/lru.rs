@@ -7,6 +7,6 @@ use crate::memory::Memory;
 /// A hit: the item becomes the newest.
 pub fn hit(class: &mut ClassState, memory: &Memory, address: ChunkAddress) {
     if memory.header(address).state().load().queued() {
-        class.relink(memory, address, QueueKind::Cold);
+        let _: QueueKind = class.relink(memory, address, QueueKind::Cold);
     }
 }

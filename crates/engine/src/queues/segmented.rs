@@ -38,7 +38,7 @@ pub type QueueTimes = Option<Ticks>;
 
 /// The same in every lane.
 pub fn balance_all(class: &mut ClassState, memory: &Memory, times: QueueTimes) -> Demotion {
-    if matches!(class.eviction(), EvictionKind::GreedyDualSize | EvictionKind::GdWheel) {
+    if !class.eviction().balances() {
         return Demotion::Settled;
     }
     let (mut from, mut outcome) = (Lane::FIRST, Demotion::Settled);
