@@ -153,6 +153,10 @@ impl Engine {
         let mut sizes = SizeHistogram::default();
         let mut costs = ItemCosts::default();
         let lanes: Vec<Lane> = state.lanes().all().collect();
+        for kind in QueueKind::ALL {
+            let is_in_use = state.lanes().occupied(kind).iter().all(|lane| lanes.contains(&lane));
+            assert!(is_in_use, "a lane that holds an item in a queue is in use");
+        }
         for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
             let queue = state.lanes().queue(lane, kind);
             let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);

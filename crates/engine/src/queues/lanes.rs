@@ -8,7 +8,7 @@
 //! | `gd_wheel` | one for each place of a wheel; the queue says which wheel (`gd_wheel.rs`) |
 //!
 //! Laws: an item's lane follows from what the item stores; a lane is in the set of occupied ones of a queue
-//! exactly while that queue of it holds an item.
+//! exactly while that queue of it holds an item, and in use exactly while it is in one of these sets.
 
 use super::Queue;
 use crate::mem::QueueKind;
@@ -32,6 +32,9 @@ pub struct Lanes {
     others: Vec<[Queue; 4]>,
     /// By queue, the lanes that hold an item in it.
     occupied: [LaneSet; 4],
+    /// The lanes that hold an item.
+    in_use: LaneSet,
+    in_use_count: usize,
 }
 
 impl Lanes {
@@ -67,8 +70,18 @@ impl Lanes {
         let is_empty = queue.count() == 0;
         if was_empty != is_empty {
             self.occupied[kind.index()].set(lane, !is_empty);
+            self.note_use(lane);
         }
         changed
+    }
+
+    #[cold]
+    fn note_use(&mut self, lane: Lane) {
+        let is_used = self.occupied.iter().any(|queue| queue.has(lane));
+        if is_used != self.in_use.has(lane) {
+            self.in_use.set(lane, is_used);
+            self.in_use_count = self.in_use.iter().count();
+        }
     }
 
     /// The lanes that hold an item in a queue.
@@ -78,20 +91,18 @@ impl Lanes {
 
     /// The lanes that hold an item, in order.
     pub fn all(&self) -> impl Iterator<Item = Lane> + '_ {
-        let words = self.occupied.iter().map(LaneSet::words).max().unwrap_or(0);
-        let any = move |at| self.occupied.iter().fold(0, |any, set| any | set.word(at));
-        (0..words).flat_map(move |at| lanes_of(at, any(at)))
+        self.in_use.iter()
     }
 
     /// The first lane from this one on that holds an item.
     pub fn next_from(&self, lane: Lane) -> Option<Lane> {
-        self.occupied.iter().filter_map(|set| set.first_from(lane)).min()
+        self.in_use.first_from(lane)
     }
 
     /// Whether more than one holds an item.
     #[inline]
     pub fn are_many(&self) -> bool {
-        !self.others.is_empty() && self.all().nth(1).is_some()
+        self.in_use_count > 1
     }
 
     /// Items in a queue, over all lanes.
@@ -125,6 +136,10 @@ impl LaneSet {
             }
         };
         *word = (*word & !(1 << bit)) | (u64::from(is_in) << bit);
+    }
+
+    fn has(&self, lane: Lane) -> bool {
+        (self.word(usize::from(lane.0) / 64) >> (lane.0 % 64)) & 1 == 1
     }
 
     fn words(&self) -> usize {
