@@ -12,7 +12,7 @@ use crate::handle::Found;
 use crate::item::Pinned;
 use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, ItemFields, OwnedChunk, ReadProof, State};
 use crate::memory::Memory;
-use slabwise_base::{Cost, Expiry, KEY_SIZE_BYTES_MAX, Now};
+use slabwise_base::{ClassId, Cost, Expiry, KEY_SIZE_BYTES_MAX, Now};
 
 /// What a client says of an item beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +106,23 @@ impl Engine {
             short_lived,
         };
         Ok(reservation)
+    }
+}
+
+impl Engine {
+    /// The class that an item goes to by its size; a chained one counts to the largest. `None`: it is too large,
+    /// or no class is large enough just now. Takes no lock.
+    pub fn class_of_size(
+        &self,
+        key_len: usize,
+        value_len: usize,
+        meta: ItemMeta,
+    ) -> Option<ClassId> {
+        let shape = Shape::of(self, key_len, value_len, meta).ok()?;
+        if shape.chained {
+            return Some(self.largest);
+        }
+        self.size_map.class_for(shape.size_bytes).map(|choice| choice.id)
     }
 }
 

@@ -52,7 +52,7 @@ pub use footprint::Footprint;
 pub use hull::lower_hull;
 pub use local_footprint::LocalFootprint;
 pub use miniature::MiniatureSimulation;
-pub use miss_clock::{MissClock, MissClockOptions};
+pub use miss_clock::{MissClock, MissClockCounts, MissClockOptions};
 pub use mrc::{Hits, Mrc, Point};
 pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 pub use segmented::Segmented;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   miss --> waiting: when each key was missed first --store--> its class's mean, and its prefix's
+//!                 '--> forgotten: the store came late, or others wait
 //! ```
 //!
 //! Laws: keys outside the sample leave nothing behind; memory is bounded by the options; all follows from the calls.
@@ -66,6 +67,11 @@ impl Smoothed {
         self.times += 1;
         self.mean_us += (time_us - self.mean_us) / self.times.min(times_smoothed) as f64;
     }
+
+    /// No mean is above `wait_us_max`, so the cast cuts nothing.
+    fn cost(&self) -> Cost {
+        Cost::from_units(self.mean_us.round() as u32)
+    }
 }
 
 /// Measures what misses cost. A unit of its costs is a microsecond.
@@ -80,6 +86,18 @@ pub struct MissClock {
     classes: [Smoothed; ClassId::NUMBERS],
     /// By [`place`].
     prefixes: KeyMap<Smoothed>,
+    counts: MissClockCounts,
+}
+
+/// What became of misses of sampled keys, ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MissClockCounts {
+    /// Their stores came in time.
+    pub timed: u64,
+    /// Their stores came later than [`MissClockOptions::wait_us_max`].
+    pub late: u64,
+    /// They were forgotten for newer ones.
+    pub forgotten: u64,
 }
 
 /// What stands for a prefix within a class.
@@ -102,7 +120,18 @@ impl MissClock {
             order: VecDeque::new(),
             classes: [Smoothed::default(); ClassId::NUMBERS],
             prefixes: KeyMap::default(),
+            counts: MissClockCounts::default(),
         }
+    }
+
+    /// A key whose hash has this property is looked at ([`is_sampled`]).
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// What became of misses.
+    pub fn counts(&self) -> MissClockCounts {
+        self.counts
     }
 
     /// A get missed the key with this hash.
@@ -129,7 +158,11 @@ impl MissClock {
     /// that was counted, in microseconds.
     pub fn stored(&mut self, hash: u64, class: ClassId, prefix: u64, at_nanos: u64) -> Option<u64> {
         let first = self.waiting.remove(&hash)?;
-        let time_us = self.waited_us(first, at_nanos)?;
+        let Some(time_us) = self.waited_us(first, at_nanos) else {
+            self.counts.late += 1;
+            return None;
+        };
+        self.counts.timed += 1;
         let times_smoothed = self.options.times_smoothed;
         self.classes[class.index()].record(time_us as f64, times_smoothed);
         let is_full = self.prefixes.len() >= self.options.prefixes_max;
@@ -147,13 +180,19 @@ impl MissClock {
     /// What an item of this class and prefix costs: its prefix's mean, or its class's while that has seen little.
     /// `None`: no miss of the class has led to a store yet.
     pub fn cost_of(&self, class: ClassId, prefix: u64) -> Option<Cost> {
-        let of_prefix = self.prefixes.get(&place(class, prefix));
-        let known = match of_prefix {
-            Some(known) if known.times >= TIMES_MIN => known,
-            _ => &self.classes[class.index()],
-        };
-        // No mean is above `wait_us_max`, so the cast cuts nothing.
-        (known.times > 0).then(|| Cost::from_units(known.mean_us.round() as u32))
+        self.cost_of_prefix(class, prefix).or_else(|| self.cost_of_class(class))
+    }
+
+    /// The mean of a prefix in a class; `None` while it has seen little.
+    pub fn cost_of_prefix(&self, class: ClassId, prefix: u64) -> Option<Cost> {
+        let known = self.prefixes.get(&place(class, prefix))?;
+        (known.times >= TIMES_MIN).then(|| known.cost())
+    }
+
+    /// The mean of a class; `None` while it has seen nothing.
+    pub fn cost_of_class(&self, class: ClassId) -> Option<Cost> {
+        let known = &self.classes[class.index()];
+        (known.times > 0).then(|| known.cost())
     }
 
     /// How many misses wait for their stores.
@@ -178,6 +217,7 @@ impl MissClock {
         while let Some((hash, at)) = self.order.pop_front() {
             if self.waiting.get(&hash) == Some(&at) {
                 self.waiting.remove(&hash);
+                self.counts.forgotten += 1;
                 return;
             }
         }

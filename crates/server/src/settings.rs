@@ -52,6 +52,8 @@ pub struct Settings {
     pub cas_enabled: bool,
     /// `-o cost_wire`: whether `set`, `add` and `replace` may tell what an item costs.
     pub cost_wire: CostWire,
+    /// `-o cost=measured`: whether what items cost is measured where clients do not tell it.
+    pub costs_measured: bool,
     /// `-S`: whether clients of the binary protocol must authenticate.
     pub sasl_enabled: bool,
     /// `MEMCACHED_SASL_PWDB`: who may, with `-S`.

@@ -165,6 +165,18 @@ pub(super) static OURS: &[OptionRow] = &[
             Ok(())
         },
     ),
+    row(
+        "cost",
+        Kind::Choice(&["told", "measured"]),
+        "told",
+        "what items cost to recompute. told: what clients say; measured: where they say nothing, the \
+         mean time from a miss to the store of the same key, by class and key prefix (-D), in \
+         microseconds",
+        |raw, value| {
+            raw.costs_measured = value.choice() == "measured";
+            Ok(())
+        },
+    ),
     switch(
         "cost_wire",
         "let set, add and replace say what the item costs to recompute, in a word before its flags: \

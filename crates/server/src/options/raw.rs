@@ -58,6 +58,7 @@ pub(super) struct Raw {
     pub memcached_preset: bool,
     pub debug_commands: bool,
     pub cost_wire: bool,
+    pub costs_measured: bool,
     pub eviction: Option<&'static str>,
     pub ranking: RankingConfig,
     pub classes: Option<&'static str>,

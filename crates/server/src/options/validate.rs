@@ -72,6 +72,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         debug_commands: raw.debug_commands,
         watch_enabled: !raw.watch_disabled,
         cas_enabled: !raw.cas_disabled,
+        costs_measured: raw.costs_measured,
         cost_wire: if raw.cost_wire { CostWire::On } else { CostWire::Off },
         protocol: protocol(&raw)?,
         sasl_enabled: raw.sasl_enabled,

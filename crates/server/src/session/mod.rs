@@ -37,6 +37,7 @@ mod debug;
 pub(crate) mod events;
 mod login;
 mod lookahead;
+mod measuring;
 mod meta;
 mod narration;
 mod one_key;

@@ -1,6 +1,6 @@
 //! get, gets, gat, gats: one key at a time.
 
-use super::{Next, Phase, Session, Step, events, prefix_costs};
+use super::{Next, Phase, Session, Step, events, measuring, prefix_costs};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_base::Expiry;
@@ -104,6 +104,9 @@ fn look_up<'e>(
         None => worker.handle.get(key, worker.now, answer),
         Some(expiry) => worker.handle.get_and_touch(key, expiry, worker.now, answer)?,
     };
+    if found.is_none() {
+        measuring::missed(worker, key);
+    }
     let prefixes = &worker.shared.prefixes;
     if prefixes.is_enabled() {
         prefixes.record_get(key, found.is_some());

@@ -4,7 +4,7 @@
 //! the client is told what came of it is the [`Ack`]'s to know.
 
 use super::ack::{Ack, Failure};
-use super::{Next, Phase, Session, Step, events, prefix_costs};
+use super::{Next, Phase, Session, Step, events, measuring, prefix_costs};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use slabwise_engine::{
@@ -87,10 +87,17 @@ impl<'e> Session<'e> {
     pub(super) fn begin_store(
         &mut self,
         worker: &mut WorkerContext<'e>,
-        order: Order<'_>,
+        mut order: Order<'_>,
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
+        order.meta = measuring::priced(
+            worker,
+            order.key,
+            order.value_len,
+            order.meta,
+            order.conditions.mode,
+        );
         let Order { key, meta, ref conditions, value_len, ref ack } = order;
         prefix_costs::storing(worker, key, meta.cost, conditions);
         let value_end = ack.value_end();

@@ -2,11 +2,13 @@
 
 mod bell;
 mod crawls;
+mod measured_costs;
 mod tunables;
 mod watch;
 
 pub use bell::{Bell, Driver, Woken};
 pub use crawls::{CrawlStep, CrawlTicket, Crawls};
+pub use measured_costs::MeasuredCosts;
 pub use tunables::{Fraction, Tunables};
 pub use watch::{
     CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchCounts, WatchEvent, WatchLog,
@@ -20,6 +22,7 @@ use crate::stats::PrefixStats;
 use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
+use slabwise_profile::MissClockOptions;
 use slabwise_tuner::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -147,6 +150,8 @@ pub struct Shared<'e> {
     pub flushes: AtomicU64,
     /// Counters by key prefix.
     pub prefixes: PrefixStats,
+    /// What items cost, where that is measured: `-o cost=measured`.
+    pub measured_costs: Option<MeasuredCosts>,
     /// Who is told what happens.
     pub watch: Arc<WatchLog>,
     /// Who crawls.
@@ -199,6 +204,10 @@ impl<'e> Shared<'e> {
             bell: Arc::new(Bell::default()),
             flushes: AtomicU64::new(0),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
+            measured_costs: settings.costs_measured.then(|| {
+                let options = MissClockOptions::default();
+                MeasuredCosts::new(options, settings.prefix_delimiter, engine.config().hash_seed)
+            }),
             watch: Arc::new(WatchLog::new(
                 Arc::clone(clock),
                 settings.reported.watcher_log_bytes as usize,

@@ -13,6 +13,15 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let (shared, now) = (worker.shared, worker.now);
     let is_on = shared.settings.cost_wire == CostWire::On;
     rows.row("cost_wire", if is_on { "on" } else { "off" });
+    rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "told" });
+    if let Some(measured) = &shared.measured_costs {
+        let counted = measured.counts();
+        rows.row("misses_timed", counted.counts.timed);
+        rows.row("misses_stored_late", counted.counts.late);
+        rows.row("misses_forgotten", counted.counts.forgotten);
+        rows.row("misses_waiting", counted.waiting);
+        rows.row("measuring_bytes", counted.size_bytes);
+    }
     for (name, value) in of(&shared.engine.stats(now).total) {
         rows.row(name, value);
     }

@@ -3,8 +3,7 @@
 use super::super::retrieval::PINNED_VALUE_LEN_MIN;
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::session::events;
-use crate::session::prefix_costs;
+use crate::session::{events, measuring, prefix_costs};
 use crate::shared::DeleteCommand;
 use slabwise_engine::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemView, Leave,
@@ -39,6 +38,9 @@ pub(super) fn get<'e>(
             }
         }
     };
+    if found.is_none() {
+        measuring::missed(worker, key);
+    }
     record_get(worker, key, found.is_some());
     let (shown, cost) = found.unzip();
     prefix_costs::hit(worker, key, cost.flatten());

@@ -4,8 +4,8 @@ use super::{Asked, Lifetime};
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::session::events;
-use crate::session::prefix_costs;
 use crate::session::retrieval::PINNED_VALUE_LEN_MIN;
+use crate::session::{measuring, prefix_costs};
 use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{GetOptions, ItemView, Met, Pinned, Vivify};
 use slabwise_protocol::meta::{compose, reply};
@@ -19,10 +19,13 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let counted = prefix_costs::Counted::now(worker);
+    // What a miss leaves in the item's place is no hit for who waits for a store.
+    let mut is_new = false;
     let found = if ACTS.iter().any(|&letter| asked.has(letter)) {
         let options = options(worker, &asked);
         let recache = recache(worker, &asked);
-        let answer = |view: ItemView<'_, 'e>, met| {
+        let answer = |view: ItemView<'_, 'e>, met: Met| {
+            is_new = met.is_new;
             let answer = Answer { asked, now, cas_enabled, touch: options.touch, recache };
             answer.write(&view, met, out);
             counted.cost(&view)
@@ -39,6 +42,9 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
             counted.cost(&view)
         })
     };
+    if found.is_none() || is_new {
+        measuring::missed(worker, asked.key);
+    }
     match found {
         Some(cost) => prefix_costs::hit(worker, asked.key, cost),
         None if asked.has(b'q') => {}

@@ -225,6 +225,7 @@ fn costs_are_counted_as_they_are_saved_paid_and_held() {
     // Inserted: a, b, c, and b again. Saved: 400 three times, 100 and 300.
     let expected = [
         "cost_wire on",
+        "cost told",
         "inserted 4",
         "costs_told 3",
         "cost_saved 1600",
@@ -281,6 +282,7 @@ fn a_reset_begins_anew_and_keeps_what_is_held() {
     let rows = rows_after("stats detail on\nset a:1 400 0 0 1\nx\nget a:1\nstats reset\n");
     let expected = [
         "cost_wire on",
+        "cost told",
         "inserted 0",
         "costs_told 0",
         "cost_saved 0",

@@ -6,6 +6,7 @@ mod costs;
 mod flow;
 mod items;
 mod login;
+mod measured_costs;
 mod meta;
 mod profile;
 mod sizes_plan;

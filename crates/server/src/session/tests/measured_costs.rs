@@ -1,0 +1,238 @@
+//! `-o cost=measured`: what each dialect's misses and stores tell, and what they cannot.
+
+use crate::session::testing::{Client, Fixture};
+use crate::shared::{MeasuredCosts, Shared};
+use slabwise_engine::EvictionKind;
+use slabwise_profile::MissClockOptions;
+use std::time::Duration;
+
+const WAIT_MS_MAX: u64 = 5_000;
+
+/// A server that times every key.
+fn measuring(fixture: &Fixture) -> Shared<'_> {
+    let options = MissClockOptions {
+        rate: 1.0,
+        wait_us_max: (WAIT_MS_MAX * 1_000) as u32,
+        ..MissClockOptions::default()
+    };
+    let mut shared = fixture.shared();
+    shared.measured_costs = Some(MeasuredCosts::new(options, ':', 1));
+    shared
+}
+
+/// A client and the clock.
+struct Talk<'f> {
+    client: Client<'f>,
+    fixture: &'f Fixture,
+}
+
+impl<'f> Talk<'f> {
+    fn new(fixture: &'f Fixture, shared: &'f Shared<'f>) -> Talk<'f> {
+        Talk { client: Client::new(fixture.worker(shared)), fixture }
+    }
+
+    fn wait(&self, millis: u64) {
+        self.fixture.clock.advance(Duration::from_millis(millis));
+    }
+
+    fn says(&mut self, script: &str) -> String {
+        self.client.received.clear();
+        self.client.worker.requests_left = 1_000;
+        self.client.send(script.as_bytes());
+        String::from_utf8(self.client.received.clone()).expect("replies are text here")
+    }
+
+    /// Misses a key, takes so long, and stores it.
+    fn recomputes(&mut self, key: &str, millis: u64) {
+        assert_eq!(self.says(&format!("get {key}\r\n")), "END\r\n", "{key} is there");
+        self.wait(millis);
+        self.stores(key);
+    }
+
+    fn stores(&mut self, key: &str) {
+        assert_eq!(self.says(&format!("set {key} 0 0 5\r\nvalue\r\n")), "STORED\r\n");
+    }
+
+    /// What `mg` says that a key's item costs; -1 is not known.
+    fn cost_us(&mut self, key: &str) -> i64 {
+        let reply = self.says(&format!("mg {key} g\r\n"));
+        let cost = reply.strip_prefix("HD g").and_then(|rest| rest.strip_suffix("\r\n"));
+        cost.unwrap_or_else(|| panic!("{key}: {reply}")).parse().expect("a number")
+    }
+}
+
+/// What a test does with a server that measures.
+fn with_talk(test: impl FnOnce(Talk<'_>)) {
+    let fixture = Fixture::new();
+    let shared = measuring(&fixture);
+    test(Talk::new(&fixture, &shared));
+}
+
+#[test]
+fn an_item_costs_the_time_from_its_miss_to_its_store() {
+    with_talk(|mut talk| {
+        talk.recomputes("a:1", 3);
+        assert_eq!(talk.cost_us("a:1"), 3_000);
+        // A mean of both from now on; what is stored keeps what it has.
+        talk.recomputes("a:2", 5);
+        assert_eq!((talk.cost_us("a:1"), talk.cost_us("a:2")), (3_000, 4_000));
+        assert!(talk.says("stats cost\r\n").contains("STAT misses_timed 2\r\n"));
+    });
+}
+
+#[test]
+fn every_get_that_misses_counts_and_every_store() {
+    let misses =
+        ["get K\r\n", "gets K\r\n", "gat 0 K\r\n", "gats 0 K\r\n", "mg K v\r\n", "mg K v u\r\n"];
+    let stores =
+        ["set K 0 0 1\r\nx\r\n", "add K 0 0 1\r\nx\r\n", "ms K 1\r\nx\r\n", "ms K 1 ME\r\nx\r\n"];
+    for (number, miss) in misses.iter().enumerate() {
+        for store in stores {
+            with_talk(|mut talk| {
+                let key = format!("a:{number}");
+                talk.says(&miss.replace('K', &key));
+                talk.wait(7);
+                talk.says(&store.replace('K', &key));
+                assert_eq!(talk.cost_us(&key), 7_000, "{miss} {store}");
+            });
+        }
+    }
+    // What `mg` leaves in the place of a miss is not the store that is waited for.
+    with_talk(|mut talk| {
+        assert_eq!(talk.says("mg a:1 v N30\r\n"), "VA 0 W\r\n\r\n");
+        talk.wait(9);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 9_000);
+    });
+    // In the binary protocol: a get that misses, a set.
+    with_talk(|mut talk| {
+        let mut binary = Client::new(talk.fixture.worker(talk.client.worker.shared));
+        binary.send(b"\x80\x00\0\x03\0\0\0\0\0\0\0\x03opaqcasvaluea:1");
+        talk.wait(4);
+        binary.send(b"\x80\x01\0\x03\x08\0\0\0\0\0\0\x0copaq\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a:1x");
+        assert_eq!(talk.cost_us("a:1"), 4_000);
+    });
+}
+
+#[test]
+fn what_a_client_tells_is_kept_and_what_adds_to_an_item_changes_no_cost() {
+    with_talk(|mut talk| {
+        talk.recomputes("a:1", 3);
+        talk.says("mg a:2 v\r\n");
+        talk.wait(50);
+        assert_eq!(talk.says("ms a:2 1 G77\r\nx\r\n"), "HD\r\n");
+        assert_eq!(talk.cost_us("a:2"), 77);
+        assert_eq!(talk.says("append a:1 0 0 1\r\nx\r\n"), "STORED\r\n");
+        assert_eq!(talk.says("touch a:1 100\r\n"), "TOUCHED\r\n");
+        assert_eq!(talk.cost_us("a:1"), 3_000);
+    });
+}
+
+#[test]
+fn a_prefix_has_a_mean_of_its_own_and_a_new_one_its_class_s() {
+    with_talk(|mut talk| {
+        for number in 0..10 {
+            talk.recomputes(&format!("slow:{number}"), 40);
+            talk.recomputes(&format!("fast:{number}"), 2);
+        }
+        assert_eq!((talk.cost_us("slow:9"), talk.cost_us("fast:9")), (40_000, 2_000));
+        talk.stores("warm:1");
+        assert_eq!(talk.cost_us("warm:1"), 21_000, "the mean of all");
+        talk.stores("slow:w");
+        assert_eq!(talk.cost_us("slow:w"), 40_000, "nobody missed it, its prefix is known");
+    });
+}
+
+#[test]
+fn limit_a_cache_that_is_only_filled_ahead_has_no_costs() {
+    with_talk(|mut talk| {
+        for number in 0..100 {
+            talk.wait(10);
+            talk.stores(&format!("a:{number}"));
+        }
+        assert_eq!(talk.cost_us("a:99"), -1);
+    });
+}
+
+#[test]
+fn limit_a_batch_seems_as_dear_for_each_key_as_it_was_for_all() {
+    with_talk(|mut talk| {
+        talk.says("get a:0 a:1 a:2 a:3\r\n");
+        talk.wait(4);
+        (0..4).for_each(|number| talk.stores(&format!("a:{number}")));
+        assert_eq!(talk.cost_us("a:3"), 4_000, "a millisecond each");
+    });
+}
+
+#[test]
+fn limit_of_concurrent_misses_the_first_counts_and_the_first_store() {
+    with_talk(|mut talk| {
+        talk.says("get a:1\r\n");
+        talk.wait(6);
+        talk.says("get a:1\r\n");
+        talk.wait(4);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 10_000);
+        talk.wait(6);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 10_000, "the second client's store says nothing");
+    });
+}
+
+#[test]
+fn limit_a_store_that_comes_too_late_says_nothing() {
+    with_talk(|mut talk| {
+        talk.recomputes("a:1", WAIT_MS_MAX + 1);
+        assert_eq!(talk.cost_us("a:1"), -1);
+        assert!(talk.says("stats cost\r\n").contains("STAT misses_stored_late 1\r\n"));
+    });
+}
+
+#[test]
+fn limit_whatever_else_the_client_does_before_the_store_counts() {
+    with_talk(|mut talk| {
+        talk.says("get a:1\r\n");
+        talk.wait(2);
+        talk.says("get b:1\r\n");
+        talk.wait(30);
+        talk.stores("b:1");
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("b:1"), 30_000);
+        assert_eq!(talk.cost_us("a:1"), 31_000, "the mean of the class, of 30 and 32");
+    });
+}
+
+#[test]
+fn without_the_option_nothing_is_measured() {
+    let fixture = Fixture::new();
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    talk.recomputes("a:1", 3);
+    assert_eq!(talk.cost_us("a:1"), -1);
+    assert!(talk.says("stats cost\r\n").contains("STAT cost told\r\n"));
+}
+
+/// The point of it: no client tells anything, and what is slow to make stays.
+#[test]
+fn slow_keys_outlast_fast_ones() {
+    let fixture = Fixture::with(|config| config.eviction = EvictionKind::CostBands);
+    let shared = measuring(&fixture);
+    let mut talk = Talk::new(&fixture, &shared);
+    let value = "v".repeat(900);
+    let (mut misses, rounds) = ([0, 0], 60_000_u64);
+    // Twice as many keys as fit, all as likely; every fifth is slow.
+    let keys = 2 * fixture.engine.config().memory_limit_bytes / 1_000;
+    let mut random = slabwise_base::Random::new(1);
+    for round in 0..rounds {
+        let number = random.below(keys);
+        let is_slow = number.is_multiple_of(5);
+        let key = if is_slow { format!("slow:{number}") } else { format!("fast:{number}") };
+        if talk.says(&format!("mg {key}\r\n")) == "EN\r\n" {
+            misses[usize::from(is_slow)] += u64::from(round > rounds / 2);
+            talk.wait(if is_slow { 40 } else { 1 });
+            talk.says(&format!("set {key} 0 0 900\r\n{value}\r\n"));
+        }
+    }
+    let [fast, slow] = misses;
+    assert!(slow * 4 * 4 < fast, "of a fifth of the keys {slow} misses, of the others {fast}");
+}
