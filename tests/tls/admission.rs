@@ -1,7 +1,7 @@
 //! Who gets in and who does not.
 
 use crate::certificates::Authority;
-use crate::scene::{Scene, VERSIONS, free_address};
+use crate::scene::{ReservedAddress, Scene, VERSIONS};
 use crate::support::{Server, ServerCommand};
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, Error, HandshakeKind};
@@ -45,7 +45,8 @@ fn a_client_is_told_why_it_is_turned_away() {
 
 #[test]
 fn a_listener_may_ask_more_or_less_than_the_verify_mode() {
-    let (basic, mutual) = (free_address(), free_address());
+    let reserved = (ReservedAddress::new(), ReservedAddress::new());
+    let (basic, mutual) = (reserved.0.address, reserved.1.address);
     let listeners = format!("btls:{basic},mtls:{mutual}");
     for (mode, address, nobody) in [("2", basic, true), ("0", mutual, false), ("1", mutual, false)]
     {
@@ -140,7 +141,8 @@ fn stats_speak_of_tls_only_where_it_is_on() {
     assert_eq!(stat_names(&scene.server, scene.plain_address), names);
     let scene = Scene::start(&["-o", "ssl_session_cache"]);
     assert_eq!(stat_names(&scene.server, scene.plain_address).len(), 4);
-    let second = free_address();
+    let reserved = ReservedAddress::new();
+    let second = reserved.address;
     let command = ServerCommand::under_test().with(&["-l", &second.to_string()]);
     let server = Server::start(&command);
     assert_eq!(stat_names(&server, second), Vec::<String>::new());

@@ -7,8 +7,11 @@ use rustls::client::ClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, StreamOwned, SupportedProtocolVersion};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +29,7 @@ pub struct Scene {
     pub files: CertificateFiles,
     /// Without TLS.
     pub plain_address: SocketAddr,
+    _plain_reserved: ReservedAddress,
 }
 
 impl Scene {
@@ -39,13 +43,21 @@ impl Scene {
             files.path("key.pem").display(),
             files.path("ca.pem").display()
         );
-        let plain_address = free_address();
+        let reserved = ReservedAddress::new();
+        let plain_address = reserved.address;
         let plain = format!("notls:{plain_address}");
         let command = ServerCommand::under_test()
             .with(&["-Z", "-o", &options, "-l", &plain, "-m", "256"])
             .with(flags);
         let server = Server::start(&command);
-        Scene { address: server.address(), server, authority, files, plain_address }
+        Scene {
+            address: server.address(),
+            server,
+            authority,
+            files,
+            plain_address,
+            _plain_reserved: reserved,
+        }
     }
 
     /// A client without a certificate of its own.
@@ -80,9 +92,26 @@ impl Scene {
     }
 }
 
-pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("a bound listener has an address")
+/// An address that nobody else is given while this lives.
+///
+/// Its socket is bound and never listens, with the option that servers set too: so the kernel hands the port
+/// to no other process, and still lets a server bind it.
+pub struct ReservedAddress {
+    pub address: SocketAddr,
+    _socket: OwnedFd,
+}
+
+impl ReservedAddress {
+    pub fn new() -> ReservedAddress {
+        let reserve = || {
+            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            set_socket_reuseaddr(&socket, true)?;
+            bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0)))?;
+            let address = SocketAddr::try_from(getsockname(&socket)?)?;
+            rustix::io::Result::Ok(ReservedAddress { address, _socket: socket })
+        };
+        reserve().expect("a free port")
+    }
 }
 
 /// A socket that may cut what it is given into single bytes.
