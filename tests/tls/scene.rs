@@ -3,12 +3,12 @@
 use crate::certificates::{Authority, CertificateFiles, Identity, SERVER_NAME};
 use crate::stream_client;
 use crate::support::{Client, Server, ServerCommand};
+use rustix::net::sockopt::set_socket_reuseaddr;
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustls::client::ClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, StreamOwned, SupportedProtocolVersion};
-use rustix::net::sockopt::set_socket_reuseaddr;
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;

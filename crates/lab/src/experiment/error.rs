@@ -40,6 +40,12 @@ pub enum ExperimentError {
     /// There is no class table for such items.
     #[error(transparent)]
     Sizes(#[from] SizesError),
+    /// Of all experiments, some could not run.
+    #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
+    Incomplete {
+        /// Their names.
+        failed: Vec<String>,
+    },
     /// The result could not be written.
     #[error("cannot write {path}: {source}; give another --out")]
     Write {

@@ -26,6 +26,7 @@ mod overhead;
 mod policies;
 mod progress;
 mod run;
+mod runs;
 mod server;
 mod spec;
 mod split;
@@ -43,7 +44,8 @@ use slabwise_base::Clock;
 use spec::{Setup, Spec};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -67,7 +69,8 @@ enum Command {
 struct RunArgs {
     /// The experiment's name; all for each in turn
     name: String,
-    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]
+    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]; of all, what
+    /// cannot be so small or large is run as near as it can be
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// Everything random follows from this number
@@ -79,10 +82,13 @@ struct RunArgs {
     /// Drive real servers by the wire: memcached, if there is one, and slabwise
     #[arg(long)]
     live: bool,
+    /// Leave out what the folder has a result of already, by the same program, seed and scale
+    #[arg(long)]
+    resume: bool,
+    /// Threads, which is as many caches as are in memory at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 }
-
-/// The largest scale: what the numbers of keys of other workloads allow, too.
-const SCALE_MAX: f64 = 1000.0;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -97,7 +103,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     };
     let done = match args.command {
         Command::List => print(&list()),
-        Command::Run(args) => run(&args),
+        Command::Run(args) => runs::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -115,39 +121,8 @@ fn list() -> String {
     lines.collect()
 }
 
-fn run(args: &RunArgs) -> Result<(), ExperimentError> {
-    let specs = match args.name.as_str() {
-        "all" => Spec::all().into_iter().filter(|spec| !args.live || spec.has_live()).collect(),
-        name => vec![Spec::named(name)?],
-    };
-    for spec in &specs {
-        let outcome = run_one(spec, args)?;
-        let directory = match &args.out {
-            Some(out) if specs.len() == 1 => out.clone(),
-            Some(out) => out.join(&spec.name),
-            None => Path::new("slabwise-lab").join(&spec.name),
-        };
-        print(&format!("{}\n{}", spec.title, outcome.text()))?;
-        let file = write(&outcome, &directory)?;
-        print(&format!("\nwritten to {}\n", file.display()))?;
-    }
-    Ok(())
-}
-
-fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
-    let default = match (&spec.setup, args.live) {
-        (Setup::TwoPhase(setup), true) => setup.live.scale,
-        (Setup::PagePolicies(setup), _) => setup.scale,
-        (Setup::ClassCounts(setup), _) => setup.scale,
-        (Setup::Cost(setup), _) => setup.scale,
-        (Setup::Curves(setup) | Setup::EvictionCurves(setup), _) => setup.scale,
-        _ => 1.0,
-    };
-    let scale = args.scale.unwrap_or(default);
-    if !(scale > 0.0 && scale <= SCALE_MAX) {
-        let text = format!("--scale {scale}: give more than 0 and at most {SCALE_MAX}");
-        return Err(ExperimentError::Option(text));
-    }
+/// Runs an experiment at a scale that it can be run at.
+fn run_one(spec: &Spec, scale: f64, args: &RunArgs) -> Result<Outcome, ExperimentError> {
     let progress = Progress::default();
     match &spec.setup {
         Setup::TwoPhase(setup) if args.live => live::run(spec, setup, scale, args.seed, &progress),
@@ -177,17 +152,6 @@ fn run_one(spec: &Spec, args: &RunArgs) -> Result<Outcome, ExperimentError> {
         Setup::ClassCounts(setup) => class_counts::run(spec, setup, scale, args.seed, &progress),
         Setup::Cost(setup) => cost::run(spec, setup, scale, args.seed, &progress),
     }
-}
-
-/// Writes `result.json`; gives its path.
-fn write(outcome: &Outcome, directory: &Path) -> Result<PathBuf, ExperimentError> {
-    let path = directory.join("result.json");
-    let failed = |source| ExperimentError::Write { path: path.clone(), source };
-    std::fs::create_dir_all(directory).map_err(failed)?;
-    let json = serde_json::to_string_pretty(outcome);
-    let json = json.unwrap_or_else(|error| panic!("an outcome is plain data: {error}"));
-    std::fs::write(&path, json + "\n").map_err(failed)?;
-    Ok(path)
 }
 
 fn print(text: &str) -> Result<(), ExperimentError> {

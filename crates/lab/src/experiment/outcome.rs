@@ -70,6 +70,9 @@ pub struct Series {
     pub y: Vec<f64>,
 }
 
+/// The commit that the program was built from.
+pub const COMMIT: &str = env!("SLABWISE_COMMIT");
+
 /// The result of an experiment; `result.json` is this.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
@@ -107,7 +110,7 @@ impl Outcome {
     pub fn new(spec: &Spec, seed: u64, scale: f64, live: bool) -> Outcome {
         Outcome {
             experiment: spec.name.clone(),
-            commit: env!("SLABWISE_COMMIT"),
+            commit: COMMIT,
             seed,
             scale,
             live,

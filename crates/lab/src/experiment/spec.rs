@@ -40,6 +40,13 @@ const FILES: [(&str, &str); 16] = [
     spec!("cost-multi"),
 ];
 
+/// The largest scale: what the numbers of keys of other workloads allow, too.
+const SCALE_MAX: f64 = 1000.0;
+
+fn scale_max() -> f64 {
+    SCALE_MAX
+}
+
 /// An experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +57,12 @@ pub struct Spec {
     pub title: String,
     /// Where it was published.
     pub source: String,
+    /// The smallest scale that it can be run at; none for any above 0.
+    #[serde(default)]
+    pub scale_min: f64,
+    /// The largest; none for [`SCALE_MAX`].
+    #[serde(default = "scale_max")]
+    pub scale_max: f64,
     /// What is run.
     pub setup: Setup,
     /// What was published of it; none where it holds ours against each other.
@@ -348,6 +361,38 @@ impl Spec {
         let known = || Spec::all().into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
         let found = Spec::all().into_iter().find(|spec| spec.name == name);
         found.ok_or_else(|| ExperimentError::UnknownName { name: name.to_owned(), known: known() })
+    }
+
+    /// The scale where none is asked for.
+    pub fn default_scale(&self, live: bool) -> f64 {
+        match &self.setup {
+            Setup::TwoPhase(setup) if live => setup.live.scale,
+            Setup::PagePolicies(setup) => setup.scale,
+            Setup::ClassCounts(setup) => setup.scale,
+            Setup::Cost(setup) => setup.scale,
+            Setup::Curves(setup) | Setup::EvictionCurves(setup) => setup.scale,
+            _ => 1.0,
+        }
+    }
+
+    /// The scale at which it can be run that is nearest to this one.
+    pub fn nearest_scale(&self, scale: f64) -> f64 {
+        scale.clamp(self.scale_min, self.scale_max)
+    }
+
+    /// Whether it can be run at this scale.
+    pub fn check_scale(&self, scale: f64) -> Result<(), ExperimentError> {
+        if scale > 0.0 && self.nearest_scale(scale) == scale {
+            return Ok(());
+        }
+        let Spec { name, scale_min, scale_max, .. } = self;
+        Err(ExperimentError::Option(if scale_min == scale_max {
+            format!("--scale {scale}: {name} runs at {scale_min} only: leave it out")
+        } else if *scale_min > 0.0 {
+            format!("--scale {scale}: give {name} at least {scale_min} and at most {scale_max}")
+        } else {
+            format!("--scale {scale}: give {name} more than 0 and at most {scale_max}")
+        }))
     }
 
     /// Whether it can be run against real servers.

@@ -66,11 +66,6 @@ pub fn run(
     seed: u64,
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
-    if setup.scale_is_fixed && scale != setup.scale {
-        let text =
-            format!("--scale {scale}: {} runs at {} only: leave it out", spec.name, setup.scale);
-        return Err(ExperimentError::Option(text));
-    }
     let mut outcome = Outcome::new(spec, seed, scale, false);
     let trials = trials(setup, scale, seed)?;
     let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();

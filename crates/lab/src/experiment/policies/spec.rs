@@ -13,9 +13,6 @@ use std::collections::BTreeMap;
 pub struct PoliciesSetup {
     /// The scale where none is asked for.
     pub scale: f64,
-    /// Whether it runs at its own size only.
-    #[serde(default)]
-    pub scale_is_fixed: bool,
     /// What is chosen where the paper leaves it open, by name.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
