@@ -14,6 +14,7 @@
 mod exact_lru;
 mod experiment;
 mod replay;
+mod report;
 mod virtual_time;
 pub mod workload;
 

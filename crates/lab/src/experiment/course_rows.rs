@@ -93,9 +93,17 @@ pub fn add_series(outcome: &mut Outcome, name: &str, course: &Course) {
     let width = |at: usize| if at == 0 { x[0] } else { x[at] - x[at - 1] };
     let ratios = course.misses.iter().enumerate();
     let ratios = ratios.map(|(at, &misses)| misses as f64 / width(at) * 100.0).collect();
-    let mut add = |series: String, y_unit, y| {
+    let mut add = |series: String, y_unit: &'static str, y| {
+        let y_unit = y_unit.into();
         let (variant, x) = (name.to_owned(), x.clone());
-        outcome.series.push(Series { name: series, variant, x_unit: "requests", y_unit, x, y });
+        outcome.series.push(Series {
+            name: series,
+            variant,
+            x_unit: "requests".into(),
+            y_unit,
+            x,
+            y,
+        });
     };
     add("miss ratio".to_owned(), "%", ratios);
     let classes = course.pages.first().map_or(0, Vec::len);

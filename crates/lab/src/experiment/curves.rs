@@ -262,8 +262,8 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         outcome.series.push(Series {
             name: "miss ratio".to_owned(),
             variant: format!("{stream}, {kind}"),
-            x_unit: "chunks",
-            y_unit: "%",
+            x_unit: "chunks".into(),
+            y_unit: "%".into(),
             x: sizes.iter().map(|&size| size as f64).collect(),
             y: sizes.iter().map(|&size| curve.miss_ratio(size) * 100.0).collect(),
         });

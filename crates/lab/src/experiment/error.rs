@@ -2,6 +2,7 @@
 
 use super::server::ServerError;
 use crate::replay::ReplayError;
+use crate::report::ReportError;
 use crate::virtual_time::NoVisitCost;
 use crate::workload::WorkloadError;
 use slabwise_engine::EngineError;
@@ -40,6 +41,9 @@ pub enum ExperimentError {
     /// There is no class table for such items.
     #[error(transparent)]
     Sizes(#[from] SizesError),
+    /// There is no report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// Of all experiments, some could not run.
     #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
     Incomplete {

@@ -117,8 +117,8 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         outcome.series.push(Series {
             name: "miss ratio".to_owned(),
             variant,
-            x_unit: "chunks",
-            y_unit: "%",
+            x_unit: "chunks".into(),
+            y_unit: "%".into(),
             x: found.sizes.iter().map(|&size| size as f64).collect(),
             y: ratios,
         });

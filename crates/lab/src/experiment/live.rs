@@ -227,9 +227,17 @@ fn add_place(outcome: &mut Outcome, name: &str, place: &Place, changed_at: u64, 
 }
 
 fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
-    let mut add = |series: String, y_unit, x, y| {
+    let mut add = |series: String, y_unit: &'static str, x, y| {
+        let y_unit = y_unit.into();
         let variant = name.to_owned();
-        outcome.series.push(Series { name: series, variant, x_unit: "requests", y_unit, x, y });
+        outcome.series.push(Series {
+            name: series,
+            variant,
+            x_unit: "requests".into(),
+            y_unit,
+            x,
+            y,
+        });
     };
     let windows = observed.report.windows.as_deref().unwrap_or_default();
     let ends = windows.iter().scan(0, |end, window| {

@@ -38,10 +38,11 @@ mod tests;
 
 use clap::{Parser, Subcommand};
 use error::ExperimentError;
-use outcome::Outcome;
+pub use outcome::{Outcome, Row, Series, number};
 use progress::Progress;
 use slabwise_base::Clock;
-use spec::{Setup, Spec};
+use spec::Setup;
+pub use spec::Spec;
 use std::ffi::OsString;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -63,6 +64,8 @@ enum Command {
     List,
     /// Run one, or all
     Run(RunArgs),
+    /// Draw the reports of earlier results again, and an index over them
+    Report(ReportArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,6 +93,13 @@ struct RunArgs {
     jobs: Option<NonZeroUsize>,
 }
 
+#[derive(Debug, clap::Args)]
+struct ReportArgs {
+    /// Where the results are
+    #[arg(value_name = "DIR", default_value = runs::DIRECTORY)]
+    directory: PathBuf,
+}
+
 /// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let line = std::iter::once(OsString::from("slabwise lab")).chain(args);
@@ -104,6 +114,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     let done = match args.command {
         Command::List => print(&list()),
         Command::Run(args) => runs::run(&args),
+        Command::Report(args) => runs::report(&args.directory),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,7 +4,8 @@
 //! row, if only one that says that nothing was measured for it.
 
 use super::spec::{Published, Spec};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// How a measure changes with the scale.
@@ -31,7 +32,7 @@ pub struct Measure {
 }
 
 /// One measure on one variant.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// What was measured.
     pub measure: String,
@@ -49,21 +50,23 @@ pub struct Row {
     pub published_at_scale: Option<f64>,
     /// Where that stands.
     pub place: Option<String>,
+    /// Why ours differs from it, where that is known.
+    pub explained: Option<String>,
     /// Why there is no figure of ours, or how it is to be read.
     pub note: Option<String>,
 }
 
 /// A curve for a plot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// What it shows.
     pub name: String,
     /// Of what.
     pub variant: String,
     /// What `x` counts.
-    pub x_unit: &'static str,
+    pub x_unit: Cow<'static, str>,
     /// What `y` counts.
-    pub y_unit: &'static str,
+    pub y_unit: Cow<'static, str>,
     /// Where.
     pub x: Vec<f64>,
     /// How much.
@@ -74,12 +77,12 @@ pub struct Series {
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
 /// The result of an experiment; `result.json` is this.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     /// The experiment's name.
     pub experiment: String,
     /// The source that the program was built from.
-    pub commit: &'static str,
+    pub commit: Cow<'static, str>,
     /// What everything random followed from.
     pub seed: u64,
     /// The size of the run; 1 is the published one.
@@ -97,7 +100,7 @@ pub struct Outcome {
 }
 
 /// What the findings are held against.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paper {
     /// Authors, title, place.
     pub source: String,
@@ -110,7 +113,7 @@ impl Outcome {
     pub fn new(spec: &Spec, seed: u64, scale: f64, live: bool) -> Outcome {
         Outcome {
             experiment: spec.name.clone(),
-            commit: COMMIT,
+            commit: COMMIT.into(),
             seed,
             scale,
             live,
@@ -146,6 +149,7 @@ impl Outcome {
             published: published.map(|figure| figure.value),
             published_at_scale: published.map(|figure| figure.value * factor),
             place: published.map(|figure| figure.place.clone()),
+            explained: published.and_then(|figure| figure.explained.clone()),
             note,
         });
     }
@@ -172,6 +176,7 @@ impl Outcome {
             published: Some(figure.value),
             published_at_scale: None,
             place: Some(figure.place.clone()),
+            explained: figure.explained.clone(),
             note: Some("not measured by this version".to_owned()),
         });
         let rows: Vec<Row> = rows.collect();

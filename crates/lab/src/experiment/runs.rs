@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   name or all --> jobs: experiment, scale, folder --> done already? --yes--> next
-//!                                                            '--no--> run_one --> table, result.json
+//!                                                            '--no--> run_one --> table, result.json, report.html
 //! ```
 //!
 //! Experiments follow one another, for some of them measure time; the runs within one are parallel. So the memory is at
@@ -15,10 +15,14 @@ use super::error::ExperimentError;
 use super::outcome::{COMMIT, Outcome};
 use super::spec::Spec;
 use super::{RunArgs, print, run_one};
+use crate::report::{self, RESULT_FILE};
 use serde::Deserialize;
 use slabwise_base::Clock;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Where results are written, each in a folder of its experiment's name.
+pub const DIRECTORY: &str = "slabwise-lab";
 
 /// One experiment to run.
 struct Job<'s> {
@@ -63,7 +67,16 @@ pub fn run(args: &RunArgs) -> Result<(), ExperimentError> {
             }
         }
     }
+    if !is_alone {
+        report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
+    }
     if failed.is_empty() { Ok(()) } else { Err(ExperimentError::Incomplete { failed }) }
+}
+
+/// Draws the reports in a folder again, and the index over them.
+pub fn report(directory: &Path) -> Result<(), ExperimentError> {
+    let index = report::redraw(directory)?;
+    print(&format!("all of them: {}\n", index.display()))
 }
 
 impl Job<'_> {
@@ -75,13 +88,13 @@ impl Job<'_> {
         let directory = match &args.out {
             Some(out) if is_alone => out.clone(),
             Some(out) => out.join(&spec.name),
-            None => Path::new("slabwise-lab").join(&spec.name),
+            None => Path::new(DIRECTORY).join(&spec.name),
         };
         Ok(Job { spec, scale, directory })
     }
 
     fn run(&self, args: &RunArgs) -> Result<(), ExperimentError> {
-        let path = self.directory.join("result.json");
+        let path = self.directory.join(RESULT_FILE);
         let origin = Origin {
             commit: COMMIT.to_owned(),
             seed: args.seed,
@@ -97,7 +110,8 @@ impl Job<'_> {
         let used = used(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", self.spec.title, outcome.text()))?;
         write(&outcome, &path)?;
-        print(&format!("\nwritten to {}, {used}\n", path.display()))
+        let report = report::write(self.spec, &outcome, &self.directory)?;
+        print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
     }
 }
 

@@ -8,6 +8,7 @@ use super::cost::CostSetup;
 use super::error::ExperimentError;
 use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
+use crate::report::Figure;
 use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,9 @@ pub struct Spec {
     /// What was published of it; none where it holds ours against each other.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// What its report draws.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
 }
 
 /// A published figure.
@@ -82,6 +86,9 @@ pub struct Published {
     pub value: f64,
     /// Where it stands.
     pub place: String,
+    /// Why ours differs, where that is known.
+    #[serde(default)]
+    pub explained: Option<String>,
 }
 
 /// The kinds of experiments.

@@ -222,8 +222,8 @@ fn add_price(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], 
     outcome.series.push(Series {
         name: PREDICTED.text.to_owned(),
         variant: name,
-        x_unit: "classes",
-        y_unit: PREDICTED.unit,
+        x_unit: "classes".into(),
+        y_unit: PREDICTED.unit.into(),
         x: tried.iter().map(|tried| tried.class_count as f64).collect(),
         y: tried.iter().map(|tried| predicted(tried) * 100.0).collect(),
     });
@@ -283,7 +283,7 @@ fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>],
         };
         let (x, y) = tried.iter().filter_map(value).unzip();
         let (name, variant) = (measure.text.to_owned(), stream.clone());
-        let y_unit = measure.unit;
-        outcome.series.push(Series { name, variant, x_unit: "classes", y_unit, x, y });
+        let y_unit = measure.unit.into();
+        outcome.series.push(Series { name, variant, x_unit: "classes".into(), y_unit, x, y });
     }
 }

@@ -273,8 +273,8 @@ fn sweep(setup: &CostSetup, found: &[Finding<'_>]) -> Vec<Series> {
         Series {
             name: "less recomputation cost".to_owned(),
             variant: format!("{}, {of}", mix_name(mix)),
-            x_unit: "hits of the first variant, %",
-            y_unit: "%",
+            x_unit: "hits of the first variant, %".into(),
+            y_unit: "%".into(),
             x,
             y,
         }

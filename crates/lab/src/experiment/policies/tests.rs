@@ -43,7 +43,7 @@ fn the_toy_hits_as_on_the_slides() {
     let outcome = outcome(&spec, &setup, 1.0);
     assert_eq!(found(&outcome, "hits", "none"), 0.0, "{}", outcome.text());
     assert_eq!(found(&outcome, "hits", "best"), 6.0, "{}", outcome.text());
-    let refused = super::run(&spec, &setup, 0.5, SEED, &Progress::default());
+    let refused = spec.check_scale(0.5);
     assert!(refused.is_err_and(|error| error.to_string().contains("runs at 1 only")));
 }
 

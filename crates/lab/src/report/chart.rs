@@ -1,0 +1,203 @@
+//! Drawings as SVG.
+//!
+//! Colours stand for roles: the style sheet replaces each by what suits a light or a dark page. Legends are the page's,
+//! so that they wrap on a phone.
+
+use super::drawing::{Bar, Curve, Drawing};
+use crate::experiment::number;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// The colours of lines and bars, in turn. The style sheet has the same, for both kinds of pages.
+pub const COLOURS: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0x8C, 0x56, 0x4B),
+    RGBColor(0x7F, 0x7F, 0x7F),
+];
+/// Text and axes.
+const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+/// Lines behind the drawing.
+const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+
+/// Narrow enough that its text can be read on a phone.
+const WIDTH: u32 = 480;
+const CURVES_HEIGHT: u32 = 300;
+const BAR_HEIGHT: u32 = 26;
+const AXIS_HEIGHT: u32 = 60;
+/// Room for the names of bars.
+const NAMES_WIDTH: u32 = 170;
+const NAME_LEN_MAX: usize = 25;
+const TEXT_SIZE: u32 = 13;
+const MARGIN: u32 = 8;
+/// Behind the longest bar, for its number.
+const ROOM_SHARE: f64 = 0.25;
+
+/// The colour of our bars.
+pub const OURS_COLOUR: usize = 0;
+/// The colour of published ones.
+pub const PUBLISHED_COLOUR: usize = 4;
+
+type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+
+/// Draws it.
+pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
+    let mut text = String::new();
+    let height = match drawing {
+        Drawing::Curves { .. } => CURVES_HEIGHT,
+        Drawing::Bars { bars, .. } => bars.len() as u32 * BAR_HEIGHT + AXIS_HEIGHT,
+    };
+    let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+    let drawn = match drawing {
+        Drawing::Curves { x_unit, y_label, curves } => draw_curves(&area, x_unit, y_label, curves),
+        Drawing::Bars { label, bars } if logarithmic => {
+            let (low, high) = log_range(bars);
+            draw_bars(&area, (low..high).log_scale(), low, label, bars)
+        }
+        Drawing::Bars { label, bars } => draw_bars(&area, range(values(bars)), 0.0, label, bars),
+    };
+    drawn.unwrap_or_else(|error| panic!("drawing into a string cannot fail: {error}"));
+    drop(area);
+    text
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>]) -> DrawResult {
+    let x = curves.iter().flat_map(|curve| curve.series.x.iter().copied());
+    let (first, last) = ends(x);
+    let y = ends(curves.iter().flat_map(|curve| curve.series.y.iter().copied()).chain([0.0]));
+    let mut chart = ChartBuilder::on(area)
+        .margin(MARGIN)
+        .x_label_area_size(AXIS_HEIGHT - 2 * MARGIN)
+        .y_label_area_size(58)
+        .build_cartesian_2d(first..last, y.0..y.1)?;
+    chart
+        .configure_mesh()
+        .x_labels(5)
+        .y_labels(6)
+        .x_desc(x_unit)
+        .y_desc(y_label)
+        .label_style(("sans-serif", TEXT_SIZE, &INK))
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|x| short(*x))
+        .y_label_formatter(&|y| short(*y))
+        .draw()?;
+    for (index, curve) in curves.iter().enumerate() {
+        let points = curve.series.x.iter().copied().zip(curve.series.y.iter().copied());
+        let colour = COLOURS[index % COLOURS.len()];
+        chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+    }
+    area.present()
+}
+
+/// Of each variant what was published, if anything, and ours below it; bars begin at `origin`.
+fn draw_bars<X>(area: &Area<'_>, x: X, origin: f64, label: &str, bars: &[Bar<'_>]) -> DrawResult
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let (names, plot) = area.split_horizontally(NAMES_WIDTH);
+    // Rows count downwards, as a reader goes.
+    let mut chart = ChartBuilder::on(&plot)
+        .margin(MARGIN)
+        .x_label_area_size(AXIS_HEIGHT - 2 * MARGIN)
+        .build_cartesian_2d(x, (bars.len() as f64)..0.0)?;
+    chart
+        .configure_mesh()
+        .disable_y_mesh()
+        .x_labels(4)
+        .x_desc(label)
+        .label_style(("sans-serif", TEXT_SIZE, &INK))
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|x| short(*x))
+        .draw()?;
+    let text = ("sans-serif", TEXT_SIZE).into_text_style(area).color(&INK);
+    let beside = text.pos(Pos::new(HPos::Right, VPos::Center));
+    let behind = text.pos(Pos::new(HPos::Left, VPos::Center));
+    for (row, bar) in bars.iter().enumerate() {
+        let top = row as f64;
+        let middle = MARGIN + row as u32 * BAR_HEIGHT + BAR_HEIGHT / 2;
+        let place = ((NAMES_WIDTH - MARGIN) as i32, middle as i32);
+        names.draw_text(&cut(bar.label), &beside, place)?;
+        let halves: &[(Option<f64>, f64, f64, RGBColor)] = &match bar.published {
+            Some(_) => [
+                (bar.published, 0.08, 0.48, COLOURS[PUBLISHED_COLOUR]),
+                (Some(bar.ours), 0.5, 0.9, COLOURS[OURS_COLOUR]),
+            ],
+            None => [(None, 0.0, 0.0, INK), (Some(bar.ours), 0.15, 0.85, COLOURS[OURS_COLOUR])],
+        };
+        for &(value, from, to, colour) in halves {
+            let Some(value) = value else { continue };
+            let corners = [(origin, top + from), (value, top + to)];
+            chart.draw_series([Rectangle::new(corners, colour.filled())])?;
+            let end = (value.max(origin), top + f64::midpoint(from, to));
+            let label = EmptyElement::at(end) + Text::new(number(value), (3, 0), behind.clone());
+            chart.draw_series([label])?;
+        }
+    }
+    area.present()
+}
+
+/// Of a bar both numbers.
+fn values<'b>(bars: &'b [Bar<'_>]) -> impl Iterator<Item = f64> + 'b {
+    bars.iter().flat_map(|bar| [Some(bar.ours), bar.published]).flatten()
+}
+
+/// From 0 or the least to what leaves room for a number behind the most.
+fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (least, most) = ends(values.chain([0.0]));
+    let room = (most - least) * ROOM_SHARE;
+    (if least < 0.0 { least - room } else { least })..most + room
+}
+
+/// Whole powers of ten around all that is positive.
+fn log_range(bars: &[Bar<'_>]) -> (f64, f64) {
+    let positive = values(bars).filter(|&value| value > 0.0).map(f64::log10);
+    let (least, most) = ends(positive);
+    (10f64.powf(least.floor()), 10f64.powf((most + ROOM_SHARE * (most - least)).ceil()))
+}
+
+/// The least and the most; never the same, so that there is something between them.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let finite = values.filter(|value| value.is_finite());
+    let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
+        (least.min(value), most.max(value))
+    });
+    match least < most {
+        true => (least, most),
+        false if least.is_finite() => (least, least + 1.0),
+        false => (0.0, 1.0),
+    }
+}
+
+/// A number on an axis.
+fn short(value: f64) -> String {
+    let (divisor, letter) = match value.abs() {
+        size if size >= 1e9 => (1e9, "G"),
+        size if size >= 1e6 => (1e6, "M"),
+        size if size >= 1e4 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    // Rounded to what an axis tells apart.
+    let rounded = (value / divisor * 100.0).round() / 100.0;
+    format!("{rounded}{letter}")
+}
+
+/// A name that fits beside its bar.
+fn cut(name: &str) -> String {
+    if name.chars().count() <= NAME_LEN_MAX {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME_LEN_MAX - 1).collect();
+    start + "\u{2026}"
+}

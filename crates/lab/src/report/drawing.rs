@@ -1,0 +1,118 @@
+//! What a figure draws of an outcome.
+
+use super::figure::{Draw, Figure};
+use crate::experiment::{Outcome, Row, Series};
+
+/// Lines or bars, ready to be drawn.
+#[derive(Debug)]
+pub enum Drawing<'o> {
+    /// Lines over one another.
+    Curves {
+        /// What `x` counts.
+        x_unit: &'o str,
+        /// What is drawn, and its unit.
+        y_label: String,
+        /// The lines.
+        curves: Vec<Curve<'o>>,
+    },
+    /// Bars under one another.
+    Bars {
+        /// What is drawn, and its unit.
+        label: String,
+        /// The bars.
+        bars: Vec<Bar<'o>>,
+    },
+}
+
+/// One line.
+#[derive(Debug)]
+pub struct Curve<'o> {
+    /// What the legend calls it.
+    pub label: String,
+    /// The points.
+    pub series: &'o Series,
+}
+
+/// One variant's numbers.
+#[derive(Debug)]
+pub struct Bar<'o> {
+    /// Of what.
+    pub label: &'o str,
+    /// What we found.
+    pub ours: f64,
+    /// What was published, as this run should find it.
+    pub published: Option<f64>,
+}
+
+impl<'o> Drawing<'o> {
+    /// What the figure draws; none if the outcome has nothing of it.
+    pub fn of(figure: &Figure, outcome: &'o Outcome) -> Option<Drawing<'o>> {
+        match &figure.draw {
+            Draw::Curves(name) => curves(figure, name, &outcome.series),
+            Draw::Bars(measure) => bars(figure, measure, &outcome.rows),
+        }
+    }
+}
+
+fn curves<'o>(figure: &Figure, name: &str, series: &'o [Series]) -> Option<Drawing<'o>> {
+    let found: Vec<(&str, &Series)> = series
+        .iter()
+        .filter(|series| series.name.starts_with(name) && !series.x.is_empty())
+        .filter_map(|series| Some((figure.label(&series.variant)?, series)))
+        .collect();
+    let (_, first) = found.first()?;
+    let is_one_name = found.iter().all(|(_, series)| series.name == first.name);
+    let is_one_variant = found.iter().all(|(_, series)| series.variant == first.variant);
+    let mut curves: Vec<Curve<'_>> = found
+        .iter()
+        .map(|&(label, series)| Curve {
+            label: match (is_one_name, is_one_variant) {
+                (true, _) => label.to_owned(),
+                (false, true) => series.name.clone(),
+                (false, false) => format!("{label}, {}", series.name),
+            },
+            series,
+        })
+        .collect();
+    curves.sort_by_key(|curve| figure.place_of(&curve.series.variant));
+    let what = if is_one_name { &first.name } else { name };
+    Some(Drawing::Curves { x_unit: &first.x_unit, y_label: with_unit(what, &first.y_unit), curves })
+}
+
+fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'o>> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.measure == measure).collect();
+    let first = rows.first()?;
+    let label = with_unit(&first.text, &first.unit);
+    let bars = rows.iter().filter_map(|row| {
+        let bar = Bar {
+            label: figure.label(&row.variant)?,
+            ours: row.ours?,
+            published: row.published_at_scale,
+        };
+        Some((figure.place_of(&row.variant), bar))
+    });
+    let mut bars: Vec<(usize, Bar<'_>)> = bars.collect();
+    bars.sort_by_key(|&(place, _)| place);
+    let bars: Vec<Bar<'_>> = bars.into_iter().map(|(_, bar)| bar).collect();
+    (!bars.is_empty()).then_some(Drawing::Bars { label, bars })
+}
+
+fn with_unit(what: &str, unit: &str) -> String {
+    if unit.is_empty() { what.to_owned() } else { format!("{what}, {unit}") }
+}
+
+impl Figure {
+    /// What a variant is called in this figure; none if it is not drawn.
+    fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
+        let label = variant.strip_prefix(self.within.as_str())?;
+        (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
+            .then_some(label)
+    }
+
+    /// Where a variant stands among those that are named.
+    fn place_of(&self, variant: &str) -> usize {
+        let label = self.label(variant);
+        let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
+        place.unwrap_or(self.variants.len())
+    }
+}

@@ -1,0 +1,34 @@
+//! Figures as an experiment's file names them.
+
+use serde::Deserialize;
+
+/// A figure of a report.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What it shows.
+    pub title: String,
+    /// The figure of the paper that it draws again; none for one of ours.
+    pub place: Option<String>,
+    /// What is drawn.
+    pub draw: Draw,
+    /// Of which variants, in this order; all of them where empty.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// What the variants' names begin with, which goes without saying then.
+    #[serde(default)]
+    pub within: String,
+    /// Whether lengths grow with the logarithm of the numbers.
+    #[serde(default)]
+    pub logarithmic: bool,
+}
+
+/// Where the numbers of a figure are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Draw {
+    /// Series whose names begin so, as lines.
+    Curves(String),
+    /// Rows of this measure, as bars; published figures beside them.
+    Bars(String),
+}

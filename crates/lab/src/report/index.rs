@@ -1,0 +1,44 @@
+//! The page over all runs.
+
+use super::page::document;
+use crate::experiment::{Outcome, Spec};
+use maud::{Markup, html};
+use std::path::PathBuf;
+
+/// A run that has a page.
+pub struct Entry {
+    pub spec: Spec,
+    pub outcome: Outcome,
+    /// Its page, from the index's folder.
+    pub page: PathBuf,
+}
+
+/// A row for every run.
+pub fn page(entries: &[Entry]) -> Markup {
+    let count = |entry: &Entry, is_ours: bool| {
+        let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
+        rows.filter(|row| !is_ours || row.ours.is_some()).count()
+    };
+    let body = html! {
+        h1 { "Experiments" }
+        p.quiet {
+            "Every published figure beside ours. What could not be measured has a row that says why."
+        }
+        div.table { table {
+            tr {
+                th { "experiment" } th { "question" } th.number { "scale" } th.number { "seed" }
+                th.number { "published figures" } th.number { "measured" } th { "source" }
+            }
+            @for entry in entries {
+                tr {
+                    td { a href=(entry.page.display()) { (entry.spec.name) } }
+                    td.note { (entry.spec.title) }
+                    td.number { (entry.outcome.scale) } td.number { (entry.outcome.seed) }
+                    td.number { (count(entry, false)) } td.number { (count(entry, true)) }
+                    td.note.quiet { (entry.outcome.paper.source) }
+                }
+            }
+        } }
+    };
+    document("slabwise lab", &body)
+}

@@ -1,0 +1,122 @@
+//! Reports: what an experiment found, as one page that needs nothing else.
+//!
+//! ```text
+//!   experiments/NAME.toml --> figures --\
+//!   result.json --> Outcome -------------+--> drawing --> chart (SVG) --> page --> report.html
+//!                                                                         index --> index.html
+//! ```
+//!
+//! A figure names series or rows; what it draws is found in the outcome, so a report can be drawn again from its
+//! `result.json` at any time.
+//!
+//! Laws: every number on a page is from the outcome; a figure that has nothing to draw says so; no text gets
+//! onto a page unescaped; a page asks nothing of the network.
+
+mod chart;
+mod drawing;
+mod figure;
+mod index;
+mod page;
+
+#[cfg(test)]
+mod tests;
+
+pub use figure::Figure;
+
+use crate::experiment::{Outcome, Spec};
+use index::Entry;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a result is called in its folder.
+pub const RESULT_FILE: &str = "result.json";
+const REPORT_FILE: &str = "report.html";
+const INDEX_FILE: &str = "index.html";
+
+/// How all pages look.
+const STYLE: &str = include_str!("style.css");
+
+/// Why there is no report. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A folder or file could not be read.
+    #[error("cannot read {path}: {source}; give the folder that lab run wrote to")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A file is no result.
+    #[error("{path} is no result of this program: {source}; run the experiment again")]
+    NoResult {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// There is nothing to report on.
+    #[error("no {RESULT_FILE} in {path} or in a folder of it: lab run writes them")]
+    Nothing {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A page could not be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// Writes the report of an outcome; gives its path.
+pub fn write(spec: &Spec, outcome: &Outcome, directory: &Path) -> Result<PathBuf, ReportError> {
+    write_page(directory.join(REPORT_FILE), &page::page(spec, outcome).into_string())
+}
+
+/// Draws the reports of all results in a folder and its folders again, and an index over them; gives the
+/// index's path.
+pub fn redraw(directory: &Path) -> Result<PathBuf, ReportError> {
+    let mut entries = Vec::new();
+    for folder in folders(directory)? {
+        let path = folder.join(RESULT_FILE);
+        if !path.exists() {
+            continue;
+        }
+        let read =
+            fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;
+        let outcome: Outcome = serde_json::from_slice(&read)
+            .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
+        // An experiment that this program does not know has no figures to draw.
+        let Ok(spec) = Spec::named(&outcome.experiment) else { continue };
+        let page = write(&spec, &outcome, &folder)?;
+        let page = page.strip_prefix(directory).unwrap_or(&page).to_owned();
+        entries.push(Entry { spec, outcome, page });
+    }
+    if entries.is_empty() {
+        return Err(ReportError::Nothing { path: directory.to_owned() });
+    }
+    // As they are listed.
+    let order: Vec<String> = Spec::all().into_iter().map(|spec| spec.name).collect();
+    entries.sort_by_key(|entry| order.iter().position(|name| *name == entry.spec.name));
+    write_page(directory.join(INDEX_FILE), &index::page(&entries).into_string())
+}
+
+/// The folder and those in it, in order of their names.
+fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
+    let failed = |source| ReportError::Read { path: directory.to_owned(), source };
+    let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>();
+    let inner = entries.map_err(failed)?.into_iter().map(|entry| entry.path());
+    let mut inner: Vec<PathBuf> = inner.filter(|path| path.is_dir()).collect();
+    inner.sort();
+    Ok(std::iter::once(directory.to_owned()).chain(inner).collect())
+}
+
+fn write_page(path: PathBuf, text: &str) -> Result<PathBuf, ReportError> {
+    match fs::write(&path, text) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(ReportError::Write { path, source }),
+    }
+}

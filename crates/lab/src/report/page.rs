@@ -1,0 +1,158 @@
+//! The page of one run.
+
+use super::STYLE;
+use super::chart::{COLOURS, OURS_COLOUR, PUBLISHED_COLOUR, svg};
+use super::drawing::Drawing;
+use super::figure::Figure;
+use crate::experiment::{Outcome, Row, Spec, number};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+/// All of it.
+pub fn page(spec: &Spec, outcome: &Outcome) -> Markup {
+    let (published, ours): (Vec<&Row>, Vec<&Row>) =
+        outcome.rows.iter().partition(|row| row.published.is_some());
+    let body = html! {
+        p.quiet { a href="../index.html" { "All experiments" } }
+        h1 { (spec.title) }
+        p { (outcome.paper.source) }
+        p.quiet {
+            (spec.name) ", scale " (outcome.scale) ", seed " (outcome.seed)
+            @if outcome.live { ", real servers" }
+            ", commit " (outcome.commit)
+        }
+        @if !spec.figures.is_empty() {
+            h2 { "Figures" }
+            div.figures { @for figure in &spec.figures { (drawn(figure, outcome)) } }
+        }
+        @if !published.is_empty() {
+            h2 { "Published and ours" }
+            (comparison(&published, outcome.scale))
+        }
+        @if !ours.is_empty() {
+            h2 { "All other rows" }
+            (findings(&ours))
+        }
+        h2 { "Set-up" }
+        div.table { table {
+            @for (name, value) in &outcome.setup { tr { th { (name) } td { (value) } } }
+        } }
+    };
+    document(&format!("{}: {}", spec.name, spec.title), &body)
+}
+
+/// A page of this title around its body.
+pub fn document(title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    }
+}
+
+fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
+    let drawing = Drawing::of(figure, outcome);
+    html! {
+        figure {
+            figcaption {
+                (figure.title)
+                @if let Some(place) = &figure.place { span.quiet { " (" (place) ")" } }
+            }
+            @match &drawing {
+                None => p.quiet { "Nothing of it was measured in this run." },
+                Some(drawing) => {
+                    (legend(drawing))
+                    div role="img" aria-label=(figure.title) {
+                        // Its texts are escaped by who draws it.
+                        (PreEscaped(svg(drawing, figure.logarithmic)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn legend(drawing: &Drawing<'_>) -> Markup {
+    let entries: Vec<(usize, &str)> = match drawing {
+        Drawing::Curves { curves, .. } => {
+            curves.iter().map(|curve| curve.label.as_str()).enumerate().collect()
+        }
+        Drawing::Bars { bars, .. } if bars.iter().any(|bar| bar.published.is_some()) => {
+            vec![(PUBLISHED_COLOUR, "published"), (OURS_COLOUR, "ours")]
+        }
+        Drawing::Bars { .. } => return html! {},
+    };
+    html! {
+        ul.legend {
+            @for (colour, label) in entries {
+                li { i class=(format!("k{}", colour % COLOURS.len())) {} (label) }
+            }
+        }
+    }
+}
+
+fn comparison(rows: &[&Row], scale: f64) -> Markup {
+    let is_scaled = scale != 1.0;
+    html! {
+        div.table { table {
+            tr {
+                th { "measure" } th { "variant" } th.number { "published" }
+                @if is_scaled { th.number { "at this scale" } }
+                th.number { "ours" } th { "unit" } th.number { "difference" } th { "explained" } th { "where" }
+            }
+            @for row in rows {
+                tr {
+                    td { (row.text) } td { (row.variant) }
+                    td.number { (shown(row.published)) }
+                    @if is_scaled { td.number { (shown(row.published_at_scale)) } }
+                    td.number { (shown(row.ours)) }
+                    td { (row.unit) }
+                    td.number { (difference(row)) }
+                    td.note { (said(row)) }
+                    td.note { (row.place.as_deref().unwrap_or_default()) }
+                }
+            }
+        } }
+    }
+}
+
+fn findings(rows: &[&Row]) -> Markup {
+    html! {
+        div.table { table {
+            tr { th { "measure" } th { "variant" } th.number { "ours" } th { "unit" } th { "note" } }
+            @for row in rows {
+                tr {
+                    td { (row.text) } td { (row.variant) } td.number { (shown(row.ours)) }
+                    td { (row.unit) } td.note { (said(row)) }
+                }
+            }
+        } }
+    }
+}
+
+/// The row's note, and what explains its difference.
+fn said(row: &Row) -> String {
+    [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
+}
+
+/// How far ours lies from what was published: in points where both are percentages, else in percent of it.
+fn difference(row: &Row) -> String {
+    let (Some(ours), Some(published)) = (row.ours, row.published_at_scale) else {
+        return "-".to_owned();
+    };
+    match row.unit.as_str() {
+        "%" => format!("{:+.2} points", ours - published),
+        _ if published == 0.0 => "-".to_owned(),
+        _ => format!("{:+.1} %", (ours / published - 1.0) * 100.0),
+    }
+}

@@ -1,0 +1,133 @@
+//! What every page has.
+
+use super::drawing::Drawing;
+use super::{index, page, redraw, write};
+use crate::experiment::{Outcome, Row, Series, Spec};
+use std::path::PathBuf;
+
+/// An outcome with a row and a series for everything that the experiment's figures name.
+fn outcome_of(spec: &Spec) -> Outcome {
+    let mut outcome = Outcome::new(spec, 7, 0.5, false);
+    outcome.complete();
+    let published: Vec<Row> = outcome.rows.clone();
+    let Some(pattern) = published.first().cloned() else { return outcome };
+    for figure in &spec.figures {
+        let variants = figure.variants.iter().map(String::as_str);
+        for variant in variants.chain(figure.variants.is_empty().then_some("any")) {
+            let variant = format!("{}{variant}", figure.within);
+            match &figure.draw {
+                super::figure::Draw::Curves(name) => outcome.series.push(Series {
+                    name: name.clone(),
+                    variant,
+                    x_unit: "requests".into(),
+                    y_unit: "%".into(),
+                    x: vec![0.0, 1.0, 2.0],
+                    y: vec![30.0, 20.0, 10.0],
+                }),
+                super::figure::Draw::Bars(measure) => outcome.rows.push(Row {
+                    measure: measure.clone(),
+                    variant,
+                    ours: Some(12.0),
+                    published_at_scale: Some(9.0),
+                    ..pattern.clone()
+                }),
+            }
+        }
+    }
+    outcome
+}
+
+fn new_folder(name: &str) -> PathBuf {
+    let folder =
+        std::env::temp_dir().join(format!("slabwise-report-{name}-{}", std::process::id()));
+    // An earlier process of this id may have left its own.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+#[test]
+fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
+    for spec in Spec::all() {
+        assert!(!spec.figures.is_empty(), "{} has no figure", spec.name);
+        let outcome = outcome_of(&spec);
+        if outcome.rows.is_empty() {
+            continue;
+        }
+        let text = page::page(&spec, &outcome).into_string();
+        assert_eq!(text.matches("<svg").count(), spec.figures.len(), "{}", spec.name);
+        assert!(!text.contains("Nothing of it was measured"), "{}", spec.name);
+        for figure in &spec.published {
+            let value = crate::experiment::number(figure.value);
+            assert!(text.contains(&format!(">{value}</td>")), "{}: {value}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn a_figure_of_nothing_says_so() {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let outcome = Outcome::new(&spec, 7, 1.0, false);
+    let text = page::page(&spec, &outcome).into_string();
+    assert!(!text.contains("<svg"));
+    assert_eq!(text.matches("Nothing of it was measured").count(), spec.figures.len());
+}
+
+#[test]
+fn no_text_is_markup_and_nothing_is_loaded() {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let mut outcome = outcome_of(&spec);
+    let markup = "<script>alert(1)</script>&\"";
+    for row in &mut outcome.rows {
+        row.note = Some(markup.to_owned());
+        row.variant = markup.to_owned();
+    }
+    for series in &mut outcome.series {
+        series.name = format!("{}{markup}", series.name);
+        series.y_unit = markup.into();
+    }
+    outcome.choose(markup, markup);
+    let text = page::page(&spec, &outcome).into_string();
+    assert!(text.contains("&lt;script&gt;") && !text.contains("<script"), "{text}");
+    for loading in ["src=", "url(", "@import", "<link", "http-equiv"] {
+        assert!(!text.contains(loading), "{loading}");
+    }
+}
+
+#[test]
+fn the_order_and_choice_of_variants_are_the_figures() {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let mut outcome = outcome_of(&spec);
+    outcome.series.reverse();
+    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    let Some(Drawing::Curves { curves, .. }) = Drawing::of(figure, &outcome) else {
+        panic!("{figure:?} draws no curves")
+    };
+    let mut drawn: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
+    drawn.dedup();
+    assert_eq!(drawn, figure.variants);
+}
+
+#[test]
+fn results_are_drawn_again_from_their_files_with_an_index() {
+    let folder = new_folder("again");
+    let error = redraw(&folder).expect_err("there is nothing");
+    assert!(error.to_string().contains("lab run writes them"), "{error}");
+    let spec = Spec::named("toy").expect("it is there");
+    let outcome = outcome_of(&spec);
+    let inner = folder.join("toy");
+    std::fs::create_dir(&inner).expect("a folder can be made");
+    let json = serde_json::to_string(&outcome).expect("plain data");
+    std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
+    let index = redraw(&folder).expect("a result is there");
+    let text = std::fs::read_to_string(index).expect("it was written");
+    assert!(text.contains("href=\"toy/report.html\""), "{text}");
+    let redrawn = std::fs::read(inner.join("report.html")).expect("it was written");
+    let first = write(&spec, &outcome, &folder).expect("a page can be written");
+    assert_eq!(redrawn, std::fs::read(first).expect("it was written"));
+    std::fs::write(inner.join(super::RESULT_FILE), "{").expect("a file can be written");
+    let error = redraw(&folder).expect_err("that is no result");
+    assert!(error.to_string().contains("is no result of this program"), "{error}");
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    assert!(index::page(&[]).into_string().contains("<table>"));
+}
