@@ -31,10 +31,12 @@ const CURVES_HEIGHT: u32 = 300;
 const BAR_HEIGHT: u32 = 26;
 const AXIS_HEIGHT: u32 = 60;
 /// Room for the names of bars.
-const NAMES_WIDTH: u32 = 170;
-const NAME_LEN_MAX: usize = 25;
+const NAMES_WIDTH: u32 = 190;
+const NAME_LEN_MAX: usize = 28;
 const TEXT_SIZE: u32 = 13;
 const MARGIN: u32 = 8;
+/// For half of an axis' last number.
+const END_MARGIN: u32 = 24;
 /// Behind the longest bar, for its number.
 const ROOM_SHARE: f64 = 0.25;
 
@@ -74,6 +76,7 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
     let y = ends(curves.iter().flat_map(|curve| curve.series.y.iter().copied()).chain([0.0]));
     let mut chart = ChartBuilder::on(area)
         .margin(MARGIN)
+        .margin_right(END_MARGIN)
         .x_label_area_size(AXIS_HEIGHT - 2 * MARGIN)
         .y_label_area_size(58)
         .build_cartesian_2d(first..last, y.0..y.1)?;

@@ -29,13 +29,14 @@ pub fn page(spec: &Spec, outcome: &Outcome) -> Markup {
             (comparison(&published, outcome.scale))
         }
         @if !ours.is_empty() {
-            h2 { "All other rows" }
-            (findings(&ours))
+            details { summary { "All other rows" } (findings(&ours)) }
         }
-        h2 { "Set-up" }
-        div.table { table {
-            @for (name, value) in &outcome.setup { tr { th { (name) } td { (value) } } }
-        } }
+        details {
+            summary { "Set-up" }
+            div.table { table {
+                @for (name, value) in &outcome.setup { tr { th { (name) } td { (value) } } }
+            } }
+        }
     };
     document(&format!("{}: {}", spec.name, spec.title), &body)
 }

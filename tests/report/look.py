@@ -1,0 +1,104 @@
+"""Looks at every report in a folder as a reader would: on a phone and on a desk, light and dark.
+
+Fails if a figure has not drawn, if a page is wider than its window, if text cannot be told from what is behind it,
+or if a page asks the network for anything. Leaves pictures for people.
+"""
+
+import pathlib
+import shutil
+import sys
+
+from playwright.sync_api import sync_playwright
+
+WINDOWS = {"phone": (360, 740), "desk": (1280, 900)}
+# Of text against what is behind it, as the Web Content Accessibility Guidelines ask of large text.
+CONTRAST_MIN = 3.0
+
+# Each figure: marks that it drew, how large, and whether they all lie within it.
+FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
+  const svg = figure.querySelector("svg");
+  const marks = svg ? [...svg.querySelectorAll("polyline, rect, path")] : [];
+  const drawn = marks.filter((mark) => {
+    const box = mark.getBoundingClientRect();
+    return box.width > 0 || box.height > 0;
+  });
+  const box = svg && svg.getBoundingClientRect();
+  return {
+    title: figure.querySelector("figcaption").textContent.trim(),
+    says: figure.textContent.includes("Nothing of it was measured"),
+    drawn: drawn.length,
+    inside: !!box && box.width > 200 && box.height > 50,
+  };
+})"""
+
+CONTRAST = """() => {
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).map((part) => {
+      const share = part / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (one, other) => {
+    const [a, b] = [light(one), light(other)].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05);
+  };
+  const page = getComputedStyle(document.body).backgroundColor;
+  const seen = [ratio(getComputedStyle(document.body).color, page)];
+  for (const figure of document.querySelectorAll("figure")) {
+    const card = getComputedStyle(figure).backgroundColor;
+    for (const text of figure.querySelectorAll("text")) seen.push(ratio(getComputedStyle(text).fill, card));
+  }
+  return Math.min(...seen);
+}"""
+
+
+def look_at(page, path, width):
+    """What is wrong with the page, if anything."""
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    wrong = [f"asks for {url}" for url in asked if not url.startswith("file:")]
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        wrong.append(f"is {wide} pixels wide in a window of {width}")
+    figures = page.evaluate(FIGURES)
+    if path.name == "report.html" and not figures:
+        wrong.append("has no figure")
+    for figure in figures:
+        if not figure["says"] and (figure["drawn"] < 2 or not figure["inside"]):
+            wrong.append(f"has not drawn {figure['title']!r}: {figure}")
+    contrast = page.evaluate(CONTRAST)
+    if contrast < CONTRAST_MIN:
+        wrong.append(f"has text of contrast {contrast:.1f}")
+    return wrong, sum(figure["drawn"] > 1 for figure in figures)
+
+
+def main():
+    folder, pictures = map(pathlib.Path, sys.argv[1:])
+    pages = sorted([*folder.glob("*/report.html"), folder / "index.html"])
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    failed, drawn = [], 0
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for window, (width, height) in WINDOWS.items():
+            for scheme in ("light", "dark"):
+                context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+                for path in pages:
+                    page = context.new_page()
+                    wrong, figures = look_at(page, path, width)
+                    name = path.parent.name if path.name == "report.html" else "index"
+                    failed += [f"{name}, {window}, {scheme}: {what}" for what in wrong]
+                    drawn += figures
+                    place = pictures / f"{name}-{window}-{scheme}.png"
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    page.screenshot(path=place, full_page=True)
+                    page.close()
+                context.close()
+        browser.close()
+    print("\n".join(failed))
+    print(f"{len(pages)} pages, each in 4 windows, {drawn} figures drawn, {len(failed)} things wrong")
+    sys.exit(bool(failed) or not drawn)
+
+
+main()
