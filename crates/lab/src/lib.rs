@@ -15,6 +15,7 @@ mod exact_lru;
 mod experiment;
 mod replay;
 mod report;
+mod simulation;
 mod virtual_time;
 pub mod workload;
 

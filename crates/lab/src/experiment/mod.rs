@@ -18,6 +18,7 @@ mod divider;
 mod error;
 mod eviction_curves;
 mod exact_curves;
+mod frontier;
 mod learned_classes;
 mod live;
 mod mover_speed;
@@ -162,6 +163,7 @@ fn run_one(spec: &Spec, scale: f64, args: &RunArgs) -> Result<Outcome, Experimen
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
         Setup::ClassCounts(setup) => class_counts::run(spec, setup, scale, args.seed, &progress),
         Setup::Cost(setup) => cost::run(spec, setup, scale, args.seed, &progress),
+        Setup::Frontier(setup) => frontier::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

@@ -6,6 +6,7 @@
 use super::class_counts::ClassCountsSetup;
 use super::cost::CostSetup;
 use super::error::ExperimentError;
+use super::frontier::FrontierSetup;
 use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
 use crate::report::Figure;
@@ -22,7 +23,7 @@ macro_rules! spec {
 }
 
 /// Every experiment: its name and its file.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     spec!("two-phase"),
     spec!("mover-speed"),
     spec!("toy"),
@@ -39,6 +40,7 @@ const FILES: [(&str, &str); 16] = [
     spec!("classes-vs-misses"),
     spec!("cost-single"),
     spec!("cost-multi"),
+    spec!("frontier"),
 ];
 
 /// The largest scale: what the numbers of keys of other workloads allow, too.
@@ -113,6 +115,8 @@ pub enum Setup {
     ClassCounts(Box<ClassCountsSetup>),
     /// What to keep where misses cost differently.
     Cost(Box<CostSetup>),
+    /// How near a server comes to who knows the future.
+    Frontier(Box<FrontierSetup>),
 }
 
 /// The experiment `two-phase`.
@@ -377,6 +381,7 @@ impl Spec {
             Setup::PagePolicies(setup) => setup.scale,
             Setup::ClassCounts(setup) => setup.scale,
             Setup::Cost(setup) => setup.scale,
+            Setup::Frontier(setup) => setup.scale,
             Setup::Curves(setup) | Setup::EvictionCurves(setup) => setup.scale,
             _ => 1.0,
         }
@@ -529,7 +534,8 @@ mod tests {
     use super::{Setup, Spec};
 
     /// Those that hold ours against each other.
-    const OURS: [&str; 4] = ["etc-settled", "curves", "eviction-curves", "classes-vs-misses"];
+    const OURS: [&str; 5] =
+        ["etc-settled", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
 
     #[test]
     fn every_file_is_an_experiment_with_published_figures() {

@@ -1,0 +1,274 @@
+//! `frontier`: how much of what lies between memcached and who knows the future does a server reach?
+//!
+//! ```text
+//!   requests --> catalog --> distinct bytes --> memory limits
+//!      |             '-----> simulations (lru ... belady_size) of as many bytes --\
+//!      '--> engine + tuner as a server has them, and as memcached ------------------+--> miss ratios, gap closed
+//! ```
+//!
+//! The gap is what memcached misses more than `belady_size`; over several limits gaps are summed. A limit that memcached
+//! cannot keep (every class takes its first page beyond it) is left out of the sum, and its row says so.
+//!
+//! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
+
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+use super::error::ExperimentError;
+use super::outcome::{Measure, Outcome, Scaling, Series};
+use super::progress::Progress;
+use super::spec::{Spec, WorkloadSetup};
+use crate::replay::KEY_SIZE_BYTES;
+use crate::simulation::{self, Catalog};
+use crate::virtual_time::MoverName;
+use crate::workload::Request;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Deserialize;
+
+/// What memcached may take beyond its limit where its misses are compared.
+const EXCESS_MAX: f64 = 1.05;
+
+/// The simulation that knows the future.
+const BOUND: &str = "belady_size";
+
+const MISS_RATIO: Measure = percent("miss_ratio", "miss ratio");
+const GAP_CLOSED: Measure = percent("gap_closed", "of the gap to belady_size, closed");
+
+const fn percent(name: &'static str, text: &'static str) -> Measure {
+    Measure { name, text, unit: "%", scaling: Scaling::Fixed }
+}
+
+/// The experiment `frontier`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontierSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// Memory limits, in percent of what all keys would take together.
+    memory_percent: Vec<f64>,
+    /// Bytes of an item beside key and value, in simulations.
+    item_overhead_bytes: u32,
+    /// The simulations, by name.
+    simulations: Vec<String>,
+    /// Gets and sets a second.
+    operations_per_second: f64,
+    /// What the mover is charged for a visit.
+    visit_ns: f64,
+    /// Engines set up as servers; the first is what the gap is measured from.
+    servers: Vec<ServerSetup>,
+    /// The workloads.
+    streams: Vec<StreamSetup>,
+}
+
+/// An engine as a server sets it up.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerSetup {
+    /// What its rows are called.
+    name: String,
+    /// Whether it is set up as memcached is.
+    #[serde(default)]
+    is_memcached: bool,
+    /// Who divides the pages.
+    policy: String,
+    /// Who moves them.
+    mover: MoverName,
+}
+
+/// A workload.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StreamSetup {
+    name: String,
+    workload: WorkloadSetup,
+}
+
+/// What a server or a simulation came to under one limit.
+struct Finding {
+    /// A share of 1, or why there is none.
+    miss_ratio: Result<f64, String>,
+    /// Memory of its pages, of its limit.
+    memory_share: f64,
+}
+
+/// Runs it in the process.
+pub fn run(
+    spec: &Spec,
+    setup: &FrontierSetup,
+    scale: f64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Outcome, ExperimentError> {
+    let mut outcome = Outcome::new(spec, seed, scale, false);
+    outcome.choose("memcached", "this engine set up as memcached, in the process");
+    outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
+    outcome
+        .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
+    let mut all = Gaps::default();
+    for stream in &setup.streams {
+        let bar = progress.spinner(&stream.name);
+        let (requests, catalog) = read(setup, stream, (scale, seed))?;
+        let limits: Vec<u64> = setup
+            .memory_percent
+            .iter()
+            .map(|percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64)
+            .collect();
+        let names = names(setup);
+        let pairs: Vec<(usize, u64)> = (0..names.len())
+            .flat_map(|name| limits.iter().map(move |&limit| (name, limit)))
+            .collect();
+        let findings: Vec<Finding> = pairs
+            .into_par_iter()
+            .map(|(name, limit)| match setup.servers.get(name) {
+                Some(server) => server::go(setup, server, &requests, limit, seed),
+                None => simulated(names[name], &catalog, limit),
+            })
+            .collect::<Result<_, _>>()?;
+        bar.finish_and_clear();
+        outcome.choose(
+            &stream.name,
+            format!(
+                "{} gets of {} keys of {} MiB",
+                catalog.references().len(),
+                catalog.key_count(),
+                catalog.distinct_bytes() >> 20,
+            ),
+        );
+        let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
+        add(&mut outcome, setup, &stream.name, &names, &findings);
+        let gaps = Gaps::of(setup, &findings);
+        add_gaps(&mut outcome, setup, &stream.name, &gaps);
+        all.add(&gaps);
+    }
+    add_gaps(&mut outcome, setup, "all", &all);
+    outcome.complete();
+    Ok(outcome)
+}
+
+/// All that has a curve: servers first.
+fn names(setup: &FrontierSetup) -> Vec<&str> {
+    let servers = setup.servers.iter().map(|server| server.name.as_str());
+    servers.chain(setup.simulations.iter().map(String::as_str)).collect()
+}
+
+fn read(
+    setup: &FrontierSetup,
+    stream: &StreamSetup,
+    (scale, seed): (f64, u64),
+) -> Result<(Vec<Request>, Catalog), ExperimentError> {
+    let workload = stream.workload.open(scale, seed)?;
+    let (mut requests, mut catalog) = (Vec::new(), Catalog::default());
+    for request in workload {
+        let request = request?;
+        let beside_value = KEY_SIZE_BYTES as u32 + setup.item_overhead_bytes;
+        catalog.add(&request, request.value_len.saturating_add(beside_value));
+        requests.push(request);
+    }
+    Ok((requests, catalog))
+}
+
+fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding, ExperimentError> {
+    let ratio = simulation::miss_ratio(name, catalog, limit_bytes);
+    let unknown = || {
+        let known = simulation::NAMES.join(", ");
+        ExperimentError::Option(format!("simulation {name}: choose one of {known}"))
+    };
+    Ok(Finding { miss_ratio: Ok(ratio.ok_or_else(unknown)?), memory_share: 1.0 })
+}
+
+/// Rows and a curve of each.
+fn add(
+    outcome: &mut Outcome,
+    setup: &FrontierSetup,
+    stream: &str,
+    names: &[&str],
+    findings: &[&[Finding]],
+) {
+    for (name, findings) in names.iter().zip(findings) {
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
+            let variant = format!("{stream}, {percent} %: {name}");
+            let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
+            if let Ok(ratio) = &ratio {
+                x.push(*percent);
+                y.push(*ratio);
+            }
+            outcome.add(MISS_RATIO, &variant, ratio);
+            if finding.miss_ratio.is_ok() && finding.memory_share > EXCESS_MAX {
+                let share = finding.memory_share * 100.0;
+                outcome.note(format!("its pages take {share:.0} % of the limit: not compared"));
+            }
+        }
+        outcome.series.push(Series {
+            name: MISS_RATIO.text.to_owned(),
+            variant: format!("{stream}: {name}"),
+            x_unit: "% of what all keys take".into(),
+            y_unit: MISS_RATIO.unit.into(),
+            x,
+            y,
+        });
+    }
+}
+
+/// Sums over limits: the whole gap, and what each server closes of it.
+#[derive(Default)]
+struct Gaps {
+    whole: f64,
+    closed: Vec<f64>,
+    limits: usize,
+    left_out: usize,
+}
+
+impl Gaps {
+    /// From the first of the servers to the bound; without one there is no gap.
+    fn of(setup: &FrontierSetup, findings: &[&[Finding]]) -> Gaps {
+        let mut gaps = Gaps { closed: vec![0.0; setup.servers.len()], ..Gaps::default() };
+        let best = names(setup).iter().position(|&name| name == BOUND);
+        let Some(best) = best.map(|place| findings[place]) else { return gaps };
+        for limit in 0..setup.memory_percent.len() {
+            let servers = findings[..setup.servers.len()].iter().map(|all| &all[limit]);
+            let ratios: Result<Vec<f64>, String> =
+                servers.map(|finding| finding.miss_ratio.clone()).collect();
+            let (Ok(ratios), Ok(best)) = (ratios, &best[limit].miss_ratio) else {
+                gaps.left_out += 1;
+                continue;
+            };
+            if findings.iter().any(|all| all[limit].memory_share > EXCESS_MAX) {
+                gaps.left_out += 1;
+                continue;
+            }
+            gaps.limits += 1;
+            gaps.whole += ratios[0] - best;
+            for (closed, ratio) in gaps.closed.iter_mut().zip(&ratios) {
+                *closed += ratios[0] - ratio;
+            }
+        }
+        gaps
+    }
+
+    fn add(&mut self, other: &Gaps) {
+        self.whole += other.whole;
+        self.limits += other.limits;
+        self.left_out += other.left_out;
+        self.closed.resize(other.closed.len(), 0.0);
+        for (closed, more) in self.closed.iter_mut().zip(&other.closed) {
+            *closed += more;
+        }
+    }
+}
+
+fn add_gaps(outcome: &mut Outcome, setup: &FrontierSetup, stream: &str, gaps: &Gaps) {
+    for (server, closed) in setup.servers.iter().zip(&gaps.closed).skip(1) {
+        let variant = format!("{stream}: {}", server.name);
+        if gaps.whole <= 0.0 {
+            let why = "no memory limit at which the first server keeps its limit and misses more";
+            outcome.add(GAP_CLOSED, &variant, Err(why.to_owned()));
+            continue;
+        }
+        outcome.add(GAP_CLOSED, &variant, Ok(closed / gaps.whole * 100.0));
+        let Gaps { limits, left_out, .. } = gaps;
+        outcome.note(format!("summed over {limits} memory limits, {left_out} left out"));
+    }
+}

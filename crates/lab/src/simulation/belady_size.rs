@@ -1,0 +1,108 @@
+//! Belady's rule with sizes: what goes has the largest product of its bytes and the gets until its next one. It knows
+//! the future, and so bounds what any policy can do, closely if not strictly.
+//!
+//! Sizes are told apart by sixteenths of a power of two: within such a step the farthest next get is the worst, so each
+//! eviction compares one key of each.
+
+use super::{Catalog, Simulation};
+use crate::workload::Op;
+use std::collections::BTreeSet;
+
+/// Steps of a power of two.
+const STEPS_LOG2: u32 = 4;
+const NEVER: u32 = u32::MAX;
+
+/// The cache.
+#[derive(Debug)]
+pub struct BeladySize {
+    /// By get: the number of the next one of the same key.
+    next_gets: Vec<u32>,
+    /// By step of sizes: keys by their next get.
+    steps: Vec<BTreeSet<(u32, u32)>>,
+    entries: Vec<Option<Entry>>,
+    held_bytes: u64,
+    limit_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    next_get: u32,
+    size_bytes: u32,
+}
+
+impl BeladySize {
+    /// An empty one that knows these references.
+    pub fn new(catalog: &Catalog, limit_bytes: u64) -> BeladySize {
+        let references = catalog.references();
+        let mut next_gets = vec![NEVER; references.len()];
+        let mut later = vec![NEVER; catalog.key_count()];
+        for (number, reference) in references.iter().enumerate().rev() {
+            // What is removed or stored anew before its next get is of no use.
+            let next = if reference.op == Op::Get { number as u32 } else { NEVER };
+            next_gets[number] = std::mem::replace(&mut later[reference.key as usize], next);
+        }
+        BeladySize {
+            next_gets,
+            steps: vec![BTreeSet::new(); (u32::BITS << STEPS_LOG2) as usize],
+            entries: vec![None; catalog.key_count()],
+            held_bytes: 0,
+            limit_bytes,
+        }
+    }
+
+    fn put(&mut self, key: u32, entry: Entry) {
+        self.steps[step(entry.size_bytes)].insert((entry.next_get, key));
+        self.held_bytes += u64::from(entry.size_bytes);
+        self.entries[key as usize] = Some(entry);
+    }
+
+    fn take(&mut self, key: u32) -> Option<Entry> {
+        let entry = self.entries[key as usize].take()?;
+        self.steps[step(entry.size_bytes)].remove(&(entry.next_get, key));
+        self.held_bytes -= u64::from(entry.size_bytes);
+        Some(entry)
+    }
+
+    /// The key that is worst to hold.
+    fn worst(&self, number: usize) -> Option<u32> {
+        let farthest = self.steps.iter().filter_map(|step| step.last());
+        let loss = |&&(next_get, key): &&(u32, u32)| {
+            let size_bytes = self.entries[key as usize].map_or(0, |entry| entry.size_bytes);
+            // What never comes again goes before all else.
+            let is_gone = next_get == NEVER;
+            (is_gone, u64::from(size_bytes) * u64::from(next_get - number as u32))
+        };
+        farthest.max_by_key(loss).map(|&(_, key)| key)
+    }
+}
+
+/// The step of a size.
+fn step(size_bytes: u32) -> usize {
+    let size_bytes = size_bytes.max(1 << STEPS_LOG2);
+    let power = size_bytes.ilog2();
+    let within = (size_bytes >> (power - STEPS_LOG2)) - (1 << STEPS_LOG2);
+    ((power << STEPS_LOG2) + within) as usize
+}
+
+impl Simulation for BeladySize {
+    fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool {
+        let is_hit = self.take(key).is_some();
+        if u64::from(size_bytes) > self.limit_bytes {
+            return is_hit;
+        }
+        self.put(key, Entry { next_get: self.next_gets[number], size_bytes });
+        while self.held_bytes > self.limit_bytes {
+            let Some(worst) = self.worst(number) else { break };
+            self.take(worst);
+        }
+        is_hit
+    }
+
+    fn remove(&mut self, key: u32) {
+        self.take(key);
+    }
+}

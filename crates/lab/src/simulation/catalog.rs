@@ -1,0 +1,54 @@
+//! Requests with their keys numbered.
+
+use crate::workload::{Op, Request};
+use std::collections::HashMap;
+
+/// A request, its key by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The key's number, from 0 in the order of first requests.
+    pub key: u32,
+    /// What its item takes.
+    pub size_bytes: u32,
+    /// What is asked for.
+    pub op: Op,
+}
+
+/// All requests of a trace.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    numbers: HashMap<u64, u32>,
+    references: Vec<Reference>,
+    sizes_bytes: Vec<u32>,
+}
+
+impl Catalog {
+    /// Adds a request whose item takes `size_bytes`.
+    pub fn add(&mut self, request: &Request, size_bytes: u32) {
+        let next = self.numbers.len() as u32;
+        let key = *self.numbers.entry(request.key).or_insert(next);
+        if key == next {
+            self.sizes_bytes.push(size_bytes);
+        }
+        // A removal says nothing of the size.
+        if request.op != Op::Delete {
+            self.sizes_bytes[key as usize] = size_bytes;
+        }
+        self.references.push(Reference { key, size_bytes, op: request.op });
+    }
+
+    /// The requests in their order.
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    /// How many keys there are.
+    pub fn key_count(&self) -> usize {
+        self.sizes_bytes.len()
+    }
+
+    /// What all keys would take together.
+    pub fn distinct_bytes(&self) -> u64 {
+        self.sizes_bytes.iter().map(|&size| u64::from(size)).sum()
+    }
+}

@@ -1,0 +1,115 @@
+//! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction, SOSP 2023), by bytes.
+//!
+//! What is new goes into a small queue of a tenth of the bytes; what was asked for again there, twice or more, or
+//! comes back while its ghost is remembered, goes into the main queue, whose tail is spared once for each of up
+//! to three hits.
+
+use super::Simulation;
+use super::list::List;
+
+const SMALL_DIVISOR: u64 = 10;
+const FREQUENCY_MAX: u8 = 3;
+/// Hits in the small queue that lead into the main one.
+const FREQUENCY_OF_MAIN: u8 = 2;
+
+/// The cache.
+#[derive(Debug)]
+pub struct S3Fifo {
+    small: List,
+    main: List,
+    /// Keys whose items are gone, with the bytes that these took: as many as the main queue may hold.
+    ghosts: List,
+    frequencies: Vec<u8>,
+    small_limit_bytes: u64,
+    limit_bytes: u64,
+}
+
+impl S3Fifo {
+    /// An empty one.
+    pub fn new(key_count: usize, limit_bytes: u64) -> S3Fifo {
+        S3Fifo {
+            small: List::new(key_count),
+            main: List::new(key_count),
+            ghosts: List::new(key_count),
+            frequencies: vec![0; key_count],
+            small_limit_bytes: limit_bytes / SMALL_DIVISOR,
+            limit_bytes,
+        }
+    }
+
+    fn make_room(&mut self, size_bytes: u32) {
+        while self.held_bytes() + u64::from(size_bytes) > self.limit_bytes {
+            let small_is_full = self.small.bytes() >= self.small_limit_bytes;
+            if (small_is_full && self.small.tail().is_some()) || self.main.tail().is_none() {
+                self.shrink_small();
+            } else {
+                self.shrink_main();
+            }
+        }
+    }
+
+    /// Moves what proved itself into the main queue, until something went.
+    fn shrink_small(&mut self) {
+        while let Some((key, size_bytes)) = self.small.pop_tail() {
+            let frequency = &mut self.frequencies[key as usize];
+            let has_proved_itself = *frequency >= FREQUENCY_OF_MAIN;
+            *frequency = 0;
+            if has_proved_itself {
+                self.main.push_head(key, size_bytes);
+                continue;
+            }
+            self.ghosts.push_head(key, size_bytes);
+            while self.ghosts.bytes() > self.limit_bytes - self.small_limit_bytes {
+                self.ghosts.pop_tail();
+            }
+            return;
+        }
+    }
+
+    fn shrink_main(&mut self) {
+        while let Some((key, size_bytes)) = self.main.pop_tail() {
+            match &mut self.frequencies[key as usize] {
+                0 => return,
+                frequency => *frequency -= 1,
+            }
+            self.main.push_head(key, size_bytes);
+        }
+    }
+}
+
+impl Simulation for S3Fifo {
+    fn held_bytes(&self) -> u64 {
+        self.small.bytes() + self.main.bytes()
+    }
+
+    fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
+        if self.small.has(key) || self.main.has(key) {
+            let frequency = &mut self.frequencies[key as usize];
+            *frequency = (*frequency + 1).min(FREQUENCY_MAX);
+            return true;
+        }
+        if u64::from(size_bytes) > self.limit_bytes {
+            return false;
+        }
+        let is_ghost = self.ghosts.has(key);
+        if is_ghost {
+            self.ghosts.remove(key);
+        }
+        self.make_room(size_bytes);
+        self.frequencies[key as usize] = 0;
+        if is_ghost {
+            self.main.push_head(key, size_bytes);
+        } else {
+            self.small.push_head(key, size_bytes);
+        }
+        false
+    }
+
+    fn remove(&mut self, key: u32) {
+        for list in [&mut self.small, &mut self.main, &mut self.ghosts] {
+            if list.has(key) {
+                list.remove(key);
+            }
+        }
+    }
+}
