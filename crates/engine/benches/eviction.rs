@@ -91,7 +91,7 @@ fn kind(criterion: &mut Criterion, eviction: EvictionKind) {
             store(&mut handle, next, &clock);
         });
     });
-    let mut gets = 0;
+    let (mut gets, mut got) = (0, 0);
     group.bench_function("three gets, a set evicting", |bench| {
         bench.iter(|| {
             gets += 1;
@@ -100,10 +100,11 @@ fn kind(criterion: &mut Criterion, eviction: EvictionKind) {
                 store(&mut handle, next, &clock);
             } else {
                 let item = next - random.below(ITEMS / 2);
-                hits(&mut handle, item, &clock);
+                got += u64::from(hits(&mut handle, item, &clock));
             }
         });
     });
+    assert!(got * 8 >= gets, "{got} of {gets} operations hit: this would time misses");
     let mut present: Vec<u64> = (0..next).filter(|&item| hits(&mut handle, item, &clock)).collect();
     present.sort_by_key(|&item| slabwise_base::random::mix(item));
     let mut present = present.into_iter().cycle();

@@ -157,6 +157,10 @@ impl Engine {
             let is_in_use = state.lanes().occupied(kind).iter().all(|lane| lanes.contains(&lane));
             assert!(is_in_use, "a lane that holds an item in a queue is in use");
         }
+        let holds =
+            |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind).count()) != [0; 4];
+        assert!(lanes.iter().all(|&lane| holds(lane)), "a lane in use holds an item");
+        assert_eq!(state.lanes().are_many(), lanes.len() > 1, "lanes in use are counted");
         for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
             let queue = state.lanes().queue(lane, kind);
             let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);

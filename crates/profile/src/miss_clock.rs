@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!   miss --> waiting: when each key was missed first --store--> its class's mean, and its prefix's
-//!                 '--> forgotten: the store came late, or others wait
+//!                 |--> answered: something else made the item, which tells no time
+//!                 '--> late, or forgotten: the store came late, or never while newer ones waited
 //! ```
 //!
-//! Laws: keys outside the sample leave nothing behind; memory is bounded by the options; all follows from the calls.
+//! Laws: keys outside the sample leave nothing behind; memory is bounded by the options; a noted miss waits, or became
+//! one of the four; all follows from the calls.
 //!
 //! What it cannot know, each with a test below:
 //! - *Warmers.* A store of a key that nobody missed says nothing: a cache that is only ever filled ahead has no
@@ -34,7 +36,8 @@ pub struct MissClockOptions {
     pub rate: f64,
     /// Misses that may wait for their stores, at least 1; the oldest is forgotten for a new one.
     pub waiting_max: usize,
-    /// Prefixes in classes that have means; those that come later share their class's.
+    /// Prefixes in classes that have means, at least 1. For a new one, one leaves that was not timed for longest,
+    /// about (CLOCK: Corbato, A paging experiment with the Multics system, 1968).
     pub prefixes_max: usize,
     /// A store that comes later after its miss says nothing, in microseconds.
     pub wait_us_max: u32,
@@ -43,7 +46,7 @@ pub struct MissClockOptions {
 }
 
 impl Default for MissClockOptions {
-    /// Half a megabyte at most; recomputations of up to a minute.
+    /// Less than a megabyte; recomputations of up to a minute.
     fn default() -> Self {
         MissClockOptions {
             rate: 1.0 / 16.0,
@@ -74,35 +77,61 @@ impl Smoothed {
     }
 }
 
+/// A miss whose store is yet to come.
+#[derive(Clone, Copy, Debug)]
+struct Miss {
+    at_nanos: u64,
+    /// Of all noted misses, the how manieth: tells it from an older one of the same key, however coarse the time is.
+    number: u64,
+}
+
+/// What is known of a prefix in a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prefix {
+    known: Smoothed,
+    /// Timed again since the hand passed.
+    is_referenced: bool,
+}
+
 /// Measures what misses cost. A unit of its costs is a microsecond.
 #[derive(Debug)]
 pub struct MissClock {
     options: MissClockOptions,
     threshold: u64,
-    /// By hash, when a key was missed first, in nanoseconds.
-    waiting: KeyMap<u64>,
-    /// The same in order of time, with those that wait no more.
+    /// By hash.
+    waiting: KeyMap<Miss>,
+    /// Hash and number of each, oldest first, with some that wait no more.
     order: VecDeque<(u64, u64)>,
+    noted: u64,
     classes: [Smoothed; ClassId::NUMBERS],
     /// By [`place`].
-    prefixes: KeyMap<Smoothed>,
+    prefixes: KeyMap<Prefix>,
+    /// The places in the order in which the hand comes to them.
+    hand: VecDeque<u64>,
     counts: MissClockCounts,
 }
 
-/// What became of misses of sampled keys, ever.
+/// What became of misses of sampled keys, since the start or [`MissClock::reset_counts`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissClockCounts {
     /// Their stores came in time.
     pub timed: u64,
     /// Their stores came later than [`MissClockOptions::wait_us_max`].
     pub late: u64,
-    /// They were forgotten for newer ones.
+    /// They were forgotten for newer ones, of other keys or of the same after [`MissClockOptions::wait_us_max`].
     pub forgotten: u64,
+    /// Their items were made by what tells no time: a store that told its cost, or arithmetic.
+    pub answered: u64,
 }
 
 /// What stands for a prefix within a class.
 fn place(class: ClassId, prefix: u64) -> u64 {
     mix(prefix).wrapping_add(class.index() as u64)
+}
+
+/// Whether it is this miss of the key that waits, and not a later one.
+fn waits(waiting: &KeyMap<Miss>, hash: u64, number: u64) -> bool {
+    waiting.get(&hash).is_some_and(|miss| miss.number == number)
 }
 
 impl MissClock {
@@ -112,14 +141,17 @@ impl MissClock {
     /// If an option is out of its range.
     pub fn new(options: MissClockOptions) -> MissClock {
         assert!(options.waiting_max > 0, "a miss must be able to wait");
+        assert!(options.prefixes_max > 0, "a prefix must be able to have a mean");
         assert!(options.times_smoothed > 0, "a mean is of one time at least");
         MissClock {
             options,
             threshold: threshold_of(options.rate),
             waiting: KeyMap::default(),
             order: VecDeque::new(),
+            noted: 0,
             classes: [Smoothed::default(); ClassId::NUMBERS],
             prefixes: KeyMap::default(),
+            hand: VecDeque::new(),
             counts: MissClockCounts::default(),
         }
     }
@@ -134,6 +166,11 @@ impl MissClock {
         self.counts
     }
 
+    /// Forgets what became of misses, not what they cost.
+    pub fn reset_counts(&mut self) {
+        self.counts = MissClockCounts::default();
+    }
+
     /// A get missed the key with this hash.
     pub fn missed(&mut self, hash: u64, at_nanos: u64) {
         if !is_sampled(hash, self.threshold) {
@@ -141,16 +178,18 @@ impl MissClock {
         }
         match self.waiting.get(&hash) {
             // Another client has missed it before, and is still at work.
-            Some(&first) if self.waited_us(first, at_nanos).is_some() => return,
-            Some(_) => {}
+            Some(first) if self.waited_us(first, at_nanos).is_some() => return,
+            Some(_) => self.counts.forgotten += 1,
             None if self.waiting.len() == self.options.waiting_max => self.forget_oldest(),
             None => {}
         }
-        self.waiting.insert(hash, at_nanos);
-        self.order.push_back((hash, at_nanos));
+        let number = self.noted;
+        self.noted += 1;
+        self.waiting.insert(hash, Miss { at_nanos, number });
+        self.order.push_back((hash, number));
         if self.order.len() > 2 * self.options.waiting_max {
             let waiting = &self.waiting;
-            self.order.retain(|(hash, at)| waiting.get(hash) == Some(at));
+            self.order.retain(|&(hash, number)| waits(waiting, hash, number));
         }
     }
 
@@ -158,23 +197,20 @@ impl MissClock {
     /// that was counted, in microseconds.
     pub fn stored(&mut self, hash: u64, class: ClassId, prefix: u64, at_nanos: u64) -> Option<u64> {
         let first = self.waiting.remove(&hash)?;
-        let Some(time_us) = self.waited_us(first, at_nanos) else {
+        let Some(time_us) = self.waited_us(&first, at_nanos) else {
             self.counts.late += 1;
             return None;
         };
         self.counts.timed += 1;
         let times_smoothed = self.options.times_smoothed;
         self.classes[class.index()].record(time_us as f64, times_smoothed);
-        let is_full = self.prefixes.len() >= self.options.prefixes_max;
-        match self.prefixes.get_mut(&place(class, prefix)) {
-            Some(known) => known.record(time_us as f64, times_smoothed),
-            None if is_full => {}
-            None => {
-                let known = self.prefixes.entry(place(class, prefix)).or_default();
-                known.record(time_us as f64, times_smoothed);
-            }
-        }
+        self.prefix_at(place(class, prefix)).record(time_us as f64, times_smoothed);
         Some(time_us)
+    }
+
+    /// The item of the key with this hash was made by what tells no time: its miss waits no more.
+    pub fn answered(&mut self, hash: u64) {
+        self.counts.answered += u64::from(self.waiting.remove(&hash).is_some());
     }
 
     /// What an item of this class and prefix costs: its prefix's mean, or its class's while that has seen little.
@@ -185,7 +221,7 @@ impl MissClock {
 
     /// The mean of a prefix in a class; `None` while it has seen little.
     pub fn cost_of_prefix(&self, class: ClassId, prefix: u64) -> Option<Cost> {
-        let known = self.prefixes.get(&place(class, prefix))?;
+        let known = &self.prefixes.get(&place(class, prefix))?.known;
         (known.times >= TIMES_MIN).then(|| known.cost())
     }
 
@@ -202,24 +238,52 @@ impl MissClock {
 
     /// Bytes that it takes, about.
     pub fn size_bytes(&self) -> usize {
-        let waiting = self.waiting.capacity() * size_of::<(u64, u64)>();
-        let prefixes = self.prefixes.capacity() * size_of::<(u64, Smoothed)>();
-        waiting + prefixes + self.order.capacity() * size_of::<(u64, u64)>() + size_of::<Self>()
+        let waiting = self.waiting.capacity() * size_of::<(u64, Miss)>();
+        let order = self.order.capacity() * size_of::<(u64, u64)>();
+        let prefixes = self.prefixes.capacity() * size_of::<(u64, Prefix)>();
+        let hand = self.hand.capacity() * size_of::<u64>();
+        waiting + order + prefixes + hand + size_of::<Self>()
     }
 
     /// The time since a miss, in microseconds; `None` if that is too long ago.
-    fn waited_us(&self, first_nanos: u64, at_nanos: u64) -> Option<u64> {
-        let time_us = at_nanos.saturating_sub(first_nanos) / 1_000;
+    fn waited_us(&self, first: &Miss, at_nanos: u64) -> Option<u64> {
+        let time_us = at_nanos.saturating_sub(first.at_nanos) / 1_000;
         (time_us <= u64::from(self.options.wait_us_max)).then_some(time_us)
     }
 
     fn forget_oldest(&mut self) {
-        while let Some((hash, at)) = self.order.pop_front() {
-            if self.waiting.get(&hash) == Some(&at) {
+        while let Some((hash, number)) = self.order.pop_front() {
+            if waits(&self.waiting, hash, number) {
                 self.waiting.remove(&hash);
                 self.counts.forgotten += 1;
                 return;
             }
+        }
+    }
+
+    /// What is known of the prefix in a place, or of a new one in whose favour another is forgotten.
+    fn prefix_at(&mut self, place: u64) -> &mut Smoothed {
+        let is_known = self.prefixes.contains_key(&place);
+        if !is_known {
+            if self.prefixes.len() == self.options.prefixes_max {
+                self.forget_prefix();
+            }
+            self.hand.push_back(place);
+        }
+        let prefix = self.prefixes.entry(place).or_default();
+        prefix.is_referenced = is_known;
+        &mut prefix.known
+    }
+
+    /// Ends: the hand takes away every reference that it passes.
+    fn forget_prefix(&mut self) {
+        while let Some(place) = self.hand.pop_front() {
+            let prefix = self.prefixes.get_mut(&place).expect("the hand comes to known prefixes");
+            if !std::mem::take(&mut prefix.is_referenced) {
+                self.prefixes.remove(&place);
+                return;
+            }
+            self.hand.push_back(place);
         }
     }
 }

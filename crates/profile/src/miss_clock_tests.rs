@@ -1,4 +1,4 @@
-use super::{MissClock, MissClockOptions, TIMES_MIN};
+use super::{MissClock, MissClockCounts, MissClockOptions, TIMES_MIN};
 use slabwise_base::{ClassId, Cost, Random};
 
 const CLASS: ClassId = ClassId(3);
@@ -150,6 +150,80 @@ fn memory_is_bounded_and_the_oldest_misses_go_first() {
     assert!(clock.size_bytes() < 32 << 10, "{} bytes", clock.size_bytes());
     assert_eq!(clock.stored(9_998, CLASS, 0, 10 * MILLI), Some(9_990));
     assert_eq!(clock.stored(1, CLASS, 0, 10 * MILLI), None);
-    // A prefix for which there was no room shares its class's mean.
-    assert_eq!(clock.cost_of(CLASS, 9_999), clock.cost_of(CLASS, 123_456));
+}
+
+#[test]
+fn prefixes_that_come_once_take_no_room_from_those_that_come_again() {
+    let options = MissClockOptions { rate: 1.0, prefixes_max: 8, ..Default::default() };
+    let mut clock = MissClock::new(options);
+    let pass = |clock: &mut MissClock, prefix, time| {
+        clock.missed(prefix, 0);
+        clock.stored(prefix, CLASS, prefix, time * MILLI);
+    };
+    let own =
+        |clock: &MissClock, prefix| clock.cost_of_prefix(CLASS, prefix).map(|cost| cost.units());
+    let cost = |units| Some(Cost::from_units(units).units());
+    // Once full of what comes once, it still learns two that come in between.
+    for once in 1_000..2_000 {
+        pass(&mut clock, once, 1);
+        pass(&mut clock, 1, 50);
+        if once % 3 == 0 {
+            pass(&mut clock, 2, 70);
+        }
+    }
+    assert_eq!((own(&clock, 1), own(&clock, 2)), (cost(50_000), cost(70_000)));
+    assert_eq!((own(&clock, 1_999), clock.prefixes.len()), (None, 8));
+    // What is asked for no more makes room for what is.
+    for prefix in (3..11).cycle().take(200) {
+        pass(&mut clock, prefix, 9);
+    }
+    assert_eq!((own(&clock, 1), own(&clock, 2)), (None, None));
+    assert!((3..11).all(|prefix| own(&clock, prefix) == Some(9_000)));
+    assert_eq!(clock.hand.len(), clock.prefixes.len());
+}
+
+#[test]
+fn what_tells_no_time_ends_a_wait() {
+    let mut clock = all_keys();
+    clock.missed(1, 0);
+    clock.answered(1);
+    clock.answered(2);
+    assert_eq!(clock.stored(1, CLASS, PREFIX, 30_000 * MILLI), None);
+    let counts = clock.counts();
+    assert_eq!((counts.answered, counts.timed, clock.waiting()), (1, 0, 0));
+    clock.reset_counts();
+    assert_eq!(clock.counts(), MissClockCounts::default());
+}
+
+/// Whatever comes, and with a clock that stands.
+#[test]
+fn every_noted_miss_waits_or_is_counted_once_and_memory_is_bounded() {
+    for seed in 1..=20 {
+        let mut random = Random::new(seed);
+        let options = MissClockOptions {
+            rate: 0.5,
+            waiting_max: 16,
+            prefixes_max: 4,
+            wait_us_max: 3_000,
+            ..Default::default()
+        };
+        let mut clock = MissClock::new(options);
+        let stands = seed % 2 == 0;
+        let mut at_nanos = 0;
+        for step in 0..5_000 {
+            at_nanos += if stands { 0 } else { random.below(MILLI) };
+            let key = random.below(40);
+            let hash = slabwise_base::random::mix(key);
+            match random.below(8) {
+                0..4 => clock.missed(hash, at_nanos),
+                4..7 => drop(clock.stored(hash, CLASS, key % 10, at_nanos)),
+                _ => clock.answered(hash),
+            }
+            let MissClockCounts { timed, late, forgotten, answered } = clock.counts();
+            let ended = timed + late + forgotten + answered;
+            assert_eq!(clock.noted, ended + clock.waiting() as u64, "seed {seed}, step {step}");
+            assert!(clock.waiting() <= 16 && clock.order.len() <= 32, "seed {seed}, step {step}");
+            assert!(clock.prefixes.len() <= 4 && clock.hand.len() <= 4, "seed {seed}, step {step}");
+        }
+    }
 }

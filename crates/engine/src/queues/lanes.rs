@@ -80,7 +80,11 @@ impl Lanes {
         let is_used = self.occupied.iter().any(|queue| queue.has(lane));
         if is_used != self.in_use.has(lane) {
             self.in_use.set(lane, is_used);
-            self.in_use_count = self.in_use.iter().count();
+            if is_used {
+                self.in_use_count += 1;
+            } else {
+                self.in_use_count -= 1;
+            }
         }
     }
 

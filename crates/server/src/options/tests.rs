@@ -142,6 +142,20 @@ fn unknown_names_are_answered_with_the_nearest() {
 }
 
 #[test]
+fn costs_are_measured_where_asked_and_a_kind_that_ignores_them_is_named() {
+    assert!(!settings(&[]).costs_measured);
+    assert!(!settings(&["-o", "cost=told"]).costs_measured);
+    let (measured, warnings) = serve(&["-o", "cost=measured", "-D", "/"]);
+    assert!(measured.costs_measured && measured.prefix_delimiter == '/', "{measured:?}");
+    assert_eq!(warnings, [""; 0]);
+    for kind in ["eviction=lru", "preset=memcached", "no_lru_maintainer"] {
+        let (_, warnings) = serve(&["-o", &format!("cost=measured,{kind}")]);
+        assert!(warnings[0].contains("cost=measured"), "{kind}: {warnings:?}");
+    }
+    assert!(refusal(&["-o", "cost=guessed"]).contains("told, measured"));
+}
+
+#[test]
 fn bad_values_are_answered_with_what_is_allowed() {
     for (args, allowed) in [
         (vec!["-m", "64mb"], "whole number from 1"),

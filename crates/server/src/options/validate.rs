@@ -7,7 +7,7 @@ use super::policy;
 use super::raw::Raw;
 use super::tls;
 use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
-use slabwise_engine::EngineConfig;
+use slabwise_engine::{EngineConfig, EvictionKind};
 use slabwise_policy::AutomoveOptions;
 use slabwise_protocol::text::CostWire;
 use slabwise_tuner::MoveBudget;
@@ -48,9 +48,7 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         ));
     }
     check_napi_ids(&raw, threads)?;
-    if raw.cas_disabled {
-        raw.warn("-C saves nothing here: CAS values cost no extra memory");
-    }
+    warn_of_no_effect(&mut raw, engine.eviction);
     raw.huge_pages.then(check_huge_pages).transpose()?;
     let page_policy = policy::page_policy(&raw)?;
     let profiling = policy::profiling(&mut raw, &page_policy, engine.memory_limit_bytes)?;
@@ -93,6 +91,20 @@ pub(super) fn validate(mut raw: Raw) -> Result<(Settings, Vec<String>), OptionsE
         engine,
     };
     Ok((settings, raw.warnings))
+}
+
+/// What goes together, but does less than it seems to.
+fn warn_of_no_effect(raw: &mut Raw, eviction: EvictionKind) {
+    if raw.cas_disabled {
+        raw.warn("-C saves nothing here: CAS values cost no extra memory");
+    }
+    let ignores_costs = matches!(eviction, EvictionKind::Segmented | EvictionKind::Lru);
+    if raw.costs_measured && ignores_costs {
+        let name = eviction.name();
+        raw.warn(format!(
+            "-o cost=measured changes nothing of what leaves first under eviction={name}"
+        ));
+    }
 }
 
 /// Whoever gives chunk sizes, or how they grow, means to have them; and a table can only change where pages move.

@@ -91,13 +91,8 @@ impl<'e> Session<'e> {
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
-        order.meta = measuring::priced(
-            worker,
-            order.key,
-            order.value_len,
-            order.meta,
-            order.conditions.mode,
-        );
+        order.meta =
+            measuring::priced(worker, order.key, order.value_len, order.meta, &order.conditions);
         let Order { key, meta, ref conditions, value_len, ref ack } = order;
         prefix_costs::storing(worker, key, meta.cost, conditions);
         let value_end = ack.value_end();

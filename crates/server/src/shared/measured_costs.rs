@@ -64,6 +64,14 @@ impl MeasuredCosts {
         }
     }
 
+    /// This key's item was made by what tells no time.
+    pub fn answered(&self, key: &[u8]) {
+        let hash = self.hasher.hash(key);
+        if is_sampled(hash, self.threshold) {
+            lock(&self.clock).answered(hash);
+        }
+    }
+
     /// This key is stored in a class, and nobody told its cost: what it costs, if that is known.
     pub fn stored(
         &self,
@@ -90,6 +98,11 @@ impl MeasuredCosts {
             counts: clock.counts(),
             size_bytes: clock.size_bytes() + size_of::<Self>() + PLACES * size_of::<AtomicU64>(),
         }
+    }
+
+    /// Sets what counts misses back to zero; what they cost stays.
+    pub fn reset_counts(&self) {
+        lock(&self.clock).reset_counts();
     }
 
     /// What stands for a key's prefix; keys without one share one.

@@ -275,6 +275,9 @@ impl<'e> Shared<'e> {
         if let Some(tls) = &self.tls {
             tls.counters.reset();
         }
+        if let Some(measured) = &self.measured_costs {
+            measured.reset_counts();
+        }
         for Traffic { bytes_read, bytes_written, meta_debugs, .. } in &self.traffic {
             meta_debugs.store(0, Ordering::Relaxed);
             bytes_read.store(0, Ordering::Relaxed);

@@ -19,6 +19,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         rows.row("misses_timed", counted.counts.timed);
         rows.row("misses_stored_late", counted.counts.late);
         rows.row("misses_forgotten", counted.counts.forgotten);
+        rows.row("misses_answered", counted.counts.answered);
         rows.row("misses_waiting", counted.waiting);
         rows.row("measuring_bytes", counted.size_bytes);
     }

@@ -163,6 +163,7 @@ pub(super) fn arithmetic(
     let outcome = worker.handle.arithmetic_if(key, change.delta, &conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
         events::made(worker, key);
+        measuring::made(worker, key);
     }
     match outcome {
         ArithmeticOutcome::Value { .. } if head.quiet => {}

@@ -2,7 +2,7 @@
 
 use super::{Asked, Lifetime};
 use crate::context::WorkerContext;
-use crate::session::events;
+use crate::session::{events, measuring};
 use slabwise_engine::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
 use slabwise_protocol::Direction;
 use slabwise_protocol::meta::{compose, reply};
@@ -31,6 +31,7 @@ pub(super) fn arithmetic(
     let outcome = worker.handle.arithmetic_if(asked.key, delta, &conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
         events::made(worker, asked.key);
+        measuring::made(worker, asked.key);
     }
     match outcome {
         ArithmeticOutcome::Value { .. } if asked.has(b'q') => {}

@@ -19,15 +19,14 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let counted = prefix_costs::Counted::now(worker);
-    // What a miss leaves in the item's place is no hit for who waits for a store.
-    let mut is_new = false;
+    // Who wins makes the item anew, also where a stale one was there to be shown.
+    let mut wins = false;
     let found = if ACTS.iter().any(|&letter| asked.has(letter)) {
         let options = options(worker, &asked);
         let recache = recache(worker, &asked);
         let answer = |view: ItemView<'_, 'e>, met: Met| {
-            is_new = met.is_new;
             let answer = Answer { asked, now, cas_enabled, touch: options.touch, recache };
-            answer.write(&view, met, out);
+            wins = answer.write(&view, met, out);
             counted.cost(&view)
         };
         match worker.handle.get_with(asked.key, &options, now, answer) {
@@ -38,11 +37,12 @@ pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mu
         let recache = recache(worker, &asked);
         worker.handle.get(asked.key, now, |view| {
             let met = Met { is_new: false, expiry_before: Expiry::NEVER };
-            Answer { asked, now, cas_enabled, touch: None, recache }.write(&view, met, out);
+            let answer = Answer { asked, now, cas_enabled, touch: None, recache };
+            wins = answer.write(&view, met, out);
             counted.cost(&view)
         })
     };
-    if found.is_none() || is_new {
+    if found.is_none() || wins {
         measuring::missed(worker, asked.key);
     }
     match found {
@@ -76,16 +76,16 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave.
+    /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave. True: the client
+    /// was told to store the item anew.
     #[inline]
-    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) {
+    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> bool {
         let value_len = view.value_len();
         let options = &self.asked.request.options;
         let tells_value = options.has(b'v') && options.expected_cas != Some(self.cas(view));
         if !tells_value {
             out.bytes().extend_from_slice(reply::CODE_DONE);
-            self.write_flags(view, met, out.bytes());
-            return;
+            return self.write_flags(view, met, out.bytes());
         }
         let mut pinned: Option<Pinned<'e>> = None;
         if value_len >= PINNED_VALUE_LEN_MIN {
@@ -93,24 +93,26 @@ impl Answer<'_> {
             if pinned.is_none() {
                 // Copies of it would be memory without a bound.
                 out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
-                return;
+                return false;
             }
         }
         compose::value_code(out.bytes(), value_len);
-        self.write_flags(view, met, out.bytes());
+        let wins = self.write_flags(view, met, out.bytes());
         match pinned {
             Some(pinned) => out.push_pinned(pinned),
             None => view.copy_value(out.bytes()),
         }
         out.bytes().extend_from_slice(b"\r\n");
+        wins
     }
 
     fn cas(&self, view: &ItemView<'_, '_>) -> u64 {
         if self.cas_enabled { view.cas() } else { 0 }
     }
 
-    /// The flags of the reply, in the order of the request's, and what the client is told beside.
-    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) {
+    /// The flags of the reply, in the order of the request's, and what the client is told beside. True: to store
+    /// the item anew.
+    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> bool {
         let letters = self.asked.request.echo.letters();
         // Of most requests: `v` alone, which is answered already.
         let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
@@ -127,6 +129,7 @@ impl Answer<'_> {
             compose::flag(out, b'W');
         }
         out.extend_from_slice(b"\r\n");
+        wins
     }
 
     /// The flags that were asked for. True: the client is to store the item anew.

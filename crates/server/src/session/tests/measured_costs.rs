@@ -84,8 +84,13 @@ fn an_item_costs_the_time_from_its_miss_to_its_store() {
 fn every_get_that_misses_counts_and_every_store() {
     let misses =
         ["get K\r\n", "gets K\r\n", "gat 0 K\r\n", "gats 0 K\r\n", "mg K v\r\n", "mg K v u\r\n"];
-    let stores =
-        ["set K 0 0 1\r\nx\r\n", "add K 0 0 1\r\nx\r\n", "ms K 1\r\nx\r\n", "ms K 1 ME\r\nx\r\n"];
+    let stores = [
+        "set K 0 0 1\r\nx\r\n",
+        "add K 0 0 1\r\nx\r\n",
+        "ms K 1\r\nx\r\n",
+        "ms K 1 ME\r\nx\r\n",
+        "ms K 1 MS\r\nx\r\n",
+    ];
     for (number, miss) in misses.iter().enumerate() {
         for store in stores {
             with_talk(|mut talk| {
@@ -112,6 +117,127 @@ fn every_get_that_misses_counts_and_every_store() {
         binary.send(b"\x80\x01\0\x03\x08\0\0\0\0\0\0\x0copaq\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a:1x");
         assert_eq!(talk.cost_us("a:1"), 4_000);
     });
+}
+
+/// Who stores over what came meanwhile: the wait was for its line, whatever came of it.
+#[test]
+fn stores_that_ask_for_an_item_count_too() {
+    for store in ["replace a:1 0 0 1\r\nx\r\n", "cas a:1 0 0 1 1\r\nx\r\n", "ms a:1 1 MR\r\nx\r\n"]
+    {
+        with_talk(|mut talk| {
+            talk.says("get a:1\r\n");
+            talk.wait(7);
+            let reply = talk.says(store);
+            assert!(reply.starts_with('N'), "nothing is there: {reply}");
+            talk.wait(1_000);
+            talk.stores("a:1");
+            assert_eq!(talk.cost_us("a:1"), 7_000, "{store}");
+        });
+    }
+}
+
+#[test]
+fn a_value_in_parts_is_timed_to_its_line() {
+    with_talk(|mut talk| {
+        talk.says("get a:1\r\n");
+        talk.wait(5);
+        assert_eq!(talk.says("set a:1 0 0 6\r\nabc"), "");
+        talk.wait(90);
+        assert_eq!(talk.says("def\r\n"), "STORED\r\n");
+        assert_eq!(talk.cost_us("a:1"), 5_000);
+    });
+}
+
+#[test]
+fn quiet_gets_of_the_binary_protocol_count_and_its_adds() {
+    with_talk(|mut talk| {
+        let mut binary = Client::new(talk.fixture.worker(talk.client.worker.shared));
+        // getq, which says nothing of a miss; addq, which says nothing of a store.
+        binary.send(b"\x80\x09\0\x03\0\0\0\0\0\0\0\x03opaqcasvaluea:1");
+        talk.wait(6);
+        binary.send(b"\x80\x12\0\x03\x08\0\0\0\0\0\0\x0copaq\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a:1x");
+        assert_eq!(binary.received, b"");
+        assert_eq!(talk.cost_us("a:1"), 6_000);
+    });
+}
+
+/// A stale item, or one that is about to end: who is told to store it anew is waited for.
+#[test]
+fn refreshes_are_timed() {
+    with_talk(|mut talk| {
+        talk.stores("a:1");
+        talk.says("md a:1 I T30\r\n");
+        assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 W X\r\nvalue\r\n".replace("W X", "X W"));
+        talk.wait(3);
+        assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 Z X\r\nvalue\r\n", "another has won");
+        talk.wait(8);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 11_000);
+    });
+    with_talk(|mut talk| {
+        assert_eq!(talk.says("set a:1 0 20 1\r\nx\r\n"), "STORED\r\n");
+        assert_eq!(talk.says("mg a:1 v R30\r\n"), "VA 1 W\r\nx\r\n");
+        talk.wait(4);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 4_000);
+    });
+}
+
+/// An item was made: a store long after it would be timed from a miss that has had its answer.
+#[test]
+fn what_makes_an_item_and_tells_no_time_ends_the_wait() {
+    let told = "ms a:1 1 G77\r\nx\r\n";
+    for made in [told, "ma a:1 N0\r\n", "ms a:1 1 MA N0\r\nx\r\n"] {
+        with_talk(|mut talk| {
+            talk.says("get a:1\r\n");
+            talk.says(made);
+            talk.wait(1_000);
+            talk.stores("a:1");
+            assert_eq!(talk.cost_us("a:1"), -1, "{made}");
+            let stats = talk.says("stats cost\r\n");
+            assert!(stats.contains("STAT misses_answered 1\r\n"), "{stats}");
+            assert!(stats.contains("STAT misses_timed 0\r\n"), "{stats}");
+        });
+    }
+    // An append that finds nothing makes none: its client stores the whole.
+    with_talk(|mut talk| {
+        talk.says("get a:1\r\n");
+        assert_eq!(talk.says("append a:1 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
+        talk.wait(9);
+        talk.stores("a:1");
+        assert_eq!(talk.cost_us("a:1"), 9_000);
+    });
+}
+
+#[test]
+fn stats_reset_counts_anew_and_forgets_no_cost() {
+    with_talk(|mut talk| {
+        talk.recomputes("a:1", 3);
+        assert_eq!(talk.says("stats reset\r\n"), "RESET\r\n");
+        assert!(talk.says("stats cost\r\n").contains("STAT misses_timed 0\r\n"));
+        talk.stores("a:2");
+        assert_eq!(talk.cost_us("a:2"), 3_000);
+    });
+}
+
+/// The option itself, with its own sample and `-D`'s character.
+#[test]
+fn the_option_samples_keys_and_means_are_by_what_ends_a_prefix() {
+    let mut fixture = Fixture::new();
+    fixture.settings.costs_measured = true;
+    fixture.settings.prefix_delimiter = '/';
+    let shared = fixture.shared();
+    let mut talk = Talk::new(&fixture, &shared);
+    for number in 0..1_000 {
+        talk.recomputes(&format!("slow/{number}"), 40);
+        talk.recomputes(&format!("fast/{number}"), 2);
+    }
+    assert_eq!((talk.cost_us("slow/999"), talk.cost_us("fast/999")), (40_000, 2_000));
+    let stats = talk.says("stats cost\r\n");
+    assert!(stats.contains("STAT cost measured\r\n"), "{stats}");
+    let timed = stats.split("misses_timed ").nth(1).and_then(|rest| rest.split("\r\n").next());
+    let timed: u64 = timed.expect("a row of it").parse().expect("a number");
+    assert!((75..200).contains(&timed), "a sixteenth of 2,000: {timed}");
 }
 
 #[test]
