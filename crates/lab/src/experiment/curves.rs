@@ -121,6 +121,7 @@ pub fn keys(
         value_len: None,
         keys: None,
         skew: None,
+        format: None,
     };
     let requests = workload::open(&stream.name, &options)?;
     let keys = requests.filter_map(|request| match request {

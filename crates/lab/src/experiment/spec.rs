@@ -431,6 +431,7 @@ impl WorkloadSetup {
             value_len: None,
             keys: None,
             skew: None,
+            format: None,
         };
         workload::open(&self.name, &options)
     }

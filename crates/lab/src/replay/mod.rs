@@ -23,7 +23,7 @@ pub(crate) use wire::{compose_set_end, compose_set_start, key_bytes};
 #[cfg(test)]
 mod tests;
 
-use crate::workload::{self, CostMix, Workload};
+use crate::workload::{self, CostMix, TraceFormat, Workload};
 use clap::Parser;
 use client::{Client, LengthCheck, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -97,6 +97,9 @@ struct Args {
     /// Exponent of the workload zipf [default: 1]
     #[arg(long, value_name = "F")]
     skew: Option<f64>,
+    /// Format of the workload trace:FILE [default: as the file tells]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<TraceFormat>,
     /// Print one line of JSON
     #[arg(long)]
     json: bool,
@@ -156,6 +159,7 @@ fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
         value_len: args.value_len,
         keys: args.keys,
         skew: args.skew,
+        format: args.format,
     };
     let mut workload = workload::open(&args.workload, &options)?;
     let default_mix = (args.cost != CostForm::None).then_some(CostMix::Baseline);

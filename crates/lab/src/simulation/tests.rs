@@ -103,6 +103,7 @@ fn a_recorded_trace_has_the_ratios_that_others_found() {
         value_len: None,
         keys: None,
         skew: None,
+        format: None,
     };
     let workload = open("cache2k-orm-busy", &options).expect("it is in the binary");
     let mut catalog = Catalog::default();

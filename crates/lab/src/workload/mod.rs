@@ -37,7 +37,7 @@ pub use mixtures::{MixtureName, Toy};
 pub use named::{NAMES, Options, open};
 pub use popularity::Popularity;
 pub use sizes::Sizes;
-pub use trace::{RECORD_SIZE_BYTES, TraceReader};
+pub use trace::{TraceFormat, TraceReader};
 pub use two_phase::TwoPhase;
 pub use zipf::Zipf;
 
@@ -85,14 +85,12 @@ pub enum WorkloadError {
         source: std::io::Error,
     },
     /// A trace whose contents break the format.
-    #[error("{trace}: record {record} (at byte {offset} of the decompressed trace): {reason}")]
+    #[error("{trace}: {place}: {reason}")]
     Trace {
         /// The trace's name or path.
         trace: String,
-        /// Number of the bad record, from 0.
-        record: u64,
-        /// Where the record begins, in decompressed bytes.
-        offset: u64,
+        /// The bad line, from 1; or record, from 0.
+        place: String,
         /// What is wrong with it.
         reason: String,
     },

@@ -20,8 +20,8 @@
 use super::lengths::EtcLengths;
 use super::mutilate::MutilateLengths;
 use super::{
-    Keys, Lengths, MixtureName, Popularity, Sizes, Toy, TraceReader, TwoPhase, Workload,
-    WorkloadError, Zipf,
+    Keys, Lengths, MixtureName, Popularity, Sizes, Toy, TraceFormat, TraceReader, TwoPhase,
+    Workload, WorkloadError, Zipf,
 };
 use slabwise_base::Random;
 use std::fs::File;
@@ -95,6 +95,8 @@ pub struct Options {
     pub keys: Option<u64>,
     /// Exponent of `zipf`, at least 0.
     pub skew: Option<f64>,
+    /// The format of `trace:FILE`; `None`: the file tells it.
+    pub format: Option<TraceFormat>,
 }
 
 impl Options {
@@ -125,6 +127,9 @@ impl Options {
         if self.keys == Some(0) {
             return refuse("--keys 0: give at least 1".to_owned());
         }
+        if !name.starts_with("trace:") && self.format.is_some() {
+            return refuse(format!("--format belongs to trace:FILE, not to {name}"));
+        }
         let skew = self.skew.unwrap_or(1.0);
         if !(0.0..=20.0).contains(&skew) {
             return refuse(format!("--skew {skew}: give 0 (uniform) to 20"));
@@ -150,11 +155,12 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
         return popularity_workload(tables, random, &Options { scale, ..options.clone() });
     }
     if let Some((_, bytes, records)) = traced {
-        let trace = TraceReader::new(name, Cursor::new(*bytes), false)?;
+        let trace = TraceReader::new(name, Cursor::new(*bytes), Some(TraceFormat::Slabwise))?;
+        let trace = trace.without_lengths();
         return Ok(trace_workload(trace, options)?.with_requests_expected(*records));
     }
     if let Some(path) = name.strip_prefix("trace:") {
-        return trace_workload(TraceReader::open(path)?, options);
+        return trace_workload(TraceReader::open(path, options.format)?, options);
     }
     if let Some(paths) = name.strip_prefix("csv:") {
         return csv_workload(paths, random, options);

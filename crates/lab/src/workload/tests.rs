@@ -1,6 +1,6 @@
 //! Goldens, and figures published for the same data, found again by an exact LRU.
 
-use super::{Op, Options, Request, Workload, WorkloadError, open};
+use super::{Options, Request, Workload, open};
 use crate::exact_lru::ExactLru;
 
 pub(crate) fn options() -> Options {
@@ -12,6 +12,7 @@ pub(crate) fn options() -> Options {
         value_len: None,
         keys: None,
         skew: None,
+        format: None,
     }
 }
 
@@ -239,92 +240,4 @@ fn drawn_workloads_fit_the_references_of_a_byte_granular_lru() {
     assert_near(ratio("kvcache_reg", None, 64), 0.2069, 0.003);
     assert_near(ratio("etc", None, 256), 0.2029, 0.003);
     assert_near(ratio("two-phase", Some(0.2), 77), 0.1647, 0.003);
-}
-
-mod trace_files {
-    use super::{Op, Request, WorkloadError};
-    use crate::workload::TraceReader;
-    use slabwise_base::Cost;
-    use std::io::Cursor;
-
-    fn record(key: u64, value_len: u32, op: u8, reserved: u8) -> Vec<u8> {
-        let mut bytes = key.to_le_bytes().to_vec();
-        bytes.extend(value_len.to_le_bytes());
-        bytes.extend([op, reserved, 10, 0]);
-        bytes
-    }
-
-    fn compressed(bytes: &[u8]) -> Vec<u8> {
-        zstd::encode_all(bytes, 1).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// All records before the end or the error, and the error.
-    fn read(file: Vec<u8>) -> (Vec<Request>, Option<WorkloadError>) {
-        let mut reader = match TraceReader::new("t", Cursor::new(file), true) {
-            Ok(reader) => reader,
-            Err(error) => return (Vec::new(), Some(error)),
-        };
-        let mut records = Vec::new();
-        while let Some(record) = reader.next_record() {
-            match record {
-                Ok(record) => records.push(record),
-                Err(error) => {
-                    assert!(reader.next_record().is_none(), "a broken trace goes on");
-                    return (records, Some(error));
-                }
-            }
-        }
-        (records, None)
-    }
-
-    #[track_caller]
-    fn assert_broken(file: Vec<u8>, records: usize, reason: &str) {
-        let (read, error) = read(file);
-        let text = error.map_or_else(String::new, |error| error.to_string());
-        assert_eq!(read.len(), records, "{text}");
-        let place = format!("record {records} (at byte {} of", records * 16);
-        assert!(text.contains(&place) && text.contains(reason), "{text}");
-    }
-
-    #[test]
-    fn records_come_out_as_written() {
-        let mut bytes = [record(u64::MAX, 5, 0, 0), record(2, 0, 1, 0), record(3, u32::MAX, 2, 0)];
-        bytes[1][14..].copy_from_slice(&300u16.to_le_bytes());
-        bytes[2][14..].fill(0);
-        let (records, error) = read(compressed(&bytes.concat()));
-        assert!(error.is_none());
-        let expected = [(u64::MAX, 5, Op::Get), (2, 0, Op::Set), (3, u32::MAX, Op::Delete)];
-        let mut expected =
-            expected.map(|(key, value_len, op)| Request { key, value_len, op, cost: None });
-        expected[0].cost = Some(Cost::from_units(10));
-        expected[1].cost = Some(Cost::from_units(300));
-        assert_eq!(records, expected);
-        assert_eq!(read(compressed(&[])).0, []);
-    }
-
-    #[test]
-    fn a_wrong_file_stops_at_the_record_that_shows_it() {
-        let good: Vec<u8> = (0..10_000).flat_map(|key| record(key, 1, 0, 0)).collect();
-        let then = |rest: Vec<u8>| compressed(&[good.clone(), rest].concat());
-        assert_broken(then(record(1, 1, 3, 0)), 10_000, "op 3");
-        assert_broken(then(record(1, 1, 0, 9)), 10_000, "reserved");
-        assert_broken(then(vec![0; 15]), 10_000, "15 bytes are left over");
-        assert_broken(good.clone(), 0, "not a zstd trace");
-        assert_broken(b"key,size\n1,2\n".to_vec(), 0, "not a zstd trace");
-        assert_broken(Vec::from(b"\x28\xb5\x2f"), 0, "cut short");
-    }
-
-    #[test]
-    fn a_file_cut_short_gives_what_it_has_and_then_says_so() {
-        // Keys that do not compress, so that the file has many blocks to be cut between.
-        let mut random = slabwise_base::Random::new(1);
-        let bytes: Vec<u8> = (0..50_000).flat_map(|_| record(random.next_u64(), 1, 0, 0)).collect();
-        let mut file = compressed(&bytes);
-        file.truncate(file.len() / 2);
-        let (records, error) = read(file);
-        assert!(records.len() > 1_000, "{}", records.len());
-        let text = error.map_or_else(String::new, |error| error.to_string());
-        assert!(text.contains(&format!("record {}", records.len())), "{text}");
-        assert!(text.contains("cut short"), "{text}");
-    }
 }

@@ -1,0 +1,153 @@
+//! Traces of records of one size, little-endian, with no header.
+//!
+//! slabwise's own, 16 bytes:
+//!
+//! | offset | type | field |
+//! |--:|---|---|
+//! | 0 | u64 | key |
+//! | 8 | u32 | value length in bytes, 0 where the trace has none |
+//! | 12 | u8 | 0 get, 1 set, 2 delete |
+//! | 13 | u8 | reserved, 0 |
+//! | 14 | u16 | cost of a miss in units, 0 where unknown |
+//!
+//! libCacheSim's oracleGeneral, 24 bytes, all of them gets:
+//!
+//! | offset | type | field |
+//! |--:|---|---|
+//! | 0 | u32 | time in seconds |
+//! | 4 | u64 | key |
+//! | 12 | u32 | the object's size in bytes, taken for the value's |
+//! | 16 | i64 | the number of the request that asks for it next, -1 or the largest if none does |
+
+use super::{Fault, Source, reason_of};
+use crate::workload::{Op, Request};
+use slabwise_base::Cost;
+use std::io::{ErrorKind, Read};
+
+const SLABWISE_SIZE_BYTES: usize = 16;
+const ORACLE_GENERAL_SIZE_BYTES: usize = 24;
+/// Records decoded at a time.
+const CHUNK_RECORDS: usize = 4096;
+
+/// Reads records in fixed memory.
+pub(super) struct Records {
+    source: Source,
+    record_size_bytes: usize,
+    decode: fn(&[u8], u64) -> Result<Request, String>,
+    chunk: Vec<u8>,
+    /// The undelivered part of `chunk`.
+    start: usize,
+    end: usize,
+    records_read: u64,
+    state: State,
+}
+
+/// Whether more can be read.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    Ended,
+    /// The file breaks the format after the records in the chunk; the reason is yet to be told.
+    Broken(String),
+}
+
+impl Records {
+    pub(super) fn slabwise(source: Source) -> Records {
+        Records::new(source, SLABWISE_SIZE_BYTES, slabwise)
+    }
+
+    pub(super) fn oracle_general(source: Source) -> Records {
+        Records::new(source, ORACLE_GENERAL_SIZE_BYTES, oracle_general)
+    }
+
+    fn new(
+        source: Source,
+        record_size_bytes: usize,
+        decode: fn(&[u8], u64) -> Result<Request, String>,
+    ) -> Records {
+        let chunk = vec![0; CHUNK_RECORDS * record_size_bytes];
+        let (start, end, records_read, state) = (0, 0, 0, State::Open);
+        Records { source, record_size_bytes, decode, chunk, start, end, records_read, state }
+    }
+
+    pub(super) fn next(&mut self) -> Option<Result<Request, Fault>> {
+        if self.start == self.end && self.state == State::Open {
+            self.refill();
+        }
+        if self.start == self.end {
+            let State::Broken(reason) = std::mem::replace(&mut self.state, State::Ended) else {
+                return None;
+            };
+            return Some(Err(Fault { place: self.place(), reason }));
+        }
+        let record = &self.chunk[self.start..self.start + self.record_size_bytes];
+        let decoded = (self.decode)(record, self.records_read);
+        if decoded.is_ok() {
+            self.start += self.record_size_bytes;
+            self.records_read += 1;
+        }
+        Some(decoded.map_err(|reason| Fault { place: self.place(), reason }))
+    }
+
+    /// Where the next record is.
+    pub(super) fn place(&self) -> String {
+        let (record, size_bytes) = (self.records_read, self.record_size_bytes as u64);
+        format!("record {record} (at byte {} of the decompressed trace)", record * size_bytes)
+    }
+
+    /// Fills the chunk with whole records. Where the file breaks off, the records before that are still delivered.
+    fn refill(&mut self) {
+        (self.start, self.end) = (0, 0);
+        while self.end < self.chunk.len() && self.state == State::Open {
+            match self.source.read(&mut self.chunk[self.end..]) {
+                Ok(0) => self.state = State::Ended,
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => self.state = State::Broken(reason_of(&error)),
+            }
+        }
+        let rest = self.end % self.record_size_bytes;
+        self.end -= rest;
+        if rest > 0 && self.state == State::Ended {
+            self.state = State::Broken(format!(
+                "{rest} bytes are left over: the file is not made of {}-byte records",
+                self.record_size_bytes
+            ));
+        }
+    }
+}
+
+fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
+    let op = match bytes[12] {
+        0 => Op::Get,
+        1 => Op::Set,
+        2 => Op::Delete,
+        other => return Err(format!("op {other} at byte 12 of the record is none of 0, 1, 2")),
+    };
+    if bytes[13] != 0 {
+        return Err(format!("byte 13 of the record is {}, but it is reserved as 0", bytes[13]));
+    }
+    let cost = match le_u64(&bytes[14..]) {
+        0 => None,
+        units => Some(Cost::from_units(units as u32)),
+    };
+    Ok(Request { key: le_u64(&bytes[..8]), value_len: le_u64(&bytes[8..12]) as u32, op, cost })
+}
+
+/// The next request of a key lies ahead: where it does not, these are other records, or not all of them.
+fn oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
+    let next = le_u64(&bytes[16..]) as i64;
+    // Written as -2, too, by some; and numbers count from 0 or from 1.
+    if next < -2 || (0..record as i64).contains(&next) {
+        return Err(format!(
+            "its next request is number {next}, which is none ahead: this is no oracleGeneral trace from its beginning"
+        ));
+    }
+    let value_len = le_u64(&bytes[12..16]) as u32;
+    Ok(Request { key: le_u64(&bytes[4..12]), value_len, op: Op::Get, cost: None })
+}
+
+/// Up to eight little-endian bytes as a number.
+fn le_u64(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
