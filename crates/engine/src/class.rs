@@ -20,7 +20,7 @@ use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof};
 use crate::memory::Memory;
-use crate::queues::{Bands, Demotion, Lane, Lanes, Queue, Ranking, balance, coldest};
+use crate::queues::{Bands, Demotion, Lane, Lanes, Queue, Ranking, are_apart, balance, coldest};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
@@ -134,7 +134,7 @@ impl Class {
         Class { state: Mutex::new(state), tells_apart }
     }
 
-    /// Whether its items were in several lanes when it last gave one up. A hint.
+    /// Whether the costs of its items were far apart when it last gave one up. A hint.
     #[inline]
     pub fn tells_apart(&self) -> bool {
         self.tells_apart.load(Relaxed)
@@ -274,11 +274,11 @@ impl ClassState {
         &mut self.bands
     }
 
-    /// Notes whether its items are in several lanes.
+    /// Notes whether its items' costs are far apart.
     pub fn note_lanes(&mut self) {
-        let are_many = self.lanes.are_many();
-        if self.tells_apart.load(Relaxed) != are_many {
-            self.tells_apart.store(are_many, Relaxed);
+        let are_apart = are_apart(self);
+        if self.tells_apart.load(Relaxed) != are_apart {
+            self.tells_apart.store(are_apart, Relaxed);
         }
     }
 

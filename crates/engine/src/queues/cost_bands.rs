@@ -9,8 +9,9 @@
 //! much and is never used again goes soon. It takes no priority in items.
 //!
 //! A is smoothed over the items that left: a cold queue holds items from hot, young ones, and from warm, old
-//! ones, and one tail says little. What stays long for its cost is to be known by a single use; so where there
-//! are several bands every hit makes an item active, the first too.
+//! ones, and one tail says little. What stays long for its cost is to be known by a single use; so where bands
+//! are far apart every hit makes an item active, the first too. Where they are near, all stay about as long, and
+//! what was used once is better kept out, as in one band.
 //!
 //! Bands of half an octave keep the search short: within one, costs differ by at most a half, and order is
 //! that of use. Bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
@@ -41,6 +42,16 @@ pub fn band_of(cost: Option<Cost>) -> Lane {
             Lane(WORTHLESS + 1 + 2 * octave as u16 + u16::from(upper_half))
         }
     }
+}
+
+/// Between the least and the highest band in use, from which on bands are far apart: costs differ fourfold then.
+const APART_MIN: u16 = 5;
+
+/// Whether the known costs of a class are far apart.
+pub fn are_apart(class: &ClassState) -> bool {
+    let lanes = class.lanes();
+    let known = lanes.next_from(Lane(WORTHLESS)).zip(lanes.last());
+    known.is_some_and(|(first, last)| last.0 >= first.0 + APART_MIN)
 }
 
 /// The lane whose coldest item goes next.

@@ -103,6 +103,11 @@ impl Lanes {
         self.in_use.first_from(lane)
     }
 
+    /// The last lane that holds an item.
+    pub fn last(&self) -> Option<Lane> {
+        self.in_use.last()
+    }
+
     /// Whether more than one holds an item.
     #[inline]
     pub fn are_many(&self) -> bool {
@@ -162,6 +167,13 @@ impl LaneSet {
         (0..self.words()).flat_map(|at| lanes_of(at, self.word(at)))
     }
 
+    /// The last of its lanes.
+    pub fn last(&self) -> Option<Lane> {
+        let mut words = (0..self.words()).rev().map(|at| (at, self.word(at)));
+        let (at, word) = words.find(|(_, word)| *word != 0)?;
+        Some(Lane((at * 64) as u16 + word.ilog2() as u16))
+    }
+
     /// The first of its lanes from this one on.
     pub fn first_from(&self, lane: Lane) -> Option<Lane> {
         let at = usize::from(lane.0) / 64;
@@ -194,6 +206,9 @@ mod tests {
         assert_eq!(set.first_from(Lane(1)), Some(Lane(63)));
         assert_eq!(set.first_from(Lane(64)), Some(Lane(64)));
         assert_eq!(set.first_from(Lane(65)), Some(Lane(200)));
+        assert_eq!((set.last(), LaneSet::default().last()), (Some(Lane(200)), None));
+        set.set(Lane(200), false);
+        assert_eq!(set.last(), Some(Lane(64)));
         assert_eq!(set.first_from(Lane(201)), None);
         assert_eq!(set.first_from(Lane(1_000)), None);
     }

@@ -12,7 +12,7 @@ pub mod reserved;
 mod segmented;
 mod victim;
 
-pub use cost_bands::{Bands, band_of};
+pub use cost_bands::{Bands, are_apart, band_of};
 pub use lanes::{Lane, Lanes};
 pub use lru::hit as lru_hit;
 pub use ranking::Ranking;
