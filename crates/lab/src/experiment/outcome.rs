@@ -177,7 +177,7 @@ impl Outcome {
             published_at_scale: None,
             place: Some(figure.place.clone()),
             explained: figure.explained.clone(),
-            note: Some("not measured by this version".to_owned()),
+            note: figure.explained.is_none().then(|| "not measured by this version".to_owned()),
         });
         let rows: Vec<Row> = rows.collect();
         self.rows.extend(rows);

@@ -110,7 +110,7 @@ impl Job<'_> {
         let used = used(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", self.spec.title, outcome.text()))?;
         write(&outcome, &path)?;
-        let report = report::write(self.spec, &outcome, &self.directory)?;
+        let report = report::write(self.spec, &outcome, &self.directory, None)?;
         print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
     }
 }

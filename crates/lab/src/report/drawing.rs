@@ -101,6 +101,51 @@ fn with_unit(what: &str, unit: &str) -> String {
     if unit.is_empty() { what.to_owned() } else { format!("{what}, {unit}") }
 }
 
+/// What a figure names, but does not draw.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Absent<'o> {
+    /// Variants that were run and have no number, and why.
+    pub unmeasured: Vec<(&'o str, &'o str)>,
+    /// Variants that the outcome does not know at all.
+    pub unknown: Vec<&'o str>,
+}
+
+impl<'o> Absent<'o> {
+    /// What of the figure is absent from the outcome.
+    pub fn of(figure: &'o Figure, outcome: &'o Outcome) -> Absent<'o> {
+        let mut absent = Absent::default();
+        let known: Vec<(&str, Option<&str>)> = match &figure.draw {
+            Draw::Curves(name) => outcome
+                .series
+                .iter()
+                .filter(|series| series.name.starts_with(name))
+                .map(|series| (&*series.variant, series.x.is_empty().then_some("no point of it")))
+                .collect(),
+            Draw::Bars(measure) => outcome
+                .rows
+                .iter()
+                .filter(|row| row.measure == *measure)
+                .map(|row| {
+                    let why = row.note.as_deref().or(row.explained.as_deref());
+                    (&*row.variant, row.ours.is_none().then(|| why.unwrap_or("no reason is told")))
+                })
+                .collect(),
+        };
+        let labelled =
+            known.iter().filter_map(|&(variant, why)| Some((figure.label(variant)?, why?)));
+        absent.unmeasured.extend(labelled);
+        let is_known = |name: &str| {
+            known.iter().any(|&(variant, _)| figure.label(variant).is_some_and(|it| it == name))
+        };
+        let named = figure.variants.iter().map(String::as_str);
+        absent.unknown.extend(named.filter(|name| !is_known(name)));
+        if known.is_empty() {
+            absent.unknown.push(&figure.title);
+        }
+        absent
+    }
+}
+
 impl Figure {
     /// What a variant is called in this figure; none if it is not drawn.
     fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {

@@ -71,12 +71,17 @@ pub enum ReportError {
     },
 }
 
-/// Writes the report of an outcome; gives its path.
-pub fn write(spec: &Spec, outcome: &Outcome, directory: &Path) -> Result<PathBuf, ReportError> {
-    write_page(directory.join(REPORT_FILE), &page::page(spec, outcome).into_string())
+/// Writes the report of an outcome; gives its path. Where there is an index over several, its page leads back.
+pub fn write(
+    spec: &Spec,
+    outcome: &Outcome,
+    directory: &Path,
+    index: Option<&str>,
+) -> Result<PathBuf, ReportError> {
+    write_page(directory.join(REPORT_FILE), &page::page(spec, outcome, index).into_string())
 }
 
-/// Draws the reports of all results in a folder and its folders again, and an index over them; gives the
+/// Draws the reports of all results in a folder and the folders right in it again, and an index over them; gives the
 /// index's path.
 pub fn redraw(directory: &Path) -> Result<PathBuf, ReportError> {
     let mut entries = Vec::new();
@@ -91,7 +96,9 @@ pub fn redraw(directory: &Path) -> Result<PathBuf, ReportError> {
             .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
         // An experiment that this program does not know has no figures to draw.
         let Ok(spec) = Spec::named(&outcome.experiment) else { continue };
-        let page = write(&spec, &outcome, &folder)?;
+        let is_inner = folder != directory;
+        let index = if is_inner { format!("../{INDEX_FILE}") } else { INDEX_FILE.to_owned() };
+        let page = write(&spec, &outcome, &folder, Some(&index))?;
         let page = page.strip_prefix(directory).unwrap_or(&page).to_owned();
         entries.push(Entry { spec, outcome, page });
     }

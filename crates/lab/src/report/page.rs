@@ -2,17 +2,17 @@
 
 use super::STYLE;
 use super::chart::{COLOURS, OURS_COLOUR, PUBLISHED_COLOUR, svg};
-use super::drawing::Drawing;
+use super::drawing::{Absent, Drawing};
 use super::figure::Figure;
 use crate::experiment::{Outcome, Row, Spec, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// All of it.
-pub fn page(spec: &Spec, outcome: &Outcome) -> Markup {
+pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     let (published, ours): (Vec<&Row>, Vec<&Row>) =
         outcome.rows.iter().partition(|row| row.published.is_some());
     let body = html! {
-        p.quiet { a href="../index.html" { "All experiments" } }
+        @if let Some(index) = index { p.quiet { a href=(index) { "All experiments" } } }
         h1 { (spec.title) }
         p { (outcome.paper.source) }
         p.quiet {
@@ -59,6 +59,7 @@ pub fn document(title: &str, body: &Markup) -> Markup {
 
 fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
     let drawing = Drawing::of(figure, outcome);
+    let absent = Absent::of(figure, outcome);
     html! {
         figure {
             figcaption {
@@ -74,6 +75,13 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
                         (PreEscaped(svg(drawing, figure.logarithmic)))
                     }
                 }
+            }
+            @for (variant, why) in &absent.unmeasured {
+                p.quiet { (variant) ": " (why) "." }
+            }
+            // The experiment's file asks for what its runs do not have.
+            @if !absent.unknown.is_empty() {
+                p.unknown { "No run knows: " (absent.unknown.join("; ")) "." }
             }
         }
     }

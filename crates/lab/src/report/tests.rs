@@ -1,6 +1,6 @@
 //! What every page has.
 
-use super::drawing::Drawing;
+use super::drawing::{Absent, Drawing};
 use super::{index, page, redraw, write};
 use crate::experiment::{Outcome, Row, Series, Spec};
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
         if outcome.rows.is_empty() {
             continue;
         }
-        let text = page::page(&spec, &outcome).into_string();
+        let text = page::page(&spec, &outcome, None).into_string();
         assert_eq!(text.matches("<svg").count(), spec.figures.len(), "{}", spec.name);
         assert!(!text.contains("Nothing of it was measured"), "{}", spec.name);
         for figure in &spec.published {
@@ -65,10 +65,28 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
 }
 
 #[test]
+fn what_a_figure_names_and_does_not_draw_is_told() {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    let mut outcome = outcome_of(&spec);
+    assert_eq!(Absent::of(figure, &outcome), Absent::default());
+    let name = &figure.variants[1];
+    let is_it = |series: &Series| series.variant == format!("{}{name}", figure.within);
+    outcome.series.iter_mut().filter(|series| is_it(series)).for_each(|series| series.x.clear());
+    let absent = Absent::of(figure, &outcome);
+    assert_eq!(absent.unmeasured[0], (name.as_str(), "no point of it"));
+    assert!(absent.unknown.is_empty(), "{absent:?}");
+    outcome.series.retain(|series| !is_it(series));
+    assert_eq!(Absent::of(figure, &outcome).unknown, [name.as_str()]);
+    let text = page::page(&spec, &outcome, None).into_string();
+    assert!(text.contains(&format!("No run knows: {name}.")), "{name}");
+}
+
+#[test]
 fn a_figure_of_nothing_says_so() {
     let spec = Spec::named("two-phase").expect("it is there");
     let outcome = Outcome::new(&spec, 7, 1.0, false);
-    let text = page::page(&spec, &outcome).into_string();
+    let text = page::page(&spec, &outcome, None).into_string();
     assert!(!text.contains("<svg"));
     assert_eq!(text.matches("Nothing of it was measured").count(), spec.figures.len());
 }
@@ -87,7 +105,7 @@ fn no_text_is_markup_and_nothing_is_loaded() {
         series.y_unit = markup.into();
     }
     outcome.choose(markup, markup);
-    let text = page::page(&spec, &outcome).into_string();
+    let text = page::page(&spec, &outcome, None).into_string();
     assert!(text.contains("&lt;script&gt;") && !text.contains("<script"), "{text}");
     for loading in ["src=", "url(", "@import", "<link", "http-equiv"] {
         assert!(!text.contains(loading), "{loading}");
@@ -122,8 +140,13 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     let index = redraw(&folder).expect("a result is there");
     let text = std::fs::read_to_string(index).expect("it was written");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
+    assert!(
+        std::fs::read_to_string(inner.join("report.html"))
+            .is_ok_and(|it| it.contains("../index.html"))
+    );
     let redrawn = std::fs::read(inner.join("report.html")).expect("it was written");
-    let first = write(&spec, &outcome, &folder).expect("a page can be written");
+    let first =
+        write(&spec, &outcome, &folder, Some("../index.html")).expect("a page can be written");
     assert_eq!(redrawn, std::fs::read(first).expect("it was written"));
     std::fs::write(inner.join(super::RESULT_FILE), "{").expect("a file can be written");
     let error = redraw(&folder).expect_err("that is no result");
