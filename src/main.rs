@@ -11,6 +11,7 @@ slabwise classes --from-server HOST:PORT | --from-histogram FILE
                              advises a memcached on chunk sizes; classes --help
 slabwise replay [options]    measures a server with a workload; replay --help
 slabwise lab list|run ...    reproduces experiments; lab --help
+slabwise demo                shows how it tunes itself, beside memcached
 ";
 
 fn main() -> ExitCode {
@@ -27,14 +28,16 @@ fn main() -> ExitCode {
                 false => slabwise_server::print_classes(args),
             }
         }
-        "replay" | "lab" => slabwise_lab::main(&command, args.skip(1).collect::<Vec<OsString>>()),
+        "replay" | "lab" | "demo" => {
+            slabwise_lab::main(&command, args.skip(1).collect::<Vec<OsString>>())
+        }
         "advise" => refuse("advice on chunk sizes is `slabwise classes --from-server HOST:PORT`"),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => refuse(&format!(
-            "'{unknown}' is no command: say classes, replay or lab, or options to serve (--help)"
+            "'{unknown}' is no command: say classes, replay, lab or demo, or options to serve (--help)"
         )),
     }
 }

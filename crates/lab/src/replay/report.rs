@@ -86,6 +86,16 @@ impl Tally {
         self.requests
     }
 
+    /// Gets so far.
+    pub fn gets(&self) -> u64 {
+        self.gets
+    }
+
+    /// Those of them that missed.
+    pub fn misses(&self) -> u64 {
+        self.misses
+    }
+
     /// Misses of all gets so far.
     pub fn miss_ratio(&self) -> f64 {
         ratio(self.misses, self.gets)

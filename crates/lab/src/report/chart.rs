@@ -26,13 +26,13 @@ const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 
 /// Narrow enough that its text can be read on a phone.
-const WIDTH: u32 = 480;
+pub const WIDTH: u32 = 480;
 const CURVES_HEIGHT: u32 = 300;
 const BAR_HEIGHT: u32 = 26;
 const AXIS_HEIGHT: u32 = 60;
 /// Room for the names of bars.
-const NAMES_WIDTH: u32 = 190;
-const NAME_LEN_MAX: usize = 28;
+const NAMES_WIDTH: u32 = 200;
+const NAME_LEN_MAX: usize = 31;
 const TEXT_SIZE: u32 = 13;
 const MARGIN: u32 = 8;
 /// For half of an axis' last number.
@@ -47,14 +47,18 @@ pub const PUBLISHED_COLOUR: usize = 4;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
+/// How high a drawing is, as [`WIDTH`] is wide.
+pub fn height(drawing: &Drawing<'_>) -> u32 {
+    match drawing {
+        Drawing::Curves { .. } => CURVES_HEIGHT,
+        Drawing::Bars { bars, .. } => bars.len() as u32 * BAR_HEIGHT + AXIS_HEIGHT,
+    }
+}
+
 /// Draws it.
 pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
     let mut text = String::new();
-    let height = match drawing {
-        Drawing::Curves { .. } => CURVES_HEIGHT,
-        Drawing::Bars { bars, .. } => bars.len() as u32 * BAR_HEIGHT + AXIS_HEIGHT,
-    };
-    let area = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
+    let area = SVGBackend::with_string(&mut text, (WIDTH, height(drawing))).into_drawing_area();
     let drawn = match drawing {
         Drawing::Curves { x_unit, y_label, curves } => draw_curves(&area, x_unit, y_label, curves),
         Drawing::Bars { label, bars } if logarithmic => {

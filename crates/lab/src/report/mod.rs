@@ -3,7 +3,8 @@
 //! ```text
 //!   experiments/NAME.toml --> figures --\
 //!   result.json --> Outcome -------------+--> drawing --> chart (SVG) --> page --> report.html
-//!                                                                         index --> index.html
+//!                                      |                                  index --> index.html
+//!                                      '--> picture --> figure-N.svg
 //! ```
 //!
 //! A figure names series or rows; what it draws is found in the outcome, so a report can be drawn again from its
@@ -17,6 +18,7 @@ mod drawing;
 mod figure;
 mod index;
 mod page;
+mod picture;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +26,7 @@ mod tests;
 pub use figure::Figure;
 
 use crate::experiment::{Outcome, Spec};
+use drawing::Drawing;
 use index::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,12 +75,19 @@ pub enum ReportError {
 }
 
 /// Writes the report of an outcome; gives its path. Where there is an index over several, its page leads back.
+/// Beside it each figure is a picture of its own, `figure-1.svg` and on.
 pub fn write(
     spec: &Spec,
     outcome: &Outcome,
     directory: &Path,
     index: Option<&str>,
 ) -> Result<PathBuf, ReportError> {
+    for (number, figure) in (1..).zip(&spec.figures) {
+        if let Some(drawing) = Drawing::of(figure, outcome) {
+            let picture = picture::picture(&figure.title, &drawing, figure.logarithmic);
+            write_page(directory.join(format!("figure-{number}.svg")), &picture.into_string())?;
+        }
+    }
     write_page(directory.join(REPORT_FILE), &page::page(spec, outcome, index).into_string())
 }
 

@@ -87,16 +87,24 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
     }
 }
 
-fn legend(drawing: &Drawing<'_>) -> Markup {
-    let entries: Vec<(usize, &str)> = match drawing {
+/// What a drawing's colours stand for.
+pub fn legend_entries<'d>(drawing: &'d Drawing<'_>) -> Vec<(usize, &'d str)> {
+    match drawing {
         Drawing::Curves { curves, .. } => {
             curves.iter().map(|curve| curve.label.as_str()).enumerate().collect()
         }
         Drawing::Bars { bars, .. } if bars.iter().any(|bar| bar.published.is_some()) => {
             vec![(PUBLISHED_COLOUR, "published"), (OURS_COLOUR, "ours")]
         }
-        Drawing::Bars { .. } => return html! {},
-    };
+        Drawing::Bars { .. } => Vec::new(),
+    }
+}
+
+fn legend(drawing: &Drawing<'_>) -> Markup {
+    let entries = legend_entries(drawing);
+    if entries.is_empty() {
+        return html! {};
+    }
     html! {
         ul.legend {
             @for (colour, label) in entries {

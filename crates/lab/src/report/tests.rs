@@ -1,6 +1,7 @@
 //! What every page has.
 
 use super::drawing::{Absent, Drawing};
+use super::picture::picture;
 use super::{index, page, redraw, write};
 use crate::experiment::{Outcome, Row, Series, Spec};
 use std::path::PathBuf;
@@ -124,6 +125,19 @@ fn the_order_and_choice_of_variants_are_the_figures() {
     let mut drawn: Vec<&str> = curves.iter().map(|curve| curve.label.as_str()).collect();
     drawn.dedup();
     assert_eq!(drawn, figure.variants);
+}
+
+#[test]
+fn pictures_stand_alone() {
+    let spec = Spec::named("two-phase").expect("it is there");
+    let mut outcome = outcome_of(&spec);
+    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    outcome.series.iter_mut().for_each(|series| series.y_unit = "<&\"".into());
+    let drawing = Drawing::of(figure, &outcome).expect("it draws");
+    let text = picture(&figure.title, &drawing, figure.logarithmic).into_string();
+    assert!(text.starts_with("<svg xmlns=") && text.contains("--ink"), "{text}");
+    assert!(figure.variants.iter().all(|name| text.contains(&format!(">{name}<"))), "{text}");
+    assert!(!text.contains("<&"), "{text}");
 }
 
 #[test]

@@ -11,14 +11,13 @@
 //!
 //! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
-mod server;
-
 #[cfg(test)]
 mod tests;
 
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series};
 use super::progress::Progress;
+use super::served::{Served, ServedSetup};
 use super::spec::{Spec, WorkloadSetup};
 use crate::replay::KEY_SIZE_BYTES;
 use crate::simulation::{self, Catalog};
@@ -26,6 +25,7 @@ use crate::virtual_time::MoverName;
 use crate::workload::Request;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Deserialize;
+use slabwise_engine::Engine;
 
 /// What memcached may take beyond its limit where its misses are compared.
 const EXCESS_MAX: f64 = 1.05;
@@ -122,7 +122,7 @@ pub fn run(
         let findings: Vec<Finding> = pairs
             .into_par_iter()
             .map(|(name, limit)| match setup.servers.get(name) {
-                Some(server) => server::go(setup, server, &requests, limit, seed),
+                Some(server) => served(setup, server, &requests, limit, seed),
                 None => simulated(names[name], &catalog, limit),
             })
             .collect::<Result<_, _>>()?;
@@ -169,6 +169,35 @@ fn read(
     Ok((requests, catalog))
 }
 
+/// What an engine as a server has it comes to.
+fn served(
+    setup: &FrontierSetup,
+    server: &ServerSetup,
+    requests: &[Request],
+    limit_bytes: u64,
+    seed: u64,
+) -> Result<Finding, ExperimentError> {
+    let set_up = ServedSetup {
+        is_memcached: server.is_memcached,
+        policy: &server.policy,
+        mover: server.mover,
+        operations_per_second: setup.operations_per_second,
+        visit_ns: setup.visit_ns,
+    };
+    let engine = match Engine::new(set_up.engine_config(limit_bytes, seed)) {
+        Ok(engine) => engine,
+        Err(error) => {
+            return Ok(Finding { miss_ratio: Err(error.to_string()), memory_share: 1.0 });
+        }
+    };
+    let mut served = Served::new(&set_up, &engine, seed)?;
+    served.serve(requests);
+    Ok(Finding {
+        miss_ratio: Ok(served.misses() as f64 / served.gets().max(1) as f64),
+        memory_share: served.held_bytes() as f64 / limit_bytes as f64,
+    })
+}
+
 fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding, ExperimentError> {
     let ratio = simulation::miss_ratio(name, catalog, limit_bytes);
     let unknown = || {
@@ -191,7 +220,8 @@ fn add(
         for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
             let variant = format!("{stream}, {percent} %: {name}");
             let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
-            if let Ok(ratio) = &ratio {
+            // More memory than the limit is another point of the curve.
+            if let (Ok(ratio), true) = (&ratio, finding.memory_share <= EXCESS_MAX) {
                 x.push(*percent);
                 y.push(*ratio);
             }

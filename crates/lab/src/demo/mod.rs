@@ -1,0 +1,213 @@
+//! `slabwise demo`: a server on its defaults under a recorded workload, beside what memcached would do.
+//!
+//! ```text
+//!   workload --replay, checked--> a slabwise of its own (a process) --stats slabs--\
+//!          '--the same requests--> this engine set up as memcached ------------------+--> sight --> terminal
+//! ```
+//!
+//! Laws: both are asked for the same, request by request, in as much memory; the server is stopped at the end,
+//! however that comes.
+
+mod sight;
+
+#[cfg(test)]
+mod tests;
+
+use crate::experiment::{Served, ServedSetup, Server};
+use crate::replay::{CostForm, Pace, ReplayError, Tally, drive};
+use crate::virtual_time::MoverName;
+use crate::workload::{self, Request, Workload};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use sight::Sight;
+use slabwise_base::Clock;
+use slabwise_engine::Engine;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What the mover is charged for a visit; memcached moves little here.
+const VISIT_NS: f64 = 100.0;
+/// Looks at both over the whole demo.
+const LOOKS: u64 = 200;
+/// Of these, how many print a line where the output is no terminal.
+const LINES: u64 = 20;
+
+/// Watch slabwise tune itself: starts a server on its defaults, replays a recorded workload to it, and shows how its
+/// classes, pages and misses move, beside what memcached would do with the same requests and memory.
+#[derive(Debug, Parser)]
+#[command(name = "slabwise demo")]
+struct Args {
+    /// Memory of each, in MiB, as of -m
+    #[arg(long, short = 'm', value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(4..=1 << 20))]
+    memory: u64,
+    /// What is asked for: a workload of slabwise replay
+    #[arg(long, value_name = "NAME", default_value = "cache2k-orm-busy")]
+    workload: String,
+    /// Requests to make [default: the workload's own number, a trace's all]
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Requests per second
+    #[arg(long, value_name = "R", default_value_t = 200_000)]
+    rate: u64,
+    /// Multiply value lengths that come from a size table
+    #[arg(long, value_name = "F", default_value_t = 16.0)]
+    size_factor: f64,
+    /// Everything random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Why a demo ended early.
+#[derive(Debug, thiserror::Error)]
+enum DemoError {
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    #[error(transparent)]
+    Experiment(#[from] crate::experiment::ExperimentError),
+    #[error("memcached's side: {0}")]
+    Engine(String),
+    #[error(transparent)]
+    Server(#[from] crate::experiment::ServerError),
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let line = std::iter::once(OsString::from("slabwise demo")).chain(args);
+    let args = match Args::try_parse_from(line) {
+        Ok(args) => args,
+        Err(error) => {
+            let is_failure = error.use_stderr();
+            // A reader that has left wants no more help.
+            let _ = error.print();
+            return if is_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let shown = run(&args, &mut |line| {
+        use std::io::Write;
+        // A reader that has left is told nothing more; the demo goes on to its end.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    });
+    match shown {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slabwise demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
+    let rival_setup = ServedSetup {
+        is_memcached: true,
+        policy: "automove",
+        mover: MoverName::Stock,
+        operations_per_second: args.rate.max(1) as f64,
+        visit_ns: VISIT_NS,
+    };
+    let config = rival_setup.engine_config(args.memory << 20, args.seed);
+    let engine = Engine::new(config).map_err(|error| DemoError::Engine(error.to_string()))?;
+    let rival = Served::new(&rival_setup, &engine, args.seed)?;
+    let replayed = open(args)?;
+    let requests = replayed.requests_expected();
+    let mut server = Server::start(&["slabwise".to_owned()], args.memory)?;
+    print(&format!(
+        "slabwise -m {} at {}, with {}; memcached's rules in the process\n",
+        args.memory,
+        server.address(),
+        args.workload
+    ));
+    let address = server.address();
+    let bar = progress_bar(requests);
+    let mut demo = Demo {
+        rival,
+        rival_requests: open(args)?,
+        server: &mut server,
+        sight: Sight::default(),
+        failed: None,
+    };
+    let look_each = (requests.unwrap_or(1_000_000) / LOOKS).max(1);
+    let mut looks = 0;
+    let pace = Pace {
+        connections: 1,
+        batch: 128,
+        rate: Some(args.rate.max(1) as f64),
+        window: None,
+        cost_form: CostForm::None,
+    };
+    let report = drive(&address, replayed, &pace, &Clock::real(), |tally| {
+        if demo.failed.is_some() || tally.requests() < (looks + 1) * look_each {
+            return;
+        }
+        looks += 1;
+        match demo.look(tally) {
+            Ok(()) if !bar.is_hidden() => {
+                bar.set_message(demo.sight.text());
+                bar.set_position(tally.requests());
+            }
+            Ok(()) if looks.is_multiple_of(LOOKS / LINES) => {
+                print(&demo.sight.line(tally.requests()))
+            }
+            Ok(()) => {}
+            Err(error) => demo.failed = Some(error),
+        }
+    })?;
+    bar.finish_and_clear();
+    if let Some(error) = demo.failed {
+        return Err(error);
+    }
+    print(&demo.sight.text());
+    print(&demo.sight.summary(report.requests));
+    Ok(())
+}
+
+fn open(args: &Args) -> Result<Workload, DemoError> {
+    let options = workload::Options {
+        requests: args.requests,
+        scale: None,
+        seed: args.seed,
+        size_factor: args.size_factor,
+        value_len: None,
+        keys: None,
+        skew: None,
+        format: None,
+    };
+    Ok(workload::open(&args.workload, &options).map_err(ReplayError::from)?)
+}
+
+/// Both sides.
+struct Demo<'d, 'e> {
+    rival: Served<'e>,
+    rival_requests: Workload,
+    server: &'d mut Server,
+    sight: Sight,
+    failed: Option<DemoError>,
+}
+
+impl Demo<'_, '_> {
+    /// Brings memcached's side as far as the replay is, and looks at both.
+    fn look(&mut self, tally: &Tally) -> Result<(), DemoError> {
+        let behind = tally.requests() - self.sight.requests;
+        let next: Result<Vec<Request>, _> =
+            self.rival_requests.by_ref().take(behind as usize).collect();
+        self.rival.serve(&next.map_err(ReplayError::from)?);
+        let ours = self.server.classes()?;
+        let ours = ours.iter().map(|class| (class.chunk_size, class.page_size * class.pages));
+        let rival = self.rival.classes();
+        let rival = rival.iter().filter(|class| class.class.is_some()).map(|class| {
+            let page_bytes = class.chunk_size_bytes * class.chunks_per_page;
+            (class.chunk_size_bytes as u64, page_bytes as u64 * class.pages)
+        });
+        self.sight.requests = tally.requests();
+        self.sight.ours.see(ours, tally.gets(), tally.misses());
+        self.sight.rival.see(rival, self.rival.gets(), self.rival.misses());
+        Ok(())
+    }
+}
+
+/// The sight above a bar on stderr if that is a terminal, else nothing.
+fn progress_bar(requests: Option<u64>) -> ProgressBar {
+    let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    let template = "{msg}\n{bar:40} {human_pos}/{human_len} requests, {eta} left";
+    let style = ProgressStyle::with_template(template);
+    bar.with_style(style.unwrap_or_else(|error| panic!("the bar's template is fixed: {error}")))
+}

@@ -1,0 +1,145 @@
+//! What a demo shows: how both sides divide their memory, and what they miss.
+//!
+//! Classes are shown together by ranges of chunk sizes, each twice as large as the one before, because two servers' classes
+//! are not of the same sizes.
+
+use std::fmt::Write;
+
+/// Looks over which "lately" reaches back.
+const LATELY_LOOKS: usize = 10;
+/// Cells of a full bar.
+const BAR_WIDTH: usize = 16;
+/// The least range: chunks of up to so many bytes.
+const RANGE_MIN_BYTES: u64 = 64;
+
+/// Both sides at one moment.
+#[derive(Debug, Default)]
+pub struct Sight {
+    /// Requests made so far.
+    pub requests: u64,
+    /// slabwise.
+    pub ours: Side,
+    /// memcached's rules.
+    pub rival: Side,
+}
+
+/// A server at one moment, and what it missed before.
+#[derive(Debug, Default)]
+pub struct Side {
+    /// Of each range, how many classes have pages, and bytes of those.
+    ranges: Vec<(u32, u64)>,
+    /// Gets and misses at each look.
+    looks: Vec<(u64, u64)>,
+}
+
+impl Side {
+    /// Takes in chunk size and bytes of pages of each class, and all gets and misses so far.
+    pub fn see(&mut self, classes: impl Iterator<Item = (u64, u64)>, gets: u64, misses: u64) {
+        self.ranges.clear();
+        for (chunk_size_bytes, page_bytes) in classes.filter(|&(_, bytes)| bytes > 0) {
+            let range = range_of(chunk_size_bytes);
+            if self.ranges.len() <= range {
+                self.ranges.resize(range + 1, (0, 0));
+            }
+            self.ranges[range].0 += 1;
+            self.ranges[range].1 += page_bytes;
+        }
+        self.looks.push((gets, misses));
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ranges.iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// Misses of all gets.
+    pub fn miss_ratio(&self) -> f64 {
+        self.looks.last().map_or(0.0, |&(gets, misses)| misses as f64 / gets.max(1) as f64)
+    }
+
+    /// Misses of the gets since some looks ago.
+    pub fn miss_ratio_lately(&self) -> f64 {
+        let before = self.looks.len().checked_sub(LATELY_LOOKS + 1);
+        let (gets_before, misses_before) = before.map_or((0, 0), |place| self.looks[place]);
+        let (gets, misses) = self.looks.last().copied().unwrap_or_default();
+        (misses - misses_before) as f64 / (gets - gets_before).max(1) as f64
+    }
+}
+
+/// The range of a chunk size.
+fn range_of(chunk_size_bytes: u64) -> usize {
+    let whole = chunk_size_bytes.max(RANGE_MIN_BYTES).next_power_of_two();
+    (whole.ilog2() - RANGE_MIN_BYTES.ilog2()) as usize
+}
+
+impl Sight {
+    /// As a table of several lines.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let head = ["chunks up to", "slabwise", "memcached"];
+        let width = BAR_WIDTH + 21;
+        let _ = writeln!(text, "{:>12}  {:<width$}  {}", head[0], head[1], head[2]);
+        let ranges = self.ours.ranges.len().max(self.rival.ranges.len());
+        for range in 0..ranges {
+            let cells = [&self.ours, &self.rival].map(|side| cell(side, range));
+            if cells.iter().any(|cell| !cell.trim().is_empty()) {
+                let size = size(RANGE_MIN_BYTES << range);
+                let [ours, rival] = &cells;
+                let _ = writeln!(text, "{size:>12}  {ours:<width$}  {}", rival.trim_end());
+            }
+        }
+        let mib = |side: &Side| format!("{:.1} MiB", side.bytes() as f64 / f64::from(1 << 20));
+        let (ours, rival) = (mib(&self.ours), mib(&self.rival));
+        let _ = writeln!(text, "{:>12}  {ours:<width$}  {rival}", "pages");
+        let ratios = |name: &str, ratio: fn(&Side) -> f64| {
+            let (ours, rival) = (ratio(&self.ours), ratio(&self.rival));
+            format!("{name:>12}  {:<width$}  {rival:.4}\n", format!("{ours:.4}"))
+        };
+        text += &ratios("miss ratio", Side::miss_ratio);
+        text += ratios("lately", Side::miss_ratio_lately).trim_end();
+        text
+    }
+
+    /// In one line.
+    pub fn line(&self, requests: u64) -> String {
+        let lately = [&self.ours, &self.rival].map(Side::miss_ratio_lately);
+        let classes =
+            [&self.ours, &self.rival].map(|side| side.ranges.iter().map(|it| it.0).sum::<u32>());
+        format!(
+            "{requests:>10} requests: misses lately slabwise {:.4} in {} classes, memcached {:.4} in {}",
+            lately[0], classes[0], lately[1], classes[1]
+        )
+    }
+
+    /// What it comes to.
+    pub fn summary(&self, requests: u64) -> String {
+        let (ours, rival) = (self.ours.miss_ratio_lately(), self.rival.miss_ratio_lately());
+        let whole = (self.ours.miss_ratio(), self.rival.miss_ratio());
+        let fewer = |ours: f64, rival: f64| (1.0 - ours / rival.max(f64::MIN_POSITIVE)) * 100.0;
+        format!(
+            "\n{requests} requests, every hit's bytes checked. slabwise missed {:.1} % less than memcached's rules, and {:.1} % less lately.",
+            fewer(whole.0, whole.1),
+            fewer(ours, rival)
+        )
+    }
+}
+
+/// A range of a side: how much of the memory, and in how many classes.
+fn cell(side: &Side, range: usize) -> String {
+    let (classes, bytes) = side.ranges.get(range).copied().unwrap_or_default();
+    if classes == 0 {
+        return String::new();
+    }
+    let share = bytes as f64 / side.bytes().max(1) as f64;
+    let cells = (share * BAR_WIDTH as f64).round() as usize;
+    let bar = "#".repeat(cells.min(BAR_WIDTH));
+    let noun = if classes == 1 { "class" } else { "classes" };
+    format!("{bar:<BAR_WIDTH$} {:>3.0} % in {classes} {noun}", share * 100.0)
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
