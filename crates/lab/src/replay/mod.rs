@@ -42,7 +42,8 @@ use std::time::Duration;
 /// request at a time.
 ///
 /// Workloads: zipf, etc, etc-mutilate, two-phase, three-phase, multi-tenant, time-varying, toy, kvcache_reg,
-/// graph_cache_leader_assocs, cache2k-orm-busy, cache2k-orm-night, cache2k-web12; trace:FILE (zstd of 16-byte records); csv:POP:SIZES (tables
+/// graph_cache_leader_assocs, cache2k-orm-busy, cache2k-orm-night, cache2k-web12; trace:FILE (slabwise's 16-byte records, libCacheSim's
+/// oracleGeneral, Twitter's and CacheLib's kvcache CSV, or lines of a key and a size; plain or zstd); csv:POP:SIZES (tables
 /// keys,weight and size_lo,size_hi,weight).
 #[derive(Debug, Parser)]
 #[command(name = "slabwise replay")]

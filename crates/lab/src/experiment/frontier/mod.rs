@@ -242,7 +242,7 @@ fn add(
     }
 }
 
-/// Sums over limits: the whole gap, and what each server closes of it.
+/// Sums over limits: the whole gap, and what each server and simulation closes of it.
 #[derive(Default)]
 struct Gaps {
     whole: f64,
@@ -254,13 +254,12 @@ struct Gaps {
 impl Gaps {
     /// From the first of the servers to the bound; without one there is no gap.
     fn of(setup: &FrontierSetup, findings: &[&[Finding]]) -> Gaps {
-        let mut gaps = Gaps { closed: vec![0.0; setup.servers.len()], ..Gaps::default() };
+        let mut gaps = Gaps { closed: vec![0.0; findings.len()], ..Gaps::default() };
         let best = names(setup).iter().position(|&name| name == BOUND);
         let Some(best) = best.map(|place| findings[place]) else { return gaps };
         for limit in 0..setup.memory_percent.len() {
-            let servers = findings[..setup.servers.len()].iter().map(|all| &all[limit]);
             let ratios: Result<Vec<f64>, String> =
-                servers.map(|finding| finding.miss_ratio.clone()).collect();
+                findings.iter().map(|all| all[limit].miss_ratio.clone()).collect();
             let (Ok(ratios), Ok(best)) = (ratios, &best[limit].miss_ratio) else {
                 gaps.left_out += 1;
                 continue;
@@ -290,8 +289,9 @@ impl Gaps {
 }
 
 fn add_gaps(outcome: &mut Outcome, setup: &FrontierSetup, stream: &str, gaps: &Gaps) {
-    for (server, closed) in setup.servers.iter().zip(&gaps.closed).skip(1) {
-        let variant = format!("{stream}: {}", server.name);
+    let others = names(setup).into_iter().zip(&gaps.closed).skip(1);
+    for (name, closed) in others.filter(|&(name, _)| name != BOUND) {
+        let variant = format!("{stream}: {name}");
         if gaps.whole <= 0.0 {
             let why = "no memory limit at which the first server keeps its limit and misses more";
             outcome.add(GAP_CLOSED, &variant, Err(why.to_owned()));
