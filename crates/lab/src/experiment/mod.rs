@@ -92,6 +92,9 @@ struct RunArgs {
     /// Leave out what the folder has a result of already, by the same program, seed and scale
     #[arg(long)]
     resume: bool,
+    /// Of frontier: run the traces in this folder, too (their formats: slabwise replay --help)
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    traces: Option<PathBuf>,
     /// Threads, which is as many caches as are in memory at a time [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,

@@ -4,6 +4,7 @@
 //! row, if only one that says that nothing was measured for it.
 
 use super::spec::{Published, Spec};
+use crate::report::Figure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -97,6 +98,9 @@ pub struct Outcome {
     pub paper: Paper,
     /// Curves for plots.
     pub series: Vec<Series>,
+    /// What its report draws: the file's figures, and those of what the run was given beside it.
+    #[serde(default)]
+    pub figures: Vec<Figure>,
 }
 
 /// What the findings are held against.
@@ -121,6 +125,7 @@ impl Outcome {
             rows: Vec::new(),
             paper: Paper { source: spec.source.clone(), published: spec.published.clone() },
             series: Vec::new(),
+            figures: spec.figures.clone(),
         }
     }
 

@@ -13,8 +13,8 @@
 
 use super::error::ExperimentError;
 use super::outcome::{COMMIT, Outcome};
-use super::spec::Spec;
-use super::{RunArgs, print, run_one};
+use super::spec::{Setup, Spec};
+use super::{RunArgs, frontier, print, run_one};
 use crate::report::{self, RESULT_FILE};
 use serde::Deserialize;
 use slabwise_base::Clock;
@@ -46,10 +46,13 @@ pub fn run(args: &RunArgs) -> Result<(), ExperimentError> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
         pool.map_err(|error| ExperimentError::Option(format!("--jobs {threads}: {error}")))?;
     }
-    let specs = match args.name.as_str() {
+    let mut specs = match args.name.as_str() {
         "all" => Spec::all().into_iter().filter(|spec| !args.live || spec.has_live()).collect(),
         name => vec![Spec::named(name)?],
     };
+    if let Some(directory) = &args.traces {
+        add_traces(&mut specs, directory)?;
+    }
     let is_alone = args.name != "all";
     let jobs: Vec<Job<'_>> =
         specs.iter().map(|spec| Job::new(spec, args, is_alone)).collect::<Result<_, _>>()?;
@@ -71,6 +74,16 @@ pub fn run(args: &RunArgs) -> Result<(), ExperimentError> {
         report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
     }
     if failed.is_empty() { Ok(()) } else { Err(ExperimentError::Incomplete { failed }) }
+}
+
+/// Gives traces to the experiment that takes some.
+fn add_traces(specs: &mut [Spec], directory: &Path) -> Result<(), ExperimentError> {
+    for spec in specs {
+        if let Setup::Frontier(setup) = &mut spec.setup {
+            return frontier::add_traces(setup, &mut spec.figures, directory);
+        }
+    }
+    Err(ExperimentError::Option("--traces belongs to frontier: run that, or all".to_owned()))
 }
 
 /// Draws the reports in a folder again, and the index over them.

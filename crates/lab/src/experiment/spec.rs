@@ -421,6 +421,18 @@ impl Spec {
 }
 
 impl WorkloadSetup {
+    /// A recorded one by its name, of at most so many requests.
+    pub fn recorded(name: &str, requests_max: u64) -> WorkloadSetup {
+        WorkloadSetup {
+            name: name.to_owned(),
+            requests: requests_max,
+            first_phase_requests: 0,
+            scale: 1.0,
+            is_recorded: true,
+            size_factor: 1.0,
+        }
+    }
+
     /// The stream at a scale.
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         let options = workload::Options {

@@ -1,9 +1,9 @@
 //! Figures as an experiment's file names them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A figure of a report.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// What it shows.
@@ -23,8 +23,22 @@ pub struct Figure {
     pub logarithmic: bool,
 }
 
+impl Figure {
+    /// One of ours: lines of the series of this name, of these variants.
+    pub fn of_curves(title: &str, series: &str, within: &str, variants: &[String]) -> Figure {
+        Figure {
+            title: title.to_owned(),
+            place: None,
+            draw: Draw::Curves(series.to_owned()),
+            variants: variants.to_vec(),
+            within: within.to_owned(),
+            logarithmic: false,
+        }
+    }
+}
+
 /// Where the numbers of a figure are.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Draw {
     /// Series whose names begin so, as lines.

@@ -82,7 +82,7 @@ pub fn write(
     directory: &Path,
     index: Option<&str>,
 ) -> Result<PathBuf, ReportError> {
-    for (number, figure) in (1..).zip(&spec.figures) {
+    for (number, figure) in (1..).zip(page::figures(spec, outcome)) {
         if let Some(drawing) = Drawing::of(figure, outcome) {
             let picture = picture::picture(&figure.title, &drawing, figure.logarithmic);
             write_page(directory.join(format!("figure-{number}.svg")), &picture.into_string())?;

@@ -11,6 +11,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     let (published, ours): (Vec<&Row>, Vec<&Row>) =
         outcome.rows.iter().partition(|row| row.published.is_some());
+    let figures = figures(spec, outcome);
     let body = html! {
         @if let Some(index) = index { p.quiet { a href=(index) { "All experiments" } } }
         h1 { (spec.title) }
@@ -20,9 +21,9 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
             @if outcome.live { ", real servers" }
             ", commit " (outcome.commit)
         }
-        @if !spec.figures.is_empty() {
+        @if !figures.is_empty() {
             h2 { "Figures" }
-            div.figures { @for figure in &spec.figures { (drawn(figure, outcome)) } }
+            div.figures { @for figure in &figures { (drawn(figure, outcome)) } }
         }
         @if !published.is_empty() {
             h2 { "Published and ours" }
@@ -39,6 +40,12 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
         }
     };
     document(&format!("{}: {}", spec.name, spec.title), &body)
+}
+
+/// The file's figures as they are now, and those that the run had beside them.
+pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
+    let is_new = |figure: &&Figure| spec.figures.iter().all(|known| known.title != figure.title);
+    spec.figures.iter().chain(outcome.figures.iter().filter(is_new)).collect()
 }
 
 /// A page of this title around its body.

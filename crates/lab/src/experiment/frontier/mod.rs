@@ -11,8 +11,12 @@
 //!
 //! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
+mod traces;
+
 #[cfg(test)]
 mod tests;
+
+pub use traces::add as add_traces;
 
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series};

@@ -1,11 +1,47 @@
 //! The frontier, small.
 
-use super::run;
+use super::{add_traces, run};
 use crate::experiment::Spec;
 use crate::experiment::progress::Progress;
 use crate::experiment::spec::Setup;
 
 const SEED: u64 = 5;
+
+#[test]
+fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
+    let folder = std::env::temp_dir().join(format!("slabwise-traces-{}", std::process::id()));
+    // An earlier process of this id may have left its own.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("inner")).expect("a folder can be made");
+    let mut spec = Spec::named("frontier").expect("it is there");
+    let Setup::Frontier(setup) = &spec.setup else { panic!("another kind") };
+    let mut setup = setup.clone();
+    setup.streams.clear();
+    spec.figures.clear();
+    let error = add_traces(&mut setup, &mut spec.figures, &folder).expect_err("it is empty");
+    assert!(error.to_string().contains("no file is in it"), "{error}");
+    let lines: String =
+        (0..40_000).map(|at: u64| format!("key:{} 5000\n", at * at % 4_001)).collect();
+    std::fs::write(folder.join("b.txt"), lines).expect("a file can be written");
+    std::fs::write(folder.join(".hidden"), "no trace").expect("a file can be written");
+    std::fs::write(folder.join("c.txt"), "key 1\nkey\n").expect("a file can be written");
+    add_traces(&mut setup, &mut spec.figures, &folder).expect("two are there");
+    let names: Vec<&str> = setup.streams.iter().map(|stream| stream.name.as_str()).collect();
+    assert_eq!(names, ["b.txt", "c.txt"]);
+    setup.memory_percent = vec![30.0];
+    let broken = run(&spec, &setup, 1.0, SEED, &Progress::default());
+    let error = broken.expect_err("the second is broken").to_string();
+    assert!(error.contains("c.txt: line 2: it is not a key and a size"), "{error}");
+    setup.streams.pop();
+    spec.figures.pop();
+    let outcome = run(&spec, &setup, 1.0, SEED, &Progress::default()).expect("it runs");
+    assert_eq!((outcome.figures.len(), &*outcome.figures[0].title), (1, "b.txt"));
+    let measured =
+        |row: &&crate::experiment::Row| row.measure == "miss_ratio" && row.ours.is_some();
+    let simulated = outcome.rows.iter().filter(measured).count();
+    assert!(simulated >= setup.simulations.len(), "{}", outcome.text());
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+}
 
 #[test]
 fn nobody_is_below_the_bound_and_every_share_has_a_row() {
