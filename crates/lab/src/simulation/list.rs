@@ -77,6 +77,13 @@ impl List {
         self.sizes_bytes[place]
     }
 
+    /// Changes the bytes of a key's item that is in; it stays in its place.
+    pub fn resize(&mut self, key: u32, size_bytes: u32) {
+        assert!(self.has(key), "key {key} is not in");
+        let before = std::mem::replace(&mut self.sizes_bytes[key as usize], size_bytes);
+        self.bytes = self.bytes - u64::from(before) + u64::from(size_bytes);
+    }
+
     /// Takes out what is at the tail.
     pub fn pop_tail(&mut self) -> Option<(u32, u32)> {
         let key = self.tail()?;

@@ -83,7 +83,15 @@ impl Simulation for S3Fifo {
     }
 
     fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
-        if self.small.has(key) || self.main.has(key) {
+        let in_small = self.small.has(key);
+        if in_small || self.main.has(key) {
+            if u64::from(size_bytes) > self.limit_bytes {
+                self.remove(key);
+                return true;
+            }
+            let list = if in_small { &mut self.small } else { &mut self.main };
+            list.resize(key, size_bytes);
+            self.make_room(0);
             let frequency = &mut self.frequencies[key as usize];
             *frequency = (*frequency + 1).min(FREQUENCY_MAX);
             return true;

@@ -44,6 +44,48 @@ fn no_cache_holds_more_than_its_limit() {
     }
 }
 
+/// What sets do: an item changes its size and keeps what is known of its key.
+#[test]
+fn items_that_change_their_sizes_are_counted_as_they_are() {
+    let catalog = catalog(20_000, 300, mixed_sizes);
+    for name in NAMES {
+        for limit_bytes in [0, 40, 3_000, 20_000] {
+            let mut random = Random::new(SEED);
+            let mut cache = simulation(name, &catalog, limit_bytes).expect("it is known");
+            let mut sizes_bytes = vec![0; catalog.key_count()];
+            for (number, reference) in catalog.references().iter().enumerate() {
+                let size_bytes = 1 + random.below(400) as u32;
+                cache.get(reference.key, size_bytes, number);
+                sizes_bytes[reference.key as usize] = u64::from(size_bytes);
+                let held = cache.held_bytes();
+                let most: u64 = sizes_bytes.iter().sum();
+                assert!(
+                    held <= limit_bytes.min(most),
+                    "{name}: {held} of {limit_bytes}, seed {SEED}"
+                );
+            }
+            (0..catalog.key_count() as u32).for_each(|key| cache.remove(key));
+            assert_eq!(cache.held_bytes(), 0, "{name}, seed {SEED}");
+        }
+    }
+}
+
+/// A set is no reason to forget how often its key was asked for.
+#[test]
+fn a_set_keeps_what_is_known_of_its_key() {
+    let request = |key, op| Request { key, value_len: 1, op, cost: None };
+    let mut catalog = Catalog::default();
+    for round in 0..2_000 {
+        // The first key is asked for and stored in turn; the others come once.
+        catalog.add(&request(0, if round % 2 == 0 { Op::Get } else { Op::Set }), 100);
+        (0..3).for_each(|at| catalog.add(&request(1 + round * 3 + at, Op::Get), 100));
+    }
+    for name in ["s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"] {
+        let misses = miss_ratio(name, &catalog, 400).expect("it is known") * 7_000.0;
+        assert!(misses < 6_010.0, "{name}: {misses} misses, 6,001 keys, seed {SEED}");
+    }
+}
+
 #[test]
 fn what_fits_misses_once() {
     let catalog = catalog(5_000, 100, mixed_sizes);

@@ -74,18 +74,35 @@ impl WTinyLfu {
         self.probation.push_head(key, size_bytes);
     }
 
+    /// Puts what is counted as held, and in no list, where the newest is.
+    fn enter(&mut self, key: u32, size_bytes: u32) {
+        if u64::from(size_bytes) > self.window_limit_bytes {
+            self.admit(key, size_bytes);
+            return;
+        }
+        self.window.push_head(key, size_bytes);
+        while self.window.bytes() > self.window_limit_bytes {
+            let Some((key, size_bytes)) = self.window.pop_tail() else { break };
+            self.admit(key, size_bytes);
+        }
+    }
+
     fn take_from_main(&mut self, key: u32) {
         let list = if self.probation.has(key) { &mut self.probation } else { &mut self.protected };
         list.remove(key);
     }
 
-    fn protect(&mut self, key: u32) {
-        let list = if self.probation.has(key) { &mut self.probation } else { &mut self.protected };
-        let size_bytes = list.remove(key);
+    fn protect(&mut self, key: u32, size_bytes: u32) {
+        self.take_from_main(key);
         self.protected.push_head(key, size_bytes);
         while self.protected.bytes() > self.main_limit_bytes / 5 * 4 {
             let Some((key, size_bytes)) = self.protected.pop_tail() else { break };
             self.probation.push_head(key, size_bytes);
+        }
+        // Only where its item has grown.
+        while self.main_bytes() > self.main_limit_bytes {
+            self.probation.pop_tail().or_else(|| self.protected.pop_tail());
+            self.held -= 1;
         }
     }
 }
@@ -98,24 +115,16 @@ impl Simulation for WTinyLfu {
     fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
         self.count(key);
         if self.window.has(key) {
-            let size_bytes = self.window.remove(key);
-            self.window.push_head(key, size_bytes);
+            self.window.remove(key);
+            self.enter(key, size_bytes);
             return true;
         }
         if self.probation.has(key) || self.protected.has(key) {
-            self.protect(key);
+            self.protect(key, size_bytes);
             return true;
         }
         self.held += 1;
-        if u64::from(size_bytes) > self.window_limit_bytes {
-            self.admit(key, size_bytes);
-            return false;
-        }
-        self.window.push_head(key, size_bytes);
-        while self.window.bytes() > self.window_limit_bytes {
-            let Some((key, size_bytes)) = self.window.pop_tail() else { break };
-            self.admit(key, size_bytes);
-        }
+        self.enter(key, size_bytes);
         false
     }
 
