@@ -18,6 +18,7 @@ mod divider;
 mod error;
 mod eviction_curves;
 mod exact_curves;
+mod explained;
 mod frontier;
 mod learned_classes;
 mod live;

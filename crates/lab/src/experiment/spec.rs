@@ -6,6 +6,7 @@
 use super::class_counts::ClassCountsSetup;
 use super::cost::CostSetup;
 use super::error::ExperimentError;
+use super::explained::{Explained, explain};
 use super::frontier::FrontierSetup;
 use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
@@ -71,6 +72,9 @@ pub struct Spec {
     /// What was published of it; none where it holds ours against each other.
     #[serde(default)]
     pub published: Vec<Published>,
+    /// Why ours differ, for figures that do not tell it themselves.
+    #[serde(default)]
+    explained: Vec<Explained>,
     /// What its report draws.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
@@ -413,8 +417,9 @@ impl Spec {
     }
 
     fn parse(name: &str, text: &str) -> Spec {
-        let spec: Spec =
+        let mut spec: Spec =
             toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
+        explain(&mut spec.published, &spec.explained);
         assert_eq!(spec.name, name, "experiments/{name}.toml is named after its experiment");
         spec
     }
