@@ -44,14 +44,20 @@ pub fn band_of(cost: Option<Cost>) -> Lane {
     }
 }
 
-/// Between the least and the highest band in use, from which on bands are far apart: costs differ fourfold then.
+/// Between the least and the highest band in use, from which on bands are far apart: costs differ four- to
+/// eightfold then.
 const APART_MIN: u16 = 5;
 
 /// Whether the known costs of a class are far apart.
 pub fn are_apart(class: &ClassState) -> bool {
     let lanes = class.lanes();
     let known = lanes.next_from(Lane(WORTHLESS)).zip(lanes.last());
-    known.is_some_and(|(first, last)| last.0 >= first.0 + APART_MIN)
+    known.is_some_and(|(least, highest)| are_far(least, highest))
+}
+
+/// From nothing to anything is far.
+fn are_far(least: Lane, highest: Lane) -> bool {
+    highest.0 >= least.0 + APART_MIN || (least.0 == WORTHLESS && highest > least)
 }
 
 /// The lane whose coldest item goes next.
@@ -174,7 +180,7 @@ impl Band {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bands, Candidate, Lane, band_of};
+    use super::{Bands, Candidate, Lane, are_far, band_of};
     use slabwise_base::{Cost, Ticks};
 
     #[test]
@@ -184,6 +190,21 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8].map(band), [1, 2, 4, 5, 6, 6, 7, 7, 8]);
         assert_eq!(band(u32::MAX), 65);
         assert!(band(400) == band(450) && band(350) < band(400));
+    }
+
+    #[test]
+    fn bands_are_far_where_costs_differ_about_fourfold() {
+        let far = |least, highest| {
+            let [least, highest] =
+                [least, highest].map(|units| band_of(Some(Cost::from_units(units))));
+            are_far(least, highest)
+        };
+        for (least, highest) in [(10, 60), (100, 600), (1, 8), (0, 1), (0, 400)] {
+            assert!(far(least, highest), "{least} and {highest}");
+        }
+        for (least, highest) in [(10, 30), (120, 180), (350, 450), (100, 350), (0, 0), (7, 7)] {
+            assert!(!far(least, highest), "{least} and {highest}");
+        }
     }
 
     #[test]

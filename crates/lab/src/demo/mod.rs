@@ -5,8 +5,8 @@
 //!          '--the same requests--> this engine set up as memcached ------------------+--> sight --> terminal
 //! ```
 //!
-//! Laws: both are asked for the same, request by request, in as much memory; the server is stopped at the end,
-//! however that comes.
+//! Laws: both are asked for the same, request by request, in as much memory, but that memcached grants every class its
+//! first page beyond it (what both hold is shown); the server is stopped when the demo ends or fails.
 
 mod sight;
 
@@ -155,6 +155,7 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     if let Some(error) = demo.failed {
         return Err(error);
     }
+    demo.finish(report.requests, report.gets, report.misses)?;
     print(&demo.sight.text());
     print(&demo.sight.summary(report.requests));
     Ok(())
@@ -186,7 +187,12 @@ struct Demo<'d, 'e> {
 impl Demo<'_, '_> {
     /// Brings memcached's side as far as the replay is, and looks at both.
     fn look(&mut self, tally: &Tally) -> Result<(), DemoError> {
-        let behind = tally.requests() - self.sight.requests;
+        self.finish(tally.requests(), tally.gets(), tally.misses())
+    }
+
+    /// The same, with what the replay has found.
+    fn finish(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
+        let behind = requests - self.sight.requests;
         let next: Result<Vec<Request>, _> =
             self.rival_requests.by_ref().take(behind as usize).collect();
         self.rival.serve(&next.map_err(ReplayError::from)?);
@@ -197,8 +203,8 @@ impl Demo<'_, '_> {
             let page_bytes = class.chunk_size_bytes * class.chunks_per_page;
             (class.chunk_size_bytes as u64, page_bytes as u64 * class.pages)
         });
-        self.sight.requests = tally.requests();
-        self.sight.ours.see(ours, tally.gets(), tally.misses());
+        self.sight.requests = requests;
+        self.sight.ours.see(ours, gets, misses);
         self.sight.rival.see(rival, self.rival.gets(), self.rival.misses());
         Ok(())
     }

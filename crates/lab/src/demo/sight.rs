@@ -113,13 +113,21 @@ impl Sight {
     /// What it comes to.
     pub fn summary(&self, requests: u64) -> String {
         let (ours, rival) = (self.ours.miss_ratio_lately(), self.rival.miss_ratio_lately());
-        let whole = (self.ours.miss_ratio(), self.rival.miss_ratio());
-        let fewer = |ours: f64, rival: f64| (1.0 - ours / rival.max(f64::MIN_POSITIVE)) * 100.0;
+        let whole = fewer(self.ours.miss_ratio(), self.rival.miss_ratio());
+        let lately = fewer(ours, rival);
         format!(
-            "\n{requests} requests, every hit's bytes checked. slabwise missed {:.1} % less than memcached's rules, and {:.1} % less lately.",
-            fewer(whole.0, whole.1),
-            fewer(ours, rival)
+            "\n{requests} requests, every hit's bytes checked. slabwise missed {whole} than memcached's rules, and {lately} lately."
         )
+    }
+}
+
+/// How much less one ratio is than another, in words.
+fn fewer(ours: f64, rival: f64) -> String {
+    match (1.0 - ours / rival) * 100.0 {
+        _ if ours == rival => "neither more nor less".to_owned(),
+        _ if rival == 0.0 => format!("{ours:.4} of the gets more"),
+        percent if percent < 0.0 => format!("{:.1} % more", -percent),
+        percent => format!("{percent:.1} % less"),
     }
 }
 

@@ -29,7 +29,19 @@ fn classes_are_shown_by_ranges_with_their_share_of_the_memory() {
         ["pages", "4.0", "MiB", "4.0", "MiB"]
     );
     assert!(lines[5].starts_with("miss ratio  0.1000") && lines[5].ends_with("0.4000"), "{text}");
-    assert!(sight.summary(100).contains("missed 75.0 % less"), "{}", sight.summary(100));
+    assert!(sight.summary(100).contains("missed 75.0 % less than"), "{}", sight.summary(100));
+}
+
+#[test]
+fn a_summary_says_what_is_so_where_a_side_misses_nothing() {
+    let summary = |ours, rival| {
+        let (ours, rival) = (seen(&[], &[(100, ours)]), seen(&[], &[(100, rival)]));
+        Sight { requests: 100, ours, rival }.summary(100)
+    };
+    assert!(summary(0, 0).contains("missed neither more nor less than"), "{}", summary(0, 0));
+    assert!(summary(3, 0).contains("missed 0.0300 of the gets more than"), "{}", summary(3, 0));
+    assert!(summary(30, 20).contains("missed 50.0 % more than"), "{}", summary(30, 20));
+    assert!(summary(0, 20).contains("missed 100.0 % less than"), "{}", summary(0, 20));
 }
 
 #[test]

@@ -94,7 +94,7 @@ struct RunArgs {
     #[arg(long)]
     resume: bool,
     /// Of frontier: run the traces in this folder, too (their formats: slabwise replay --help)
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Threads, which is as many caches as are in memory at a time [default: one for each core]
     #[arg(long, value_name = "N")]
@@ -152,6 +152,9 @@ fn run_one(spec: &Spec, scale: f64, args: &RunArgs) -> Result<Outcome, Experimen
         Setup::LearnedClasses(setup) => {
             learned_classes::run(spec, setup, scale, args.seed, &progress)
         }
+        Setup::Frontier(setup) => {
+            frontier::run(spec, setup, scale, args.seed, args.live, &progress)
+        }
         _ if args.live => {
             let name = &spec.name;
             let text = format!("{name} looks inside the engine, as no server shows it: no --live");
@@ -170,7 +173,6 @@ fn run_one(spec: &Spec, scale: f64, args: &RunArgs) -> Result<Outcome, Experimen
         Setup::PagePolicies(setup) => policies::run(spec, setup, scale, args.seed, &progress),
         Setup::ClassCounts(setup) => class_counts::run(spec, setup, scale, args.seed, &progress),
         Setup::Cost(setup) => cost::run(spec, setup, scale, args.seed, &progress),
-        Setup::Frontier(setup) => frontier::run(spec, setup, scale, args.seed, &progress),
     }
 }
 

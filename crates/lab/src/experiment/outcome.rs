@@ -8,6 +8,7 @@ use crate::report::Figure;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// How a measure changes with the scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -98,7 +99,10 @@ pub struct Outcome {
     pub paper: Paper,
     /// Curves for plots.
     pub series: Vec<Series>,
-    /// What its report draws: the file's figures, and those of what the run was given beside it.
+    /// Traces that it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<PathBuf>,
+    /// What its report draws of these beside the file's figures.
     #[serde(default)]
     pub figures: Vec<Figure>,
 }
@@ -125,7 +129,8 @@ impl Outcome {
             rows: Vec::new(),
             paper: Paper { source: spec.source.clone(), published: spec.published.clone() },
             series: Vec::new(),
-            figures: spec.figures.clone(),
+            traces: None,
+            figures: spec.figures_added.clone(),
         }
     }
 

@@ -38,6 +38,8 @@ struct Origin {
     seed: u64,
     scale: f64,
     live: bool,
+    #[serde(default)]
+    traces: Option<PathBuf>,
 }
 
 /// Runs what is asked for; in the end, an error if not all of it ran.
@@ -80,7 +82,7 @@ pub fn run(args: &RunArgs) -> Result<(), ExperimentError> {
 fn add_traces(specs: &mut [Spec], directory: &Path) -> Result<(), ExperimentError> {
     for spec in specs {
         if let Setup::Frontier(setup) = &mut spec.setup {
-            return frontier::add_traces(setup, &mut spec.figures, directory);
+            return frontier::add_traces(setup, &mut spec.figures_added, directory);
         }
     }
     Err(ExperimentError::Option("--traces belongs to frontier: run that, or all".to_owned()))
@@ -113,13 +115,15 @@ impl Job<'_> {
             seed: args.seed,
             scale: self.scale,
             live: args.live,
+            traces: args.traces.clone(),
         };
         if args.resume && origin_of(&path).is_some_and(|found| found == origin) {
             return print(&format!("done already: {}\n", path.display()));
         }
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
-        let outcome = run_one(self.spec, self.scale, args)?;
+        let mut outcome = run_one(self.spec, self.scale, args)?;
+        outcome.traces.clone_from(&origin.traces);
         let used = used(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", self.spec.title, outcome.text()))?;
         write(&outcome, &path)?;

@@ -78,6 +78,9 @@ pub struct Spec {
     /// What its report draws.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
+    /// What it draws of what a run is given beside the file.
+    #[serde(skip)]
+    pub figures_added: Vec<Figure>,
 }
 
 /// A published figure.
@@ -413,7 +416,7 @@ impl Spec {
 
     /// Whether it can be run against real servers.
     pub fn has_live(&self) -> bool {
-        matches!(self.setup, Setup::TwoPhase(_) | Setup::LearnedClasses(_))
+        matches!(self.setup, Setup::TwoPhase(_) | Setup::LearnedClasses(_) | Setup::Frontier(_))
     }
 
     fn parse(name: &str, text: &str) -> Spec {

@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 /// What a result is called in its folder.
 pub const RESULT_FILE: &str = "result.json";
 const REPORT_FILE: &str = "report.html";
+/// More than any experiment has.
+const PICTURES_MAX: usize = 100;
 const INDEX_FILE: &str = "index.html";
 
 /// How all pages look.
@@ -82,6 +84,10 @@ pub fn write(
     directory: &Path,
     index: Option<&str>,
 ) -> Result<PathBuf, ReportError> {
+    for number in 1..=PICTURES_MAX {
+        // An earlier run's may be of other figures; mostly there is none.
+        let _ = fs::remove_file(directory.join(format!("figure-{number}.svg")));
+    }
     for (number, figure) in (1..).zip(page::figures(spec, outcome)) {
         if let Some(drawing) = Drawing::of(figure, outcome) {
             let picture = picture::picture(&figure.title, &drawing, figure.logarithmic);

@@ -42,10 +42,9 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     document(&format!("{}: {}", spec.name, spec.title), &body)
 }
 
-/// The file's figures as they are now, and those that the run had beside them.
+/// The file's figures as they are now, and those of what the run was given beside it.
 pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
-    let is_new = |figure: &&Figure| spec.figures.iter().all(|known| known.title != figure.title);
-    spec.figures.iter().chain(outcome.figures.iter().filter(is_new)).collect()
+    spec.figures.iter().chain(&outcome.figures).collect()
 }
 
 /// A page of this title around its body.

@@ -44,6 +44,8 @@ pub(super) fn priced(
     // With a cost, an item is a little longer.
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
     let Some(class) = worker.shared.engine.class_of_size(key.len(), value_len, with_cost) else {
+        // Too large: what comes later is not its recomputation.
+        measured.answered(key);
         return meta;
     };
     let cost = measured.stored(key, class, || worker.shared.clock.nanos());

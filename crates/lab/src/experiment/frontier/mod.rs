@@ -11,6 +11,7 @@
 //!
 //! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
+mod live;
 mod traces;
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ pub struct FrontierSetup {
     operations_per_second: f64,
     /// What the mover is charged for a visit.
     visit_ns: f64,
-    /// Engines set up as servers; the first is what the gap is measured from.
+    /// Engines set up as servers; the first is memcached, and what the gap is measured from.
     servers: Vec<ServerSetup>,
     /// The workloads.
     streams: Vec<StreamSetup>,
@@ -97,39 +98,61 @@ struct Finding {
     memory_share: f64,
 }
 
-/// Runs it in the process.
+/// Runs it in the process; `is_live`: but for the first server, which is a real memcached then.
 pub fn run(
     spec: &Spec,
     setup: &FrontierSetup,
     scale: f64,
     seed: u64,
+    is_live: bool,
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    outcome.choose("memcached", "this engine set up as memcached, in the process");
+    let mut outcome = Outcome::new(spec, seed, scale, is_live);
+    outcome.choose(
+        &setup.servers[0].name,
+        match is_live {
+            true => "a real one by the wire, its limit cut to whole mebibytes",
+            false => "this engine set up as memcached, in the process",
+        },
+    );
     outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
     outcome
         .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
     let mut all = Gaps::default();
     for stream in &setup.streams {
         let bar = progress.spinner(&stream.name);
-        let (requests, catalog) = read(setup, stream, (scale, seed))?;
+        let (requests, catalog) = match read(setup, stream, (scale, seed)) {
+            Ok(read) => read,
+            Err(ExperimentError::Workload(fault)) => {
+                bar.finish_and_clear();
+                outcome.add(MISS_RATIO, &stream.name, Err(fault.to_string()));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let limits: Vec<u64> = setup
             .memory_percent
             .iter()
             .map(|percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64)
             .collect();
         let names = names(setup);
-        let pairs: Vec<(usize, u64)> = (0..names.len())
+        let mut findings = Vec::new();
+        if is_live {
+            for &limit in &limits {
+                findings.push(live::go(stream, limit, (scale, seed))?);
+            }
+        }
+        let pairs: Vec<(usize, u64)> = (usize::from(is_live)..names.len())
             .flat_map(|name| limits.iter().map(move |&limit| (name, limit)))
             .collect();
-        let findings: Vec<Finding> = pairs
+        let in_process: Vec<Finding> = pairs
             .into_par_iter()
             .map(|(name, limit)| match setup.servers.get(name) {
                 Some(server) => served(setup, server, &requests, limit, seed),
                 None => simulated(names[name], &catalog, limit),
             })
             .collect::<Result<_, _>>()?;
+        findings.extend(in_process);
         bar.finish_and_clear();
         outcome.choose(
             &stream.name,

@@ -17,25 +17,25 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     let Setup::Frontier(setup) = &spec.setup else { panic!("another kind") };
     let mut setup = setup.clone();
     setup.streams.clear();
-    spec.figures.clear();
-    let error = add_traces(&mut setup, &mut spec.figures, &folder).expect_err("it is empty");
+    let error = add_traces(&mut setup, &mut spec.figures_added, &folder).expect_err("it is empty");
     assert!(error.to_string().contains("no file is in it"), "{error}");
     let lines: String =
         (0..40_000).map(|at: u64| format!("key:{} 5000\n", at * at % 4_001)).collect();
     std::fs::write(folder.join("b.txt"), lines).expect("a file can be written");
     std::fs::write(folder.join(".hidden"), "no trace").expect("a file can be written");
     std::fs::write(folder.join("c.txt"), "key 1\nkey\n").expect("a file can be written");
-    add_traces(&mut setup, &mut spec.figures, &folder).expect("two are there");
+    add_traces(&mut setup, &mut spec.figures_added, &folder).expect("two are there");
     let names: Vec<&str> = setup.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["b.txt", "c.txt"]);
     setup.memory_percent = vec![30.0];
-    let broken = run(&spec, &setup, 1.0, SEED, &Progress::default());
-    let error = broken.expect_err("the second is broken").to_string();
-    assert!(error.contains("c.txt: line 2: it is not a key and a size"), "{error}");
-    setup.streams.pop();
-    spec.figures.pop();
-    let outcome = run(&spec, &setup, 1.0, SEED, &Progress::default()).expect("it runs");
-    assert_eq!((outcome.figures.len(), &*outcome.figures[0].title), (1, "b.txt"));
+    let outcome = run(&spec, &setup, 1.0, SEED, false, &Progress::default()).expect("it runs");
+    let broken = outcome.rows.iter().find(|row| row.variant == "c.txt").expect("it has a row");
+    let why = broken.note.as_deref().expect("it says why");
+    assert!(why.contains("c.txt: line 2: it is not a key and a size"), "{why}");
+    let mut twice = setup.clone();
+    let error = add_traces(&mut twice, &mut Vec::new(), &folder).expect_err("they are there");
+    assert!(error.to_string().contains("rename the file"), "{error}");
+    assert_eq!((outcome.figures.len(), &*outcome.figures[0].title), (2, "b.txt"));
     let measured =
         |row: &&crate::experiment::Row| row.measure == "miss_ratio" && row.ours.is_some();
     let simulated = outcome.rows.iter().filter(measured).count();
@@ -50,7 +50,7 @@ fn nobody_is_below_the_bound_and_every_share_has_a_row() {
     setup.streams.retain(|stream| stream.name.starts_with("cache2k-orm-busy"));
     setup.memory_percent = vec![20.0, 50.0];
     let setup = setup.clone();
-    let outcome = run(&spec, &setup, 0.05, SEED, &Progress::default()).expect("it runs");
+    let outcome = run(&spec, &setup, 0.05, SEED, false, &Progress::default()).expect("it runs");
     let text = outcome.text();
     // By rows: a curve has no point where pages take more than the limit.
     let ratios = |name: &str| -> Vec<f64> {

@@ -6,7 +6,8 @@ use crate::experiment::spec::WorkloadSetup;
 use crate::report::Figure;
 use std::path::Path;
 
-/// Requests of a trace that are looked at: as many take half a gibibyte and some for each run at a time.
+/// Requests of a trace that are looked at: with their numbers they take 0.8 GiB, half as much again while they are read, and
+/// what each run at a time holds comes on top.
 const REQUESTS_MAX: u64 = 20_000_000;
 
 /// Adds every file in the folder as a stream, in the order of their names, each with a figure. Hidden files are none.
@@ -40,6 +41,10 @@ pub fn add(
             let text = format!("--traces: {} is not UTF-8: rename it", path.display());
             return Err(ExperimentError::Option(text));
         };
+        if setup.streams.iter().any(|stream| stream.name == name) {
+            let text = format!("--traces: a workload here is called {name}, too: rename the file");
+            return Err(ExperimentError::Option(text));
+        }
         figures.push(Figure::of_curves(name, "miss ratio", &format!("{name}: "), &variants));
         setup.streams.push(StreamSetup {
             name: name.to_owned(),

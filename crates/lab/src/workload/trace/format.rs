@@ -21,12 +21,14 @@ pub enum TraceFormat {
 impl TraceFormat {
     /// The format of a trace of this name that begins like this; the error says why none is.
     pub(super) fn told_by(name: &str, head: &[u8]) -> Result<TraceFormat, String> {
+        if name.to_ascii_lowercase().contains("oraclegeneral") {
+            return Ok(TraceFormat::OracleGeneral);
+        }
+        if !is_text(head) || head.is_empty() {
+            return Ok(TraceFormat::Slabwise);
+        }
         let end = head.iter().position(|&byte| byte == b'\n').unwrap_or(head.len());
         let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
-        if !is_text(line) || head.is_empty() {
-            let is_oracle = name.to_ascii_lowercase().contains("oraclegeneral");
-            return Ok(if is_oracle { TraceFormat::OracleGeneral } else { TraceFormat::Slabwise });
-        }
         let columns: Vec<&[u8]> = line.split(|&byte| byte == b',').collect();
         let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let has = |name: &str| columns.iter().any(|column| column.trim_ascii() == name.as_bytes());
@@ -46,7 +48,10 @@ impl TraceFormat {
     }
 }
 
-/// Whether bytes are of a text: no control characters but tabs.
+/// Whether bytes are of a text: no control characters but tabs and the ends of lines. A record of slabwise's is none, as
+/// its reserved byte is 0.
 fn is_text(bytes: &[u8]) -> bool {
-    bytes.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+    bytes
+        .iter()
+        .all(|&byte| matches!(byte, b'\t' | b'\n' | b'\r') || (byte >= b' ' && byte != 0x7f))
 }
