@@ -38,7 +38,7 @@ pub(super) fn help() -> String {
         "       slabwise classes --from-...     advises on chunk sizes; classes --help\n",
     );
     text.push_str(
-        "       slabwise replay|lab ... --help  measures servers, reproduces experiments\n\n",
+        "       slabwise replay|lab|demo --help  measures servers, reproduces experiments, shows both\n\n",
     );
     for row in FLAGS {
         let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));

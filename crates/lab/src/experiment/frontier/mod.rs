@@ -80,6 +80,9 @@ struct ServerSetup {
     policy: String,
     /// Who moves them.
     mover: MoverName,
+    /// Below this scale it is left out.
+    #[serde(default)]
+    scale_min: f64,
 }
 
 /// A workload.
@@ -118,6 +121,13 @@ pub fn run(
     outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
     outcome
         .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
+    let mut setup = setup.clone();
+    let left_out: Vec<ServerSetup> =
+        setup.servers.extract_if(.., |server| server.scale_min > scale).collect();
+    for server in left_out {
+        outcome.choose(&server.name, format!("from a scale of {} on", server.scale_min));
+    }
+    let setup = &setup;
     let mut all = Gaps::default();
     for stream in &setup.streams {
         let bar = progress.spinner(&stream.name);

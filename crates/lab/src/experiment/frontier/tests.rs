@@ -28,6 +28,7 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     let names: Vec<&str> = setup.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["b.txt", "c.txt"]);
     setup.memory_percent = vec![30.0];
+    setup.servers.truncate(2);
     let outcome = run(&spec, &setup, 1.0, SEED, false, &Progress::default()).expect("it runs");
     let broken = outcome.rows.iter().find(|row| row.variant == "c.txt").expect("it has a row");
     let why = broken.note.as_deref().expect("it says why");
@@ -49,6 +50,7 @@ fn nobody_is_below_the_bound_and_every_share_has_a_row() {
     let Setup::Frontier(setup) = &mut spec.setup else { panic!("another kind") };
     setup.streams.retain(|stream| stream.name.starts_with("cache2k-orm-busy"));
     setup.memory_percent = vec![20.0, 50.0];
+    setup.servers.retain(|server| server.scale_min <= 0.05);
     let setup = setup.clone();
     let outcome = run(&spec, &setup, 0.05, SEED, false, &Progress::default()).expect("it runs");
     let text = outcome.text();
