@@ -111,23 +111,7 @@ pub fn run(
     progress: &Progress,
 ) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(spec, seed, scale, is_live);
-    outcome.choose(
-        &setup.servers[0].name,
-        match is_live {
-            true => "a real one by the wire, its limit cut to whole mebibytes",
-            false => "this engine set up as memcached, in the process",
-        },
-    );
-    outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
-    outcome
-        .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
-    let mut setup = setup.clone();
-    let left_out: Vec<ServerSetup> =
-        setup.servers.extract_if(.., |server| server.scale_min > scale).collect();
-    for server in left_out {
-        outcome.choose(&server.name, format!("from a scale of {} on", server.scale_min));
-    }
-    let setup = &setup;
+    let setup = &at_scale(setup, scale, &mut outcome);
     let mut all = Gaps::default();
     for stream in &setup.streams {
         let bar = progress.spinner(&stream.name);
@@ -152,17 +136,8 @@ pub fn run(
                 findings.push(live::go(stream, limit, (scale, seed))?);
             }
         }
-        let pairs: Vec<(usize, u64)> = (usize::from(is_live)..names.len())
-            .flat_map(|name| limits.iter().map(move |&limit| (name, limit)))
-            .collect();
-        let in_process: Vec<Finding> = pairs
-            .into_par_iter()
-            .map(|(name, limit)| match setup.servers.get(name) {
-                Some(server) => served(setup, server, &requests, limit, seed),
-                None => simulated(names[name], &catalog, limit),
-            })
-            .collect::<Result<_, _>>()?;
-        findings.extend(in_process);
+        let rest = &names[usize::from(is_live)..];
+        findings.extend(in_process(setup, rest, &limits, (&requests, &catalog), seed)?);
         bar.finish_and_clear();
         outcome.choose(
             &stream.name,
@@ -182,6 +157,41 @@ pub fn run(
     add_gaps(&mut outcome, setup, "all", &all);
     outcome.complete();
     Ok(outcome)
+}
+
+/// What is run at a scale, with what a reader has to know of it.
+fn at_scale(setup: &FrontierSetup, scale: f64, outcome: &mut Outcome) -> FrontierSetup {
+    let memcached = match outcome.live {
+        true => "a real one by the wire, its limit cut to whole mebibytes",
+        false => "this engine set up as memcached, in the process",
+    };
+    outcome.choose(&setup.servers[0].name, memcached);
+    outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
+    outcome
+        .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
+    let mut setup = setup.clone();
+    let left_out = setup.servers.extract_if(.., |server| server.scale_min > scale);
+    for server in left_out {
+        outcome.choose(&server.name, format!("from a scale of {} on", server.scale_min));
+    }
+    setup
+}
+
+/// Of each of these names under each limit, in that order.
+fn in_process(
+    setup: &FrontierSetup,
+    names: &[&str],
+    limits: &[u64],
+    (requests, catalog): (&[Request], &Catalog),
+    seed: u64,
+) -> Result<Vec<Finding>, ExperimentError> {
+    let pairs: Vec<(&str, u64)> =
+        names.iter().flat_map(|&name| limits.iter().map(move |&limit| (name, limit))).collect();
+    let run = |(name, limit)| match setup.servers.iter().find(|server| server.name == name) {
+        Some(server) => served(setup, server, requests, limit, seed),
+        None => simulated(name, catalog, limit),
+    };
+    pairs.into_par_iter().map(run).collect()
 }
 
 /// All that has a curve: servers first.
