@@ -51,6 +51,10 @@ const APART_MIN: u16 = 5;
 /// Whether the known costs of a class are far apart.
 pub fn are_apart(class: &ClassState) -> bool {
     let lanes = class.lanes();
+    // Every eviction asks, and mostly there is one lane.
+    if !lanes.are_many() {
+        return false;
+    }
     let known = lanes.next_from(Lane(WORTHLESS)).zip(lanes.last());
     known.is_some_and(|(least, highest)| are_far(least, highest))
 }

@@ -14,7 +14,7 @@ mod sight;
 mod tests;
 
 use crate::experiment::{Served, ServedSetup, Server};
-use crate::replay::{CostForm, Pace, ReplayError, Tally, drive};
+use crate::replay::{CostForm, Pace, ReplayError, drive};
 use crate::virtual_time::MoverName;
 use crate::workload::{self, Request, Workload};
 use clap::Parser;
@@ -97,11 +97,12 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 }
 
 fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
+    let rate = args.rate.max(1) as f64;
     let rival_setup = ServedSetup {
         is_memcached: true,
         policy: "automove",
         mover: MoverName::Stock,
-        operations_per_second: args.rate.max(1) as f64,
+        operations_per_second: rate,
         visit_ns: VISIT_NS,
     };
     let config = rival_setup.engine_config(args.memory << 20, args.seed);
@@ -109,7 +110,7 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let rival = Served::new(&rival_setup, &engine, args.seed)?;
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
-    let mut server = Server::start(&["slabwise".to_owned()], args.memory)?;
+    let server = Server::start(&["slabwise".to_owned()], args.memory)?;
     print(&format!(
         "slabwise -m {} at {}, with {}; memcached's rules in the process\n",
         args.memory,
@@ -118,19 +119,14 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     ));
     let address = server.address();
     let bar = progress_bar(requests);
-    let mut demo = Demo {
-        rival,
-        rival_requests: open(args)?,
-        server: &mut server,
-        sight: Sight::default(),
-        failed: None,
-    };
+    let mut demo =
+        Demo { rival, rival_requests: open(args)?, server, sight: Sight::default(), failed: None };
     let look_each = (requests.unwrap_or(1_000_000) / LOOKS).max(1);
     let mut looks = 0;
     let pace = Pace {
         connections: 1,
         batch: 128,
-        rate: Some(args.rate.max(1) as f64),
+        rate: Some(rate),
         window: None,
         cost_form: CostForm::None,
     };
@@ -139,13 +135,13 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
             return;
         }
         looks += 1;
-        match demo.look(tally) {
+        match demo.look(tally.requests(), tally.gets(), tally.misses()) {
             Ok(()) if !bar.is_hidden() => {
                 bar.set_message(demo.sight.text());
                 bar.set_position(tally.requests());
             }
             Ok(()) if looks.is_multiple_of(LOOKS / LINES) => {
-                print(&demo.sight.line(tally.requests()))
+                print(&demo.sight.line());
             }
             Ok(()) => {}
             Err(error) => demo.failed = Some(error),
@@ -155,43 +151,34 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     if let Some(error) = demo.failed {
         return Err(error);
     }
-    demo.finish(report.requests, report.gets, report.misses)?;
+    demo.look(report.requests, report.gets, report.misses)?;
     print(&demo.sight.text());
-    print(&demo.sight.summary(report.requests));
+    print(&demo.sight.summary());
     Ok(())
 }
 
 fn open(args: &Args) -> Result<Workload, DemoError> {
     let options = workload::Options {
         requests: args.requests,
-        scale: None,
         seed: args.seed,
         size_factor: args.size_factor,
-        value_len: None,
-        keys: None,
-        skew: None,
-        format: None,
+        ..workload::Options::default()
     };
     Ok(workload::open(&args.workload, &options).map_err(ReplayError::from)?)
 }
 
 /// Both sides.
-struct Demo<'d, 'e> {
+struct Demo<'e> {
     rival: Served<'e>,
     rival_requests: Workload,
-    server: &'d mut Server,
+    server: Server,
     sight: Sight,
     failed: Option<DemoError>,
 }
 
-impl Demo<'_, '_> {
-    /// Brings memcached's side as far as the replay is, and looks at both.
-    fn look(&mut self, tally: &Tally) -> Result<(), DemoError> {
-        self.finish(tally.requests(), tally.gets(), tally.misses())
-    }
-
-    /// The same, with what the replay has found.
-    fn finish(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
+impl Demo<'_> {
+    /// Brings memcached's side as far as the replay is, which has found so much, and looks at both.
+    fn look(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
         let behind = requests - self.sight.requests;
         let next: Result<Vec<Request>, _> =
             self.rival_requests.by_ref().take(behind as usize).collect();

@@ -100,23 +100,24 @@ impl Sight {
     }
 
     /// In one line.
-    pub fn line(&self, requests: u64) -> String {
+    pub fn line(&self) -> String {
         let lately = [&self.ours, &self.rival].map(Side::miss_ratio_lately);
         let classes =
             [&self.ours, &self.rival].map(|side| side.ranges.iter().map(|it| it.0).sum::<u32>());
         format!(
-            "{requests:>10} requests: misses lately slabwise {:.4} in {} classes, memcached {:.4} in {}",
-            lately[0], classes[0], lately[1], classes[1]
+            "{:>10} requests: misses lately slabwise {:.4} in {} classes, memcached {:.4} in {}",
+            self.requests, lately[0], classes[0], lately[1], classes[1]
         )
     }
 
     /// What it comes to.
-    pub fn summary(&self, requests: u64) -> String {
+    pub fn summary(&self) -> String {
         let (ours, rival) = (self.ours.miss_ratio_lately(), self.rival.miss_ratio_lately());
         let whole = fewer(self.ours.miss_ratio(), self.rival.miss_ratio());
         let lately = fewer(ours, rival);
         format!(
-            "\n{requests} requests, every hit's bytes checked. slabwise missed {whole} than memcached's rules, and {lately} lately."
+            "\n{} requests, every hit's bytes checked. slabwise missed {whole} than memcached's rules, and {lately} lately.",
+            self.requests
         )
     }
 }

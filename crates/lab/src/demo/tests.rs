@@ -29,14 +29,14 @@ fn classes_are_shown_by_ranges_with_their_share_of_the_memory() {
         ["pages", "4.0", "MiB", "4.0", "MiB"]
     );
     assert!(lines[5].starts_with("miss ratio  0.1000") && lines[5].ends_with("0.4000"), "{text}");
-    assert!(sight.summary(100).contains("missed 75.0 % less than"), "{}", sight.summary(100));
+    assert!(sight.summary().contains("missed 75.0 % less than"), "{}", sight.summary());
 }
 
 #[test]
 fn a_summary_says_what_is_so_where_a_side_misses_nothing() {
     let summary = |ours, rival| {
         let (ours, rival) = (seen(&[], &[(100, ours)]), seen(&[], &[(100, rival)]));
-        Sight { requests: 100, ours, rival }.summary(100)
+        Sight { requests: 100, ours, rival }.summary()
     };
     assert!(summary(0, 0).contains("missed neither more nor less than"), "{}", summary(0, 0));
     assert!(summary(3, 0).contains("missed 0.0300 of the gets more than"), "{}", summary(3, 0));
@@ -50,6 +50,6 @@ fn lately_is_since_ten_looks_ago() {
     let side = seen(&[], &looks);
     assert_eq!((side.miss_ratio(), side.miss_ratio_lately()), (0.25, 0.0));
     assert_eq!(seen(&[], &looks[..10]).miss_ratio_lately(), 0.5);
-    let line = Sight { requests: 9, ours: side, rival: Side::default() }.line(9);
+    let line = Sight { requests: 9, ours: side, rival: Side::default() }.line();
     assert!(line.contains("slabwise 0.0000 in 0 classes, memcached 0.0000 in 0"), "{line}");
 }

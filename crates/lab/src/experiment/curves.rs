@@ -113,16 +113,8 @@ pub fn keys(
     }
     // A recorded trace has the keys that it has: it is only cut short.
     let scale = (!stream.is_recorded).then_some(scale * stream.scale);
-    let options = workload::Options {
-        requests: Some(requests),
-        scale,
-        seed,
-        size_factor: 1.0,
-        value_len: None,
-        keys: None,
-        skew: None,
-        format: None,
-    };
+    let options =
+        workload::Options { requests: Some(requests), scale, seed, ..workload::Options::default() };
     let requests = workload::open(&stream.name, &options)?;
     let keys = requests.filter_map(|request| match request {
         Ok(request) => (request.op == Op::Get).then_some(Ok(request.key)),

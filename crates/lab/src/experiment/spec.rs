@@ -448,10 +448,7 @@ impl WorkloadSetup {
             scale: (!self.is_recorded).then_some(scale * self.scale),
             seed,
             size_factor: self.size_factor,
-            value_len: None,
-            keys: None,
-            skew: None,
-            format: None,
+            ..workload::Options::default()
         };
         workload::open(&self.name, &options)
     }

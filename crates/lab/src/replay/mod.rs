@@ -16,7 +16,7 @@ mod wire;
 
 pub(crate) use connection::ServerAddress;
 pub(crate) use error::ReplayError;
-pub(crate) use report::{Report, Tally};
+pub(crate) use report::Report;
 pub(crate) use wire::{CostForm, KEY_SIZE_BYTES};
 pub(crate) use wire::{compose_set_end, compose_set_start, key_bytes};
 
@@ -28,6 +28,7 @@ use clap::Parser;
 use client::{Client, LengthCheck, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
 use look_aside::{LookAside, Pending, Supply};
+use report::Tally;
 use slabwise_base::Clock;
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -137,16 +137,7 @@ fn nobody_misses_less_than_who_knows_the_future() {
 /// drawn anew; those that do not, hang on which of the hottest keys are large.
 #[test]
 fn a_recorded_trace_has_the_ratios_that_others_found() {
-    let options = Options {
-        requests: None,
-        scale: None,
-        seed: SEED,
-        size_factor: 16.0,
-        value_len: None,
-        keys: None,
-        skew: None,
-        format: None,
-    };
+    let options = Options { seed: SEED, size_factor: 16.0, ..Options::default() };
     let workload = open("cache2k-orm-busy", &options).expect("it is in the binary");
     let mut catalog = Catalog::default();
     for request in workload {

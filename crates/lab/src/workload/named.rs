@@ -99,6 +99,22 @@ pub struct Options {
     pub format: Option<TraceFormat>,
 }
 
+impl Default for Options {
+    /// The workload as it is, by seed 1.
+    fn default() -> Options {
+        Options {
+            requests: None,
+            scale: None,
+            seed: 1,
+            size_factor: 1.0,
+            value_len: None,
+            keys: None,
+            skew: None,
+            format: None,
+        }
+    }
+}
+
 impl Options {
     /// The largest scale: what keeps all numbers of keys in proportion to real caches.
     pub const SCALE_MAX: f64 = 1000.0;

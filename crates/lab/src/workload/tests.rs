@@ -4,16 +4,7 @@ use super::{Options, Request, Workload, open};
 use crate::exact_lru::ExactLru;
 
 pub(crate) fn options() -> Options {
-    Options {
-        requests: None,
-        scale: None,
-        seed: 1,
-        size_factor: 1.0,
-        value_len: None,
-        keys: None,
-        skew: None,
-        format: None,
-    }
+    Options::default()
 }
 
 pub(crate) fn opened(name: &str, options: &Options) -> Workload {
