@@ -58,6 +58,14 @@ pub struct Row {
     pub note: Option<String>,
 }
 
+impl Row {
+    /// How ours is to be read, or why there is none: every row without a figure has one.
+    pub fn remark(&self) -> Option<&str> {
+        let why_none = self.explained.as_deref().filter(|_| self.ours.is_none());
+        self.note.as_deref().or(why_none)
+    }
+}
+
 /// A curve for a plot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
@@ -214,7 +222,7 @@ fn table(rows: &[Row], scale: f64) -> String {
     let cells = rows.iter().map(|row| {
         let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
         let place = row.place.as_deref().map_or_else(String::new, |place| format!("[{place}]"));
-        let note = [row.note.clone().unwrap_or_default(), place].join(" ");
+        let note = [row.remark().unwrap_or_default(), &place].join(" ");
         [
             row.text.clone(),
             row.variant.clone(),
@@ -287,7 +295,7 @@ mod tests {
         outcome.complete();
         assert_eq!(outcome.rows[1].published_at_scale, Some(1_650_000.0));
         assert_eq!(outcome.rows.len(), spec.published.len());
-        assert!(outcome.rows.iter().all(|row| row.ours.is_some() || row.note.is_some()));
+        assert!(outcome.rows.iter().all(|row| row.ours.is_some() || row.remark().is_some()));
         let text = outcome.text();
         let line = text.lines().find(|line| line.contains("1,700,000")).expect("a line");
         let words: Vec<&str> = line.split_whitespace().collect();

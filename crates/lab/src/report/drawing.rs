@@ -126,8 +126,8 @@ impl<'o> Absent<'o> {
                 .iter()
                 .filter(|row| row.measure == *measure)
                 .map(|row| {
-                    let why = row.note.as_deref().or(row.explained.as_deref());
-                    (&*row.variant, row.ours.is_none().then(|| why.unwrap_or("no reason is told")))
+                    let why = || row.remark().unwrap_or("no reason is told");
+                    (&*row.variant, row.ours.is_none().then(why))
                 })
                 .collect(),
         };
