@@ -1,0 +1,50 @@
+//! The fuzz target's property on its recorded corpus, and on changes of what is in it.
+
+mod traces;
+
+use slabwise_base::Random;
+use std::path::Path;
+
+const CHANGED_FILES: u64 = 3_000;
+
+/// Bytes that mean something to some format.
+const PIECES: [&[u8]; 8] = [b",", b"\n", b"\r", b" ", b"\0", b"-1", b"18446744073709551616", b"#"];
+
+fn corpus() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/traces");
+    let entries = std::fs::read_dir(folder).expect("fuzz/corpus/traces is part of the repository");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "the corpus is empty");
+    paths.iter().map(|path| std::fs::read(path).expect("a readable file")).collect()
+}
+
+#[test]
+fn it_holds_for_the_corpus() {
+    corpus().iter().for_each(|file| traces::check(file));
+}
+
+#[test]
+fn it_holds_for_changed_files() {
+    let corpus = corpus();
+    for seed in 1..=CHANGED_FILES {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let mut below = |end: usize| random.below(end as u64) as usize;
+        let mut file = corpus[below(corpus.len())].repeat(1 + below(3));
+        for _ in 0..below(6) {
+            let at = below(file.len() + 1);
+            match below(3) {
+                0 if at < file.len() => file[at] = below(256) as u8,
+                1 => file.truncate(at),
+                _ => drop(file.splice(at..at, PIECES[below(PIECES.len())].iter().copied())),
+            }
+        }
+        if below(3) == 0 {
+            file = zstd::encode_all(&*file, 1).unwrap_or_else(|error| panic!("{error}"));
+            let at = below(file.len());
+            file[at] ^= 1 << below(8);
+        }
+        traces::check(&file);
+    }
+}

@@ -1,0 +1,80 @@
+//! The laws of reading a trace, on any bytes.
+//!
+//! 1. After a fault or the end comes nothing more.
+//! 2. A fault is one line of printable text that begins with its place: the trace's name, and a line or a record.
+//! 3. What is read of a plain file does not depend on how many bytes the source gives at a time. Of a broken frame of zstd it
+//!    may: the decoder loses what it has made of a piece when the piece turns out to be wrong.
+//! 4. A trace compressed with zstd reads as the trace itself.
+
+use clap::ValueEnum;
+use slabwise_lab::workload::{Request, TraceFormat, TraceReader};
+use std::io::{BufReader, Cursor, Read};
+
+/// A line may stand for any number of requests: so many are looked at.
+const REQUESTS_MAX: usize = 2_000;
+
+/// Checks the laws for these bytes, read in every format and in the one that they tell.
+pub fn check(file: &[u8]) {
+    let formats = TraceFormat::value_variants().iter().copied().map(Some);
+    for format in formats.chain([None]) {
+        let whole = read(Cursor::new(file.to_vec()), format);
+        let pieces = BufReader::with_capacity(7, Pieces { file: file.to_vec(), at: 0 });
+        let in_pieces = read(pieces, format);
+        if !is_compressed(file) {
+            assert_eq!(in_pieces, whole, "in pieces, {format:?}");
+            let compressed = zstd::encode_all(file, 1).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(read(Cursor::new(compressed), format), whole, "compressed, {format:?}");
+        }
+    }
+}
+
+/// Frames of zstd, and those that it skips.
+fn is_compressed(file: &[u8]) -> bool {
+    file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || (file.len() >= 4 && file[0] >> 4 == 5 && file[1..4] == [0x2a, 0x4d, 0x18])
+}
+
+/// The first requests, and the fault's text where there was one among them.
+fn read(
+    source: impl std::io::BufRead + 'static,
+    format: Option<TraceFormat>,
+) -> (Vec<Request>, Option<String>) {
+    let mut requests = Vec::new();
+    let mut reader = match TraceReader::new("t", source, format) {
+        Ok(reader) => reader,
+        Err(error) => return (requests, Some(error.to_string())),
+    };
+    while requests.len() < REQUESTS_MAX {
+        match reader.next_record() {
+            Some(Ok(request)) => requests.push(request),
+            Some(Err(error)) => {
+                let text = error.to_string();
+                let has_place = text.starts_with("t: line ") || text.starts_with("t: record ");
+                assert!(has_place && !text.contains(char::is_control), "{format:?}: {text:?}");
+                assert!(reader.next_record().is_none(), "{format:?}: it goes on after a fault");
+                return (requests, Some(text));
+            }
+            None => {
+                assert!(reader.next_record().is_none(), "{format:?}: it goes on after its end");
+                break;
+            }
+        }
+    }
+    (requests, None)
+}
+
+/// Gives one byte, then two, then three, and again one.
+struct Pieces {
+    file: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let left = &self.file[self.at..];
+        let len = (1 + self.at % 3).min(left.len()).min(into.len());
+        into[..len].copy_from_slice(&left[..len]);
+        self.at += len;
+        Ok(len)
+    }
+}
