@@ -56,7 +56,8 @@ impl WTinyLfu {
         self.probation.bytes() + self.protected.bytes()
     }
 
-    /// Lets in what left the window, if all that would have to go was asked for less often.
+    /// Lets in what left the window, where all that has to go was asked for less often. One goes after the other, so that what
+    /// a larger newcomer beat stays gone when it loses to the next.
     fn admit(&mut self, key: u32, size_bytes: u32) {
         if u64::from(size_bytes) > self.main_limit_bytes {
             self.held -= 1;
