@@ -138,7 +138,13 @@ impl Queue {
         }
         match next {
             Some(next) => memory.header(next).set_prev(prev),
-            None => self.tail = prev,
+            None => {
+                self.tail = prev;
+                // The next to leave writes to the one before it.
+                if let Some(tail) = prev {
+                    memory.prefetch_neighbours(tail);
+                }
+            }
         }
         self.count -= 1;
         self.bytes -= size_bytes;
