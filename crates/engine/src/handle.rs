@@ -65,10 +65,17 @@ impl<'e> Handle<'e> {
         }
         let hashes = &hashes[..keys.len()];
         engine.index.prefetch_buckets(hashes);
-        for &hash in hashes {
-            let candidate = engine.index.lock(hash).candidate(hash);
-            if let Some(address) = candidate {
+        let mut candidates = [None; KEYS_MAX];
+        for (candidate, &hash) in candidates.iter_mut().zip(hashes) {
+            *candidate = engine.index.lock(hash).candidate(hash);
+            if let Some(address) = *candidate {
                 engine.memory.arena.prefetch_item(address);
+            }
+        }
+        if engine.acts_on_hits.load(Relaxed) {
+            // A hit takes its item out from between two others.
+            for address in candidates.into_iter().flatten() {
+                engine.memory.prefetch_neighbours(address);
             }
         }
     }
