@@ -57,7 +57,6 @@ pub fn queue_for(
     class.ranking_mut().raise_entry_bar(left);
     // The next to enter will take its place.
     if let Some(next) = class.lanes().queue(Lane::FIRST, RESERVED).tail() {
-        memory.prefetch_neighbours(next);
         memory.arena.prefetch_item(next);
     }
     RESERVED

@@ -107,10 +107,6 @@ fn balance_queue(
     let active = memory.header(tail).state().load().active();
     let target = if active && !flat { QueueKind::Warm } else { QueueKind::Cold };
     class.requeue(memory, tail, target);
-    // The next insertion will look at the next tail and write its neighbour.
-    if let Some(next) = class.lanes().queue(lane, queue).tail() {
-        memory.prefetch_neighbours(next);
-    }
     Demotion::Moved
 }
 

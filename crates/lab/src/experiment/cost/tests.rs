@@ -168,8 +168,7 @@ fn ours_costs_less_than_an_lru() {
     let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
-    let unexplained = |row: &&Row| row.ours.is_none() && row.remark().is_none();
-    assert!(!outcome.rows.iter().any(|row| unexplained(&row)), "{text}");
+    assert!(outcome.unexplained().is_empty(), "{text}");
     // So small a cache learns its curves from few keys: at the file's size it is more.
     for (mix, least) in [("BASELINE", 25.0), ("RUBIS", 15.0), ("TPCW", 40.0)] {
         let less = found(&outcome, "less_cost", &format!("small, {mix}, ours"));

@@ -18,8 +18,7 @@ fn setup(name: &str) -> (Spec, Box<PoliciesSetup>) {
 fn outcome(spec: &Spec, setup: &PoliciesSetup, scale: f64) -> Outcome {
     let outcome = super::run(spec, setup, scale, SEED, &Progress::default());
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
-    let unexplained = |row: &&Row| row.ours.is_none() && row.remark().is_none();
-    assert!(!outcome.rows.iter().any(|row| unexplained(&row)), "{}", outcome.text());
+    assert!(outcome.unexplained().is_empty(), "{}", outcome.text());
     outcome
 }
 
