@@ -21,7 +21,7 @@ use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sight::Sight;
 use slabwise_base::Clock;
-use slabwise_engine::Engine;
+use slabwise_engine::{Engine, EvictionKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -101,6 +101,7 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let rival_setup = ServedSetup {
         is_memcached: true,
         policy: "automove",
+        eviction: EvictionKind::Segmented,
         mover: MoverName::Stock,
         operations_per_second: rate,
         visit_ns: VISIT_NS,

@@ -2,7 +2,6 @@
 
 use super::divider::{profiling_options, tuner};
 use super::error::ExperimentError;
-use super::run::value_len_max;
 use crate::virtual_time::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
 use crate::workload::{Op, Request};
 use slabwise_base::{Clock, Now};
@@ -18,6 +17,10 @@ const MEMCACHED_CHUNK_SIZE_BYTES_MAX: usize = 512 << 10;
 const MEMCACHED_CHUNK_SIZE_BYTES_MIN: usize = 96;
 const MEMCACHED_FACTOR: f64 = 1.25;
 
+/// The longest value in bytes that servers take with these keys: an item is at most a mebibyte, and chained where it is
+/// longer than a chunk.
+pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
+
 /// How a server sets its engine up.
 #[derive(Clone, Copy, Debug)]
 pub struct ServedSetup<'s> {
@@ -25,6 +28,8 @@ pub struct ServedSetup<'s> {
     pub is_memcached: bool,
     /// Who divides the pages.
     pub policy: &'s str,
+    /// Whom it evicts.
+    pub eviction: EvictionKind,
     /// Who moves them.
     pub mover: MoverName,
     /// Gets and sets a second.
@@ -39,10 +44,11 @@ impl ServedSetup<'_> {
         let ours = EngineConfig {
             hash_seed: seed,
             mover: self.mover.kind(),
+            eviction: self.eviction,
             ..EngineConfig::new(memory_limit_bytes)
         };
         if !self.is_memcached {
-            return EngineConfig { eviction: EvictionKind::CostBands, ..ours };
+            return ours;
         }
         EngineConfig {
             page_size_bytes: MEMCACHED_PAGE_SIZE_BYTES,
@@ -54,7 +60,6 @@ impl ServedSetup<'_> {
             size_model: SizeModel::Memcached,
             first_page_beyond_limit: true,
             index_within_limit: false,
-            eviction: EvictionKind::Segmented,
             ..ours
         }
     }
@@ -67,7 +72,6 @@ pub struct Served<'e> {
     tuned: Tuned<'e>,
     maintainer: Maintainer<'e>,
     cache: Cache<'e>,
-    value_len_max: u32,
     gets: u64,
     misses: u64,
     operations: u64,
@@ -94,7 +98,6 @@ impl<'e> Served<'e> {
             tuned: Tuned::new(engine, tuner, VisitCost::new(setup.visit_ns)?),
             maintainer: Maintainer::new(engine),
             cache: Cache::new(engine),
-            value_len_max: value_len_max(engine.config()),
             gets: 0,
             misses: 0,
             operations: 0,
@@ -109,8 +112,7 @@ impl<'e> Served<'e> {
             let now = self.rate.now_at(self.operations);
             for request in batch {
                 self.tuned.work_until(self.rate.nanos_at(self.operations));
-                let value_len = request.value_len.min(self.value_len_max);
-                let access = self.cache.request(&Request { value_len, ..*request }, now);
+                let access = self.cache.request(request, now);
                 self.gets += u64::from(request.op == Op::Get);
                 self.misses += u64::from(access == Access::Miss);
                 self.operations += access.operations();

@@ -13,7 +13,8 @@ use super::policies::PoliciesSetup;
 use crate::report::Figure;
 use crate::virtual_time::{Access, MoverName};
 use crate::workload::{self, Workload, WorkloadError};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use slabwise_base::ClassId;
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 
@@ -259,7 +260,8 @@ pub struct CacheSetup {
     /// The chunk sizes; items are counted as memcached counts them.
     pub chunk_sizes: ChunkSizes,
     /// The order in which items leave.
-    pub eviction: EvictionName,
+    #[serde(deserialize_with = "eviction")]
+    pub eviction: EvictionKind,
     /// Whether every class is granted its first page even beyond the limit, as memcached does.
     #[serde(default = "yes")]
     pub first_page_beyond_limit: bool,
@@ -283,23 +285,13 @@ pub enum ChunkSizes {
     },
 }
 
-/// The engine's eviction kinds by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EvictionName {
-    /// One queue in exact order of use.
-    Lru,
-    /// memcached's hot, warm and cold queues, with their maintainer.
-    Segmented,
-    /// The server's default: the same for each band of costs.
-    CostBands,
-    /// The thesis's reserved queue.
-    Reserved,
-    /// GreedyDual-Size.
-    #[serde(rename = "greedydual_size")]
-    GreedyDualSize,
-    /// GD-Wheel.
-    GdWheel,
+/// An eviction kind, by the engine's name of it.
+pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::Error> {
+    let name = String::deserialize(name)?;
+    EvictionKind::named(&name).ok_or_else(|| {
+        let known = EvictionKind::NAMES.join(", ");
+        D::Error::custom(format!("no eviction is called '{name}': {known}"))
+    })
 }
 
 /// Virtual time.
@@ -500,14 +492,7 @@ impl CacheSetup {
             size_model: SizeModel::Memcached,
             first_page_beyond_limit: self.first_page_beyond_limit,
             index_within_limit: false,
-            eviction: match self.eviction {
-                EvictionName::Lru => EvictionKind::Lru,
-                EvictionName::Segmented => EvictionKind::Segmented,
-                EvictionName::CostBands => EvictionKind::CostBands,
-                EvictionName::Reserved => EvictionKind::Reserved,
-                EvictionName::GreedyDualSize => EvictionKind::GreedyDualSize,
-                EvictionName::GdWheel => EvictionKind::GdWheel,
-            },
+            eviction: self.eviction,
             hash_seed: seed,
             ..EngineConfig::new(memory_limit_bytes)
         }

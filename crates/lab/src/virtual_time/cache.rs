@@ -96,10 +96,13 @@ impl<'e> Cache<'e> {
             return;
         };
         while reservation.remaining() > 0 {
-            match reservation.unfilled().len() {
-                0 => return,
-                room => reservation.advance(room),
+            let room = reservation.unfilled().len();
+            if room == 0 {
+                drop(reservation);
+                self.handle.discard(key, now);
+                return;
             }
+            reservation.advance(room);
         }
         self.handle.store(reservation, StoreMode::Set, now);
     }

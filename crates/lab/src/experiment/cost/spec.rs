@@ -1,8 +1,9 @@
 //! The kind `cost`, as its files tell it.
 
-use crate::experiment::spec::{CacheSetup, TimeSetup};
+use crate::experiment::spec::{CacheSetup, TimeSetup, eviction};
 use crate::workload::CostMix;
 use serde::Deserialize;
+use slabwise_engine::EvictionKind;
 use std::collections::BTreeMap;
 
 /// Ways to keep what is costly, on the same keys at the same costs.
@@ -79,7 +80,8 @@ pub struct Variant {
     /// What its rows are called.
     pub name: String,
     /// The order in which items leave.
-    pub eviction: String,
+    #[serde(deserialize_with = "eviction")]
+    pub eviction: EvictionKind,
     /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
     pub cost_max: Option<u32>,
     /// Who divides the pages.

@@ -4,7 +4,7 @@ use super::bound;
 use super::calibration;
 use super::population::{Population, Pricing};
 use super::spec::{CostSetup, Setting};
-use super::trial::{Tally, Trial, bytes_taken, engine_config, eviction_kind, policy};
+use super::trial::{Tally, Trial, bytes_taken, engine_config, policy};
 use crate::experiment::outcome::{Outcome, Row};
 use crate::experiment::progress::Progress;
 use crate::experiment::spec::{Setup, Spec};
@@ -58,7 +58,6 @@ fn files_name_what_there_is() {
         let (_, setup) = setup(name);
         for variant in setup.variants.iter().chain([&setup.equal.without]) {
             let name = &variant.name;
-            assert!(eviction_kind(&variant.eviction).is_ok(), "{name}");
             assert!(policy(variant).is_ok(), "{name}: {:?}", policy(variant));
             assert!(variant.against.as_ref().is_none_or(|other| setup.variant(other).is_some()));
         }

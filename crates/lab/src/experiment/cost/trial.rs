@@ -14,7 +14,7 @@ use crate::experiment::spec::scaled;
 use crate::virtual_time::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
 use crate::workload::{CostMix, Request};
 use slabwise_base::{Clock, Cost};
-use slabwise_engine::{Engine, EngineConfig, EvictionKind, RankingConfig, ReservedRank};
+use slabwise_engine::{Engine, EngineConfig, RankingConfig, ReservedRank};
 use slabwise_policy::PagePolicy;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,14 +88,6 @@ impl Tally {
     }
 }
 
-/// The engine's kind of this name; why there is none.
-pub fn eviction_kind(name: &str) -> Result<EvictionKind, String> {
-    let known = EvictionKind::named(name);
-    known.ok_or_else(|| {
-        format!("no eviction is called '{name}': {}", EvictionKind::NAMES.join(", "))
-    })
-}
-
 /// The page policy of a variant; why there is none.
 pub fn policy(variant: &Variant) -> Result<PagePolicy, String> {
     let options = variant.options.iter();
@@ -125,10 +117,9 @@ pub fn bytes_of_pages(config: &EngineConfig) -> f64 {
 impl Trial<'_> {
     /// Runs it; why it cannot be.
     pub fn go(&self) -> Result<Result<Tally, String>, ExperimentError> {
-        let (eviction, policy) = match (eviction_kind(&self.variant.eviction), policy(self.variant))
-        {
-            (Ok(eviction), Ok(policy)) => (eviction, policy),
-            (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
+        let policy = match policy(self.variant) {
+            Ok(policy) => policy,
+            Err(why) => return Ok(Err(why)),
         };
         let seed = self.population.seed();
         let config = engine_config(self.setup, self.setting, self.scale, seed);
@@ -137,7 +128,8 @@ impl Trial<'_> {
             .cost_max
             .map_or(ReservedRank::Sum, |cost_max| ReservedRank::Weighted { cost_max });
         let ranking = RankingConfig { reserved_rank, ..RankingConfig::default() };
-        let engine = Engine::new(EngineConfig { eviction, ranking, ..config })?;
+        let engine =
+            Engine::new(EngineConfig { eviction: self.variant.eviction, ranking, ..config })?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
         let mut tuner = tuner(&engine, policy, profiling, &dates, seed);

@@ -22,15 +22,15 @@ pub use traces::add as add_traces;
 use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series};
 use super::progress::Progress;
-use super::served::{Served, ServedSetup};
-use super::spec::{Spec, WorkloadSetup};
+use super::served::{Served, ServedSetup, VALUE_LEN_MAX};
+use super::spec::{Spec, WorkloadSetup, eviction};
 use crate::replay::KEY_SIZE_BYTES;
 use crate::simulation::{self, Catalog};
 use crate::virtual_time::MoverName;
 use crate::workload::Request;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Deserialize;
-use slabwise_engine::Engine;
+use slabwise_engine::{Engine, EvictionKind};
 
 /// What memcached may take beyond its limit where its misses are compared.
 const EXCESS_MAX: f64 = 1.05;
@@ -78,6 +78,9 @@ struct ServerSetup {
     is_memcached: bool,
     /// Who divides the pages.
     policy: String,
+    /// Whom it evicts.
+    #[serde(deserialize_with = "eviction")]
+    eviction: EvictionKind,
     /// Who moves them.
     mover: MoverName,
     /// Below this scale it is left out.
@@ -167,6 +170,7 @@ fn at_scale(setup: &FrontierSetup, scale: f64, outcome: &mut Outcome) -> Frontie
     };
     outcome.choose(&setup.servers[0].name, memcached);
     outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
+    outcome.choose("longest value", format!("cut to {VALUE_LEN_MAX} bytes"));
     outcome
         .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
     let mut setup = setup.clone();
@@ -208,9 +212,10 @@ fn read(
     let workload = stream.workload.open(scale, seed)?;
     let (mut requests, mut catalog) = (Vec::new(), Catalog::default());
     for request in workload {
-        let request = request?;
+        let mut request = request?;
+        request.value_len = request.value_len.min(VALUE_LEN_MAX);
         let beside_value = KEY_SIZE_BYTES as u32 + setup.item_overhead_bytes;
-        catalog.add(&request, request.value_len.saturating_add(beside_value));
+        catalog.add(&request, request.value_len + beside_value);
         requests.push(request);
     }
     Ok((requests, catalog))
@@ -227,6 +232,7 @@ fn served(
     let set_up = ServedSetup {
         is_memcached: server.is_memcached,
         policy: &server.policy,
+        eviction: server.eviction,
         mover: server.mover,
         operations_per_second: setup.operations_per_second,
         visit_ns: setup.visit_ns,
