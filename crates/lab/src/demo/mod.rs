@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Laws: both are asked for the same, request by request, in as much memory, but that memcached grants every class its
-//! first page beyond it (what both hold is shown); the server is stopped when the demo ends or fails.
+//! first page beyond it (what both hold is shown); the server is stopped when the demo ends, fails, or is told to end.
 
 mod sight;
 
@@ -20,10 +20,13 @@ use crate::workload::{self, Request, Workload};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sight::Sight;
+use signal_hook::consts::{SIGHUP, SIGTERM};
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EvictionKind};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the mover is charged for a visit; memcached moves little here.
 const VISIT_NS: f64 = 100.0;
@@ -68,6 +71,10 @@ enum DemoError {
     Engine(String),
     #[error(transparent)]
     Server(#[from] crate::experiment::ServerError),
+    #[error("signals cannot be caught: {0}")]
+    Signals(std::io::Error),
+    #[error("stopped by a signal")]
+    Stopped,
 }
 
 /// Runs the command with the arguments after its name.
@@ -111,6 +118,7 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let rival = Served::new(&rival_setup, &engine, args.seed)?;
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
+    let stopped = stop_signals().map_err(DemoError::Signals)?;
     let server = Server::start(&["slabwise".to_owned()], args.memory)?;
     print(&format!(
         "slabwise -m {} at {}, with {}; memcached's rules in the process\n",
@@ -120,8 +128,7 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     ));
     let address = server.address();
     let bar = progress_bar(requests);
-    let mut demo =
-        Demo { rival, rival_requests: open(args)?, server, sight: Sight::default(), failed: None };
+    let mut demo = Demo { rival, rival_requests: open(args)?, server, sight: Sight::default() };
     let look_each = (requests.unwrap_or(1_000_000) / LOOKS).max(1);
     let mut looks = 0;
     let pace = Pace {
@@ -131,31 +138,38 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
         window: None,
         cost_form: CostForm::None,
     };
-    let report = drive(&address, replayed, &pace, &Clock::real(), |tally| {
-        if demo.failed.is_some() || tally.requests() < (looks + 1) * look_each {
-            return;
+    let replayed = drive(&address, replayed, &pace, &Clock::real(), |tally| {
+        if stopped.load(Ordering::Relaxed) {
+            return Err(DemoError::Stopped);
+        }
+        if tally.requests() < (looks + 1) * look_each {
+            return Ok(());
         }
         looks += 1;
-        match demo.look(tally.requests(), tally.gets(), tally.misses()) {
-            Ok(()) if !bar.is_hidden() => {
-                bar.set_message(demo.sight.text());
-                bar.set_position(tally.requests());
-            }
-            Ok(()) if looks.is_multiple_of(LOOKS / LINES) => {
-                print(&demo.sight.line());
-            }
-            Ok(()) => {}
-            Err(error) => demo.failed = Some(error),
+        demo.look(tally.requests(), tally.gets(), tally.misses())?;
+        if !bar.is_hidden() {
+            bar.set_message(demo.sight.text());
+            bar.set_position(tally.requests());
+        } else if looks.is_multiple_of(LOOKS / LINES) {
+            print(&demo.sight.line());
         }
-    })?;
+        Ok(())
+    });
     bar.finish_and_clear();
-    if let Some(error) = demo.failed {
-        return Err(error);
-    }
+    let report = replayed?;
     demo.look(report.requests, report.gets, report.misses)?;
     print(&demo.sight.text());
     print(&demo.sight.summary());
     Ok(())
+}
+
+/// Set once this process is asked to end: its server must not outlive it. An interrupt from a terminal reaches both.
+fn stop_signals() -> std::io::Result<Arc<AtomicBool>> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
+    }
+    Ok(stopped)
 }
 
 fn open(args: &Args) -> Result<Workload, DemoError> {
@@ -174,7 +188,6 @@ struct Demo<'e> {
     rival_requests: Workload,
     server: Server,
     sight: Sight,
-    failed: Option<DemoError>,
 }
 
 impl Demo<'_> {

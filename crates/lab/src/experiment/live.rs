@@ -133,7 +133,7 @@ fn observe(
         cost_form: CostForm::None,
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
-    let (mut allocations, mut failure) = (Vec::new(), None);
+    let mut allocations = Vec::new();
     let mut telling = Telling::Over;
     if server.told {
         process.order("slabs automove 0")?;
@@ -144,25 +144,17 @@ fn observe(
     let (address, clock) = (process.address(), Clock::real());
     let report = replay::drive(&address, workload, &pace, &clock, |tally| {
         let done = tally.requests();
-        if failure.is_none() && telling == Telling::GoesOn && done >= course.changed_at {
-            match tell(&mut process, course.second_share) {
-                Ok(outcome) => telling = outcome,
-                Err(error) => failure = Some(error),
-            }
+        if telling == Telling::GoesOn && done >= course.changed_at {
+            telling = tell(&mut process, course.second_share)?;
         }
-        if failure.is_none() && done >= (allocations.len() as u64 + 1) * poll_requests {
+        if done >= (allocations.len() as u64 + 1) * poll_requests {
             bar.set_position(done);
-            match process.allocation() {
-                Ok(allocation) => allocations.push((done, allocation)),
-                Err(error) => failure = Some(error),
-            }
+            allocations.push((done, process.allocation()?));
         }
+        Ok::<(), ExperimentError>(())
     })?;
     bar.finish_and_clear();
-    match failure {
-        None => Ok(Observed { report, allocations }),
-        Some(error) => Err(error.into()),
-    }
+    Ok(Observed { report, allocations })
 }
 
 /// Whether a server is still to be told of pages.

@@ -180,6 +180,7 @@ fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
             progress.set_message(format!("{:.4}", tally.miss_ratio()));
             progress.set_position(tally.requests());
         }
+        Ok(())
     });
     progress.finish_and_clear();
     report
@@ -200,14 +201,14 @@ pub(crate) struct Pace {
     pub cost_form: CostForm,
 }
 
-/// Replays a workload to a server; `each` looks on after every round.
-pub(crate) fn drive(
+/// Replays a workload to a server; `each` looks on after every round, and ends it by an error.
+pub(crate) fn drive<E: From<ReplayError>>(
     server: &ServerAddress,
     workload: Workload,
     pace: &Pace,
     clock: &Clock,
-    each: impl FnMut(&Tally),
-) -> Result<Report, ReplayError> {
+    each: impl FnMut(&Tally) -> Result<(), E>,
+) -> Result<Report, E> {
     let check = match workload.one_length_per_key() {
         true => LengthCheck::Exact,
         false => LengthCheck::Any,
@@ -219,16 +220,21 @@ pub(crate) fn drive(
     Ok(tally.report(nanos as f64 / 1e9))
 }
 
+/// For who does not look on.
+pub(crate) fn unwatched(_: &Tally) -> Result<(), ReplayError> {
+    Ok(())
+}
+
 /// Replays to the end; gives the counts and how many nanoseconds it took.
-fn replay(
+fn replay<E: From<ReplayError>>(
     mut workload: Workload,
     mut client: Client,
     round_size: usize,
     rate: Option<f64>,
     clock: &Clock,
     mut tally: Tally,
-    mut progress: impl FnMut(&Tally),
-) -> Result<(Tally, u64), ReplayError> {
+    mut each: impl FnMut(&Tally) -> Result<(), E>,
+) -> Result<(Tally, u64), E> {
     let mut look_aside = LookAside::default();
     let mut supply = Supply::More;
     let mut requests_taken = 0u64;
@@ -248,14 +254,16 @@ fn replay(
             let request = workload.next()?;
             Some(request.map(|request| Pending { request, born_nanos }))
         };
-        supply = look_aside.plan(new_size, next, |action, pending| client.send(action, pending))?;
+        let planned =
+            look_aside.plan(new_size, next, |action, pending| client.send(action, pending));
+        supply = planned.map_err(ReplayError::from)?;
         client.exchange(clock, |answer| {
             if answer.outcome == Outcome::Miss {
                 look_aside.missed(answer.pending);
             }
             tally.record(&answer);
         })?;
-        progress(&tally);
+        each(&tally)?;
     }
     Ok((tally, clock.nanos() - start_nanos))
 }

@@ -4,9 +4,9 @@
 use super::client::{Client, LengthCheck};
 use super::connection::ServerAddress;
 use super::error::ReplayError;
-use super::replay;
 use super::report::{Report, Tally};
 use super::wire::CostForm;
+use super::{replay, unwatched};
 use crate::workload::tests::{opened, options};
 use crate::workload::{CostMix, Op, Options, Request};
 use slabwise_base::Clock;
@@ -69,7 +69,7 @@ fn replayed(
 ) -> Result<Report, ReplayError> {
     let (workload, clock) = (opened(name, options), Clock::real());
     let tally = Tally::new(Some(10_000));
-    let (tally, nanos) = replay(workload, client, round_size, None, &clock, tally, |_| {})?;
+    let (tally, nanos) = replay(workload, client, round_size, None, &clock, tally, unwatched)?;
     Ok(tally.report(nanos as f64 / 1e9))
 }
 
@@ -213,7 +213,7 @@ fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
         let client = client.unwrap_or_else(|error| panic!("{error}")).telling_costs(form);
         let workload = opened("zipf", &options).with_costs(CostMix::Tpcw, 1);
         let tally = Tally::new(None);
-        let result = replay(workload, client, 1, None, &Clock::real(), tally, |_| {});
+        let result = replay(workload, client, 1, None, &Clock::real(), tally, unwatched);
         result.map_or_else(|error| error.to_string(), |_| panic!("the replay went on"))
     };
     let error = said(CostForm::Wire, "CLIENT_ERROR costs are not taken here\r\n");
@@ -234,7 +234,7 @@ fn costs_weigh_misses_whether_they_are_told_or_not() {
         missed += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
     }
     let (clock, tally) = (Clock::real(), Tally::new(None));
-    let (tally, nanos) = replay(workload(), server.connect(1), 8, None, &clock, tally, |_| {})
+    let (tally, nanos) = replay(workload(), server.connect(1), 8, None, &clock, tally, unwatched)
         .unwrap_or_else(|error| panic!("{error}"));
     let report = tally.report(nanos as f64 / 1e9);
     assert_eq!(report.misses, seen.len() as u64, "seed 1");
@@ -330,7 +330,7 @@ fn a_rate_spreads_requests_over_time() {
     let (workload, clock) = (opened("zipf", &options), Clock::real());
     let client = server.connect(1);
     let (tally, nanos) =
-        replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), |_| {})
+        replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), unwatched)
             .unwrap_or_else(|error| panic!("{error}"));
     // The last round of 10 is due 190 requests, so 0.19 s, after the start.
     assert!(nanos >= 190_000_000, "{nanos}");

@@ -126,6 +126,8 @@ pub enum Keys {
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
+    /// Longer values are cut to this, in bytes.
+    value_len_max: u32,
     /// The law of costs, and the seed that they follow from.
     costs: Option<(CostMix, u64)>,
     /// Requests still to come, or `None` where the trace alone ends the stream.
@@ -137,12 +139,24 @@ pub struct Workload {
 impl Workload {
     /// A stream of `requests` requests, or of all that the keys have (which is endless for drawn ones).
     pub fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
-        Workload { keys, lengths, costs: None, remaining: requests, requests_expected: requests }
+        Workload {
+            keys,
+            lengths,
+            value_len_max: u32::MAX,
+            costs: None,
+            remaining: requests,
+            requests_expected: requests,
+        }
     }
 
     /// The same requests; keys whose costs are not recorded have them by this law.
     pub fn with_costs(self, mix: CostMix, seed: u64) -> Workload {
         Workload { costs: Some((mix, seed)), ..self }
+    }
+
+    /// The same requests, their values no longer than so many bytes.
+    pub fn with_value_len_max(self, value_len_max: u32) -> Workload {
+        Workload { value_len_max, ..self }
     }
 
     /// How many requests are to be expected, where that is known before reading.
@@ -164,7 +178,7 @@ impl Workload {
 
     /// The length of a key's value in bytes, where it is derived.
     pub fn value_len(&self, key: u64) -> u32 {
-        self.lengths.of(key)
+        self.lengths.of(key).min(self.value_len_max)
     }
 
     /// The cost of a key, where it is derived.
@@ -201,11 +215,12 @@ impl Iterator for Workload {
                 let derived = record.value_len == 0 || self.lengths.is_override();
                 let value_len =
                     if derived { self.lengths.of(record.key) } else { record.value_len };
+                let value_len = value_len.min(self.value_len_max);
                 let cost = record.cost.or_else(|| self.cost(record.key));
                 return Some(Ok(Request { value_len, cost, ..record }));
             }
         };
-        let (value_len, cost) = (self.lengths.of(key), self.cost(key));
+        let (value_len, cost) = (self.value_len(key), self.cost(key));
         Some(Ok(Request { key, value_len, op: Op::Get, cost }))
     }
 }

@@ -3,7 +3,7 @@
 use super::{Finding, StreamSetup};
 use crate::experiment::error::ExperimentError;
 use crate::experiment::server::{Server, ServerError};
-use crate::replay::{CostForm, Pace, drive};
+use crate::replay::{CostForm, Pace, drive, unwatched};
 use slabwise_base::Clock;
 
 /// Its page, also of a class whose chunks do not fill it.
@@ -29,8 +29,8 @@ pub fn go(
     };
     let pace =
         Pace { connections: 1, batch: 128, rate: None, window: None, cost_form: CostForm::None };
-    let workload = stream.workload.open(scale, seed)?;
-    let report = drive(&server.address(), workload, &pace, &Clock::real(), |_| ())?;
+    let workload = stream.open(scale, seed)?;
+    let report = drive(&server.address(), workload, &pace, &Clock::real(), unwatched)?;
     let pages: u64 = server.classes()?.iter().map(|class| class.pages).sum();
     Ok(Finding {
         miss_ratio: Ok(report.miss_ratio),

@@ -27,7 +27,7 @@ use super::spec::{Spec, WorkloadSetup, eviction};
 use crate::replay::KEY_SIZE_BYTES;
 use crate::simulation::{self, Catalog};
 use crate::virtual_time::MoverName;
-use crate::workload::Request;
+use crate::workload::{Request, Workload, WorkloadError};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_engine::{Engine, EvictionKind};
@@ -94,6 +94,13 @@ struct ServerSetup {
 struct StreamSetup {
     name: String,
     workload: WorkloadSetup,
+}
+
+impl StreamSetup {
+    /// Its requests, as a server takes them.
+    fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
+        Ok(self.workload.open(scale, seed)?.with_value_len_max(VALUE_LEN_MAX))
+    }
 }
 
 /// What a server or a simulation came to under one limit.
@@ -209,11 +216,10 @@ fn read(
     stream: &StreamSetup,
     (scale, seed): (f64, u64),
 ) -> Result<(Vec<Request>, Catalog), ExperimentError> {
-    let workload = stream.workload.open(scale, seed)?;
+    let workload = stream.open(scale, seed)?;
     let (mut requests, mut catalog) = (Vec::new(), Catalog::default());
     for request in workload {
-        let mut request = request?;
-        request.value_len = request.value_len.min(VALUE_LEN_MAX);
+        let request = request?;
         let beside_value = KEY_SIZE_BYTES as u32 + setup.item_overhead_bytes;
         catalog.add(&request, request.value_len + beside_value);
         requests.push(request);
