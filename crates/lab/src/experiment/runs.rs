@@ -91,7 +91,10 @@ fn add_traces(specs: &mut [Spec], directory: &Path) -> Result<(), ExperimentErro
 /// Draws the reports in a folder again, and the index over them.
 pub fn report(directory: &Path) -> Result<(), ExperimentError> {
     let index = report::redraw(directory)?;
-    print(&format!("all of them: {}\n", index.display()))
+    for error in &index.left_out {
+        eprintln!("slabwise lab: left out: {error}");
+    }
+    print(&format!("all of them: {}\n", index.path.display()))
 }
 
 impl Job<'_> {

@@ -1,5 +1,6 @@
 //! The page over all runs.
 
+use super::ReportError;
 use super::page::document;
 use crate::experiment::{Outcome, Spec};
 use maud::{Markup, html};
@@ -13,8 +14,8 @@ pub struct Entry {
     pub page: PathBuf,
 }
 
-/// A row for every run.
-pub fn page(entries: &[Entry]) -> Markup {
+/// A row for every run, and a line for what is left out.
+pub fn page(entries: &[Entry], left_out: &[ReportError]) -> Markup {
     let count = |entry: &Entry, is_ours: bool| {
         let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
         rows.filter(|row| !is_ours || row.ours.is_some()).count()
@@ -39,6 +40,9 @@ pub fn page(entries: &[Entry]) -> Markup {
                 }
             }
         } }
+        @for error in left_out {
+            p.unknown { "Left out: " (error) "." }
+        }
     };
     document("slabwise lab", &body)
 }

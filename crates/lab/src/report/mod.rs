@@ -60,6 +60,16 @@ pub enum ReportError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// A result of an experiment that this program does not have.
+    #[error(
+        "{path} is of '{experiment}', which is no experiment of this program: lab list has them"
+    )]
+    Unknown {
+        /// Which.
+        path: PathBuf,
+        /// What it is of.
+        experiment: String,
+    },
     /// There is nothing to report on.
     #[error("no {RESULT_FILE} in {path} or in a folder of it: lab run writes them")]
     Nothing {
@@ -97,21 +107,30 @@ pub fn write(
     write_page(directory.join(REPORT_FILE), &page::page(spec, outcome, index).into_string())
 }
 
-/// Draws the reports of all results in a folder and the folders right in it again, and an index over them; gives the
-/// index's path.
-pub fn redraw(directory: &Path) -> Result<PathBuf, ReportError> {
-    let mut entries = Vec::new();
+/// The page over several runs.
+#[derive(Debug)]
+pub struct Index {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Results that it cannot show, and why: another program's do not keep ours from being drawn.
+    pub left_out: Vec<ReportError>,
+}
+
+/// Draws the reports of all results in a folder and the folders right in it again, and an index over them.
+pub fn redraw(directory: &Path) -> Result<Index, ReportError> {
+    let (mut entries, mut left_out) = (Vec::new(), Vec::new());
     for folder in folders(directory)? {
         let path = folder.join(RESULT_FILE);
         if !path.exists() {
             continue;
         }
-        let read =
-            fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;
-        let outcome: Outcome = serde_json::from_slice(&read)
-            .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
-        // An experiment that this program does not know has no figures to draw.
-        let Ok(spec) = Spec::named(&outcome.experiment) else { continue };
+        let (spec, outcome) = match read(path) {
+            Ok(read) => read,
+            Err(error) => {
+                left_out.push(error);
+                continue;
+            }
+        };
         let is_inner = folder != directory;
         let index = if is_inner { format!("../{INDEX_FILE}") } else { INDEX_FILE.to_owned() };
         let page = write(&spec, &outcome, &folder, Some(&index))?;
@@ -119,12 +138,26 @@ pub fn redraw(directory: &Path) -> Result<PathBuf, ReportError> {
         entries.push(Entry { spec, outcome, page });
     }
     if entries.is_empty() {
-        return Err(ReportError::Nothing { path: directory.to_owned() });
+        let nothing = ReportError::Nothing { path: directory.to_owned() };
+        return Err(left_out.into_iter().next().unwrap_or(nothing));
     }
     // As they are listed.
     let order: Vec<String> = Spec::all().into_iter().map(|spec| spec.name).collect();
     entries.sort_by_key(|entry| order.iter().position(|name| *name == entry.spec.name));
-    write_page(directory.join(INDEX_FILE), &index::page(&entries).into_string())
+    let page = index::page(&entries, &left_out).into_string();
+    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, left_out })
+}
+
+/// A result, and the experiment that it is of.
+fn read(path: PathBuf) -> Result<(Spec, Outcome), ReportError> {
+    let bytes =
+        fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;
+    let outcome: Outcome = serde_json::from_slice(&bytes)
+        .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
+    match Spec::named(&outcome.experiment) {
+        Ok(spec) => Ok((spec, outcome)),
+        Err(_) => Err(ReportError::Unknown { path, experiment: outcome.experiment }),
+    }
 }
 
 /// The folder and those in it, in order of their names.

@@ -2,7 +2,7 @@
 
 use super::drawing::{Absent, Drawing};
 use super::picture::picture;
-use super::{index, page, redraw, write};
+use super::{page, redraw, write};
 use crate::experiment::{Outcome, Row, Series, Spec};
 use std::path::PathBuf;
 
@@ -152,7 +152,8 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     let json = serde_json::to_string(&outcome).expect("plain data");
     std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
     let index = redraw(&folder).expect("a result is there");
-    let text = std::fs::read_to_string(index).expect("it was written");
+    assert!(index.left_out.is_empty(), "{:?}", index.left_out);
+    let text = std::fs::read_to_string(index.path).expect("it was written");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
     assert!(
         std::fs::read_to_string(inner.join("report.html"))
@@ -162,9 +163,28 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     let first =
         write(&spec, &outcome, &folder, Some("../index.html")).expect("a page can be written");
     assert_eq!(redrawn, std::fs::read(first).expect("it was written"));
-    std::fs::write(inner.join(super::RESULT_FILE), "{").expect("a file can be written");
-    let error = redraw(&folder).expect_err("that is no result");
-    assert!(error.to_string().contains("is no result of this program"), "{error}");
     std::fs::remove_dir_all(&folder).expect("it is ours");
-    assert!(index::page(&[]).into_string().contains("<table>"));
+}
+
+#[test]
+fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
+    let folder = new_folder("left-out");
+    let outcome = outcome_of(&Spec::named("toy").expect("it is there"));
+    let gone = Outcome { experiment: "gone".to_owned(), ..outcome.clone() };
+    let json = |outcome: &Outcome| serde_json::to_string(outcome).expect("plain data");
+    for (name, text) in [("broken", "{".to_owned()), ("gone", json(&gone))] {
+        let inner = folder.join(name);
+        std::fs::create_dir(&inner).expect("a folder can be made");
+        std::fs::write(inner.join(super::RESULT_FILE), text).expect("a file can be written");
+    }
+    let error = redraw(&folder).expect_err("no result can be read");
+    assert!(error.to_string().contains("is no result of this program"), "{error}");
+    std::fs::write(folder.join(super::RESULT_FILE), json(&outcome)).expect("it can be written");
+    let index = redraw(&folder).expect("one can be read");
+    let page = std::fs::read_to_string(index.path).expect("it was written");
+    assert!(page.contains("href=\"report.html\""), "{page}");
+    let reasons: Vec<String> = index.left_out.iter().map(ToString::to_string).collect();
+    assert!(reasons[0].contains("broken") && reasons[1].contains("'gone'"), "{reasons:?}");
+    assert_eq!(page.matches("Left out: ").count(), reasons.len(), "{page}");
+    std::fs::remove_dir_all(&folder).expect("it is ours");
 }
