@@ -15,7 +15,7 @@ pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use cost::Cost;
-pub use hash::KeyHasher;
+pub use hash::{HashedKey, KeyHasher, LookupKey};
 pub use ids::{ClassId, PageId};
 pub use random::Random;
 pub use size_histogram::{SizeBar, SizeHistogram};

@@ -7,7 +7,7 @@ use crate::mem::{ChunkAddress, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
 use crate::tap::AccessKind;
-use slabwise_base::{ClassId, Expiry, Now};
+use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 
 /// What a get does beside showing the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,25 +47,24 @@ impl Default for GetOptions {
 impl<'e> Handle<'e> {
     /// Looks a key up as [`Handle::get`] does, with more to do. An item that cannot be made for want of
     /// memory is a miss; an error is one that could not be given its expiry.
-    pub fn get_with<R>(
+    pub fn get_with<'k, R>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         options: &GetOptions,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
     ) -> Result<Option<R>, ReserveError> {
         let engine = self.engine();
-        let hash = engine.hasher.hash(key);
+        let key = key.hashed_by(&engine.hasher);
         let mut spare = Spare::default();
         let mut made: Option<Reservation<'e>> = None;
         loop {
-            let found = match engine.lookup(key, hash, now, self.counters()) {
+            let found = match engine.lookup(key, now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => match (made.take(), options.vivify) {
                     (Some(reservation), Some(vivify)) => {
-                        let made = (reservation, hash, vivify.cas);
-                        let shown = self.make(stripe, made, options, now, f);
-                        self.tap_get(hash, None, options);
+                        let shown = self.make(stripe, (reservation, vivify.cas), options, now, f);
+                        self.tap_get(key.hash(), None, options);
                         return Ok(Some(shown));
                     }
                     (_, Some(vivify)) => {
@@ -76,13 +75,13 @@ impl<'e> Handle<'e> {
                             continue;
                         }
                         self.counters().get_misses.bump();
-                        self.tap_get(hash, None, options);
+                        self.tap_get(key.hash(), None, options);
                         return Ok(None);
                     }
                     (_, None) => {
                         drop(stripe);
                         self.counters().get_misses.bump();
-                        self.tap_get(hash, None, options);
+                        self.tap_get(key.hash(), None, options);
                         return Ok(None);
                     }
                 },
@@ -103,7 +102,7 @@ impl<'e> Handle<'e> {
             let met = Met { is_new: false, expiry_before };
             let shown = self.show_met(&found, options, met, now, f);
             drop(found);
-            self.tap_get(hash, Some(class), options);
+            self.tap_get(key.hash(), Some(class), options);
             return Ok(Some(shown));
         }
     }
@@ -120,14 +119,14 @@ impl<'e> Handle<'e> {
     fn make<R>(
         &self,
         mut stripe: StripeGuard<'e>,
-        (reservation, hash, cas): (Reservation<'e>, u64, Option<u64>),
+        (reservation, cas): (Reservation<'e>, Option<u64>),
         options: &GetOptions,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
     ) -> R {
         let engine = self.engine();
         self.counters().items_total.bump();
-        let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
+        let address = engine.publish_new(&mut stripe, reservation, cas, now);
         self.count_get(address, options, false);
         let header = engine.memory.header(address);
         let last_access = header.time();

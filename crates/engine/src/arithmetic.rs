@@ -11,7 +11,7 @@ use crate::reservation::{ItemMeta, Reservation};
 use crate::spare::{Room, Spare};
 use crate::store::StoreOutcome;
 use crate::tap::AccessKind;
-use slabwise_base::{Expiry, Now};
+use slabwise_base::{Expiry, HashedKey, LookupKey, Now};
 use std::io::Write;
 
 /// Which way, and by how much.
@@ -72,8 +72,7 @@ pub enum ArithmeticOutcome {
 /// One call of [`Handle::arithmetic_if`].
 #[derive(Clone, Copy)]
 struct Change<'a> {
-    key: &'a [u8],
-    hash: u64,
+    key: HashedKey<'a>,
     delta: Delta,
     conditions: &'a ArithmeticConditions,
     now: Now,
@@ -103,25 +102,30 @@ fn parse(text: &[u8]) -> Option<u64> {
 
 impl<'e> Handle<'e> {
     /// Changes the number that an item's value stands for.
-    pub fn arithmetic(&mut self, key: &[u8], delta: Delta, now: Now) -> ArithmeticOutcome {
+    pub fn arithmetic<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        delta: Delta,
+        now: Now,
+    ) -> ArithmeticOutcome {
         self.arithmetic_if(key, delta, &ArithmeticConditions::default(), now)
     }
 
     /// The same under conditions.
-    pub fn arithmetic_if(
+    pub fn arithmetic_if<'k>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         delta: Delta,
         conditions: &ArithmeticConditions,
         now: Now,
     ) -> ArithmeticOutcome {
         let engine = self.engine();
-        let hash = engine.hasher.hash(key);
+        let key = key.hashed_by(&engine.hasher);
         let mut spare = Spare::default();
         let mut made: Option<Reservation<'e>> = None;
-        let change = Change { key, hash, delta, conditions, now };
+        let change = Change { key, delta, conditions, now };
         loop {
-            let found = match engine.lookup(key, hash, now, self.counters()) {
+            let found = match engine.lookup(key, now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(mut stripe) => {
                     let Some(initial) = conditions.initial else {
@@ -131,11 +135,11 @@ impl<'e> Handle<'e> {
                     if let Some(first) = made.take() {
                         self.counters().items_total.bump();
                         let cas = conditions.new_cas;
-                        let address = engine.publish_new(&mut stripe, first, hash, cas, now);
+                        let address = engine.publish_new(&mut stripe, first, cas, now);
                         let outcome = engine.made_number(address, initial.value);
                         let class = engine.queue_class(address);
                         drop(stripe);
-                        engine.tap(hash, AccessKind::Store, Some(class));
+                        engine.tap(key.hash(), AccessKind::Store, Some(class));
                         return outcome;
                     }
                     drop(stripe);
@@ -160,7 +164,7 @@ impl<'e> Handle<'e> {
         spare: &mut Spare<'e>,
     ) -> Option<ArithmeticOutcome> {
         let engine = self.engine();
-        let Change { key, hash, delta, conditions, now } = *change;
+        let Change { key, delta, conditions, now } = *change;
         let header = engine.memory.header(found.address);
         let proof = ReadProof::under_stripe(&found.stripe);
         // In memcached's order: what can be no number is told before a CAS value that differs.
@@ -189,7 +193,7 @@ impl<'e> Handle<'e> {
             let cas = header.cas();
             let class = engine.queue_class(found.address);
             drop(found);
-            engine.tap(hash, AccessKind::Touch, Some(class));
+            engine.tap(key.hash(), AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..engine.memory.meta(found.address, proof) };
@@ -205,7 +209,7 @@ impl<'e> Handle<'e> {
                     let old = engine.memory.header(found.address).state().load();
                     engine.memory.header(changed.address()).state().inherit(old);
                 }
-                match engine.publish_over(changed, found, hash, new_cas, now) {
+                match engine.publish_over(changed, found, new_cas, now) {
                     StoreOutcome::Stored { cas, .. } => {
                         Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
                     }
@@ -285,7 +289,12 @@ impl Engine {
     }
 
     /// An item that holds an initial number, not yet published.
-    fn reserve_number(&self, key: &[u8], initial: Initial, now: Now) -> Option<Reservation<'_>> {
+    fn reserve_number(
+        &self,
+        key: HashedKey<'_>,
+        initial: Initial,
+        now: Now,
+    ) -> Option<Reservation<'_>> {
         let text = Text::padded(initial.value, 0);
         let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
         let mut first = self.reserve(key, text.len, meta, now).ok()?;

@@ -13,7 +13,7 @@ use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
 use crate::tap::AccessKind;
-use slabwise_base::{Expiry, Now};
+use slabwise_base::{Expiry, HashedKey, LookupKey, Now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -51,16 +51,22 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
+    /// A key with its hash, so that the operations that follow need not hash it again.
+    #[inline]
+    pub fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
+        key.hashed_by(&self.engine.hasher)
+    }
+
     /// Asks for the cache lines that look-ups of these keys will need: one step of all keys after the
     /// other, so that they wait for memory together. A hint for at most 32 keys; it changes and counts
     /// nothing.
-    pub fn prefetch(&self, keys: &[&[u8]]) {
+    pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
         const KEYS_MAX: usize = 32;
         let engine = self.engine;
         let mut hashes = [0; KEYS_MAX];
         let keys = &keys[..keys.len().min(KEYS_MAX)];
         for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = engine.hasher.hash(key);
+            *hash = key.hash();
             engine.index.prefetch(*hash);
         }
         let hashes = &hashes[..keys.len()];
@@ -83,14 +89,14 @@ impl<'e> Handle<'e> {
     /// Looks a key up, marks the item as used, and shows it to `f`. The stripe is locked meanwhile, so
     /// `f` must be short and call no operation; for a large value it takes a pin and leaves.
     #[inline]
-    pub fn get<R>(
+    pub fn get<'k, R>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
-        let hash = self.engine.hasher.hash(key);
-        match self.engine.lookup_inline(key, hash, now, &self.counters) {
+        let key = key.hashed_by(&self.engine.hasher);
+        match self.engine.lookup_inline(key, now, &self.counters) {
             Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 let state = self.engine.memory.header(found.address).state().load();
@@ -101,28 +107,28 @@ impl<'e> Handle<'e> {
                 }
                 let shown = self.show(&found, now, f);
                 drop(found);
-                self.engine.tap(hash, AccessKind::Hit, Some(class));
+                self.engine.tap(key.hash(), AccessKind::Hit, Some(class));
                 Some(shown)
             }
             Lookup::Missing(stripe) => {
                 drop(stripe);
                 self.counters.get_misses.bump();
-                self.engine.tap(hash, AccessKind::Miss, None);
+                self.engine.tap(key.hash(), AccessKind::Miss, None);
                 None
             }
         }
     }
 
     /// The same without marking or counting.
-    pub fn peek<R>(
+    pub fn peek<'k, R>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
         let engine = self.engine;
-        let Lookup::Found(found) = engine.lookup(key, engine.hasher.hash(key), now, &self.counters)
-        else {
+        let key = key.hashed_by(&engine.hasher);
+        let Lookup::Found(found) = engine.lookup(key, now, &self.counters) else {
             return None;
         };
         let header = engine.memory.header(found.address);
@@ -133,16 +139,16 @@ impl<'e> Handle<'e> {
 
     /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
     /// Counts as a touch.
-    pub fn get_and_touch<R>(
+    pub fn get_and_touch<'k, R>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         expiry: Expiry,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Result<Option<R>, ReserveError> {
         self.counters.touches.bump();
-        let hash = self.engine.hasher.hash(key);
-        match self.set_expiry(key, hash, expiry, now)? {
+        let key = key.hashed_by(&self.engine.hasher);
+        match self.set_expiry(key, expiry, now)? {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
@@ -150,29 +156,34 @@ impl<'e> Handle<'e> {
                 self.count_saved(&found, self.counters.class(class));
                 let shown = self.show(&found, now, f);
                 drop(found);
-                self.engine.tap(hash, AccessKind::Hit, Some(class));
+                self.engine.tap(key.hash(), AccessKind::Hit, Some(class));
                 Ok(Some(shown))
             }
             None => {
                 self.counters.touch_misses.bump();
                 self.counters.gat_misses.bump();
-                self.engine.tap(hash, AccessKind::Miss, None);
+                self.engine.tap(key.hash(), AccessKind::Miss, None);
                 Ok(None)
             }
         }
     }
 
     /// Changes when an item ends. `Ok(false)`: there is no such item.
-    pub fn touch(&mut self, key: &[u8], expiry: Expiry, now: Now) -> Result<bool, ReserveError> {
+    pub fn touch<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        expiry: Expiry,
+        now: Now,
+    ) -> Result<bool, ReserveError> {
         self.counters.touches.bump();
-        let hash = self.engine.hasher.hash(key);
-        match self.set_expiry(key, hash, expiry, now)? {
+        let key = key.hashed_by(&self.engine.hasher);
+        match self.set_expiry(key, expiry, now)? {
             Some(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).touch_hits.bump();
                 self.engine.mark_hit(&found, now);
                 drop(found);
-                self.engine.tap(hash, AccessKind::Touch, Some(class));
+                self.engine.tap(key.hash(), AccessKind::Touch, Some(class));
                 Ok(true)
             }
             None => {
@@ -183,45 +194,46 @@ impl<'e> Handle<'e> {
     }
 
     /// Deletes an item. False: there is none.
-    pub fn delete(&mut self, key: &[u8], now: Now) -> bool {
-        let hash = self.engine.hasher.hash(key);
-        match self.engine.lookup(key, hash, now, &self.counters) {
+    pub fn delete<'k>(&mut self, key: impl LookupKey<'k>, now: Now) -> bool {
+        let key = key.hashed_by(&self.engine.hasher);
+        match self.engine.lookup(key, now, &self.counters) {
             Lookup::Found(found) => {
                 let class = self.engine.queue_class(found.address);
                 self.counters.class(class).delete_hits.bump();
                 self.engine.remove(found);
-                self.engine.tap(hash, AccessKind::Delete, Some(class));
+                self.engine.tap(key.hash(), AccessKind::Delete, Some(class));
                 true
             }
             Lookup::Missing(stripe) => {
                 drop(stripe);
                 self.counters.delete_misses.bump();
-                self.engine.tap(hash, AccessKind::Delete, None);
+                self.engine.tap(key.hash(), AccessKind::Delete, None);
                 false
             }
         }
     }
 
     /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
-    pub fn discard(&mut self, key: &[u8], now: Now) {
-        let hash = self.engine.hasher.hash(key);
-        if let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) {
+    pub fn discard<'k>(&mut self, key: impl LookupKey<'k>, now: Now) {
+        let key = key.hashed_by(&self.engine.hasher);
+        if let Lookup::Found(found) = self.engine.lookup(key, now, &self.counters) {
             let class = self.engine.queue_class(found.address);
             self.engine.remove(found);
-            self.engine.tap(hash, AccessKind::Delete, Some(class));
+            self.engine.tap(key.hash(), AccessKind::Delete, Some(class));
         }
     }
 
     /// Takes memory for an item, evicting as needed; for a value of several chunks as it is filled, so
     /// look at [`Reservation::is_starved`] when it takes no more. Nobody sees the item before
     /// [`Handle::store`]. Keys have 1 to 250 bytes.
-    pub fn reserve(
+    pub fn reserve<'k>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         value_len: usize,
         meta: ItemMeta,
         now: Now,
     ) -> Result<Reservation<'e>, ReserveError> {
+        let key = key.hashed_by(&self.engine.hasher);
         let reserved = self.engine.reserve(key, value_len, meta, now);
         match reserved {
             Ok(_) => {}
@@ -259,14 +271,13 @@ impl<'e> Handle<'e> {
     /// Finds an item and gives it a new expiry.
     fn set_expiry(
         &self,
-        key: &[u8],
-        hash: u64,
+        key: HashedKey<'_>,
         expiry: Expiry,
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
         let mut spare = Spare::default();
         loop {
-            let Lookup::Found(found) = self.engine.lookup(key, hash, now, &self.counters) else {
+            let Lookup::Found(found) = self.engine.lookup(key, now, &self.counters) else {
                 return Ok(None);
             };
             match spare.set_expiry(found, key, expiry, now)? {
@@ -281,28 +292,26 @@ impl<'e> Engine {
     /// Finds a key's item; one that has ended is removed on the way.
     pub(crate) fn lookup(
         &'e self,
-        key: &[u8],
-        hash: u64,
+        key: HashedKey<'_>,
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        self.lookup_inline(key, hash, now, counters)
+        self.lookup_inline(key, now, counters)
     }
 
     /// The same for the hottest caller: nothing is passed through memory.
     #[inline(always)]
     fn lookup_inline(
         &'e self,
-        key: &[u8],
-        hash: u64,
+        key: HashedKey<'_>,
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
         self.settle_flush(now);
-        let stripe = self.index.lock(hash);
+        let stripe = self.index.lock(key.hash());
         let proof = ReadProof::under_stripe(&stripe);
-        let is_match = |address| self.memory.key(address, proof) == key;
-        let Some((slot, address)) = stripe.find(hash, is_match) else {
+        let is_match = |address| self.memory.key(address, proof) == key.bytes();
+        let Some((slot, address)) = stripe.find(key.hash(), is_match) else {
             return Lookup::Missing(stripe);
         };
         match self.death_of(address, now, proof) {
@@ -312,13 +321,8 @@ impl<'e> Engine {
                     Death::Expired => counters.get_expired.bump(),
                     Death::Flushed => counters.get_flushed.bump(),
                 }
-                self.remove_ended(
-                    Found { engine: self, stripe, slot, address },
-                    key,
-                    hash,
-                    now,
-                    counters,
-                )
+                let ended = Found { engine: self, stripe, slot, address };
+                self.remove_ended(ended, key, now, counters)
             }
         }
     }
@@ -329,15 +333,14 @@ impl<'e> Engine {
     fn remove_ended(
         &'e self,
         mut ended: Found<'e>,
-        key: &[u8],
-        hash: u64,
+        key: HashedKey<'_>,
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        self.tap(hash, AccessKind::Delete, Some(self.queue_class(ended.address)));
+        self.tap(key.hash(), AccessKind::Delete, Some(self.queue_class(ended.address)));
         if self.memory.header(ended.address).state().load().chained() {
             self.remove(ended);
-            return self.lookup(key, hash, now, counters);
+            return self.lookup(key, now, counters);
         }
         ended.stripe.remove(ended.slot);
         self.unlink(ended.address);

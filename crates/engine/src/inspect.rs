@@ -4,7 +4,7 @@ use crate::engine::Death;
 use crate::handle::Handle;
 use crate::mem::ReadProof;
 use crate::reservation::Reservation;
-use slabwise_base::{ClassId, Expiry, Now};
+use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 
 /// What can be seen of an item without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +32,14 @@ pub enum Life {
 
 impl Handle<'_> {
     /// What a look-up of this key would meet; `None`: nothing.
-    pub fn inspect(&self, key: &[u8], now: Now) -> Option<Seen> {
+    pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<Seen> {
         let engine = self.engine();
         engine.settle_flush(now);
-        let hash = engine.hasher.hash(key);
-        let stripe = engine.index.lock(hash);
+        let key = key.hashed_by(&engine.hasher);
+        let stripe = engine.index.lock(key.hash());
         let proof = ReadProof::under_stripe(&stripe);
-        let (_, address) = stripe.find(hash, |address| engine.memory.key(address, proof) == key)?;
+        let is_match = |address| engine.memory.key(address, proof) == key.bytes();
+        let (_, address) = stripe.find(key.hash(), is_match)?;
         let life = match engine.death_of(address, now, proof) {
             None => Life::Live,
             Some(Death::Expired) => Life::Expired,

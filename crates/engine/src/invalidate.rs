@@ -4,7 +4,7 @@ use crate::handle::{Found, Handle, Lookup};
 use crate::reservation::ItemMeta;
 use crate::spare::{ExpirySet, Room, Spare};
 use crate::tap::AccessKind;
-use slabwise_base::{ClassId, Expiry, Now};
+use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 
 /// What a delete leaves in the item's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +44,20 @@ pub enum DeleteOutcome {
 
 impl<'e> Handle<'e> {
     /// Deletes an item, or invalidates it, if its CAS value is the one expected.
-    pub fn delete_if(
+    pub fn delete_if<'k>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         expected_cas: Option<u64>,
         leave: Leave,
         now: Now,
     ) -> DeleteOutcome {
         let engine = self.engine();
-        let hash = engine.hasher.hash(key);
+        let key = key.hashed_by(&engine.hasher);
         let mut spare = Spare::default();
         loop {
-            let Lookup::Found(found) = engine.lookup(key, hash, now, self.counters()) else {
+            let Lookup::Found(found) = engine.lookup(key, now, self.counters()) else {
                 self.counters().delete_misses.bump();
-                engine.tap(hash, AccessKind::Delete, None);
+                engine.tap(key.hash(), AccessKind::Delete, None);
                 return DeleteOutcome::NotFound;
             };
             let header = engine.memory.header(found.address);
@@ -69,7 +69,7 @@ impl<'e> Handle<'e> {
                 Leave::Nothing => {
                     let class = self.count_delete(&found);
                     engine.remove(found);
-                    engine.tap(hash, AccessKind::Delete, Some(class));
+                    engine.tap(key.hash(), AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }
                 Leave::Stale { expiry, new_cas } => {
@@ -93,7 +93,7 @@ impl<'e> Handle<'e> {
                                 self.count_delete(&found);
                             }
                             self.counters().items_total.bump();
-                            engine.empty_over((empty, hash, new_cas), found, stale, now);
+                            engine.empty_over((empty, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
                         Err(_) => return DeleteOutcome::OutOfMemory,

@@ -12,7 +12,7 @@ use crate::handle::Found;
 use crate::item::Pinned;
 use crate::mem::{ChunkAddress, HEADER_SIZE_BYTES, ItemFields, OwnedChunk, ReadProof, State};
 use crate::memory::Memory;
-use slabwise_base::{ClassId, Cost, Expiry, KEY_SIZE_BYTES_MAX, Now};
+use slabwise_base::{ClassId, Cost, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 
 /// What a client says of an item beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,7 @@ pub struct Reservation<'e> {
     starved: bool,
     now: Now,
     key_len: usize,
+    key_hash: u64,
     short_lived: bool,
 }
 
@@ -72,11 +73,12 @@ impl Engine {
     /// Takes memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
     pub(crate) fn reserve(
         &self,
-        key: &[u8],
+        key: HashedKey<'_>,
         value_len: usize,
         meta: ItemMeta,
         now: Now,
     ) -> Result<Reservation<'_>, ReserveError> {
+        let (key, key_hash) = (key.bytes(), key.hash());
         assert!(
             (1..=KEY_SIZE_BYTES_MAX).contains(&key.len()),
             "a key of {} bytes got past the protocol",
@@ -103,6 +105,7 @@ impl Engine {
             starved: false,
             now,
             key_len: key.len(),
+            key_hash,
             short_lived,
         };
         Ok(reservation)
@@ -132,7 +135,7 @@ impl<'e> Engine {
     pub(crate) fn reserve_beside(
         &'e self,
         found: Found<'e>,
-        key: &[u8],
+        key: HashedKey<'_>,
         value_len: usize,
         meta: ItemMeta,
         now: Now,
@@ -314,6 +317,17 @@ impl<'e> Reservation<'e> {
         let head = self.head.as_mut().expect("owned until published");
         let start = self.engine.memory.layout(head.address()).key();
         self.engine.memory.arena.owned_bytes(head, start, key_len)
+    }
+
+    /// The item's key with its hash.
+    pub fn hashed_key(&mut self) -> HashedKey<'_> {
+        let hash = self.key_hash;
+        HashedKey::from_parts(self.key(), hash)
+    }
+
+    /// The hash of the item's key.
+    pub(crate) fn hash(&self) -> u64 {
+        self.key_hash
     }
 
     /// What was said of the item.

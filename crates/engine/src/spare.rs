@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::handle::Found;
 use crate::mem::{MetaRight, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
-use slabwise_base::{Expiry, Now};
+use slabwise_base::{Expiry, HashedKey, Now};
 
 /// The memory that one operation has taken so far.
 #[derive(Default)]
@@ -35,7 +35,7 @@ impl<'e> Spare<'e> {
     pub fn room(
         &mut self,
         found: Found<'e>,
-        key: &[u8],
+        key: HashedKey<'_>,
         value_len: usize,
         meta: ItemMeta,
         now: Now,
@@ -55,7 +55,7 @@ impl<'e> Spare<'e> {
     pub fn set_expiry(
         &mut self,
         mut found: Found<'e>,
-        key: &[u8],
+        key: HashedKey<'_>,
         expiry: Expiry,
         now: Now,
     ) -> Result<ExpirySet<'e>, ReserveError> {

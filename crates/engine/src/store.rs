@@ -11,7 +11,7 @@ use crate::mem::{ChunkAddress, OwnedChunk, ReadProof};
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{Room, Spare};
 use crate::tap::AccessKind;
-use slabwise_base::{ClassId, Now};
+use slabwise_base::{ClassId, LookupKey, Now};
 
 /// On what a store depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,11 +132,10 @@ impl<'e> Handle<'e> {
     ) -> StoreOutcome {
         let engine = self.engine();
         assert!(std::ptr::eq(engine, reservation.engine()), "a reservation stays with its engine");
-        let hash = engine.hasher.hash(reservation.key());
         self.counters().class(engine.queue_class(reservation.address())).sets.bump();
         let mut spare = Spare::default();
         loop {
-            let found = match engine.lookup(reservation.key(), hash, now, self.counters()) {
+            let found = match engine.lookup(reservation.hashed_key(), now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(mut stripe) => {
                     if let Err(refused) = self.judge_missing(conditions) {
@@ -145,7 +144,8 @@ impl<'e> Handle<'e> {
                     self.counters().items_total.bump();
                     let (value_len, cas) = (reservation.value_len(), conditions.new_cas);
                     self.count_insertion(&reservation);
-                    let address = engine.publish_new(&mut stripe, reservation, hash, cas, now);
+                    let hash = reservation.hash();
+                    let address = engine.publish_new(&mut stripe, reservation, cas, now);
                     let outcome = engine.stored(address, value_len);
                     let class = engine.queue_class(address);
                     drop(stripe);
@@ -158,17 +158,16 @@ impl<'e> Handle<'e> {
                 Verdict::Replaced => {
                     self.counters().items_total.bump();
                     let cas = conditions.new_cas;
-                    return engine.publish_over(reservation, found, hash, cas, now);
+                    return engine.publish_over(reservation, found, cas, now);
                 }
                 Verdict::Joined(join) => {
                     let (value_len, meta) = engine.joined(&found, &reservation, join);
-                    match spare.room(found, reservation.key(), value_len, meta, now) {
+                    match spare.room(found, reservation.hashed_key(), value_len, meta, now) {
                         Ok(Room::LookAgain) => {}
                         Ok(Room::Ready(found, mut joined)) => {
                             engine.fill_joined(&mut joined, &found, &mut reservation, join);
                             self.counters().items_total.bump();
-                            let cas = conditions.new_cas;
-                            let made = (joined, hash, cas);
+                            let made = (joined, conditions.new_cas);
                             return engine.publish_joined(made, found, join, now);
                         }
                         Err(error) => return error.into(),
@@ -237,9 +236,9 @@ impl<'e> Handle<'e> {
     }
 
     /// Reserves, writes and stores in one.
-    pub fn set(
+    pub fn set<'k>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         value: &[u8],
         meta: ItemMeta,
         mode: StoreMode,
@@ -249,9 +248,9 @@ impl<'e> Handle<'e> {
     }
 
     /// The same, under more conditions.
-    pub fn set_if(
+    pub fn set_if<'k>(
         &mut self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         value: &[u8],
         meta: ItemMeta,
         conditions: &StoreConditions,
@@ -299,10 +298,10 @@ impl<'e> Engine {
         &self,
         stripe: &mut StripeGuard<'_>,
         reservation: Reservation<'_>,
-        hash: u64,
         cas: Option<u64>,
         now: Now,
     ) -> ChunkAddress {
+        let hash = reservation.hash();
         let (chunk, queue_class, short_lived) = self.finish(reservation, cas, now);
         let address = chunk.address();
         let hash_of = |other, proof: ReadProof<'_>| self.hash_of(other, proof);
@@ -318,10 +317,10 @@ impl<'e> Engine {
         &self,
         reservation: Reservation<'_>,
         mut found: Found<'_>,
-        hash: u64,
         cas: Option<u64>,
         now: Now,
     ) -> StoreOutcome {
+        let hash = reservation.hash();
         self.memory.prefetch_neighbours(found.address);
         let value_len = reservation.value_len();
         let (chunk, queue_class, short_lived) = self.finish(reservation, cas, now);
@@ -377,7 +376,7 @@ impl<'e> Engine {
 
     fn publish_joined(
         &self,
-        (joined, hash, cas): (Reservation<'_>, u64, Option<u64>),
+        (joined, cas): (Reservation<'_>, Option<u64>),
         found: Found<'_>,
         join: Join,
         now: Now,
@@ -390,13 +389,13 @@ impl<'e> Engine {
                 word.claim();
             }
         }
-        self.publish_over(joined, found, hash, cas, now)
+        self.publish_over(joined, found, cas, now)
     }
 
     /// Publishes an item without a value in the place of the one found.
     pub(crate) fn empty_over(
         &self,
-        (empty, hash, new_cas): (Reservation<'_>, u64, Option<u64>),
+        (empty, new_cas): (Reservation<'_>, Option<u64>),
         found: Found<'_>,
         stale: bool,
         now: Now,
@@ -407,7 +406,7 @@ impl<'e> Engine {
         } else {
             new_cas.or(Some(self.memory.header(found.address).cas()))
         };
-        self.publish_over(empty, found, hash, cas, now);
+        self.publish_over(empty, found, cas, now);
     }
 
     /// Adds a found item's value to a reservation.

@@ -45,12 +45,12 @@ impl<'e> Cache<'e> {
     /// Tells the processor which memory the next requests, at most [`Cache::BATCH_MAX`], will need.
     pub fn prefetch(&self, requests: &[Request]) {
         let mut keys = [[0; KEY_SIZE_BYTES]; Cache::BATCH_MAX];
-        let mut slices = [[].as_slice(); Cache::BATCH_MAX];
-        for ((key, slice), request) in keys.iter_mut().zip(&mut slices).zip(requests) {
+        let mut hashed = [self.handle.hashed(&[]); Cache::BATCH_MAX];
+        for ((key, hashed), request) in keys.iter_mut().zip(&mut hashed).zip(requests) {
             *key = key_bytes(request.key);
-            *slice = key.as_slice();
+            *hashed = self.handle.hashed(key);
         }
-        self.handle.prefetch(&slices[..requests.len()]);
+        self.handle.prefetch(&hashed[..requests.len()]);
     }
 
     /// Carries a request out.

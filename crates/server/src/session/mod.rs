@@ -192,7 +192,11 @@ impl<'e> Session<'e> {
             if consumed >= looked_at && self.expects_command(worker) {
                 let ahead = Ahead::of(&input[consumed..]);
                 if ahead.keys().len() > 1 {
-                    worker.handle.prefetch(ahead.keys());
+                    let mut hashed = [worker.handle.hashed(b""); lookahead::KEYS_MAX];
+                    for (hashed, key) in hashed.iter_mut().zip(ahead.keys()) {
+                        *hashed = worker.handle.hashed(key);
+                    }
+                    worker.handle.prefetch(&hashed[..ahead.keys().len()]);
                 }
                 looked_at = consumed + ahead.len.max(1);
             }
