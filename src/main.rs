@@ -28,9 +28,8 @@ fn main() -> ExitCode {
                 false => slabwise_server::print_classes(args),
             }
         }
-        "replay" | "lab" | "demo" => {
-            slabwise_lab::main(&command, args.skip(1).collect::<Vec<OsString>>())
-        }
+        "replay" => slabwise_replay::main(args.skip(1).collect()),
+        "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => refuse("advice on chunk sizes is `slabwise classes --from-server HOST:PORT`"),
         "help" => {
             print!("{COMMANDS}");

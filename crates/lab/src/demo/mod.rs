@@ -14,15 +14,15 @@ mod sight;
 mod tests;
 
 use crate::experiment::{Served, ServedSetup, Server};
-use crate::replay::{CostForm, Pace, ReplayError, drive};
 use crate::virtual_time::MoverName;
-use crate::workload::{self, Request, Workload};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sight::Sight;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EvictionKind};
+use slabwise_replay::workload::{self, Request, Workload};
+use slabwise_replay::{CostForm, Pace, ReplayError, drive};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;

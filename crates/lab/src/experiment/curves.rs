@@ -15,7 +15,6 @@ use super::error::ExperimentError;
 use super::outcome::{Measure, Outcome, Scaling, Series, number};
 use super::progress::Progress;
 use super::spec::{CurvesSetup, Spec, StreamSetup, scaled};
-use crate::workload::{self, Op};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
@@ -23,6 +22,7 @@ use slabwise_profile::{
     Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
     StackDistances,
 };
+use slabwise_replay::workload::{self, Op};
 
 const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
     Measure { name, text, unit, scaling: Scaling::Fixed }

@@ -1,12 +1,12 @@
 //! Why an experiment stops.
 
 use super::server::ServerError;
-use crate::replay::ReplayError;
 use crate::report::ReportError;
 use crate::virtual_time::NoVisitCost;
-use crate::workload::WorkloadError;
 use slabwise_engine::EngineError;
 use slabwise_policy::sizes::SizesError;
+use slabwise_replay::ReplayError;
+use slabwise_replay::workload::WorkloadError;
 use std::path::PathBuf;
 
 /// What ends an experiment before its result. Each text says what to do.

@@ -1,11 +1,11 @@
 //! Each class's curve from exact stack distances over the requests of an experiment.
 
 use super::error::ExperimentError;
-use crate::replay::KEY_SIZE_BYTES;
-use crate::workload::Request;
 use slabwise_base::ClassId;
 use slabwise_engine::EngineConfig;
 use slabwise_profile::{Distances, Mrc, StackDistances};
+use slabwise_replay::KEY_SIZE_BYTES;
+use slabwise_replay::workload::Request;
 
 /// memcached's header, with the CAS value.
 const MEMCACHED_HEADER_BYTES: usize = 48 + 8;

@@ -16,8 +16,8 @@ use super::progress::Progress;
 use super::server::{Allocation, Server, ServerError};
 use super::spec::{ServerSetup, Spec, TwoPhaseSetup, scaled};
 use super::two_phase;
-use crate::replay::{self, CostForm, Pace, Report};
 use slabwise_base::Clock;
+use slabwise_replay::{CostForm, Pace, Report, drive};
 use std::collections::BTreeSet;
 
 const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
@@ -142,7 +142,7 @@ fn observe(
     let bar = progress.bar(&server.name);
     bar.set_length(requests);
     let (address, clock) = (process.address(), Clock::real());
-    let report = replay::drive(&address, workload, &pace, &clock, |tally| {
+    let report = drive(&address, workload, &pace, &clock, |tally| {
         let done = tally.requests();
         if telling == Telling::GoesOn && done >= course.changed_at {
             telling = tell(&mut process, course.second_share)?;

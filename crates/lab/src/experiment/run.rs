@@ -25,10 +25,10 @@ use crate::virtual_time::{
     Access, Cache, Maintainer, MoveCounts, MoverName, Rate, SleepLength, VisitCost,
     thread_cpu_nanos,
 };
-use crate::workload::{Op, Request, Workload, key_of};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
+use slabwise_replay::workload::{Op, Request, Workload, key_of};
 use std::sync::Arc;
 use std::time::Duration;
 

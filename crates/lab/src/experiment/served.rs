@@ -3,11 +3,11 @@
 use super::divider::{profiling_options, tuner};
 use super::error::ExperimentError;
 use crate::virtual_time::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
-use crate::workload::{Op, Request};
 use slabwise_base::{Clock, Now};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::LearnerOptions;
+use slabwise_replay::workload::{Op, Request};
 use slabwise_tuner::Learning;
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Real servers as processes: started, asked for their allocation, and stopped.
 
-use crate::replay::ServerAddress;
+use slabwise_replay::ServerAddress;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -12,11 +12,11 @@ use super::learned_classes::LearnedClassesSetup;
 use super::policies::PoliciesSetup;
 use crate::report::Figure;
 use crate::virtual_time::{Access, MoverName};
-use crate::workload::{self, Workload, WorkloadError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use slabwise_base::ClassId;
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+use slabwise_replay::workload::{self, Workload, WorkloadError};
 
 macro_rules! spec {
     ($name:literal) => {

@@ -5,7 +5,7 @@
 //! eviction compares one key of each.
 
 use super::{Catalog, Simulation};
-use crate::workload::Op;
+use slabwise_replay::workload::Op;
 use std::collections::BTreeSet;
 
 /// Steps of a power of two.

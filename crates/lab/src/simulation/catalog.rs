@@ -1,6 +1,6 @@
 //! Requests with their keys numbered.
 
-use crate::workload::{Op, Request};
+use slabwise_replay::workload::{Op, Request};
 use std::collections::HashMap;
 
 /// A request, its key by number.

@@ -25,11 +25,11 @@ mod tests;
 
 pub use catalog::Catalog;
 
-use crate::workload::Op;
 use belady_size::BeladySize;
 use gdsf::Gdsf;
 use lru::Lru;
 use s3_fifo::S3Fifo;
+use slabwise_replay::workload::Op;
 use w_tiny_lfu::WTinyLfu;
 
 /// A cache of so many bytes.

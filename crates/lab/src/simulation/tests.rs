@@ -1,8 +1,8 @@
 //! The laws of all simulations, and each against a plain telling of its rule.
 
 use super::{Catalog, NAMES, miss_ratio, simulation};
-use crate::workload::{Op, Options, Request, open};
 use slabwise_base::Random;
+use slabwise_replay::workload::{Op, Options, Request, open};
 
 const SEED: u64 = 7;
 

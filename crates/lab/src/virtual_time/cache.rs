@@ -2,10 +2,10 @@
 //!
 //! Value bytes are left unwritten: no experiment reads them, and memory bandwidth is what bounds a run.
 
-use crate::replay::{KEY_SIZE_BYTES, key_bytes};
-use crate::workload::{Op, Request};
 use slabwise_base::{Cost, Now};
 use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
+use slabwise_replay::workload::{Op, Request};
+use slabwise_replay::{KEY_SIZE_BYTES, key_bytes};
 
 /// What a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,9 +45,9 @@ impl<'e> Maintainer<'e> {
 mod tests {
     use super::{Maintainer, WAIT_NANOS_MAX, WAIT_NANOS_MIN};
     use crate::virtual_time::Cache;
-    use crate::workload::{Op, Request};
     use slabwise_base::Now;
     use slabwise_engine::{Engine, EngineConfig, EvictionKind};
+    use slabwise_replay::workload::{Op, Request};
 
     fn engine(eviction: EvictionKind) -> Engine {
         let config = EngineConfig { eviction, ..EngineConfig::new(1 << 20) };

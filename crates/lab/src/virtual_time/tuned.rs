@@ -91,11 +91,11 @@ impl<'e> Tuned<'e> {
 mod tests {
     use super::Tuned;
     use crate::virtual_time::{Cache, Rate, VisitCost};
-    use crate::workload::{Op, Request};
     use slabwise_base::Clock;
     use slabwise_engine::{Engine, EngineConfig};
     use slabwise_policy::PagePolicy;
     use slabwise_profile::ProfilerOptions;
+    use slabwise_replay::workload::{Op, Request};
     use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
     use std::sync::Arc;
 

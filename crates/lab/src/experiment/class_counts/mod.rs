@@ -38,13 +38,13 @@ use super::progress::Progress;
 use super::run::{Requests, Run, value_len_max};
 use super::spec::{CacheSetup, ChunkSizes, Spec, place_at};
 use crate::virtual_time::{MoverName, VisitCost};
-use crate::workload::Request;
 use prediction::{Table, Whole};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_engine::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, EngineConfig};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, geometric};
 use slabwise_profile::Mrc;
+use slabwise_replay::workload::Request;
 use spec::StreamSetup;
 use whole::WholeCache;
 

@@ -9,7 +9,7 @@ use super::spec::{CostSetup, Setting};
 use super::trial::{Trial, bytes_of_pages, bytes_taken, engine_config};
 use crate::experiment::error::ExperimentError;
 use crate::experiment::spec::scaled;
-use crate::workload::CostMix;
+use slabwise_replay::workload::CostMix;
 
 /// The most runs for one number of keys.
 const RUNS_MAX: usize = 4;

@@ -25,9 +25,9 @@ use super::error::ExperimentError;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::spec::Spec;
-use crate::workload::CostMix;
 use population::{Population, Pricing};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use slabwise_replay::workload::CostMix;
 use spec::{Setting, Variant};
 use trial::{Tally, Trial};
 

@@ -104,8 +104,8 @@ fn largest(most: f64, is_small: impl Fn(f64) -> bool) -> f64 {
 mod tests {
     use super::{Popularity, keys_for};
     use crate::exact_lru::ExactLru;
-    use crate::workload::Zipf;
     use slabwise_base::Random;
+    use slabwise_replay::workload::Zipf;
     use std::collections::HashSet;
 
     #[test]

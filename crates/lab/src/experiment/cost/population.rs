@@ -3,9 +3,9 @@
 //! Laws: what a key costs has nothing to do with how often it is asked for; all of it follows from the seed.
 
 use super::spec::{CostSetup, Setting};
-use crate::workload::{CostMix, Op, Request, Zipf};
 use slabwise_base::random::mix;
 use slabwise_base::{Cost, Random};
+use slabwise_replay::workload::{CostMix, Op, Request, Zipf};
 
 /// How values cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

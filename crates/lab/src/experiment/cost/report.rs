@@ -6,7 +6,7 @@ use super::trial::Tally;
 use super::{Case, Equal, Finding, Tallies};
 use crate::experiment::course_rows::measures;
 use crate::experiment::outcome::{Measure, Outcome, Scaling, Series, number};
-use crate::workload::CostMix;
+use slabwise_replay::workload::CostMix;
 
 measures! {
     KEYS: "keys", "keys", "keys", WithRun;

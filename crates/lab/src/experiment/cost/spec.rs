@@ -1,9 +1,9 @@
 //! The kind `cost`, as its files tell it.
 
 use crate::experiment::spec::{CacheSetup, TimeSetup, eviction};
-use crate::workload::CostMix;
 use serde::Deserialize;
 use slabwise_engine::EvictionKind;
+use slabwise_replay::workload::CostMix;
 use std::collections::BTreeMap;
 
 /// Ways to keep what is costly, on the same keys at the same costs.

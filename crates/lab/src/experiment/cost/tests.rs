@@ -8,7 +8,7 @@ use super::trial::{Tally, Trial, bytes_taken, engine_config, policy};
 use crate::experiment::outcome::{Outcome, Row};
 use crate::experiment::progress::Progress;
 use crate::experiment::spec::{Setup, Spec};
-use crate::workload::CostMix;
+use slabwise_replay::workload::CostMix;
 
 const SEED: u64 = 7;
 const SCALE: f64 = 0.02;

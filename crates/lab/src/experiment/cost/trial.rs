@@ -12,10 +12,10 @@ use crate::experiment::error::ExperimentError;
 use crate::experiment::exact_curves::BESIDE_VALUE_BYTES;
 use crate::experiment::spec::scaled;
 use crate::virtual_time::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
-use crate::workload::{CostMix, Request};
 use slabwise_base::{Clock, Cost};
 use slabwise_engine::{Engine, EngineConfig, RankingConfig, ReservedRank};
 use slabwise_policy::PagePolicy;
+use slabwise_replay::workload::{CostMix, Request};
 use std::sync::Arc;
 use std::time::Duration;
 

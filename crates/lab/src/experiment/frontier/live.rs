@@ -3,8 +3,8 @@
 use super::{Finding, StreamSetup};
 use crate::experiment::error::ExperimentError;
 use crate::experiment::server::{Server, ServerError};
-use crate::replay::{CostForm, Pace, drive, unwatched};
 use slabwise_base::Clock;
+use slabwise_replay::{CostForm, Pace, drive, unwatched};
 
 /// Its page, also of a class whose chunks do not fill it.
 const PAGE_SIZE_BYTES: u64 = 1 << 20;

@@ -24,13 +24,13 @@ use super::outcome::{Measure, Outcome, Scaling, Series};
 use super::progress::Progress;
 use super::served::{Served, ServedSetup, VALUE_LEN_MAX};
 use super::spec::{Spec, WorkloadSetup, eviction};
-use crate::replay::KEY_SIZE_BYTES;
 use crate::simulation::{self, Catalog};
 use crate::virtual_time::MoverName;
-use crate::workload::{Request, Workload, WorkloadError};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_engine::{Engine, EvictionKind};
+use slabwise_replay::KEY_SIZE_BYTES;
+use slabwise_replay::workload::{Request, Workload, WorkloadError};
 
 /// What memcached may take beyond its limit where its misses are compared.
 const EXCESS_MAX: f64 = 1.05;

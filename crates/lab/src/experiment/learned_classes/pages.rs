@@ -5,12 +5,12 @@ use crate::experiment::error::ExperimentError;
 use crate::experiment::exact_curves::BESIDE_VALUE_BYTES;
 use crate::experiment::server::{Server, ServerError};
 use crate::experiment::spec::scaled;
-use crate::replay::ServerAddress;
-use crate::replay::{compose_set_end, compose_set_start};
 use crate::virtual_time::Cache;
-use crate::workload::{Op, Request};
 use slabwise_base::{ClassId, Now};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, SizeModel};
+use slabwise_replay::ServerAddress;
+use slabwise_replay::workload::{Op, Request};
+use slabwise_replay::{compose_set_end, compose_set_start};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 

@@ -6,9 +6,9 @@ use crate::experiment::exact_curves::{Counts, ExactCurve, ExactCurves};
 use crate::experiment::run::Run;
 use crate::experiment::spec::{AnswerSetup, place_at, scaled};
 use crate::experiment::split::Split;
-use crate::workload::{Op, Request, key_of};
 use indicatif::ProgressBar;
 use slabwise_profile::Mrc;
+use slabwise_replay::workload::{Op, Request, key_of};
 
 /// Splits are decided before these requests, each by its curves.
 #[derive(Clone, Debug)]

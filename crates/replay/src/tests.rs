@@ -1,12 +1,12 @@
 //! Replays against real servers: Debian's memcached where it is installed, and servers of the test's
 //! own that answer wrongly.
 
-use super::client::{Client, LengthCheck};
-use super::connection::ServerAddress;
-use super::error::ReplayError;
-use super::report::{Report, Tally};
-use super::wire::CostForm;
-use super::{replay, unwatched};
+use crate::client::{Client, LengthCheck};
+use crate::connection::ServerAddress;
+use crate::drive::{replay, unwatched};
+use crate::error::ReplayError;
+use crate::report::{Report, Tally};
+use crate::wire::CostForm;
 use crate::workload::tests::{opened, options};
 use crate::workload::{CostMix, Op, Options, Request};
 use slabwise_base::Clock;
@@ -296,7 +296,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
 
 #[test]
 fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
-    use super::{Args, first_paragraph, run};
+    use crate::command::{Args, first_paragraph, run};
     use clap::Parser;
     let parse = |line: &str| Args::try_parse_from(line.split(' '));
     let refusal = |line: &str| match parse(line) {

@@ -4,7 +4,7 @@
 //! the in-buffer and taken one by one. Both directions go on together, so no mix of large requests
 //! and large replies can leave client and server waiting for each other.
 
-use super::error::ReplayError;
+use crate::error::ReplayError;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,38 +1,16 @@
-//! `slabwise replay`: sends a workload to a server as a look-aside client, checks every hit's bytes,
-//! and reports misses and times.
-//!
-//! ```text
-//! workload --> look_aside (what goes into a round) --> client (connections, checks) --> report
-//!                    ^------------- misses ---------------/
-//! ```
+//! The command `slabwise replay`: its arguments, its progress bar, and how its result is printed.
 
-mod client;
-mod connection;
-mod error;
-mod look_aside;
-mod report;
-mod values;
-mod wire;
-
-pub(crate) use connection::ServerAddress;
-pub(crate) use error::ReplayError;
-pub(crate) use report::Report;
-pub(crate) use wire::{CostForm, KEY_SIZE_BYTES};
-pub(crate) use wire::{compose_set_end, compose_set_start, key_bytes};
-
-#[cfg(test)]
-mod tests;
-
-use crate::workload::{self, CostMix, TraceFormat, Workload};
+use crate::ServerAddress;
+use crate::drive::{Pace, drive};
+use crate::error::ReplayError;
+use crate::report::Report;
+use crate::wire::CostForm;
+use crate::workload::{self, CostMix, TraceFormat};
 use clap::Parser;
-use client::{Client, LengthCheck, Outcome};
 use indicatif::{ProgressBar, ProgressStyle};
-use look_aside::{LookAside, Pending, Supply};
-use report::Tally;
 use slabwise_base::Clock;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Measure a memcached-protocol server under a workload: get; on a miss, set. Every hit's bytes are
 /// checked; a wrong one stops the replay.
@@ -48,7 +26,7 @@ use std::time::Duration;
 /// keys,weight and size_lo,size_hi,weight).
 #[derive(Debug, Parser)]
 #[command(name = "slabwise replay")]
-struct Args {
+pub(crate) struct Args {
     /// The server: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     server: ServerAddress,
@@ -142,13 +120,13 @@ fn fail(reason: &str) -> ExitCode {
 }
 
 /// An argument error in one line.
-fn first_paragraph(error: &str) -> String {
+pub(crate) fn first_paragraph(error: &str) -> String {
     let lines = error.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
     let text = lines.collect::<Vec<_>>().join(" ");
     format!("{}; see slabwise replay --help", text.trim_start_matches("error: "))
 }
 
-fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
+pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
         return Err(ReplayError::Option("--rate: give more than 0 requests a second".to_owned()));
     }
@@ -184,93 +162,6 @@ fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     });
     progress.finish_and_clear();
     report
-}
-
-/// How requests travel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// Connections, at least one.
-    pub connections: usize,
-    /// Requests in a round, per connection.
-    pub batch: usize,
-    /// Requests a second; as many as possible where there is none.
-    pub rate: Option<f64>,
-    /// Requests of the stretches whose miss ratios are kept.
-    pub window: Option<u64>,
-    /// How the server is told what values cost.
-    pub cost_form: CostForm,
-}
-
-/// Replays a workload to a server; `each` looks on after every round, and ends it by an error.
-pub(crate) fn drive<E: From<ReplayError>>(
-    server: &ServerAddress,
-    workload: Workload,
-    pace: &Pace,
-    clock: &Clock,
-    each: impl FnMut(&Tally) -> Result<(), E>,
-) -> Result<Report, E> {
-    let check = match workload.one_length_per_key() {
-        true => LengthCheck::Exact,
-        false => LengthCheck::Any,
-    };
-    let client = Client::connect(server, pace.connections, check)?.telling_costs(pace.cost_form);
-    let round_size = pace.batch * pace.connections;
-    let tally = Tally::new(pace.window);
-    let (tally, nanos) = replay(workload, client, round_size, pace.rate, clock, tally, each)?;
-    Ok(tally.report(nanos as f64 / 1e9))
-}
-
-/// For who does not look on.
-pub(crate) fn unwatched(_: &Tally) -> Result<(), ReplayError> {
-    Ok(())
-}
-
-/// Replays to the end; gives the counts and how many nanoseconds it took.
-fn replay<E: From<ReplayError>>(
-    mut workload: Workload,
-    mut client: Client,
-    round_size: usize,
-    rate: Option<f64>,
-    clock: &Clock,
-    mut tally: Tally,
-    mut each: impl FnMut(&Tally) -> Result<(), E>,
-) -> Result<(Tally, u64), E> {
-    let mut look_aside = LookAside::default();
-    let mut supply = Supply::More;
-    let mut requests_taken = 0u64;
-    let start_nanos = clock.nanos();
-    while supply == Supply::More || !look_aside.is_idle() {
-        let now_nanos = clock.nanos();
-        let due_nanos = rate.map(|rate| start_nanos + (requests_taken as f64 / rate * 1e9) as u64);
-        let early_nanos = due_nanos.map_or(0, |due| due.saturating_sub(now_nanos));
-        if early_nanos > 0 && look_aside.is_idle() {
-            pause(Duration::from_nanos(early_nanos));
-        }
-        // Fills do not wait for the next round's time: they go in a round of their own.
-        let new_size = if early_nanos > 0 { 0 } else { round_size };
-        let born_nanos = due_nanos.unwrap_or(now_nanos);
-        let next = || {
-            requests_taken += 1;
-            let request = workload.next()?;
-            Some(request.map(|request| Pending { request, born_nanos }))
-        };
-        let planned =
-            look_aside.plan(new_size, next, |action, pending| client.send(action, pending));
-        supply = planned.map_err(ReplayError::from)?;
-        client.exchange(clock, |answer| {
-            if answer.outcome == Outcome::Miss {
-                look_aside.missed(answer.pending);
-            }
-            tally.record(&answer);
-        })?;
-        each(&tally)?;
-    }
-    Ok((tally, clock.nanos() - start_nanos))
-}
-
-#[expect(clippy::disallowed_methods, reason = "the replay's thread keeps the pace asked for")]
-fn pause(time: Duration) {
-    std::thread::sleep(time);
 }
 
 /// A bar on stderr if that is a terminal, else nothing.

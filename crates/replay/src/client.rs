@@ -4,11 +4,11 @@
 //! One thread drives all connections. A key always goes to the same one, so that its requests stay in
 //! order.
 
-use super::connection::{Connection, Received, ServerAddress};
-use super::error::ReplayError;
-use super::look_aside::{Action, Pending};
-use super::values::{Match, Values};
-use super::wire::{self, CostForm, Parsed, Reply};
+use crate::connection::{Connection, Received, ServerAddress};
+use crate::error::ReplayError;
+use crate::look_aside::{Action, Pending};
+use crate::values::{Match, Values};
+use crate::wire::{self, CostForm, Parsed, Reply};
 use mio::{Events, Poll, Token};
 use slabwise_base::Clock;
 use slabwise_base::random::mix;

@@ -4,8 +4,8 @@
 //! to the answer of the set that follows. Requests travel in rounds, so a request's time is its
 //! round's: what a client that pipelines as much would see.
 
-use super::client::{Answer, Outcome};
-use super::look_aside::Action;
+use crate::client::{Answer, Outcome};
+use crate::look_aside::Action;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::Write;
@@ -243,8 +243,8 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::Tally;
-    use crate::replay::client::{Answer, Outcome};
-    use crate::replay::look_aside::{Action, Pending};
+    use crate::client::{Answer, Outcome};
+    use crate::look_aside::{Action, Pending};
     use crate::workload::{Op, Request};
     use slabwise_base::Cost;
 

@@ -12,7 +12,7 @@
 
 use super::lengths::{EtcLengths, etc_pareto};
 use super::sizes::salt;
-use crate::replay::KEY_SIZE_BYTES;
+use crate::wire::KEY_SIZE_BYTES;
 use slabwise_base::random::{mix, unit};
 
 /// How long each key's value is, in bytes, with what its key would be longer.

@@ -7,7 +7,7 @@
 //! 4. A trace compressed with zstd reads as the trace itself.
 
 use clap::ValueEnum;
-use slabwise_lab::workload::{Request, TraceFormat, TraceReader};
+use slabwise_replay::workload::{Request, TraceFormat, TraceReader};
 use std::io::{BufReader, Cursor, Read};
 
 /// A line may stand for any number of requests: so many are looked at.

@@ -13,7 +13,7 @@
 //! - Only a trace that records lengths may give one key several ([`Lengths`] are not asked then), and the same
 //!   goes for costs and [`CostMix`].
 //!
-//! A workload knows nothing of servers or protocols; the replay client and experiments draw from it.
+//! A workload knows nothing of servers or protocols; the replay draws from it, and so do experiments.
 
 mod costs;
 mod lengths;

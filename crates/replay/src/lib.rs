@@ -1,0 +1,33 @@
+//! Workloads, and the client that replays them to any server that speaks memcached's protocol.
+//!
+//! ```text
+//! workload (seeded stream of requests) --> drive (look-aside over the wire, checks every hit) --> report
+//!     trace readers, Zipf, mixtures           look_aside plans rounds, client exchanges them
+//! ```
+//!
+//! This is an operator's tool: it needs a server's address and nothing else of slabwise. [`main`] is the
+//! command `slabwise replay`; [`drive`] is the replay for other programs.
+#![forbid(unsafe_code)]
+
+mod client;
+mod command;
+mod connection;
+mod drive;
+mod error;
+#[cfg(test)]
+mod exact_lru;
+mod look_aside;
+mod report;
+#[cfg(test)]
+mod tests;
+mod values;
+mod wire;
+pub mod workload;
+
+pub use command::main;
+pub use connection::ServerAddress;
+pub use drive::{Pace, drive, unwatched};
+pub use error::ReplayError;
+pub use report::{Report, Tally, Window};
+pub use wire::{CostForm, KEY_SIZE_BYTES};
+pub use wire::{compose_set_end, compose_set_start, key_bytes};
