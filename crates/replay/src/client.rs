@@ -6,6 +6,7 @@
 
 use crate::connection::{Connection, Received, ServerAddress};
 use crate::error::ReplayError;
+use crate::key::key_bytes;
 use crate::look_aside::{Action, Pending};
 use crate::values::{Match, Values};
 use crate::wire::{self, CostForm, Parsed, Reply};
@@ -235,7 +236,7 @@ fn check_hit(
     values: &Values,
     length_check: LengthCheck,
 ) -> Result<Outcome, ReplayError> {
-    let asked = wire::key_bytes(pending.request.key);
+    let asked = key_bytes(pending.request.key);
     let wrong = |what: String| {
         Err(ReplayError::WrongData { key: String::from_utf8_lossy(&asked).into_owned(), what })
     };
@@ -254,7 +255,7 @@ fn check_hit(
 }
 
 fn described(action: Action, pending: &Pending) -> String {
-    let key = wire::key_bytes(pending.request.key);
+    let key = key_bytes(pending.request.key);
     let command = match action {
         Action::Get => "get",
         Action::Fill | Action::Set => "set",

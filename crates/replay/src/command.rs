@@ -1,6 +1,6 @@
 //! The command `slabwise replay`: its arguments, its progress bar, and how its result is printed.
 
-use crate::ServerAddress;
+use crate::connection::ServerAddress;
 use crate::drive::{Pace, drive};
 use crate::error::ReplayError;
 use crate::report::Report;

@@ -5,8 +5,8 @@
 //!                    ^------------- misses ---------------/
 //! ```
 
-use crate::ServerAddress;
 use crate::client::{Client, LengthCheck, Outcome};
+use crate::connection::ServerAddress;
 use crate::error::ReplayError;
 use crate::look_aside::{LookAside, Pending, Supply};
 use crate::report::{Report, Tally};

@@ -16,6 +16,7 @@ mod drive;
 mod error;
 #[cfg(test)]
 mod exact_lru;
+mod key;
 mod look_aside;
 mod report;
 #[cfg(test)]
@@ -28,6 +29,6 @@ pub use command::main;
 pub use connection::ServerAddress;
 pub use drive::{Pace, drive, unwatched};
 pub use error::ReplayError;
+pub use key::{KEY_SIZE_BYTES, key_bytes};
 pub use report::{Report, Tally, Window};
-pub use wire::{CostForm, KEY_SIZE_BYTES};
-pub use wire::{compose_set_end, compose_set_start, key_bytes};
+pub use wire::{CostForm, compose_set_end, compose_set_start};

@@ -4,6 +4,7 @@
 //! Keys are numbers on the inside and `k` with 16 hexadecimal digits on the wire. No call allocates
 //! once the buffers have grown.
 
+use crate::key::key_bytes;
 use memchr::memchr;
 use slabwise_base::Cost;
 
@@ -18,23 +19,11 @@ pub enum CostForm {
     None,
 }
 
-/// Bytes of every key on the wire.
-pub const KEY_SIZE_BYTES: usize = 17;
-
 /// The longest line that a server may send: a `VALUE` line has at most a 250 B key and three numbers.
 const LINE_LEN_MAX: usize = 2048;
 
 const VALUE: &[u8] = b"VALUE ";
 const AFTER_VALUE: &[u8] = b"\r\nEND\r\n";
-
-/// A key as it goes over the wire.
-pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
-    let mut bytes = [b'k'; KEY_SIZE_BYTES];
-    for (index, byte) in bytes[1..].iter_mut().enumerate() {
-        *byte = b"0123456789abcdef"[(key >> (60 - 4 * index)) as usize & 15];
-    }
-    bytes
-}
 
 /// Appends a get of one key.
 pub fn compose_get(out: &mut Vec<u8>, key: u64) {

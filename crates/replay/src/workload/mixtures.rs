@@ -2,7 +2,8 @@
 //!
 //! What a paper leaves open is chosen here, and said where it is chosen.
 
-use super::lengths::{EtcLengths, Lengths};
+use super::etc::EtcLengths;
+use super::lengths::Lengths;
 use super::mixture::{Mixture, Stage, key_of};
 use slabwise_base::Random;
 

@@ -10,9 +10,9 @@
 //! mutilate's `createFacebookKey` and `createFacebookValue` draw from. mutilate draws a value's length anew at
 //! each store; here a key keeps its length, as one that names an object does.
 
-use super::lengths::{EtcLengths, etc_pareto};
+use super::etc::{EtcLengths, etc_pareto};
 use super::sizes::salt;
-use crate::wire::KEY_SIZE_BYTES;
+use crate::key::KEY_SIZE_BYTES;
 use slabwise_base::random::{mix, unit};
 
 /// How long each key's value is, in bytes, with what its key would be longer.

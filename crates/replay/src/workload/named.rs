@@ -17,12 +17,17 @@
 //! Law: `scale` multiplies the keys and the default number of requests together, so that a scaled
 //! run keeps its requests per key.
 
-use super::lengths::EtcLengths;
+use super::error::WorkloadError;
+use super::etc::EtcLengths;
+use super::lengths::Lengths;
+use super::mixtures::{MixtureName, Toy};
 use super::mutilate::MutilateLengths;
-use super::{
-    Keys, Lengths, MixtureName, Popularity, Sizes, Toy, TraceFormat, TraceReader, TwoPhase,
-    Workload, WorkloadError, Zipf,
-};
+use super::popularity::Popularity;
+use super::sizes::Sizes;
+use super::stream::{Keys, Workload};
+use super::trace::{TraceFormat, TraceReader};
+use super::two_phase::TwoPhase;
+use super::zipf::Zipf;
 use slabwise_base::Random;
 use std::fs::File;
 use std::io::{BufReader, Cursor};
@@ -209,7 +214,7 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
             let lengths = own_lengths(options, Toy::lengths());
             Ok(Workload::new(Keys::Toy(Toy::default()), lengths, requests(Toy::REQUESTS)))
         }
-        _ => Err(WorkloadError::UnknownName(name.to_owned())),
+        _ => Err(WorkloadError::UnknownName { name: name.to_owned(), known: NAMES.join(", ") }),
     }
 }
 

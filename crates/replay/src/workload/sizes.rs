@@ -1,7 +1,7 @@
 //! Value lengths by a measured size table: each key has the length of the row that its own hash
 //! falls on, so lengths are stable and independent of popularity.
 
-use super::WorkloadError;
+use super::error::WorkloadError;
 use slabwise_base::random::{mix, unit};
 
 /// One row of a size table: values of `size_lo..=size_hi` bytes, counted as `size_hi`.

@@ -8,8 +8,8 @@
 //!   capitals, GET_LEASE and SET_LEASE.
 //! - `key-size`: a key and a length, white space between; empty lines and those that begin with # are passed over.
 
-use super::{Fault, Source, reason_of};
-use crate::workload::{Op, Request};
+use super::source::{Fault, Source, reason_of};
+use crate::workload::request::{Op, Request};
 use slabwise_base::KeyHasher;
 use std::io::{BufRead, Read};
 

@@ -19,8 +19,8 @@
 //! | 12 | u32 | the object's size in bytes, taken for the value's |
 //! | 16 | i64 | the number of the request that asks for it next, -1 or the largest if none does |
 
-use super::{Fault, Source, reason_of};
-use crate::workload::{Op, Request};
+use super::source::{Fault, Source, reason_of};
+use crate::workload::request::{Op, Request};
 use slabwise_base::Cost;
 use std::io::{ErrorKind, Read};
 
