@@ -1,8 +1,8 @@
 //! The command line.
 
-use crate::server::ServerAddress;
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
+use slabwise_client::ServerAddress;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;

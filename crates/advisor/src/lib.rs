@@ -35,8 +35,7 @@ use args::Args;
 use cache::{Cache, Program};
 use clap::Parser;
 use error::AdvisorError;
-use server::{Limits, ServerAddress};
-use slabwise_base::Clock;
+use slabwise_client::{ServerAddress, Timeouts};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -57,7 +56,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Err(error) => return fail(&first_paragraph(&error.to_string())),
     };
     let advice = match (&args.from_server, &args.from_histogram) {
-        (Some(server), _) => from_server(server, &args, &Clock::real()),
+        (Some(server), _) => from_server(server, &args),
         (None, Some(file)) => from_histogram(file, &args),
         (None, None) => return fail("give --from-server or --from-histogram; see --help"),
     };
@@ -71,13 +70,13 @@ fn printed(advice: &Advice, json: bool) -> Result<String, AdvisorError> {
     if json { Ok(serde_json::to_string(advice)? + "\n") } else { Ok(report::text(advice)) }
 }
 
-fn from_server(server: &ServerAddress, args: &Args, clock: &Clock) -> Result<Advice, AdvisorError> {
-    let limits = Limits {
-        connect_timeout: args.connect_timeout,
-        read_timeout: args.read_timeout,
-        reply_timeout: args.reply_timeout,
+fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorError> {
+    let timeouts = Timeouts {
+        connect: args.connect_timeout,
+        read: args.read_timeout,
+        reply: args.reply_timeout,
     };
-    let observed = server::observe(server, limits, args.items_max, clock)?;
+    let observed = server::observe(server, timeouts, args.items_max)?;
     let state = observed.state;
     let source = Source {
         text: format!("{} of {server}", observed.how),

@@ -1,23 +1,30 @@
-//! Carries rounds out: composes requests onto connections, reads the replies, and checks that every
-//! hit holds the bytes that its key must have.
+//! Carries rounds out: composes requests onto connections, and checks that every hit holds the bytes that
+//! its key must have.
 //!
-//! One thread drives all connections. A key always goes to the same one, so that its requests stay in
-//! order.
+//! A key always goes to the same connection, so that its requests stay in order.
 
-use crate::connection::{Connection, Received, ServerAddress};
 use crate::error::ReplayError;
 use crate::key::key_bytes;
 use crate::look_aside::{Action, Pending};
 use crate::values::{Match, Values};
-use crate::wire::{self, CostForm, Parsed, Reply};
-use mio::{Events, Poll, Token};
-use slabwise_base::Clock;
 use slabwise_base::random::mix;
-use std::collections::VecDeque;
+use slabwise_base::{Clock, Cost};
+use slabwise_client::{ClientError, Pipelines, Reply, ServerAddress, request};
 use std::time::Duration;
 
-/// How long a server may say nothing at all while it owes replies.
+/// How long a server may be silent while replies are awaited.
 const SILENCE_SECONDS_MAX: u64 = 30;
+
+/// How a set says what its value costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CostForm {
+    /// By a word of the set's line, which slabwise takes with `-o cost_wire`.
+    Wire,
+    /// By slabwise's flag of the meta protocol.
+    Meta,
+    /// Not at all.
+    None,
+}
 
 /// Whether a key's values may differ in length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,24 +61,13 @@ pub struct Answer {
     pub nanos: u64,
 }
 
-/// A connection and what it still owes, in order.
-#[derive(Debug)]
-struct Lane {
-    connection: Connection,
-    owed: VecDeque<(Action, Pending)>,
-}
-
 /// The connections to one server.
 #[derive(Debug)]
 pub struct Client {
-    poll: Poll,
-    events: Events,
-    lanes: Vec<Lane>,
+    pipelines: Pipelines<(Action, Pending)>,
     values: Values,
     length_check: LengthCheck,
     cost_form: CostForm,
-    /// Replies owed over all lanes.
-    owed: usize,
 }
 
 impl Client {
@@ -80,52 +76,41 @@ impl Client {
         server: &ServerAddress,
         connections: usize,
         length_check: LengthCheck,
+        cost_form: CostForm,
     ) -> Result<Client, ReplayError> {
-        let poll = Poll::new().map_err(ReplayError::Lost)?;
-        let mut lanes = Vec::with_capacity(connections);
-        for index in 0..connections {
-            let connection = Connection::open(server, poll.registry(), Token(index))?;
-            lanes.push(Lane { connection, owed: VecDeque::new() });
-        }
-        let events = Events::with_capacity(connections.clamp(16, 1024));
-        Ok(Client {
-            poll,
-            events,
-            lanes,
-            values: Values::new(),
-            length_check,
-            cost_form: CostForm::None,
-            owed: 0,
-        })
-    }
-
-    /// The same client, which tells costs in this form.
-    pub fn telling_costs(self, cost_form: CostForm) -> Client {
-        Client { cost_form, ..self }
+        let silence_max = Duration::from_secs(SILENCE_SECONDS_MAX);
+        let pipelines = Pipelines::connect(server, connections, silence_max);
+        let pipelines = pipelines.map_err(|error| match error {
+            ClientError::Connect(source) => {
+                ReplayError::Connect { server: server.to_string(), source }
+            }
+            other => other.into(),
+        })?;
+        Ok(Client { pipelines, values: Values::new(), length_check, cost_form })
     }
 
     /// Puts a request into its connection's out-buffer.
     pub fn send(&mut self, action: Action, pending: Pending) {
         let (key, value_len) = (pending.request.key, pending.request.value_len);
-        let lane_count = self.lanes.len() as u64;
-        let lane = &mut self.lanes[(mix(key) % lane_count) as usize];
-        let out = lane.connection.out();
+        let lane = (mix(key) % self.pipelines.lanes() as u64) as usize;
+        let out = self.pipelines.request(lane, (action, pending));
+        let name = key_bytes(key);
         match action {
-            Action::Get => wire::compose_get(out, key),
-            Action::Delete => wire::compose_delete(out, key),
+            Action::Get => request::get(out, &name),
+            Action::Delete => request::delete(out, &name),
             Action::Fill | Action::Set => {
-                match pending.request.cost {
-                    Some(cost) => {
-                        wire::compose_priced_set_start(out, key, value_len, cost, self.cost_form);
+                let units = pending.request.cost.map(Cost::units);
+                match (self.cost_form, units) {
+                    (CostForm::Meta, Some(units)) => {
+                        request::meta_set_line(out, &name, units, value_len);
                     }
-                    None => wire::compose_set_start(out, key, value_len),
+                    (CostForm::Wire, units) => request::set_line(out, &name, units, value_len),
+                    _ => request::set_line(out, &name, None, value_len),
                 }
                 self.values.append(out, key, value_len as usize);
-                wire::compose_set_end(out);
+                request::end_value(out);
             }
         }
-        lane.owed.push_back((action, pending));
-        self.owed += 1;
     }
 
     /// Sends what was composed and waits until everything is answered.
@@ -134,77 +119,12 @@ impl Client {
         clock: &Clock,
         mut answered: impl FnMut(Answer),
     ) -> Result<(), ReplayError> {
-        for lane in &mut self.lanes {
-            lane.connection.flush()?;
-        }
-        while self.owed > 0 {
-            self.wait()?;
-            for event in &self.events {
-                let lane = &mut self.lanes[event.token().0];
-                lane.connection.flush()?;
-                loop {
-                    let received = lane.connection.receive()?;
-                    let nanos = clock.nanos();
-                    self.owed -=
-                        take_replies(lane, &self.values, self.length_check, |outcome, sent| {
-                            let (action, pending) = sent;
-                            answered(Answer { action, pending, outcome, nanos });
-                        })?;
-                    // A closed connection has no further event: read on to its end.
-                    let closing = event.is_read_closed() && !lane.owed.is_empty();
-                    if received == Received::All && !closing {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn wait(&mut self) -> Result<(), ReplayError> {
-        loop {
-            match self.poll.poll(&mut self.events, Some(Duration::from_secs(SILENCE_SECONDS_MAX))) {
-                Ok(()) if self.events.is_empty() => {
-                    return Err(ReplayError::Silent { seconds: SILENCE_SECONDS_MAX });
-                }
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(ReplayError::Lost(error)),
-            }
-        }
-    }
-}
-
-/// Takes all whole replies that a lane has received; returns how many.
-fn take_replies(
-    lane: &mut Lane,
-    values: &Values,
-    length_check: LengthCheck,
-    mut each: impl FnMut(Outcome, (Action, Pending)),
-) -> Result<usize, ReplayError> {
-    let mut taken = 0;
-    loop {
-        let bytes = lane.connection.received();
-        if bytes.is_empty() {
-            return Ok(taken);
-        }
-        let Some(&(action, pending)) = lane.owed.front() else {
-            return Err(malformed("nothing", bytes));
-        };
-        match wire::parse(bytes) {
-            Parsed::Reply(reply, size_bytes) => {
-                let outcome = judge(&reply, action, &pending, values, length_check)?;
-                each(outcome, (action, pending));
-                lane.owed.pop_front();
-                lane.connection.consume(size_bytes);
-                taken += 1;
-            }
-            Parsed::Incomplete(size_bytes) => {
-                lane.connection.make_room(size_bytes);
-                return Ok(taken);
-            }
-            Parsed::Malformed(line) => return Err(malformed(&described(action, &pending), line)),
-        }
+        let Client { pipelines, values, length_check, .. } = self;
+        pipelines.exchange(clock, |&(action, pending), reply, nanos| {
+            let outcome = judge(&reply, action, &pending, values, *length_check)?;
+            answered(Answer { action, pending, outcome, nanos });
+            Ok(())
+        })
     }
 }
 
@@ -224,8 +144,13 @@ fn judge(
         (Action::Fill | Action::Set, Reply::Stored) => Ok(Outcome::Done),
         (Action::Fill | Action::Set, Reply::Refused(_)) => Ok(Outcome::Refused),
         (Action::Delete, Reply::Deleted) => Ok(Outcome::Done),
-        (_, Reply::Refused(line)) => Err(malformed(&described(action, pending), line)),
-        (_, other) => Err(malformed(&described(action, pending), format!("{other:?}").as_bytes())),
+        (_, Reply::Refused(line) | Reply::Malformed(line)) => {
+            Err(ReplayError::malformed(&described(action, pending), line))
+        }
+        (_, other) => {
+            let shown = format!("{other:?}");
+            Err(ReplayError::malformed(&described(action, pending), shown.as_bytes()))
+        }
     }
 }
 
@@ -262,10 +187,4 @@ fn described(action: Action, pending: &Pending) -> String {
         Action::Delete => "delete",
     };
     format!("'{command} {}'", String::from_utf8_lossy(&key))
-}
-
-fn malformed(context: &str, line: &[u8]) -> ReplayError {
-    let shown = &line[..line.len().min(80)];
-    let line = String::from_utf8_lossy(shown).escape_debug().to_string();
-    ReplayError::Malformed { context: context.to_owned(), line }
 }

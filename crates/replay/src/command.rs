@@ -1,14 +1,14 @@
 //! The command `slabwise replay`: its arguments, its progress bar, and how its result is printed.
 
-use crate::connection::ServerAddress;
+use crate::client::CostForm;
 use crate::drive::{Pace, drive};
 use crate::error::ReplayError;
 use crate::report::Report;
-use crate::wire::CostForm;
 use crate::workload::{self, CostMix, TraceFormat};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use slabwise_base::Clock;
+use slabwise_client::ServerAddress;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -5,14 +5,13 @@
 //!                    ^------------- misses ---------------/
 //! ```
 
-use crate::client::{Client, LengthCheck, Outcome};
-use crate::connection::ServerAddress;
+use crate::client::{Client, CostForm, LengthCheck, Outcome};
 use crate::error::ReplayError;
 use crate::look_aside::{LookAside, Pending, Supply};
 use crate::report::{Report, Tally};
-use crate::wire::CostForm;
 use crate::workload::Workload;
 use slabwise_base::Clock;
+use slabwise_client::ServerAddress;
 use std::time::Duration;
 
 /// How requests travel.
@@ -43,7 +42,7 @@ pub fn drive<E: From<ReplayError>>(
         true => LengthCheck::Exact,
         false => LengthCheck::Any,
     };
-    let client = Client::connect(server, pace.connections, check)?.telling_costs(pace.cost_form);
+    let client = Client::connect(server, pace.connections, check, pace.cost_form)?;
     let round_size = pace.batch * pace.connections;
     let tally = Tally::new(pace.window);
     let (tally, nanos) = replay(workload, client, round_size, pace.rate, clock, tally, each)?;

@@ -1,6 +1,7 @@
 //! Why a replay stops.
 
 use crate::workload::WorkloadError;
+use slabwise_client::ClientError;
 
 /// What ends a replay before its last request. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -19,18 +20,9 @@ pub enum ReplayError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A connection broke.
-    #[error("connection lost: {0}; see the server's log")]
-    Lost(std::io::Error),
-    /// The server ended the connection.
-    #[error("the server closed the connection; see its log and its limit of connections")]
-    Closed,
-    /// The server does not answer.
-    #[error("the server did not answer for {seconds} s; see whether it hangs")]
-    Silent {
-        /// How long was waited.
-        seconds: u64,
-    },
+    /// The dialogue broke off.
+    #[error("{error}; {remedy}", error = .0, remedy = remedy(.0))]
+    Dialogue(ClientError),
     /// The server's bytes are no reply to what was asked.
     #[error("the server answered {context} with '{line}', which is no reply to it")]
     Malformed {
@@ -60,4 +52,30 @@ pub enum ReplayError {
         /// The length that this replay stores.
         value_len: usize,
     },
+}
+
+impl From<ClientError> for ReplayError {
+    fn from(error: ClientError) -> ReplayError {
+        match error {
+            ClientError::Unexpected(bytes) => ReplayError::malformed("nothing", &bytes),
+            other => ReplayError::Dialogue(other),
+        }
+    }
+}
+
+impl ReplayError {
+    /// The server's `line` is no reply to `request`.
+    pub(crate) fn malformed(request: &str, line: &[u8]) -> ReplayError {
+        let shown = &line[..line.len().min(80)];
+        let line = String::from_utf8_lossy(shown).escape_debug().to_string();
+        ReplayError::Malformed { context: request.to_owned(), line }
+    }
+}
+
+fn remedy(error: &ClientError) -> &'static str {
+    match error {
+        ClientError::Closed => "see its log and its limit of connections",
+        ClientError::Silent => "see whether it hangs",
+        _ => "see the server's log",
+    }
 }

@@ -11,7 +11,6 @@
 
 mod client;
 mod command;
-mod connection;
 mod drive;
 mod error;
 #[cfg(test)]
@@ -22,13 +21,11 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod values;
-mod wire;
 pub mod workload;
 
+pub use client::CostForm;
 pub use command::main;
-pub use connection::ServerAddress;
 pub use drive::{Pace, drive, unwatched};
 pub use error::ReplayError;
 pub use key::{KEY_SIZE_BYTES, key_bytes};
 pub use report::{Report, Tally, Window};
-pub use wire::{CostForm, compose_set_end, compose_set_start};

@@ -1,64 +1,36 @@
 //! Replays against real servers: Debian's memcached where it is installed, and servers of the test's
 //! own that answer wrongly.
 
-use crate::client::{Client, LengthCheck};
-use crate::connection::ServerAddress;
+use crate::client::{Client, CostForm, LengthCheck};
 use crate::drive::{replay, unwatched};
 use crate::error::ReplayError;
 use crate::report::{Report, Tally};
-use crate::wire::CostForm;
 use crate::workload::tests::{opened, options};
 use crate::workload::{CostMix, Op, Options, Request};
 use slabwise_base::Clock;
+use slabwise_client::process::{Server, ServerCommand, StartError};
+use slabwise_client::{ClientError, Connection, ServerAddress, Timeouts};
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// A memcached of the test's own on a Unix socket; ends with the test.
-struct Memcached {
-    process: Child,
-    socket: PathBuf,
-}
-
-impl Memcached {
-    /// Starts one, or gives `None` where memcached is not installed. `name` keeps tests apart.
-    fn start(name: &str, args: &[&str]) -> Option<Memcached> {
-        let socket = std::env::temp_dir().join(format!("slabwise-{name}-{}", std::process::id()));
-        let mut command = Command::new("memcached");
-        command.args(["-u", "root", "-U", "0", "-s"]).arg(&socket).args(args);
-        match command.stdin(Stdio::null()).spawn() {
-            Ok(process) => Some(Memcached { process, socket }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("memcached is not installed: this test checks nothing");
-                None
-            }
-            Err(error) => panic!("memcached does not start: {error}"),
+/// A memcached of the test's own; `None` where it is not installed.
+fn memcached(arguments: &[&str]) -> Option<Server> {
+    let command = ServerCommand::on_free_port("memcached").with(arguments);
+    match Server::start(&command) {
+        Ok(server) => Some(server),
+        Err(StartError::Spawn { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            eprintln!("memcached is not installed: this test checks nothing");
+            None
         }
-    }
-
-    /// Connects once the server listens, which it does within a deadline.
-    fn connect(&self, connections: usize) -> Client {
-        let address = ServerAddress::Unix(self.socket.display().to_string());
-        let clock = Clock::real();
-        loop {
-            match Client::connect(&address, connections, LengthCheck::Exact) {
-                Ok(client) => return client,
-                Err(error) if clock.nanos() > 10_000_000_000 => panic!("{error}"),
-                Err(_) => std::thread::yield_now(),
-            }
-        }
+        Err(error) => panic!("{error}"),
     }
 }
 
-impl Drop for Memcached {
-    fn drop(&mut self) {
-        // Errors here would hide the test's own.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_file(&self.socket);
-    }
+fn connect(server: &Server, connections: usize) -> Client {
+    Client::connect(&server.address(), connections, LengthCheck::Exact, CostForm::None)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn replayed(
@@ -75,16 +47,15 @@ fn replayed(
 
 #[test]
 fn with_enough_memory_every_key_misses_exactly_once() {
-    let Some(server) = Memcached::start("enough", &["-m", "512"]) else { return };
+    let Some(server) = memcached(&["-m", "512"]) else { return };
     let options = Options { requests: Some(100_000), ..options() };
     // Each workload's keys and lengths must be new to the server, or old ones would be hits.
     let runs = [("kvcache_reg", 1, 32), ("cache2k-orm-busy", 3, 96), ("etc", 2, 2)];
     for (name, connections, round_size) in runs {
-        drop(server.connect(1));
         flush_all(&server);
         let keys: HashSet<u64> =
             opened(name, &options).filter_map(|request| request.ok().map(|r| r.key)).collect();
-        let report = replayed(name, &options, server.connect(connections), round_size)
+        let report = replayed(name, &options, connect(&server, connections), round_size)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((report.requests, report.gets), (100_000, 100_000), "{name}");
         assert_eq!(report.misses, keys.len() as u64, "{name}");
@@ -95,35 +66,34 @@ fn with_enough_memory_every_key_misses_exactly_once() {
     }
 }
 
-/// Makes the server forget everything, through the wire's own command.
-fn flush_all(server: &Memcached) {
-    use std::os::unix::net::UnixStream;
-    let mut stream = UnixStream::connect(&server.socket).unwrap_or_else(|error| panic!("{error}"));
-    let mut line = String::new();
-    stream
-        .write_all(b"flush_all\r\n")
-        .and_then(|()| BufReader::new(stream).read_line(&mut line))
+/// Makes the server forget everything.
+fn flush_all(server: &Server) {
+    let long = Duration::from_secs(20);
+    let timeouts = Timeouts { connect: long, read: long, reply: long };
+    let reply = Connection::open(&server.address(), timeouts)
+        .and_then(|mut connection| connection.ask_line("flush_all"))
         .unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(line, "OK\r\n");
+    assert_eq!(reply, "OK");
 }
 
 #[test]
 fn sets_that_the_server_refuses_are_counted_and_stay_misses() {
-    let Some(server) = Memcached::start("refuse", &["-m", "64", "-I", "512k"]) else { return };
+    let Some(server) = memcached(&["-m", "64", "-I", "512k"]) else { return };
     // One value longer than the server takes, asked for over and over in every round.
     let options =
         Options { requests: Some(200), keys: Some(1), value_len: Some(600_000), ..options() };
-    let report = replayed("zipf", &options, server.connect(1), 8).unwrap_or_else(|e| panic!("{e}"));
+    let report =
+        replayed("zipf", &options, connect(&server, 1), 8).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((report.misses, report.sets_refused), (200, 200));
 }
 
 #[test]
 fn values_larger_than_every_buffer_go_both_ways() {
-    let Some(server) = Memcached::start("large", &["-m", "512", "-I", "8m"]) else { return };
+    let Some(server) = memcached(&["-m", "512", "-I", "8m"]) else { return };
     let options =
         Options { requests: Some(200), keys: Some(10), value_len: Some(3_000_000), ..options() };
     let report =
-        replayed("zipf", &options, server.connect(2), 32).unwrap_or_else(|e| panic!("{e}"));
+        replayed("zipf", &options, connect(&server, 2), 32).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((report.misses, report.sets_refused), (10, 0));
 }
 
@@ -150,8 +120,8 @@ fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddr
 fn stopped_by(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ReplayError {
     let address = wrong_server(answer);
     let options = Options { requests: Some(10), value_len: Some(100), ..options() };
-    let client =
-        Client::connect(&address, 1, LengthCheck::Exact).unwrap_or_else(|error| panic!("{error}"));
+    let client = Client::connect(&address, 1, LengthCheck::Exact, CostForm::None)
+        .unwrap_or_else(|error| panic!("{error}"));
     match replayed("zipf", &options, client, 1) {
         Ok(report) => panic!("the replay went on: {report:?}"),
         Err(error) => error,
@@ -175,10 +145,10 @@ fn a_hit_with_other_bytes_another_key_or_another_length_stops_the_replay() {
 
 #[test]
 fn values_that_another_replay_left_are_told_from_wrong_ones() {
-    let Some(server) = Memcached::start("left", &["-m", "64"]) else { return };
+    let Some(server) = memcached(&["-m", "64"]) else { return };
     let run = |value_len| {
         let options = Options { requests: Some(10), value_len: Some(value_len), ..options() };
-        replayed("zipf", &options, server.connect(1), 4)
+        replayed("zipf", &options, connect(&server, 1), 4)
     };
     assert!(run(100).is_ok());
     match run(101) {
@@ -198,7 +168,7 @@ fn a_server_that_speaks_something_else_or_leaves_stops_the_replay() {
     let error = stopped_by(|_| b"SERVER_ERROR busy\r\n".to_vec());
     assert!(error.to_string().contains("SERVER_ERROR busy"), "{error}");
     let error = stopped_by(|_| Vec::new());
-    assert!(matches!(error, ReplayError::Closed), "{error}");
+    assert!(matches!(error, ReplayError::Dialogue(ClientError::Closed)), "{error}");
 }
 
 #[test]
@@ -209,8 +179,8 @@ fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
             false => reply.as_bytes().to_vec(),
         });
         let options = Options { requests: Some(10), value_len: Some(100), ..options() };
-        let client = Client::connect(&address, 1, LengthCheck::Exact);
-        let client = client.unwrap_or_else(|error| panic!("{error}")).telling_costs(form);
+        let client = Client::connect(&address, 1, LengthCheck::Exact, form);
+        let client = client.unwrap_or_else(|error| panic!("{error}"));
         let workload = opened("zipf", &options).with_costs(CostMix::Tpcw, 1);
         let tally = Tally::new(None);
         let result = replay(workload, client, 1, None, &Clock::real(), tally, unwatched);
@@ -224,7 +194,7 @@ fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
 
 #[test]
 fn costs_weigh_misses_whether_they_are_told_or_not() {
-    let Some(server) = Memcached::start("costs", &["-m", "64"]) else { return };
+    let Some(server) = memcached(&["-m", "64"]) else { return };
     let options = Options { requests: Some(2_000), keys: Some(300), ..options() };
     let workload = || opened("zipf", &options).with_costs(CostMix::Baseline, 1);
     let (mut seen, mut asked, mut missed) = (HashSet::new(), 0, 0);
@@ -234,7 +204,7 @@ fn costs_weigh_misses_whether_they_are_told_or_not() {
         missed += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
     }
     let (clock, tally) = (Clock::real(), Tally::new(None));
-    let (tally, nanos) = replay(workload(), server.connect(1), 8, None, &clock, tally, unwatched)
+    let (tally, nanos) = replay(workload(), connect(&server, 1), 8, None, &clock, tally, unwatched)
         .unwrap_or_else(|error| panic!("{error}"));
     let report = tally.report(nanos as f64 / 1e9);
     assert_eq!(report.misses, seen.len() as u64, "seed 1");
@@ -245,7 +215,7 @@ fn costs_weigh_misses_whether_they_are_told_or_not() {
 #[test]
 fn no_server_is_told_with_its_address() {
     let address = ServerAddress::Unix("/no/such/socket".to_owned());
-    let error = match Client::connect(&address, 1, LengthCheck::Exact) {
+    let error = match Client::connect(&address, 1, LengthCheck::Exact, CostForm::None) {
         Ok(_) => panic!("connected to nothing"),
         Err(error) => error.to_string(),
     };
@@ -254,7 +224,7 @@ fn no_server_is_told_with_its_address() {
 
 #[test]
 fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
-    let Some(server) = Memcached::start("mixed", &["-m", "64"]) else { return };
+    let Some(server) = memcached(&["-m", "64"]) else { return };
     let mut random = slabwise_base::Random::new(11);
     let mut requests = Vec::new();
     for _ in 0..20_000 {
@@ -280,16 +250,13 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
         bytes.extend(value_len.to_le_bytes());
         bytes.extend([op as u8, 0, 0, 0]);
     }
-    let path = std::env::temp_dir().join(format!("slabwise-mixed-{}.zst", std::process::id()));
+    let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let path = directory.path().join("mixed.zst");
     let file = zstd::encode_all(bytes.as_slice(), 1).unwrap_or_else(|error| panic!("{error}"));
     std::fs::write(&path, file).unwrap_or_else(|error| panic!("{error}"));
-    let address = ServerAddress::Unix(server.socket.display().to_string());
-    drop(server.connect(1));
-    let client =
-        Client::connect(&address, 2, LengthCheck::Any).unwrap_or_else(|error| panic!("{error}"));
+    let client = Client::connect(&server.address(), 2, LengthCheck::Any, CostForm::None)
+        .unwrap_or_else(|error| panic!("{error}"));
     let report = replayed(&format!("trace:{}", path.display()), &options(), client, 64);
-    // Left behind only where the test fails before: it is in the system's temporary place.
-    let _ = std::fs::remove_file(&path);
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((report.requests, report.misses), (20_000, misses), "seed 11");
 }
@@ -325,10 +292,10 @@ fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
 
 #[test]
 fn a_rate_spreads_requests_over_time() {
-    let Some(server) = Memcached::start("rate", &["-m", "64"]) else { return };
+    let Some(server) = memcached(&["-m", "64"]) else { return };
     let options = Options { requests: Some(200), ..options() };
     let (workload, clock) = (opened("zipf", &options), Clock::real());
-    let client = server.connect(1);
+    let client = connect(&server, 1);
     let (tally, nanos) =
         replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), unwatched)
             .unwrap_or_else(|error| panic!("{error}"));

@@ -9,10 +9,11 @@
 //! seen then stand for all of that class; of a class of which none was seen, sizes are taken to be anywhere between
 //! the chunk size below and its own.
 
-use super::dialogue::{Answer, Dialogue, NoLine, is_refusal};
+use super::dialogue::{Answer, Dialogue};
 use super::state::ClassState;
 use crate::error::{AdvisorError, shown};
 use crate::sizes_seen::{SizesSeen, TooMuch};
+use slabwise_client::{ClientError, is_refusal};
 use std::collections::BTreeMap;
 
 /// What a dump showed.
@@ -30,7 +31,7 @@ pub struct Dump {
 
 /// Looks at up to `items_max` items of at most `item_size_max` bytes.
 pub fn look(
-    dialogue: &mut Dialogue<'_>,
+    dialogue: &mut Dialogue,
     items_max: u64,
     item_size_max: usize,
 ) -> Result<Dump, AdvisorError> {
@@ -50,7 +51,7 @@ pub fn look(
 }
 
 fn ask(
-    dialogue: &mut Dialogue<'_>,
+    dialogue: &mut Dialogue,
     command: &'static str,
     items_max: u64,
     item_size_max: usize,
@@ -60,12 +61,11 @@ fn ask(
     loop {
         let line = match dialogue.line() {
             Ok(line) => line,
-            Err(NoLine::Overtime) if dump.looked_at > 0 => {
+            Err(ClientError::ReplyTimeout) if dump.looked_at > 0 => {
                 dump.is_cut = true;
                 return Ok(Answer::Given(dump));
             }
-            Err(NoLine::Overtime) => return Err(dialogue.overtime()),
-            Err(NoLine::Broken(error)) => return Err(error),
+            Err(error) => return Err(dialogue.failed(error)),
         };
         match parse(line) {
             _ if line == b"END" => return Ok(Answer::Given(dump)),
@@ -80,7 +80,7 @@ fn ask(
             }
             _ => {
                 let line = line.to_vec();
-                return Err(dialogue.nonsense(&line));
+                return Err(dialogue.unexpected(&line));
             }
         }
         if dump.looked_at >= items_max {

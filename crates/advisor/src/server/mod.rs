@@ -8,20 +8,17 @@
 //!
 //! Nothing is changed on the server, and nothing is believed that no server could be.
 
-mod address;
 mod dialogue;
 mod dump;
 mod state;
 
-pub use address::ServerAddress;
-pub use dialogue::Limits;
 pub use state::ServerState;
 
 use crate::error::AdvisorError;
 use crate::sizes_seen::{SizesSeen, TooMuch};
 use crate::spread::{BAR_WIDTH_BYTES, spread};
-use dialogue::{Answer, Dialogue, Row};
-use slabwise_base::Clock;
+use dialogue::{Answer, Dialogue};
+use slabwise_client::{Row, ServerAddress, Timeouts};
 use std::collections::BTreeMap;
 
 /// What a server showed.
@@ -38,11 +35,10 @@ pub struct Observed {
 /// Asks the server for the sizes of its items, by a dump for those of at most `items_max`.
 pub fn observe(
     server: &ServerAddress,
-    limits: Limits,
+    timeouts: Timeouts,
     items_max: u64,
-    clock: &Clock,
 ) -> Result<Observed, AdvisorError> {
-    let mut dialogue = Dialogue::open(server, limits, clock)?;
+    let mut dialogue = Dialogue::open(server, timeouts)?;
     let state = state::ask(&mut dialogue)?;
     let too_much = |TooMuch| {
         dialogue_error(
@@ -83,13 +79,13 @@ fn counts_most(counted: u64, item_count: u64) -> bool {
 
 /// `stats sizes`: items by the bar's upper end; none where the server does not count.
 fn bars(
-    dialogue: &mut Dialogue<'_>,
+    dialogue: &mut Dialogue,
     item_size_max: usize,
 ) -> Result<BTreeMap<usize, u64>, AdvisorError> {
     let mut bars: BTreeMap<usize, u64> = BTreeMap::new();
     let Answer::Given(rows) = dialogue.ask_rows("stats sizes")? else { return Ok(bars) };
     let end_max = item_size_max.next_multiple_of(BAR_WIDTH_BYTES);
-    for Row { name, value } in rows {
+    for Row { name, value } in rows.0 {
         if name.starts_with("sizes_") {
             continue;
         }
@@ -101,7 +97,7 @@ fn bars(
             {
                 bars.insert(end, items);
             }
-            _ => return Err(dialogue.nonsense(format!("STAT {name} {value}").as_bytes())),
+            _ => return Err(dialogue.unexpected(format!("STAT {name} {value}").as_bytes())),
         }
     }
     Ok(bars)

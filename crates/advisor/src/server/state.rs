@@ -1,8 +1,9 @@
 //! What a server says of itself: its limits, its classes, how many items each holds.
 
-use super::dialogue::{Answer, Dialogue, Row};
+use super::dialogue::{Answer, Dialogue};
 use crate::cache::{Cache, Program};
 use crate::error::AdvisorError;
+use slabwise_client::{Row, Rows};
 use std::collections::BTreeMap;
 
 /// Limits that no server of this protocol goes beyond; a number above them is a lie.
@@ -50,12 +51,12 @@ impl ServerState {
 }
 
 /// Asks for it.
-pub fn ask(dialogue: &mut Dialogue<'_>) -> Result<ServerState, AdvisorError> {
+pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     let version = match dialogue.ask_line("version")? {
         Answer::Refused(line) => return Err(dialogue.refused(&line)),
         Answer::Given(line) => match line.strip_prefix("VERSION ") {
             Some(version) => version.to_owned(),
-            None => return Err(dialogue.nonsense(line.as_bytes())),
+            None => return Err(dialogue.unexpected(line.as_bytes())),
         },
     };
     let general = dialogue.rows("stats")?;
@@ -102,10 +103,10 @@ pub fn ask(dialogue: &mut Dialogue<'_>) -> Result<ServerState, AdvisorError> {
 }
 
 /// `stats slabs`: the classes that own pages.
-fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
+fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
     let mut classes: BTreeMap<u64, ClassState> = BTreeMap::new();
-    for row in dialogue.rows("stats slabs")? {
-        let Some((class, field)) = row.name.split_once(':') else { continue };
+    for row in dialogue.rows("stats slabs")?.0 {
+        let Some((class, field)) = row.class_field() else { continue };
         if !matches!(field, "chunk_size" | "chunks_per_page") {
             continue;
         }
@@ -133,14 +134,11 @@ fn classes(dialogue: &mut Dialogue<'_>) -> Result<BTreeMap<u64, ClassState>, Adv
 
 /// `stats items`: how many items each class holds.
 fn add_items(
-    dialogue: &mut Dialogue<'_>,
+    dialogue: &mut Dialogue,
     classes: &mut BTreeMap<u64, ClassState>,
 ) -> Result<(), AdvisorError> {
-    for row in dialogue.rows("stats items")? {
-        let Some(class) = row.name.strip_prefix("items:").and_then(|n| n.strip_suffix(":number"))
-        else {
-            continue;
-        };
+    for row in dialogue.rows("stats items")?.0 {
+        let Some((class, "number")) = row.class_field() else { continue };
         let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<u64>()) else {
             return Err(no_number(dialogue, &row));
         };
@@ -162,15 +160,15 @@ fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
 }
 
 /// The number in the row of this name, if there is one.
-fn number(dialogue: &Dialogue<'_>, rows: &[Row], name: &str) -> Result<Option<u64>, AdvisorError> {
-    let Some(row) = rows.iter().find(|row| row.name == name) else { return Ok(None) };
+fn number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<Option<u64>, AdvisorError> {
+    let Some(row) = rows.get(name) else { return Ok(None) };
     row.value.parse().map(Some).map_err(|_| no_number(dialogue, row))
 }
 
-fn no_number(dialogue: &Dialogue<'_>, row: &Row) -> AdvisorError {
-    dialogue.nonsense(format!("STAT {} {}", row.name, row.value).as_bytes())
+fn no_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
+    dialogue.unexpected(format!("STAT {} {}", row.name, row.value).as_bytes())
 }
 
-fn missing(dialogue: &Dialogue<'_>, name: &str) -> AdvisorError {
+fn missing(dialogue: &Dialogue, name: &str) -> AdvisorError {
     dialogue.error(&format!("does not tell {name} in its `stats`: see whether it is a memcached"))
 }

@@ -1,8 +1,8 @@
 //! A server of our own that answers as memcached does, but for what a case has it answer or do.
 
-use super::{Limits, Observed, ServerAddress, observe};
+use super::{Observed, ServerAddress, Timeouts, observe};
 use crate::error::AdvisorError;
-use slabwise_base::{Clock, Random};
+use slabwise_base::Random;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -48,7 +48,7 @@ const MEMCACHED: [(&str, Reply); 8] = [
 ];
 
 /// Looks at a memcached with other replies to some commands.
-fn look(others: &[(&'static str, Reply)], limits: Limits) -> Result<Observed, AdvisorError> {
+fn look(others: &[(&'static str, Reply)], limits: Timeouts) -> Result<Observed, AdvisorError> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a port");
     let address = listener.local_addr().expect("it is bound");
     let mut replies = BTreeMap::from(MEMCACHED);
@@ -56,7 +56,7 @@ fn look(others: &[(&'static str, Reply)], limits: Limits) -> Result<Observed, Ad
     std::thread::scope(|scope| {
         scope.spawn(move || serve(&listener, &replies));
         let server = ServerAddress::Tcp(address.to_string());
-        observe(&server, limits, ITEMS_MAX, &Clock::real())
+        observe(&server, limits, ITEMS_MAX)
     })
 }
 
@@ -95,16 +95,16 @@ fn repeat(mut stream: &TcpStream, bytes: &str) {
     while stream.write_all(many.as_bytes()).is_ok() {}
 }
 
-fn patient() -> Limits {
+fn patient() -> Timeouts {
     let long = Duration::from_secs(20);
-    Limits { connect_timeout: long, read_timeout: long, reply_timeout: long }
+    Timeouts { connect: long, read: long, reply: long }
 }
 
 /// Looks at a server that is waited for in vain: longer and longer, until it is for that and not for a slow
 /// machine that the look ends as it should.
 fn look_until<T>(
     others: &[(&'static str, Reply)],
-    limits: impl Fn(Duration) -> Limits,
+    limits: impl Fn(Duration) -> Timeouts,
     as_it_should: impl Fn(&Result<Observed, AdvisorError>) -> Option<T>,
 ) -> T {
     const WAITS_MS: [u64; 3] = [40, 400, 4000];
@@ -121,7 +121,7 @@ fn look_until<T>(
 
 /// The server falls silent where it is expected to.
 fn expect_silence(others: &[(&'static str, Reply)], after: &str) {
-    let limits = |wait| Limits { read_timeout: wait, ..patient() };
+    let limits = |wait| Timeouts { read: wait, ..patient() };
     let is_told = |looked: &Result<Observed, AdvisorError>| {
         let text = looked.as_ref().err()?.to_string();
         (text.contains("was silent for") && text.contains(after)).then_some(())
@@ -183,7 +183,7 @@ fn an_endless_dump_is_cut_by_items_and_by_time() {
     // The one item of the other class was not seen, and may be as large as its chunk.
     assert_eq!(observed.seen.bars().collect::<Vec<_>>(), [(63, ITEMS_MAX), (120, 1)]);
     let hanging = [("lru_crawler metadump hash", Reply::Hang(line))];
-    let short = |wait| Limits { reply_timeout: wait, ..patient() };
+    let short = |wait| Timeouts { reply: wait, ..patient() };
     let how = look_until(&hanging, short, |looked| Some(looked.as_ref().ok()?.how.clone()));
     assert!(how.contains("a sample of 1 items"), "{how}");
 }
@@ -255,7 +255,7 @@ fn nobody_at_the_address_is_told() {
     let tcp = ServerAddress::Tcp(address.to_string());
     let unix = ServerAddress::Unix("/nowhere/socket".to_owned());
     for server in [tcp, unix] {
-        let error = observe(&server, patient(), ITEMS_MAX, &Clock::real()).expect_err("nobody");
+        let error = observe(&server, patient(), ITEMS_MAX).expect_err("nobody");
         let text = error.to_string();
         assert!(text.starts_with(&format!("{server} cannot be connected to")), "{text}");
     }

@@ -198,7 +198,8 @@ impl Demo<'_> {
             self.rival_requests.by_ref().take(behind as usize).collect();
         self.rival.serve(&next.map_err(ReplayError::from)?);
         let ours = self.server.classes()?;
-        let ours = ours.iter().map(|class| (class.chunk_size, class.page_size * class.pages));
+        let ours =
+            ours.iter().map(|class| (class.chunk_size_bytes, class.page_size_bytes * class.pages));
         let rival = self.rival.classes();
         let rival = rival.iter().filter(|class| class.class.is_some()).map(|class| {
             let page_bytes = class.chunk_size_bytes * class.chunks_per_page;

@@ -136,7 +136,7 @@ fn observe(
     let mut allocations = Vec::new();
     let mut telling = Telling::Over;
     if server.told {
-        process.order("slabs automove 0")?;
+        process.ask_line("slabs automove 0")?;
         telling = Telling::GoesOn;
     }
     let bar = progress.bar(&server.name);
@@ -170,14 +170,14 @@ fn tell(server: &mut Server, second_share: f64) -> Result<Telling, ServerError> 
     classes.retain(|class| class.pages > 0);
     classes.sort_by_key(|class| std::cmp::Reverse(class.pages));
     classes.truncate(2);
-    classes.sort_by_key(|class| class.chunk_size);
+    classes.sort_by_key(|class| class.chunk_size_bytes);
     let [first, second] = &classes[..] else { return Ok(Telling::GoesOn) };
     let wanted = second_share * (first.pages + second.pages) as f64;
     if second.pages as f64 + 0.5 >= wanted {
         return Ok(Telling::Over);
     }
     // Where the last page is still on its way the answer is BUSY, and the next round asks again.
-    server.order(&format!("slabs reassign {} {}", first.number, second.number))?;
+    server.ask_line(&format!("slabs reassign {} {}", first.number, second.number))?;
     Ok(Telling::GoesOn)
 }
 

@@ -22,7 +22,7 @@ pub fn go(
     }
     let mut server = match Server::start(&["memcached".to_owned()], memory_mib) {
         Ok(server) => server,
-        Err(error @ (ServerError::Start { .. } | ServerError::Silent { .. })) => {
+        Err(error @ ServerError::Start(_)) => {
             return Ok(nothing(error.to_string()));
         }
         Err(error) => return Err(error.into()),

@@ -3,16 +3,14 @@
 use super::spec::LearnedClassesSetup;
 use crate::experiment::error::ExperimentError;
 use crate::experiment::exact_curves::BESIDE_VALUE_BYTES;
-use crate::experiment::server::{Server, ServerError};
+use crate::experiment::server::{self, Server, ServerError};
 use crate::experiment::spec::scaled;
 use crate::virtual_time::Cache;
 use slabwise_base::{ClassId, Now};
+use slabwise_client::{ClientError, ServerAddress, request};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, SizeModel};
-use slabwise_replay::ServerAddress;
+use slabwise_replay::key_bytes;
 use slabwise_replay::workload::{Op, Request};
-use slabwise_replay::{compose_set_end, compose_set_start};
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::TcpStream;
 
 /// Items that are stored, in order.
 #[derive(Clone, Copy, Debug)]
@@ -91,34 +89,30 @@ impl<'a> Stored<'a> {
             command.extend(["-o".to_owned(), format!("slab_sizes={}", sizes.join("-"))]);
         }
         let mut server = Server::start(&command, self.memory_mib)?;
-        let items = self.send(&server.address()).map_err(ServerError::Stats)?;
+        let items = self.send(&server.address())?;
         let pages = server.classes()?.iter().map(|class| class.pages).sum();
         Ok(Taken { pages, items })
     }
 
     /// Stores all, some at a time; returns how many were.
-    fn send(&self, address: &ServerAddress) -> io::Result<u64> {
+    fn send(&self, address: &ServerAddress) -> Result<u64, ClientError> {
         const BATCH: usize = 32;
-        let ServerAddress::Tcp(address) = address else { panic!("our servers listen on ports") };
-        let mut stream = BufReader::new(TcpStream::connect(address)?);
+        let mut connection = server::open(address)?;
         let largest = self.sizes.iter().max().map_or(1, |&size| size);
         let value = vec![b'v'; largest];
-        let (mut bytes, mut line, mut stored) = (Vec::new(), String::new(), 0);
+        let (mut bytes, mut stored) = (Vec::new(), 0);
         for (batch, sizes) in self.sizes.chunks(BATCH).enumerate() {
             bytes.clear();
             for (at, &size) in sizes.iter().enumerate() {
+                let key = key_bytes((batch * BATCH + at) as u64);
                 let value_len = Self::value_len(size);
-                compose_set_start(&mut bytes, (batch * BATCH + at) as u64, value_len);
+                request::set_line(&mut bytes, &key, None, value_len);
                 bytes.extend_from_slice(&value[..value_len as usize]);
-                compose_set_end(&mut bytes);
+                request::end_value(&mut bytes);
             }
-            stream.get_mut().write_all(&bytes)?;
+            connection.send(&bytes)?;
             for _ in sizes {
-                line.clear();
-                if stream.read_line(&mut line)? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                stored += u64::from(line.trim_end() == "STORED");
+                stored += u64::from(connection.line()? == b"STORED");
             }
         }
         Ok(stored)

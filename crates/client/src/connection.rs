@@ -1,0 +1,166 @@
+//! One blocking dialogue: a command goes out, lines come back.
+//!
+//! A connection works over any stream. Over a [`Stream`] every dialogue ends: by the reply, or by a timeout.
+
+use crate::address::ServerAddress;
+use crate::error::ClientError;
+use crate::rows::{Row, Rows};
+use crate::stream::{Stream, Timeouts};
+use std::io::{ErrorKind, Read, Write};
+use std::ops::Range;
+
+/// The longest line that any reply of lines has: a key of 250 bytes, each escaped as three, and its numbers, many
+/// times over.
+pub const LINE_LEN_MAX: usize = 4096;
+/// The most rows of one `stats`: more than `stats sizes` has at an item size of 1 GiB, where one in 32 bars is used.
+pub const ROWS_MAX: usize = 1 << 20;
+
+const BUFFER_SIZE_BYTES: usize = 64 * 1024;
+
+/// A connection, and what was received but not yet read.
+#[derive(Debug)]
+pub struct Connection<S = Stream> {
+    stream: S,
+    line_len_max: usize,
+    buffer: Vec<u8>,
+    unread: Range<usize>,
+    /// Lines read since the last request was sent.
+    lines: u64,
+}
+
+impl Connection {
+    /// Connects.
+    pub fn open(server: &ServerAddress, timeouts: Timeouts) -> Result<Connection, ClientError> {
+        Ok(Connection::over(Stream::connect(server, timeouts)?, LINE_LEN_MAX))
+    }
+}
+
+impl<S: Read + Write> Connection<S> {
+    /// A dialogue over a stream whose other end is a server; a line of more than `line_len_max` bytes is an error.
+    pub fn over(stream: S, line_len_max: usize) -> Connection<S> {
+        Connection {
+            stream,
+            line_len_max,
+            buffer: vec![0; BUFFER_SIZE_BYTES],
+            unread: 0..0,
+            lines: 0,
+        }
+    }
+
+    /// The stream itself.
+    pub fn stream(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Lines read since the last request was sent.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The bytes received and not yet read.
+    pub fn received(&self) -> &[u8] {
+        &self.buffer[self.unread.clone()]
+    }
+
+    /// Counts bytes received as read.
+    pub fn consume(&mut self, count: usize) {
+        self.unread.start += count;
+        assert!(self.unread.start <= self.unread.end, "consumed more than was received");
+    }
+
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.lines = 0;
+        self.stream.write_all(bytes)?;
+        Ok(self.stream.flush()?)
+    }
+
+    /// Sends a command line.
+    pub fn send_line(&mut self, command: &str) -> Result<(), ClientError> {
+        self.send(format!("{command}\r\n").as_bytes())
+    }
+
+    /// The reply's next line with its end.
+    pub fn line_with_end(&mut self) -> Result<&[u8], ClientError> {
+        let mut searched = 0;
+        let line_len = loop {
+            let unread = &self.buffer[self.unread.clone()];
+            if let Some(at) = memchr::memchr(b'\n', &unread[searched..]) {
+                break searched + at + 1;
+            }
+            searched = unread.len();
+            if searched > self.line_len_max {
+                return Err(ClientError::LineTooLong(unread[..self.line_len_max].to_vec()));
+            }
+            if self.receive()? == 0 {
+                return Err(ClientError::Closed);
+            }
+        };
+        self.lines += 1;
+        let start = self.unread.start;
+        self.unread.start += line_len;
+        Ok(&self.buffer[start..start + line_len])
+    }
+
+    /// The reply's next line without its end.
+    pub fn line(&mut self) -> Result<&[u8], ClientError> {
+        self.line_with_end().map(|line| {
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
+            line.strip_suffix(b"\r").unwrap_or(line)
+        })
+    }
+
+    /// Sends a command that is answered by one line, which may be a refusal.
+    pub fn ask_line(&mut self, command: &str) -> Result<String, ClientError> {
+        self.send_line(command)?;
+        let line = self.line()?.to_vec();
+        String::from_utf8(line).map_err(|error| ClientError::Unexpected(error.into_bytes()))
+    }
+
+    /// Sends a `stats` command; its rows.
+    pub fn ask_rows(&mut self, command: &str) -> Result<Rows, ClientError> {
+        self.send_line(command)?;
+        let mut rows = Vec::new();
+        loop {
+            let line = self.line()?;
+            if line == b"END" {
+                return Ok(Rows(rows));
+            }
+            if rows.is_empty() && is_refusal(line) {
+                return Err(ClientError::Refused(line.to_vec()));
+            }
+            let row = Row::parse(line).ok_or_else(|| ClientError::Unexpected(line.to_vec()))?;
+            rows.push(row);
+            if rows.len() > ROWS_MAX {
+                return Err(ClientError::TooManyRows);
+            }
+        }
+    }
+
+    /// Reads once, behind what was received already; returns how many bytes came, 0 at the stream's end.
+    pub fn receive(&mut self) -> Result<usize, ClientError> {
+        if self.unread.start > 0 {
+            self.buffer.copy_within(self.unread.clone(), 0);
+            self.unread = 0..self.unread.len();
+        }
+        if self.unread.end == self.buffer.len() {
+            self.buffer.resize(2 * self.buffer.len(), 0);
+        }
+        loop {
+            match self.stream.read(&mut self.buffer[self.unread.end..]) {
+                Ok(count) => {
+                    self.unread.end += count;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Whether a line says that a command is not obeyed.
+pub fn is_refusal(line: &[u8]) -> bool {
+    const REFUSALS: [&[u8]; 4] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"BUSY"];
+    REFUSALS.iter().any(|refusal| line.starts_with(refusal))
+}

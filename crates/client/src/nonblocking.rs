@@ -1,0 +1,164 @@
+//! One connection that never blocks: bytes out, bytes in.
+//!
+//! Requests are composed into the out-buffer and sent by [`Nonblocking::flush`]; replies are read into the in-buffer
+//! and taken one by one. Both directions go on together, so no mix of large requests and large replies can leave
+//! client and server waiting for each other.
+
+use crate::address::ServerAddress;
+use crate::error::ClientError;
+use crate::socket::Socket;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use std::io::{self, ErrorKind, Read, Write};
+
+/// Buffers begin with this room, enough for a round of common replies.
+const BUFFER_SIZE_BYTES: usize = 256 * 1024;
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What one read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Bytes, and there may be more.
+    Some,
+    /// All there is for now: the next arrival will be an event of its own.
+    All,
+}
+
+/// A connection and its two buffers.
+#[derive(Debug)]
+pub struct Nonblocking {
+    stream: Stream,
+    out: Vec<u8>,
+    out_sent: usize,
+    input: Vec<u8>,
+    input_start: usize,
+    input_end: usize,
+}
+
+impl Nonblocking {
+    /// Connects (waiting for it) and registers the connection under `token`.
+    pub fn open(
+        server: &ServerAddress,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Nonblocking, ClientError> {
+        let mut stream =
+            nonblocking(Socket::connect(server, None)?).map_err(ClientError::Connect)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        match &mut stream {
+            Stream::Tcp(tcp) => registry.register(tcp, token, interest),
+            Stream::Unix(unix) => registry.register(unix, token, interest),
+        }
+        .map_err(ClientError::Lost)?;
+        Ok(Nonblocking {
+            stream,
+            out: Vec::with_capacity(BUFFER_SIZE_BYTES),
+            out_sent: 0,
+            input: vec![0; BUFFER_SIZE_BYTES],
+            input_start: 0,
+            input_end: 0,
+        })
+    }
+
+    /// Where requests are appended, to be sent by the next [`Nonblocking::flush`].
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Sends as much as the system takes; the rest goes with the next call.
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        while self.out_sent < self.out.len() {
+            match self.stream.write(&self.out[self.out_sent..]) {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(count) => self.out_sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.out.clear();
+        self.out_sent = 0;
+        Ok(())
+    }
+
+    /// Reads once into the in-buffer.
+    pub fn receive(&mut self) -> Result<Received, ClientError> {
+        if self.input_start == self.input_end {
+            (self.input_start, self.input_end) = (0, 0);
+        }
+        let room = self.input.len() - self.input_end;
+        match self.stream.read(&mut self.input[self.input_end..]) {
+            Ok(0) => Err(ClientError::Closed),
+            Ok(count) => {
+                self.input_end += count;
+                Ok(if count < room { Received::All } else { Received::Some })
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::All),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Received::Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The bytes received and not yet consumed.
+    pub fn received(&self) -> &[u8] {
+        &self.input[self.input_start..self.input_end]
+    }
+
+    /// Takes `count` of the received bytes as done with.
+    pub fn consume(&mut self, count: usize) {
+        self.input_start += count;
+        assert!(self.input_start <= self.input_end, "consumed more than was received");
+    }
+
+    /// Makes room for a reply of `reply_size_bytes` that begins at the first unconsumed byte.
+    pub fn make_room(&mut self, reply_size_bytes: usize) {
+        if self.input_start > 0 {
+            self.input.copy_within(self.input_start..self.input_end, 0);
+            self.input_end -= self.input_start;
+            self.input_start = 0;
+        }
+        if self.input.len() < reply_size_bytes {
+            self.input.resize(reply_size_bytes.next_power_of_two(), 0);
+        }
+    }
+}
+
+fn nonblocking(socket: Socket) -> io::Result<Stream> {
+    Ok(match socket {
+        Socket::Tcp(tcp) => {
+            tcp.set_nonblocking(true)?;
+            Stream::Tcp(TcpStream::from_std(tcp))
+        }
+        Socket::Unix(unix) => {
+            unix.set_nonblocking(true)?;
+            Stream::Unix(UnixStream::from_std(unix))
+        }
+    })
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Many connections to one server, driven by one thread, with any number of requests under way on each.
+//!
+//! ```text
+//!   request(lane, tag) -> the lane's buffer, to append to      exchange: sends all, and hands out each reply with the
+//!                                                              tag of its request, until nothing is awaited
+//! ```
+//!
+//! Invariants: on one lane, replies belong to requests in order; [`Pipelines::exchange`] returns when every request was
+//! answered, or with the first error, after which the connections are of no more use.
+
+use crate::address::ServerAddress;
+use crate::error::ClientError;
+use crate::nonblocking::{Nonblocking, Received};
+use crate::reply::{self, Parsed, Reply};
+use mio::{Events, Poll, Token};
+use slabwise_base::Clock;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A connection, and the tags of the requests whose replies are to come, in order.
+#[derive(Debug)]
+struct Lane<T> {
+    connection: Nonblocking,
+    awaited: VecDeque<T>,
+}
+
+/// The connections to one server.
+#[derive(Debug)]
+pub struct Pipelines<T> {
+    poll: Poll,
+    events: Events,
+    lanes: Vec<Lane<T>>,
+    /// Replies awaited over all lanes.
+    awaited: usize,
+    silence_max: Duration,
+}
+
+impl<T> Pipelines<T> {
+    /// Opens `lanes` connections, at least one. While replies are awaited the server may be silent for `silence_max`.
+    pub fn connect(
+        server: &ServerAddress,
+        lanes: usize,
+        silence_max: Duration,
+    ) -> Result<Pipelines<T>, ClientError> {
+        let poll = Poll::new().map_err(ClientError::Lost)?;
+        let open = |index| {
+            let connection = Nonblocking::open(server, poll.registry(), Token(index))?;
+            Ok(Lane { connection, awaited: VecDeque::new() })
+        };
+        let lanes = (0..lanes).map(open).collect::<Result<Vec<_>, ClientError>>()?;
+        let events = Events::with_capacity(lanes.len().clamp(16, 1024));
+        Ok(Pipelines { poll, events, lanes, awaited: 0, silence_max })
+    }
+
+    /// How many connections there are.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Where the caller appends one request, which [`Pipelines::exchange`] sends and whose reply has this tag.
+    pub fn request(&mut self, lane: usize, tag: T) -> &mut Vec<u8> {
+        let lane = &mut self.lanes[lane];
+        lane.awaited.push_back(tag);
+        self.awaited += 1;
+        lane.connection.out()
+    }
+
+    /// Sends all requests and hands each reply to `answered` with its tag and the time at which it was received.
+    pub fn exchange<E: From<ClientError>>(
+        &mut self,
+        clock: &Clock,
+        mut answered: impl FnMut(&T, Reply<'_>, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for lane in &mut self.lanes {
+            lane.connection.flush()?;
+        }
+        while self.awaited > 0 {
+            self.wait()?;
+            for event in &self.events {
+                let lane = &mut self.lanes[event.token().0];
+                lane.connection.flush()?;
+                loop {
+                    let received = lane.connection.receive()?;
+                    let nanos = clock.nanos();
+                    self.awaited -= lane.take_replies(|tag, reply| answered(tag, reply, nanos))?;
+                    // A closed connection has no further event: read on to its end.
+                    let closing = event.is_read_closed() && !lane.awaited.is_empty();
+                    if received == Received::All && !closing {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<(), ClientError> {
+        loop {
+            match self.poll.poll(&mut self.events, Some(self.silence_max)) {
+                Ok(()) if self.events.is_empty() => return Err(ClientError::Silent),
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ClientError::Lost(error)),
+            }
+        }
+    }
+}
+
+impl<T> Lane<T> {
+    /// Takes all whole replies that were received; returns how many.
+    fn take_replies<E: From<ClientError>>(
+        &mut self,
+        mut each: impl FnMut(&T, Reply<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut taken = 0;
+        loop {
+            let bytes = self.connection.received();
+            if bytes.is_empty() {
+                return Ok(taken);
+            }
+            let Some(tag) = self.awaited.front() else {
+                return Err(ClientError::Unexpected(bytes.to_vec()).into());
+            };
+            match reply::parse(bytes) {
+                Parsed::Reply(reply, size_bytes) => {
+                    each(tag, reply)?;
+                    self.awaited.pop_front();
+                    self.connection.consume(size_bytes);
+                    taken += 1;
+                }
+                Parsed::Incomplete(size_bytes) => {
+                    self.connection.make_room(size_bytes);
+                    return Ok(taken);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! A server as a child process, on a port that the kernel picks: for tests, experiments and demonstrations.
+//!
+//! The kernel picks the port while the server binds it (`-p -1`), and the server writes it to a file that only it
+//! knows of (`MEMCACHED_PORT_FILENAME`): so no two servers ever share a port, however many are started at once.
+//! slabwise and memcached do so alike. The process is killed when its [`Server`] is dropped.
+
+use crate::address::ServerAddress;
+use slabwise_base::Clock;
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long a server may take to listen, or to end: long, as many may be started at once on a busy machine.
+pub const START_SECONDS_MAX: u64 = 30;
+
+const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There is no such program, or it cannot be started.
+    #[error("{program} cannot be started: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// It ended, or did not listen in time.
+    #[error("{program} does not listen: {reason}")]
+    NotListening {
+        /// The program.
+        program: String,
+        /// What it wrote to stderr if that is kept, else how it ended.
+        reason: String,
+    },
+}
+
+/// Where a server's stderr goes.
+#[derive(Clone, Debug, Default)]
+enum Stderr {
+    /// To this process's.
+    #[default]
+    Inherited,
+    /// Into the error, where the server does not start.
+    Kept,
+    /// To a file.
+    File(PathBuf),
+}
+
+/// How a server is started.
+#[derive(Clone, Debug)]
+pub struct ServerCommand {
+    program: PathBuf,
+    arguments: Vec<String>,
+    variables: Vec<(String, String)>,
+    stderr: Stderr,
+}
+
+impl ServerCommand {
+    /// The program without arguments.
+    pub fn new(program: impl Into<PathBuf>) -> ServerCommand {
+        ServerCommand {
+            program: program.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            stderr: Stderr::default(),
+        }
+    }
+
+    /// The program on a free port of 127.0.0.1; more arguments may override that.
+    pub fn on_free_port(program: impl Into<PathBuf>) -> ServerCommand {
+        ServerCommand::new(program).with(&["-l", "127.0.0.1", "-p", "-1"]).with(user_arguments())
+    }
+
+    /// Adds arguments.
+    pub fn with(mut self, arguments: &[impl AsRef<str>]) -> ServerCommand {
+        self.arguments.extend(arguments.iter().map(|it| it.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds a variable to its environment.
+    pub fn with_variable(mut self, name: &str, value: &str) -> ServerCommand {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Writes its stderr to a file.
+    pub fn logging_to(self, path: &Path) -> ServerCommand {
+        ServerCommand { stderr: Stderr::File(path.to_owned()), ..self }
+    }
+
+    /// Keeps its stderr for the error, where it does not start.
+    pub fn keeping_stderr(self) -> ServerCommand {
+        ServerCommand { stderr: Stderr::Kept, ..self }
+    }
+
+    /// The program's file name.
+    pub fn name(&self) -> String {
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The program's file name and its arguments, for messages.
+    pub fn describe(&self) -> String {
+        format!("{} {}", self.name(), self.arguments.join(" ")).trim_end().to_owned()
+    }
+
+    /// Starts it without waiting for anything. Once it listens it writes its ports to the file.
+    pub fn spawn(&self, port_file: &Path) -> io::Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
+        command.envs(self.variables.iter().cloned()).env(PORT_FILE_VARIABLE, port_file);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        match &self.stderr {
+            Stderr::Inherited => {}
+            Stderr::Kept => drop(command.stderr(File::create(kept_stderr(port_file))?)),
+            Stderr::File(path) => drop(command.stderr(File::create(path)?)),
+        }
+        command.spawn()
+    }
+}
+
+/// Without a user to become, a server refuses to run as root.
+pub fn user_arguments() -> &'static [&'static str] {
+    if rustix::process::getuid().is_root() { &["-u", "root"] } else { &[] }
+}
+
+fn kept_stderr(port_file: &Path) -> PathBuf {
+    port_file.with_file_name("stderr")
+}
+
+/// A running server, and a directory of its own.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    ports: Vec<u16>,
+    directory: TempDir,
+}
+
+impl Server {
+    /// Starts the command and returns once it listens.
+    pub fn start(command: &ServerCommand) -> Result<Server, StartError> {
+        let directory = tempfile::tempdir();
+        let directory =
+            directory.map_err(|source| StartError::Spawn { program: command.name(), source })?;
+        Server::start_in(directory, command)
+    }
+
+    /// Starts the command with a directory in which its socket or other files may lie.
+    pub fn start_in(directory: TempDir, command: &ServerCommand) -> Result<Server, StartError> {
+        let port_file = directory.path().join("ports");
+        let child = command.spawn(&port_file);
+        let child =
+            child.map_err(|source| StartError::Spawn { program: command.name(), source })?;
+        let mut server = Server { child, ports: Vec::new(), directory };
+        match server.listening_ports(&port_file) {
+            Ok(ports) => {
+                server.ports = ports;
+                Ok(server)
+            }
+            Err(error) => {
+                let said = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
+                let said = said.trim();
+                let reason = if said.is_empty() { error.to_string() } else { said.to_owned() };
+                Err(StartError::NotListening { program: command.name(), reason })
+            }
+        }
+    }
+
+    /// Waits until the ports are written: the file appears whole, once the server listens.
+    fn listening_ports(&mut self, port_file: &Path) -> io::Result<Vec<u16>> {
+        let ended = poll(|| {
+            let ended = self.child.try_wait()?;
+            Ok((ended.is_some() || port_file.exists()).then_some(ended))
+        })?;
+        match ended {
+            None => Err(io::Error::other(format!("no port within {START_SECONDS_MAX} s"))),
+            Some(Some(status)) => Err(io::Error::other(format!("it ended with {status}"))),
+            Some(None) => read_ports(port_file),
+        }
+    }
+
+    /// The process's number.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ports of all listeners, in the order in which they were given.
+    pub fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    /// The first listener, on 127.0.0.1.
+    ///
+    /// # Panics
+    /// If the server listens on no port.
+    pub fn socket_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.ports[0]))
+    }
+
+    /// The first listener, as a client is given it.
+    pub fn address(&self) -> ServerAddress {
+        ServerAddress::Tcp(self.socket_address().to_string())
+    }
+
+    /// A directory that is removed with the server.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A line of `/proc/PID/status` in bytes: `VmRSS` is the resident memory.
+    pub fn status_bytes(&self, name: &str) -> io::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib << 10).ok_or_else(|| io::Error::other(format!("no {name} in {status}")))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) -> io::Result<()> {
+        let id = i32::try_from(self.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let id = id.ok_or_else(|| io::Error::other("no process"))?;
+        Ok(rustix::process::kill_process(id, signal)?)
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        wait(&mut self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when the server is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a child to end by itself.
+pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
+    poll(|| child.try_wait())?
+        .ok_or_else(|| io::Error::other(format!("it does not end within {START_SECONDS_MAX} s")))
+}
+
+/// The ports in a file: of TCP listeners, then UDP's.
+pub fn read_ports(port_file: &Path) -> io::Result<Vec<u16>> {
+    let text = fs::read_to_string(port_file)?;
+    let port = |line: &str| line.rsplit(' ').next()?.parse().ok();
+    let ports = text.lines().map(port).collect::<Option<Vec<u16>>>();
+    ports.ok_or_else(|| io::Error::other(format!("no ports in {text:?}")))
+}
+
+/// Looks again and again until there is something; `None` when there is nothing in time.
+#[expect(clippy::disallowed_methods, reason = "the thread that drives a server waits for it")]
+fn poll<T>(mut look: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    let clock = Clock::real();
+    loop {
+        match look()? {
+            Some(found) => return Ok(Some(found)),
+            None if clock.nanos() > START_SECONDS_MAX * 1_000_000_000 => return Ok(None),
+            None => std::thread::sleep(POLL_INTERVAL),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A socket whose reads and writes end in time.
+
+use crate::address::ServerAddress;
+use crate::error::{ClientError, PastDeadline};
+use crate::socket::Socket;
+use slabwise_base::Clock;
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For the connection.
+    pub connect: Duration,
+    /// For the next bytes.
+    pub read: Duration,
+    /// For the reply's end, from when its request was written.
+    pub reply: Duration,
+}
+
+/// A connected socket with timeouts.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Socket,
+    timeouts: Timeouts,
+    clock: Clock,
+    /// When the present reply must have ended.
+    deadline_nanos: u64,
+    /// The socket's read timeout.
+    read_timeout: Duration,
+}
+
+impl Stream {
+    /// Connects.
+    pub fn connect(server: &ServerAddress, timeouts: Timeouts) -> Result<Stream, ClientError> {
+        let socket = Socket::connect(server, Some(timeouts.connect))?;
+        socket.set_write_timeout(timeouts.read)?;
+        socket.set_read_timeout(timeouts.read)?;
+        let clock = Clock::real();
+        Ok(Stream {
+            socket,
+            timeouts,
+            clock,
+            deadline_nanos: u64::MAX,
+            read_timeout: timeouts.read,
+        })
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left_nanos = self.deadline_nanos.saturating_sub(self.clock.nanos());
+        if left_nanos == 0 {
+            return Err(io::Error::new(ErrorKind::TimedOut, PastDeadline));
+        }
+        // A socket's timeout of 0 would be none.
+        let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
+        let timeout = left.min(self.timeouts.read);
+        if timeout != self.read_timeout {
+            self.socket.set_read_timeout(timeout)?;
+            self.read_timeout = timeout;
+        }
+        self.socket.read(buffer).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock if timeout == left => {
+                io::Error::new(ErrorKind::TimedOut, PastDeadline)
+            }
+            _ => error,
+        })
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let reply_nanos = u64::try_from(self.timeouts.reply.as_nanos()).unwrap_or(u64::MAX);
+        self.deadline_nanos = self.clock.nanos().saturating_add(reply_nanos);
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
