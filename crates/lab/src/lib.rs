@@ -1,22 +1,30 @@
 //! The laboratory: published experiments, run again on this engine and, where they can be, on real servers.
 //!
 //! ```text
-//! slabwise_replay::workload --> virtual_time (the engine itself, nothing waits) --.
-//!                          \--> slabwise_replay::drive (over the wire) -----------+--> experiment --> outcome
-//!                                                                                  '--> demo (both at once)
+//! registry: every experiment's file and set-up      cli, jobs: run them one after the other
+//! experiment/NAME: set-up --> trials --> rows       demo: a server beside memcached's rules, in a terminal
+//! trial: one run of a workload on one engine        report: an outcome as a page
+//! vtime: the engine on virtual time                 result: rows, series, figures, an experiment's file
+//! wire: live servers    simulation: caches by bytes
 //! ```
 //!
 //! The lab never starts inside a server; it is driven by the command line through [`main`].
 #![forbid(unsafe_code)]
 
+mod cli;
 mod demo;
 #[cfg(test)]
 #[path = "../../replay/src/exact_lru.rs"]
 mod exact_lru;
 mod experiment;
+mod jobs;
+mod registry;
 mod report;
+mod result;
 mod simulation;
-mod virtual_time;
+mod trial;
+mod vtime;
+mod wire;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -25,7 +33,7 @@ use std::process::ExitCode;
 /// stderr that says what to do.
 pub fn main(command: &str, args: Vec<OsString>) -> ExitCode {
     match command {
-        "lab" => experiment::main(args),
+        "lab" => cli::main(args),
         "demo" => demo::main(args),
         other => panic!("the lab was sent the command {other}"),
     }

@@ -13,8 +13,10 @@ mod sight;
 #[cfg(test)]
 mod tests;
 
-use crate::experiment::{Served, ServedSetup, Server};
-use crate::virtual_time::MoverName;
+use crate::trial::error::ExperimentError;
+use crate::trial::served::{Served, ServedSetup};
+use crate::vtime::MoverName;
+use crate::wire::{Server, ServerError};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sight::Sight;
@@ -66,11 +68,11 @@ enum DemoError {
     #[error(transparent)]
     Replay(#[from] ReplayError),
     #[error(transparent)]
-    Experiment(#[from] crate::experiment::ExperimentError),
+    Experiment(#[from] ExperimentError),
     #[error("memcached's side: {0}")]
     Engine(String),
     #[error(transparent)]
-    Server(#[from] crate::experiment::ServerError),
+    Server(#[from] ServerError),
     #[error("signals cannot be caught: {0}")]
     Signals(std::io::Error),
     #[error("stopped by a signal")]

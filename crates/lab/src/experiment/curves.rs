@@ -10,38 +10,29 @@
 //! All keys of a stream are one class, a chunk each, and nothing fades: the exact curve forgets nothing either.
 //! The sample is bounded as that of a server with so much memory.
 
-use super::divider::profiling_options;
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, Series, number};
-use super::progress::Progress;
-use super::spec::{CurvesSetup, Spec, StreamSetup, scaled};
+use super::kind::{Experiment, Job};
+use crate::result::{Outcome, Series, measures, number};
+use crate::trial::divider::profiling_options;
+use crate::trial::error::ExperimentError;
+use crate::trial::setup::scaled;
+use crate::trial::streams::{StreamSetup, StreamsSetup};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::Deserialize;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 use slabwise_profile::{
     Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
     StackDistances,
 };
-use slabwise_replay::workload::{self, Op};
 
-const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
-    Measure { name, text, unit, scaling: Scaling::Fixed }
+measures! {
+    LARGEST: "largest_error", "largest error of the miss ratio", "points", Fixed;
+    MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
+    CLIFF: "distance_deviations", "where it is over 1.5 points, distance along sizes", "deviations", Fixed;
+    DISTANCE: "distance_percent", "where it is over 1.5 points, distance along sizes", "% of the size", Fixed;
+    RATE: "sample_rate", "keys in the sample", "%", Fixed;
+    KEYS: "sampled_keys", "keys in the sample", "keys", Fixed;
 }
-
-const LARGEST: Measure = measure("largest_error", "largest error of the miss ratio", "points");
-const MEAN: Measure = measure("mean_error", "mean error of the miss ratio", "points");
-const CLIFF: Measure = measure(
-    "distance_deviations",
-    "where it is over 1.5 points, distance along sizes",
-    "deviations",
-);
-const DISTANCE: Measure = measure(
-    "distance_percent",
-    "where it is over 1.5 points, distance along sizes",
-    "% of the size",
-);
-const RATE: Measure = measure("sample_rate", "keys in the sample", "%");
-const KEYS: Measure = measure("sampled_keys", "keys in the sample", "keys");
 
 /// Sizes at which curves are compared, evenly up to all keys.
 const SIZES: u64 = 1_000;
@@ -72,64 +63,40 @@ impl Found {
     }
 }
 
-/// Runs it.
-pub fn run(
-    spec: &Spec,
-    setup: &CurvesSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
-    let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
-    outcome.choose("memory of the sample", memory);
-    let found = setup.streams.par_iter().map(|stream| {
-        let found = curves(stream, scale, seed, progress)?;
-        Ok((stream, found))
-    });
-    let found: Result<Vec<_>, ExperimentError> = found.collect();
-    for (stream, found) in found? {
-        let (keys, references) = (number(found.keys as f64), number(found.references as f64));
-        let memory_mib = stream.memory_mib;
-        let text = format!("{references} references to {keys} keys; a cache of {memory_mib} MiB");
-        outcome.choose(&stream.name, text);
-        add(&mut outcome, &stream.name, &found);
+/// The experiment `curves`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct CurvesSetup(pub StreamsSetup);
+
+impl Experiment for CurvesSetup {
+    fn default_scale(&self, _live: bool) -> f64 {
+        self.0.scale
     }
-    outcome.complete();
-    Ok(outcome)
+
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
+        let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
+        outcome.choose("memory of the sample", memory);
+        let streams = &self.0.streams;
+        let found = streams.par_iter().map(|stream| curves(stream, job));
+        let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
+        for (stream, found) in streams.iter().zip(found) {
+            let (keys, references) = (number(found.keys as f64), number(found.references as f64));
+            let memory_mib = stream.memory_mib;
+            let text =
+                format!("{references} references to {keys} keys; a cache of {memory_mib} MiB");
+            outcome.choose(&stream.name, text);
+            add(&mut outcome, &stream.name, &found);
+        }
+        outcome.complete();
+        Ok(outcome)
+    }
 }
 
-/// Keys of a stream.
-pub fn keys(
-    stream: &StreamSetup,
-    scale: f64,
-    seed: u64,
-) -> Result<Box<dyn Iterator<Item = Result<u64, ExperimentError>>>, ExperimentError> {
-    let requests = scaled(stream.requests, scale);
-    if let Some(keys) = stream.loop_keys {
-        let keys = scaled(keys, scale);
-        return Ok(Box::new((0..requests).map(move |at| Ok(at % keys))));
-    }
-    // A recorded trace has the keys that it has: it is only cut short.
-    let scale = (!stream.is_recorded).then_some(scale * stream.scale);
-    let options =
-        workload::Options { requests: Some(requests), scale, seed, ..workload::Options::default() };
-    let requests = workload::open(&stream.name, &options)?;
-    let keys = requests.filter_map(|request| match request {
-        Ok(request) => (request.op == Op::Get).then_some(Ok(request.key)),
-        Err(error) => Some(Err(error.into())),
-    });
-    Ok(Box::new(keys))
-}
-
-fn curves(
-    stream: &StreamSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Found, ExperimentError> {
-    let bar = progress.bar(&stream.name);
+fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError> {
+    let (scale, seed) = job.size();
+    let bar = job.progress.bar(&stream.name);
     bar.set_length(scaled(stream.requests, scale));
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
     let (mut footprint, mut local_footprint) = (Footprint::default(), LocalFootprint::default());
@@ -138,7 +105,7 @@ fn curves(
     let mut profiler = Profiler::new(options);
     profiler.note_hits(CLASS, 0);
     let (mut references, mut hits) = (0, 0);
-    for key in keys(stream, scale, seed)? {
+    for key in stream.keys(scale, seed)? {
         let key = key?;
         let distance = stack.reference(key);
         distances.record(distance);

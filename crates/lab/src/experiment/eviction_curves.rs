@@ -9,12 +9,12 @@
 //! The server evicts by segmented queues, and its profile is an LRU's. This tells what that leaves out, and what
 //! miniature simulation would know of it. All keys of a stream are one class, a chunk each.
 
-use super::curves::keys;
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, Series, number};
-use super::progress::Progress;
-use super::spec::{CurvesSetup, Spec, StreamSetup};
+use super::kind::{Experiment, Job};
+use crate::result::{Outcome, Series, measures, number};
+use crate::trial::error::ExperimentError;
+use crate::trial::streams::{StreamSetup, StreamsSetup};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::Deserialize;
 use slabwise_base::random::mix;
 use slabwise_profile::{Distances, MiniatureSimulation, Mrc, Segmented, StackDistances};
 use std::collections::HashSet;
@@ -24,12 +24,10 @@ const SIZES: u64 = 6;
 /// Keys in the miniature.
 const RATE: f64 = 0.1;
 
-const fn measure(name: &'static str, text: &'static str) -> Measure {
-    Measure { name, text, unit: "points", scaling: Scaling::Fixed }
+measures! {
+    LARGEST: "largest_error", "largest error of the miss ratio", "points", Fixed;
+    MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
 }
-
-const LARGEST: Measure = measure("largest_error", "largest error of the miss ratio");
-const MEAN: Measure = measure("mean_error", "mean error of the miss ratio");
 
 /// Curves of one stream.
 struct Found {
@@ -39,39 +37,37 @@ struct Found {
     lru: Mrc,
 }
 
-/// Runs it.
-pub fn run(
-    spec: &Spec,
-    setup: &CurvesSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));
-    outcome.choose("keys in the miniature", format!("{} %", number(RATE * 100.0)));
-    let found = setup.streams.par_iter().map(|stream| {
-        let found = simulate(stream, scale, seed, progress)?;
-        Ok((stream, found))
-    });
-    let found: Result<Vec<_>, ExperimentError> = found.collect();
-    for (stream, found) in found? {
-        add(&mut outcome, &stream.name, &found);
+/// The experiment `eviction-curves`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub struct EvictionCurvesSetup(pub StreamsSetup);
+
+impl Experiment for EvictionCurvesSetup {
+    fn default_scale(&self, _live: bool) -> f64 {
+        self.0.scale
     }
-    outcome.complete();
-    Ok(outcome)
+
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));
+        outcome.choose("keys in the miniature", format!("{} %", number(RATE * 100.0)));
+        let streams = &self.0.streams;
+        let found = streams.par_iter().map(|stream| simulate(stream, job));
+        let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
+        for (stream, found) in streams.iter().zip(found) {
+            add(&mut outcome, &stream.name, &found);
+        }
+        outcome.complete();
+        Ok(outcome)
+    }
 }
 
-fn simulate(
-    stream: &StreamSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Found, ExperimentError> {
-    let bar = progress.bar(&stream.name);
+fn simulate(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError> {
+    let (scale, seed) = job.size();
+    let bar = job.progress.bar(&stream.name);
     let mut known = HashSet::new();
     let mut references = 0;
-    for key in keys(stream, scale, seed)? {
+    for key in stream.keys(scale, seed)? {
         known.insert(key?);
         references += 1;
     }
@@ -81,7 +77,7 @@ fn simulate(
     let mut segmented = MiniatureSimulation::<Segmented>::new(&sizes, 1.0);
     let mut miniature = MiniatureSimulation::<Segmented>::new(&sizes, RATE);
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
-    for key in keys(stream, scale, seed)? {
+    for key in stream.keys(scale, seed)? {
         let key = key?;
         let hash = mix(key ^ seed);
         segmented.get(hash);

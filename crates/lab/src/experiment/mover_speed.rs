@@ -5,31 +5,49 @@
 //! the processor, what sleeps cost it and how long they really are is measured; what requests do to the page
 //! meanwhile is played on virtual time.
 
-use super::course::Course;
-use super::divider::{Divider, Told};
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, number};
-use super::progress::Progress;
-use super::run::{AtTarget, Run};
-use super::spec::{MoverSpeedSetup, Spec, scaled};
-use super::split::Split;
-use crate::virtual_time::{MoverName, SleepCost, SleepLength};
+use super::kind::{Experiment, Job};
+use crate::result::{Outcome, measures, number};
+use crate::trial::course::Course;
+use crate::trial::divider::{Divider, Told};
+use crate::trial::error::ExperimentError;
+use crate::trial::execute::{execute, measured};
+use crate::trial::run::{AtTarget, Run};
+use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
+use crate::trial::split::Split;
+use crate::vtime::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use serde::Deserialize;
 use slabwise_base::Clock;
 use std::time::Duration;
 
-const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
-    Measure { name, text, unit, scaling: Scaling::Fixed }
+measures! {
+    SPEED: "pages_a_second", "pages a second of mover processor", "pages/s", Fixed;
+    CPU: "cpu_percent", "the mover's processor while moving", "%", Fixed;
+    VISITS: "visits_a_page", "visits a page", "visits", Fixed;
+    SLEEPS: "sleeps_a_page", "sleeps a page", "sleeps", Fixed;
+    REALLOCATED: "reallocated_a_page", "re-allocated a page", "chunks", Fixed;
+    GETS: "gets_a_page", "GETs a page, mean", "requests", Fixed;
+    VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
+    SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
 
-const SPEED: Measure = measure("pages_a_second", "pages a second of mover processor", "pages/s");
-const CPU: Measure = measure("cpu_percent", "the mover's processor while moving", "%");
-const VISITS: Measure = measure("visits_a_page", "visits a page", "visits");
-const SLEEPS: Measure = measure("sleeps_a_page", "sleeps a page", "sleeps");
-const REALLOCATED: Measure = measure("reallocated_a_page", "re-allocated a page", "chunks");
-const GETS: Measure = measure("gets_a_page", "GETs a page, mean", "requests");
-const VISIT: Measure = measure("visit_cost", "a visit to a chunk, measured", "ns");
-const SLEEP: Measure = measure("sleep_cost", "processor time of a sleep, measured", "ns");
+/// The experiment `mover-speed`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoverSpeedSetup {
+    /// The movers that are compared.
+    pub movers: Vec<MoverName>,
+    /// What `base` sleeps after a busy chunk, in microseconds, one run each.
+    pub sleeps_us: Vec<u64>,
+    /// Pages that are moved in each run.
+    pub pages: u64,
+    /// The requests.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+    /// The time.
+    pub time: TimeSetup,
+}
 
 /// A mover with what it sleeps.
 struct Variant<'s> {
@@ -38,55 +56,46 @@ struct Variant<'s> {
     sleep: SleepCost,
 }
 
-/// Runs it.
-pub fn run(
-    spec: &Spec,
-    setup: &MoverSpeedSetup,
-    scale: f64,
-    seed: u64,
-    clock: &Clock,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    let variants = variants(setup, scale, seed, clock, progress)?;
-    let split = |_: usize, pages: &[u64]| Split {
-        pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],
-    };
-    let at = [scaled(setup.workload.first_phase_requests, scale)];
-    let told = Divider::Told(Told { at: &at, split: &split });
-    let courses: Result<Vec<Course>, ExperimentError> = variants
-        .par_iter()
-        .map(|variant| variant.run.go(told.clone(), &progress.bar(&variant.name)))
-        .collect();
-    let config = setup.cache.engine_config(scale, seed);
-    outcome.choose("pages moved in each run", setup.pages);
-    outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
-    outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-    outcome.choose(
-        "rate",
-        format!("{} gets and sets a second", number(setup.time.operations_per_second)),
-    );
-    for (variant, course) in variants.iter().zip(courses?) {
-        add(&mut outcome, variant, &course);
+impl Experiment for MoverSpeedSetup {
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        let (setup, (scale, seed)) = (self, job.size());
+        let variants = variants(setup, job)?;
+        let split = |_: usize, pages: &[u64]| Split {
+            pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],
+        };
+        let at = [scaled(setup.workload.first_phase_requests, scale)];
+        let told = Divider::Told(Told { at: &at, split: &split });
+        let courses: Result<Vec<Course>, ExperimentError> = variants
+            .par_iter()
+            .map(|variant| execute(&variant.run, told.clone(), &job.progress.bar(&variant.name)))
+            .collect();
+        let config = setup.cache.engine_config(scale, seed);
+        outcome.choose("pages moved in each run", setup.pages);
+        outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
+        outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
+        outcome.choose(
+            "rate",
+            format!("{} gets and sets a second", number(setup.time.operations_per_second)),
+        );
+        for (variant, course) in variants.iter().zip(courses?) {
+            add(&mut outcome, variant, &course);
+        }
+        outcome.complete();
+        Ok(outcome)
     }
-    outcome.complete();
-    Ok(outcome)
 }
 
 fn variants<'s>(
     setup: &'s MoverSpeedSetup,
-    scale: f64,
-    seed: u64,
-    clock: &Clock,
-    progress: &Progress,
+    job: &Job<'_>,
 ) -> Result<Vec<Variant<'s>>, ExperimentError> {
-    let spinner = progress.spinner("measuring what visits and sleeps cost");
+    let spinner = job.progress.spinner("measuring what visits and sleeps cost");
     let mut variants = Vec::new();
     for &mover in &setup.movers {
-        let size = (scale, seed);
-        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let run = Run { at_target: AtTarget::Stop, ..run };
-        let run = run.measured()?;
+        let run = measured(run)?;
         // What waits for nearly every chunk is tried with every sleep; the others hardly ever sleep.
         let sleeps = match mover {
             MoverName::Base => setup.sleeps_us.as_slice(),
@@ -98,7 +107,7 @@ fn variants<'s>(
                 _ => mover.to_string(),
             };
             let length = Duration::from_micros(sleep_us);
-            let cost = SleepCost::measure(length, clock);
+            let cost = SleepCost::measure(length, &Clock::real());
             let sleep = SleepLength::Measured { nanos: cost.wall_nanos };
             let run = Run { mover_rest: length, sleep, ..run.clone() };
             variants.push(Variant { name, run, sleep: cost });

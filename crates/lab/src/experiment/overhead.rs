@@ -8,87 +8,100 @@
 //! counts. Time is the thread's own processor time. One thread serves and profiles: what a server has a second
 //! thread for is charged to the first, too.
 
-use super::divider::profiling_options;
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, number};
-use super::progress::Progress;
-use super::run::Requests;
-use super::spec::{OverheadSetup, Spec, scaled};
-use crate::virtual_time::{Cache, thread_cpu_nanos};
+use super::kind::{Experiment, Job};
+use crate::result::{Outcome, measures, number};
+use crate::trial::divider::profiling_options;
+use crate::trial::error::ExperimentError;
+use crate::trial::requests::Requests;
+use crate::trial::setup::{CacheSetup, WorkloadSetup, scaled};
+use crate::vtime::{Cache, thread_cpu_nanos};
+use serde::Deserialize;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{Board, MoveBudget, Profiling, Tuner};
 use std::sync::Arc;
 
-const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
-    Measure { name, text, unit, scaling: Scaling::Fixed }
+measures! {
+    THROUGHPUT: "throughput", "requests a second of processor", "requests/s", Fixed;
+    LOSS: "throughput_loss", "throughput lost, median of the rounds", "%", Fixed;
+    RATE: "sample_rate", "keys in the sample", "%", Fixed;
+    TAKEN: "accesses", "accesses taken in for a thousand requests", "accesses", Fixed;
+    DROPPED: "accesses_dropped", "accesses dropped", "accesses", Fixed;
 }
-
-const THROUGHPUT: Measure = measure("throughput", "requests a second of processor", "requests/s");
-const LOSS: Measure = measure("throughput_loss", "throughput lost, median of the rounds", "%");
-const RATE: Measure = measure("sample_rate", "keys in the sample", "%");
-const TAKEN: Measure = measure("accesses", "accesses taken in for a thousand requests", "accesses");
-const DROPPED: Measure = measure("accesses_dropped", "accesses dropped", "accesses");
 
 /// Requests between two readings of the processor's time.
 const BLOCK_REQUESTS: usize = 4_096;
 
-/// Runs it; `clock` dates requests and what is profiled.
-pub fn run(
-    spec: &Spec,
-    setup: &OverheadSetup,
-    scale: f64,
-    seed: u64,
-    clock: &Arc<Clock>,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    let config = setup.cache.engine_config(scale, seed);
-    let requests = || Requests::new(&setup.workload, (scale, seed), &config);
-    let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
-    let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
-    let profiled = tuner(&engines[1])
-        .with_profiling(profiling(&engines[1], clock))
-        .shown_on(Arc::new(Board::default()));
-    let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
-    let fill = scaled(setup.workload.first_phase_requests, scale);
-    let round = scaled(setup.requests_a_round, scale);
-    let bar = progress.bar("rounds");
-    bar.set_length(fill + setup.rounds as u64 * round);
-    off.serve(fill)?;
-    on.serve(fill)?;
-    let taken_before = on.accesses();
-    let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(setup.rounds);
-    for number in 0..setup.rounds {
-        bar.set_position(fill + number as u64 * round);
-        nanos.push(if number % 2 == 0 {
-            let first = off.serve(round)?;
-            [first, on.serve(round)?]
-        } else {
-            let first = on.serve(round)?;
-            [off.serve(round)?, first]
-        });
+/// The experiment `overhead`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverheadSetup {
+    /// Rounds of each kind, in turns.
+    pub rounds: usize,
+    /// Requests of a round, at scale 1.
+    pub requests_a_round: u64,
+    /// The requests; those of its first phase fill the cache.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+}
+
+impl Experiment for OverheadSetup {
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        let (setup, (scale, seed)) = (self, job.size());
+        // It dates requests and what is profiled.
+        let clock = &Arc::new(Clock::real());
+        let config = setup.cache.engine_config(scale, seed);
+        let requests = || Requests::new(&setup.workload, (scale, seed), &config);
+        let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
+        let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
+        let profiled = tuner(&engines[1])
+            .with_profiling(profiling(&engines[1], clock))
+            .shown_on(Arc::new(Board::default()));
+        let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
+        let fill = scaled(setup.workload.first_phase_requests, scale);
+        let round = scaled(setup.requests_a_round, scale);
+        let bar = job.progress.bar("rounds");
+        bar.set_length(fill + setup.rounds as u64 * round);
+        off.serve(fill)?;
+        on.serve(fill)?;
+        let taken_before = on.accesses();
+        let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(setup.rounds);
+        for number in 0..setup.rounds {
+            bar.set_position(fill + number as u64 * round);
+            nanos.push(if number % 2 == 0 {
+                let first = off.serve(round)?;
+                [first, on.serve(round)?]
+            } else {
+                let first = on.serve(round)?;
+                [off.serve(round)?, first]
+            });
+        }
+        bar.finish_and_clear();
+        let served = setup.rounds as f64 * round as f64;
+        outcome.choose("workload", &setup.workload.name);
+        outcome.choose(
+            "rounds",
+            format!("{} of {} requests each", setup.rounds, number(round as f64)),
+        );
+        outcome.choose("before", format!("{} requests that fill the cache", number(fill as f64)));
+        let a_second =
+            |which: usize| round as f64 / median(nanos.iter().map(|round| round[which])) * 1e9;
+        outcome.add(THROUGHPUT, "without profiling", Ok(a_second(0)));
+        outcome.add(THROUGHPUT, "profiling", Ok(a_second(1)));
+        let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0));
+        outcome.add(LOSS, "profiling", Ok(loss));
+        if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
+            outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
+            let taken = (on.accesses() - taken_before) as f64;
+            outcome.add(TAKEN, "profiling", Ok(taken / served * 1e3));
+            outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
+        }
+        outcome.complete();
+        Ok(outcome)
     }
-    bar.finish_and_clear();
-    let served = setup.rounds as f64 * round as f64;
-    outcome.choose("workload", &setup.workload.name);
-    outcome.choose("rounds", format!("{} of {} requests each", setup.rounds, number(round as f64)));
-    outcome.choose("before", format!("{} requests that fill the cache", number(fill as f64)));
-    let a_second =
-        |which: usize| round as f64 / median(nanos.iter().map(|round| round[which])) * 1e9;
-    outcome.add(THROUGHPUT, "without profiling", Ok(a_second(0)));
-    outcome.add(THROUGHPUT, "profiling", Ok(a_second(1)));
-    let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0));
-    outcome.add(LOSS, "profiling", Ok(loss));
-    if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
-        outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
-        let taken = (on.accesses() - taken_before) as f64;
-        outcome.add(TAKEN, "profiling", Ok(taken / served * 1e3));
-        outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
-    }
-    outcome.complete();
-    Ok(outcome)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

@@ -1,30 +1,31 @@
 //! Every experiment, small, and the laws of a course.
 
-use super::course::Course;
-use super::divider::{Divider, Told};
-use super::mover_speed;
-use super::outcome::Outcome;
-use super::progress::Progress;
-use super::run::Run;
-use super::spec::{OverheadSetup, Setup, Spec, TwoPhaseSetup, scaled};
-use super::split::Split;
-use super::{curves, eviction_curves, live, overhead, policies, two_phase};
-use crate::virtual_time::{MoverName, VisitCost};
+use super::curves::CurvesSetup;
+use super::eviction_curves::EvictionCurvesSetup;
+use super::mover_speed::MoverSpeedSetup;
+use super::overhead::OverheadSetup;
+use super::two_phase::TwoPhaseSetup;
+use super::{Experiment, Job};
+use crate::registry;
+use crate::result::{Outcome, Row, Series, Spec};
+use crate::trial::course::Course;
+use crate::trial::divider::{Divider, Told};
+use crate::trial::execute::execute;
+use crate::trial::run::Run;
+use crate::trial::setup::scaled;
+use crate::trial::split::Split;
+use crate::vtime::{MoverName, VisitCost};
 use indicatif::ProgressBar;
-use slabwise_base::Clock;
-use std::sync::Arc;
 
 const SCALE: f64 = 0.004;
 const SEED: u64 = 7;
 
 fn two_phase_spec() -> (Spec, TwoPhaseSetup) {
-    let spec = Spec::named("two-phase").expect("it is there");
-    let Setup::TwoPhase(setup) = &spec.setup else { panic!("another kind") };
-    (spec.clone(), setup.clone())
+    registry::parsed("two-phase")
 }
 
 fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
-    let is_it = |row: &&super::outcome::Row| row.measure == measure && row.variant == variant;
+    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
     let row = outcome.rows.iter().find(is_it);
     let row = row.unwrap_or_else(|| panic!("no row {measure}, {variant}"));
     row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
@@ -37,7 +38,7 @@ fn is_explained(outcome: &Outcome) -> bool {
 #[test]
 fn two_phase_small() {
     let (spec, setup) = two_phase_spec();
-    let outcome = two_phase::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
@@ -52,7 +53,7 @@ fn two_phase_small() {
     let steady = found(&outcome, "steady_miss_ratio", "warm");
     assert!((predicted - steady).abs() < 1.0, "predicted {predicted}, found {steady}");
     for mover in ["none", "base", "fast", "stock", "warm"] {
-        let of = |series: &&super::outcome::Series| series.variant == mover;
+        let of = |series: &&Series| series.variant == mover;
         let series: Vec<_> = outcome.series.iter().filter(of).collect();
         assert_eq!(series.len(), 3, "miss ratio and two classes of {mover}");
         assert!(series.iter().all(|series| series.x.len() == 200 && series.y.len() == 200));
@@ -65,9 +66,8 @@ fn two_phase_small() {
 
 #[test]
 fn mover_speed_small() {
-    let spec = Spec::named("mover-speed").expect("it is there");
-    let Setup::MoverSpeed(setup) = &spec.setup else { panic!("another kind") };
-    let outcome = mover_speed::run(&spec, setup, SCALE, SEED, &Clock::real(), &Progress::default());
+    let (spec, setup) = registry::parsed::<MoverSpeedSetup>("mover-speed");
+    let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
@@ -88,7 +88,7 @@ fn run(setup: &TwoPhaseSetup, mover: MoverName) -> Course {
         |_: usize, pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
     let at = [scaled(setup.workload.first_phase_requests, run.scale)];
     let told = Divider::Told(Told { at: &at, split: &half });
-    run.go(told, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
+    execute(&run, told, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn two_phase_live_against_memcached_where_there_is_one() {
     setup.live.servers.retain(|server| server.name == "memcached");
     // memcached takes no less than 2 MB.
     setup.cache.memory_mib = 4_000;
-    let outcome = live::run(&spec, &setup, SCALE / 4.0, SEED, &Progress::default());
+    let outcome = setup.run(&Job { live: true, ..Job::of(&spec, SCALE / 4.0, SEED) });
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(is_explained(&outcome));
     let text = outcome.text();
@@ -151,7 +151,7 @@ fn servers_that_do_not_start_have_rows_that_say_why() {
     setup.live.servers.truncate(2);
     setup.live.servers[0].command = command(&["/nowhere/memcached"]);
     setup.live.servers[1].command = command(&["false"]);
-    let outcome = live::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job { live: true, ..Job::of(&spec, SCALE, SEED) });
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(!outcome.rows.is_empty() && is_explained(&outcome));
     let text = outcome.text();
@@ -161,11 +161,9 @@ fn servers_that_do_not_start_have_rows_that_say_why() {
 
 #[test]
 fn curves_small() {
-    let spec = Spec::named("curves").expect("it is there");
-    let Setup::Curves(setup) = &spec.setup else { panic!("another kind") };
-    let mut setup = setup.clone();
-    setup.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
-    let outcome = curves::run(&spec, &setup, 0.02, SEED, &Progress::default());
+    let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
+    setup.0.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
+    let outcome = setup.run(&Job::of(&spec, 0.02, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
@@ -181,12 +179,10 @@ fn curves_small() {
 
 #[test]
 fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
-    let spec = Spec::named("curves").expect("it is there");
-    let Setup::Curves(setup) = &spec.setup else { panic!("another kind") };
-    let mut setup = setup.clone();
-    setup.streams.retain(|stream| stream.name == "cache2k-orm-busy");
+    let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
+    setup.0.streams.retain(|stream| stream.name == "cache2k-orm-busy");
     // The bursts begin behind the first hundred thousand requests.
-    let outcome = curves::run(&spec, &setup, 0.1, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(&spec, 0.1, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     let largest = |kind| found(&outcome, "largest_error", &format!("cache2k-orm-busy, {kind}"));
@@ -197,11 +193,9 @@ fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
 
 #[test]
 fn eviction_curves_small() {
-    let spec = Spec::named("eviction-curves").expect("it is there");
-    let Setup::EvictionCurves(setup) = &spec.setup else { panic!("another kind") };
-    let mut setup = setup.clone();
-    setup.streams.retain(|stream| stream.name == "etc");
-    let outcome = eviction_curves::run(&spec, &setup, 0.05, SEED, &Progress::default());
+    let (spec, mut setup) = registry::parsed::<EvictionCurvesSetup>("eviction-curves");
+    setup.0.streams.retain(|stream| stream.name == "etc");
+    let outcome = setup.run(&Job::of(&spec, 0.05, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
@@ -210,11 +204,9 @@ fn eviction_curves_small() {
 
 #[test]
 fn overhead_small() {
-    let spec = Spec::named("overhead").expect("it is there");
-    let Setup::Overhead(setup) = &spec.setup else { panic!("another kind") };
-    let setup = OverheadSetup { rounds: 5, ..setup.clone() };
-    let clock = Arc::new(Clock::real());
-    let outcome = overhead::run(&spec, &setup, 0.004, SEED, &clock, &Progress::default());
+    let (spec, setup) = registry::parsed::<OverheadSetup>("overhead");
+    let setup = OverheadSetup { rounds: 5, ..setup };
+    let outcome = setup.run(&Job::of(&spec, 0.004, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
@@ -222,20 +214,4 @@ fn overhead_small() {
     assert!(found(&outcome, "throughput", "without profiling") > 0.0, "{text}");
     assert!(found(&outcome, "throughput", "profiling") > 0.0, "{text}");
     assert!(found(&outcome, "accesses", "profiling") > 0.0, "{text}");
-}
-
-#[test]
-fn every_variant_of_a_file_can_be_run() {
-    for spec in Spec::all() {
-        let Setup::PagePolicies(setup) = &spec.setup else { continue };
-        let names: Vec<&str> = setup.variants.iter().map(|variant| variant.name.as_str()).collect();
-        for pair in &setup.against {
-            let is_known = |name: &String| names.contains(&name.as_str()) || name == "bound";
-            assert!(pair.iter().all(is_known), "{}: {pair:?}", spec.name);
-        }
-        for variant in &setup.variants {
-            let policy = policies::policy(variant, 1.0);
-            assert!(policy.is_ok(), "{}, {}: {policy:?}", spec.name, variant.name);
-        }
-    }
 }

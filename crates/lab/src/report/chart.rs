@@ -4,10 +4,13 @@
 //! so that they wrap on a phone.
 
 use super::drawing::{Bar, Curve, Drawing};
-use crate::experiment::number;
+use crate::result::number;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+/// How all pages look.
+pub const STYLE: &str = include_str!("style.css");
 
 /// The colours of lines and bars, in turn. The style sheet has the same, for both kinds of pages.
 pub const COLOURS: [RGBColor; 8] = [

@@ -1,7 +1,6 @@
 //! What a figure draws of an outcome.
 
-use super::figure::{Draw, Figure};
-use crate::experiment::{Outcome, Row, Series};
+use crate::result::{Draw, Figure, Outcome, Row, Series};
 
 /// Lines or bars, ready to be drawn.
 #[derive(Debug)]
@@ -143,21 +142,5 @@ impl<'o> Absent<'o> {
             absent.unknown.push(&figure.title);
         }
         absent
-    }
-}
-
-impl Figure {
-    /// What a variant is called in this figure; none if it is not drawn.
-    fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
-        let label = variant.strip_prefix(self.within.as_str())?;
-        (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
-            .then_some(label)
-    }
-
-    /// Where a variant stands among those that are named.
-    fn place_of(&self, variant: &str) -> usize {
-        let label = self.label(variant);
-        let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
-        place.unwrap_or(self.variants.len())
     }
 }

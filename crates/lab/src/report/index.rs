@@ -1,22 +1,22 @@
 //! The page over all runs.
 
-use super::ReportError;
+use super::error::ReportError;
 use super::page::document;
-use crate::experiment::{Outcome, Spec};
+use crate::result::{Outcome, Spec};
 use maud::{Markup, html};
 use std::path::PathBuf;
 
 /// A run that has a page.
-pub struct Entry {
-    pub spec: Spec,
+pub struct Entry<'s> {
+    pub spec: &'s Spec,
     pub outcome: Outcome,
     /// Its page, from the index's folder.
     pub page: PathBuf,
 }
 
 /// A row for every run, and a line for what is left out.
-pub fn page(entries: &[Entry], left_out: &[ReportError]) -> Markup {
-    let count = |entry: &Entry, is_ours: bool| {
+pub fn page(entries: &[Entry<'_>], left_out: &[ReportError]) -> Markup {
+    let count = |entry: &Entry<'_>, is_ours: bool| {
         let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
         rows.filter(|row| !is_ours || row.ours.is_some()).count()
     };

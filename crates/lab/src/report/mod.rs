@@ -15,7 +15,7 @@
 
 mod chart;
 mod drawing;
-mod figure;
+mod error;
 mod index;
 mod page;
 mod picture;
@@ -23,9 +23,9 @@ mod picture;
 #[cfg(test)]
 mod tests;
 
-pub use figure::Figure;
+pub use error::ReportError;
 
-use crate::experiment::{Outcome, Spec};
+use crate::result::{Outcome, Spec};
 use drawing::Drawing;
 use index::Entry;
 use std::fs;
@@ -37,54 +37,6 @@ const REPORT_FILE: &str = "report.html";
 /// More than any experiment has.
 const PICTURES_MAX: usize = 100;
 const INDEX_FILE: &str = "index.html";
-
-/// How all pages look.
-const STYLE: &str = include_str!("style.css");
-
-/// Why there is no report. Each text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    /// A folder or file could not be read.
-    #[error("cannot read {path}: {source}; give the folder that lab run wrote to")]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// A file is no result.
-    #[error("{path} is no result of this program: {source}; run the experiment again")]
-    NoResult {
-        /// Which.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-    /// A result of an experiment that this program does not have.
-    #[error(
-        "{path} is of '{experiment}', which is no experiment of this program: lab list has them"
-    )]
-    Unknown {
-        /// Which.
-        path: PathBuf,
-        /// What it is of.
-        experiment: String,
-    },
-    /// There is nothing to report on.
-    #[error("no {RESULT_FILE} in {path} or in a folder of it: lab run writes them")]
-    Nothing {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A page could not be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-}
 
 /// Writes the report of an outcome; gives its path. Where there is an index over several, its page leads back.
 /// Beside it each figure is a picture of its own, `figure-1.svg` and on.
@@ -116,15 +68,16 @@ pub struct Index {
     pub left_out: Vec<ReportError>,
 }
 
-/// Draws the reports of all results in a folder and the folders right in it again, and an index over them.
-pub fn redraw(directory: &Path) -> Result<Index, ReportError> {
+/// Draws the reports of all results of these experiments in a folder and the folders right in it again, and an index over
+/// them in the order of the experiments.
+pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     let (mut entries, mut left_out) = (Vec::new(), Vec::new());
     for folder in folders(directory)? {
         let path = folder.join(RESULT_FILE);
         if !path.exists() {
             continue;
         }
-        let (spec, outcome) = match read(path) {
+        let (spec, outcome) = match read(specs, path) {
             Ok(read) => read,
             Err(error) => {
                 left_out.push(error);
@@ -133,7 +86,7 @@ pub fn redraw(directory: &Path) -> Result<Index, ReportError> {
         };
         let is_inner = folder != directory;
         let index = if is_inner { format!("../{INDEX_FILE}") } else { INDEX_FILE.to_owned() };
-        let page = write(&spec, &outcome, &folder, Some(&index))?;
+        let page = write(spec, &outcome, &folder, Some(&index))?;
         let page = page.strip_prefix(directory).unwrap_or(&page).to_owned();
         entries.push(Entry { spec, outcome, page });
     }
@@ -141,22 +94,20 @@ pub fn redraw(directory: &Path) -> Result<Index, ReportError> {
         let nothing = ReportError::Nothing { path: directory.to_owned() };
         return Err(left_out.into_iter().next().unwrap_or(nothing));
     }
-    // As they are listed.
-    let order: Vec<String> = Spec::all().into_iter().map(|spec| spec.name).collect();
-    entries.sort_by_key(|entry| order.iter().position(|name| *name == entry.spec.name));
+    entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
     let page = index::page(&entries, &left_out).into_string();
     Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, left_out })
 }
 
 /// A result, and the experiment that it is of.
-fn read(path: PathBuf) -> Result<(Spec, Outcome), ReportError> {
+fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {
     let bytes =
         fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;
     let outcome: Outcome = serde_json::from_slice(&bytes)
         .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
-    match Spec::named(&outcome.experiment) {
-        Ok(spec) => Ok((spec, outcome)),
-        Err(_) => Err(ReportError::Unknown { path, experiment: outcome.experiment }),
+    match specs.iter().find(|spec| spec.name == outcome.experiment) {
+        Some(spec) => Ok((spec, outcome)),
+        None => Err(ReportError::Unknown { path, experiment: outcome.experiment }),
     }
 }
 

@@ -1,10 +1,8 @@
 //! The page of one run.
 
-use super::STYLE;
-use super::chart::{COLOURS, OURS_COLOUR, PUBLISHED_COLOUR, svg};
+use super::chart::{COLOURS, OURS_COLOUR, PUBLISHED_COLOUR, STYLE, svg};
 use super::drawing::{Absent, Drawing};
-use super::figure::Figure;
-use crate::experiment::{Outcome, Row, Spec, number};
+use crate::result::{Figure, Outcome, Row, Spec, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// All of it.

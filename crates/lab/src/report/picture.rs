@@ -1,7 +1,6 @@
 //! A figure as a file of its own: title, legend and drawing in one SVG, for what embeds pictures.
 
-use super::STYLE;
-use super::chart::{COLOURS, WIDTH, height, svg};
+use super::chart::{COLOURS, STYLE, WIDTH, height, svg};
 use super::drawing::Drawing;
 use super::page::legend_entries;
 use maud::{Markup, PreEscaped, html};

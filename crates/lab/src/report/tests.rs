@@ -3,7 +3,8 @@
 use super::drawing::{Absent, Drawing};
 use super::picture::picture;
 use super::{page, redraw, write};
-use crate::experiment::{Outcome, Row, Series, Spec};
+use crate::registry;
+use crate::result::{Outcome, Row, Series, Spec};
 use std::path::PathBuf;
 
 /// An outcome with a row and a series for everything that the experiment's figures name.
@@ -17,7 +18,7 @@ fn outcome_of(spec: &Spec) -> Outcome {
         for variant in variants.chain(figure.variants.is_empty().then_some("any")) {
             let variant = format!("{}{variant}", figure.within);
             match &figure.draw {
-                super::figure::Draw::Curves(name) => outcome.series.push(Series {
+                crate::result::Draw::Curves(name) => outcome.series.push(Series {
                     name: name.clone(),
                     variant,
                     x_unit: "requests".into(),
@@ -25,7 +26,7 @@ fn outcome_of(spec: &Spec) -> Outcome {
                     x: vec![0.0, 1.0, 2.0],
                     y: vec![30.0, 20.0, 10.0],
                 }),
-                super::figure::Draw::Bars(measure) => outcome.rows.push(Row {
+                crate::result::Draw::Bars(measure) => outcome.rows.push(Row {
                     measure: measure.clone(),
                     variant,
                     ours: Some(12.0),
@@ -36,6 +37,10 @@ fn outcome_of(spec: &Spec) -> Outcome {
         }
     }
     outcome
+}
+
+fn spec(name: &str) -> Spec {
+    registry::specs().into_iter().find(|spec| spec.name == name).expect("it is there")
 }
 
 fn new_folder(name: &str) -> PathBuf {
@@ -49,7 +54,7 @@ fn new_folder(name: &str) -> PathBuf {
 
 #[test]
 fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
-    for spec in Spec::all() {
+    for spec in registry::specs() {
         assert!(!spec.figures.is_empty(), "{} has no figure", spec.name);
         let outcome = outcome_of(&spec);
         if outcome.rows.is_empty() {
@@ -59,7 +64,7 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
         assert_eq!(text.matches("<svg").count(), spec.figures.len(), "{}", spec.name);
         assert!(!text.contains("Nothing of it was measured"), "{}", spec.name);
         for figure in &spec.published {
-            let value = crate::experiment::number(figure.value);
+            let value = crate::result::number(figure.value);
             assert!(text.contains(&format!(">{value}</td>")), "{}: {value}", spec.name);
         }
     }
@@ -67,7 +72,7 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
 
 #[test]
 fn what_a_figure_names_and_does_not_draw_is_told() {
-    let spec = Spec::named("two-phase").expect("it is there");
+    let spec = spec("two-phase");
     let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
     let mut outcome = outcome_of(&spec);
     assert_eq!(Absent::of(figure, &outcome), Absent::default());
@@ -85,7 +90,7 @@ fn what_a_figure_names_and_does_not_draw_is_told() {
 
 #[test]
 fn a_figure_of_nothing_says_so() {
-    let spec = Spec::named("two-phase").expect("it is there");
+    let spec = spec("two-phase");
     let outcome = Outcome::new(&spec, 7, 1.0, false);
     let text = page::page(&spec, &outcome, None).into_string();
     assert!(!text.contains("<svg"));
@@ -94,7 +99,7 @@ fn a_figure_of_nothing_says_so() {
 
 #[test]
 fn no_text_is_markup_and_nothing_is_loaded() {
-    let spec = Spec::named("two-phase").expect("it is there");
+    let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     let markup = "<script>alert(1)</script>&\"";
     for row in &mut outcome.rows {
@@ -115,7 +120,7 @@ fn no_text_is_markup_and_nothing_is_loaded() {
 
 #[test]
 fn the_order_and_choice_of_variants_are_the_figures() {
-    let spec = Spec::named("two-phase").expect("it is there");
+    let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     outcome.series.reverse();
     let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
@@ -129,7 +134,7 @@ fn the_order_and_choice_of_variants_are_the_figures() {
 
 #[test]
 fn pictures_stand_alone() {
-    let spec = Spec::named("two-phase").expect("it is there");
+    let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
     outcome.series.iter_mut().for_each(|series| series.y_unit = "<&\"".into());
@@ -143,15 +148,15 @@ fn pictures_stand_alone() {
 #[test]
 fn results_are_drawn_again_from_their_files_with_an_index() {
     let folder = new_folder("again");
-    let error = redraw(&folder).expect_err("there is nothing");
+    let error = redraw(&registry::specs(), &folder).expect_err("there is nothing");
     assert!(error.to_string().contains("lab run writes them"), "{error}");
-    let spec = Spec::named("toy").expect("it is there");
+    let spec = spec("toy");
     let outcome = outcome_of(&spec);
     let inner = folder.join("toy");
     std::fs::create_dir(&inner).expect("a folder can be made");
     let json = serde_json::to_string(&outcome).expect("plain data");
     std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
-    let index = redraw(&folder).expect("a result is there");
+    let index = redraw(&registry::specs(), &folder).expect("a result is there");
     assert!(index.left_out.is_empty(), "{:?}", index.left_out);
     let text = std::fs::read_to_string(index.path).expect("it was written");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
@@ -169,7 +174,7 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
 #[test]
 fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
     let folder = new_folder("left-out");
-    let outcome = outcome_of(&Spec::named("toy").expect("it is there"));
+    let outcome = outcome_of(&spec("toy"));
     let gone = Outcome { experiment: "gone".to_owned(), ..outcome.clone() };
     let json = |outcome: &Outcome| serde_json::to_string(outcome).expect("plain data");
     for (name, text) in [("broken", "{".to_owned()), ("gone", json(&gone))] {
@@ -177,10 +182,10 @@ fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
         std::fs::create_dir(&inner).expect("a folder can be made");
         std::fs::write(inner.join(super::RESULT_FILE), text).expect("a file can be written");
     }
-    let error = redraw(&folder).expect_err("no result can be read");
+    let error = redraw(&registry::specs(), &folder).expect_err("no result can be read");
     assert!(error.to_string().contains("is no result of this program"), "{error}");
     std::fs::write(folder.join(super::RESULT_FILE), json(&outcome)).expect("it can be written");
-    let index = redraw(&folder).expect("one can be read");
+    let index = redraw(&registry::specs(), &folder).expect("one can be read");
     let page = std::fs::read_to_string(index.path).expect("it was written");
     assert!(page.contains("href=\"report.html\""), "{page}");
     let reasons: Vec<String> = index.left_out.iter().map(ToString::to_string).collect();

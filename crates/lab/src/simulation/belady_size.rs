@@ -4,7 +4,8 @@
 //! Sizes are told apart by sixteenths of a power of two: within such a step the farthest next get is the worst, so each
 //! eviction compares one key of each.
 
-use super::{Catalog, Simulation};
+use super::cache::Simulation;
+use super::catalog::Catalog;
 use slabwise_replay::workload::Op;
 use std::collections::BTreeSet;
 

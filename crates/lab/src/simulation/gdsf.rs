@@ -1,6 +1,6 @@
 //! GreedyDual-Size with frequency (Cherkasova 1998): what goes has the least `L + frequency / size`, and `L` rises to it.
 
-use super::Simulation;
+use super::cache::Simulation;
 use std::collections::BTreeSet;
 
 /// The cache.

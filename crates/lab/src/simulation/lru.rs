@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::Simulation;
+use super::cache::Simulation;
 use super::list::List;
 
 /// The cache.

@@ -13,6 +13,7 @@
 //! same misses.
 
 mod belady_size;
+mod cache;
 mod catalog;
 mod gdsf;
 mod list;
@@ -26,22 +27,12 @@ mod tests;
 pub use catalog::Catalog;
 
 use belady_size::BeladySize;
+use cache::Simulation;
 use gdsf::Gdsf;
 use lru::Lru;
 use s3_fifo::S3Fifo;
 use slabwise_replay::workload::Op;
 use w_tiny_lfu::WTinyLfu;
-
-/// A cache of so many bytes.
-pub trait Simulation {
-    /// The number of bytes that it holds; never more than its limit.
-    fn held_bytes(&self) -> u64;
-    /// A request for a key of this size, the one with this number of all; whether it was there. If not, it is brought
-    /// in; if it was of another size, it is of this one now.
-    fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
-    /// Takes a key out, if it is in.
-    fn remove(&mut self, key: u32);
-}
 
 /// The policies by name.
 pub const NAMES: [&str; 5] = ["lru", "s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"];

@@ -4,7 +4,7 @@
 //! comes back while its ghost is remembered, goes into the main queue, whose tail is spared once for each of up
 //! to three hits.
 
-use super::Simulation;
+use super::cache::Simulation;
 use super::list::List;
 
 const SMALL_DIVISOR: u64 = 10;

@@ -5,7 +5,7 @@
 //! protected four fifths. Frequencies are counted exactly here and halved after ten times as many gets as there are keys
 //! held: a sketch would add its errors.
 
-use super::Simulation;
+use super::cache::Simulation;
 use super::list::List;
 
 const WINDOW_DIVISOR: u64 = 100;

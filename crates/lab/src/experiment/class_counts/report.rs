@@ -1,11 +1,12 @@
 //! What was found, as rows: every table; then, for every workload, which number of classes the prediction picks.
 
+use super::learned::Learned;
 use super::prediction::{Table, slope};
-use super::spec::ClassCountsSetup;
-use super::{Finding, Learned};
-use crate::experiment::course_rows::{PAGES, PAGES_STEADY, STEADY, measures};
-use crate::experiment::outcome::{Measure, Outcome, Row, Scaling, Series, number};
-use crate::experiment::spec::scaled;
+use super::setup::ClassCountsSetup;
+use super::trial::Finding;
+use crate::result::{Measure, Outcome, Row, Series, measures, number};
+use crate::trial::rows::{PAGES, PAGES_STEADY, STEADY};
+use crate::trial::setup::scaled;
 use slabwise_policy::sizes::LearnerOptions;
 
 measures! {

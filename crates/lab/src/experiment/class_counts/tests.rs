@@ -1,21 +1,19 @@
 //! The kind `class-counts`, small.
 
 use super::ClassCountsSetup;
-use crate::experiment::outcome::{Outcome, Row};
-use crate::experiment::progress::Progress;
-use crate::experiment::spec::{Setup, Spec};
+use crate::experiment::{Experiment, Job};
+use crate::registry;
+use crate::result::{Outcome, Row, Spec};
 
 const SCALE: f64 = 0.02;
 const SEED: u64 = 7;
 
-fn setup() -> (Spec, Box<ClassCountsSetup>) {
-    let spec = Spec::named("classes-vs-misses").expect("it is there");
-    let Setup::ClassCounts(setup) = spec.setup.clone() else { panic!("another kind") };
-    (spec, setup)
+fn setup() -> (Spec, ClassCountsSetup) {
+    registry::parsed("classes-vs-misses")
 }
 
 fn outcome(spec: &Spec, setup: &ClassCountsSetup) -> Outcome {
-    let outcome = super::run(spec, setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let is_explained = |row: &Row| row.ours.is_some() || row.note.is_some();
     assert!(outcome.rows.iter().all(is_explained), "{}", outcome.text());
@@ -70,9 +68,8 @@ fn all_but_the_processors_time_follows_from_the_seed() {
     setup.geometric.clear();
     setup.streams.truncate(1);
     let rows = || {
-        let mut rows = super::run(&spec, &setup, SCALE, SEED, &Progress::default())
-            .unwrap_or_else(|error| panic!("{error}"))
-            .rows;
+        let mut rows =
+            setup.run(&Job::of(&spec, SCALE, SEED)).unwrap_or_else(|error| panic!("{error}")).rows;
         rows.retain(|row| row.measure != "operation_processor_time");
         rows.into_iter().map(|row| row.ours).collect::<Vec<_>>()
     };
@@ -83,6 +80,6 @@ fn all_but_the_processors_time_follows_from_the_seed() {
 fn a_policy_that_nobody_knows_is_refused() {
     let (spec, mut setup) = setup();
     setup.policy = "best".to_owned();
-    let refused = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let refused = setup.run(&Job::of(&spec, SCALE, SEED));
     assert!(refused.is_err_and(|error| error.to_string().contains("best")));
 }

@@ -5,7 +5,7 @@
 //! knew the requests to come.
 
 use super::population::{Population, place_of};
-use super::spec::{CostSetup, Setting};
+use super::setup::{CostSetup, Setting};
 use super::trial::{bytes_of_pages, bytes_taken, engine_config};
 
 /// Of ranks that are hashed, so many times the keys are followed to their keys; the others fall on all alike.

@@ -5,10 +5,10 @@
 
 use super::popularity::{Popularity, keys_for};
 use super::population::{Population, Pricing};
-use super::spec::{CostSetup, Setting};
+use super::setup::{CostSetup, Setting};
 use super::trial::{Trial, bytes_of_pages, bytes_taken, engine_config};
-use crate::experiment::error::ExperimentError;
-use crate::experiment::spec::scaled;
+use crate::trial::error::ExperimentError;
+use crate::trial::setup::scaled;
 use slabwise_replay::workload::CostMix;
 
 /// The most runs for one number of keys.

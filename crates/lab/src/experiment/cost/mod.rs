@@ -10,79 +10,55 @@
 
 mod bound;
 mod calibration;
+mod finding;
 mod popularity;
 mod population;
 mod report;
-mod spec;
+mod setup;
 mod trial;
 
 #[cfg(test)]
 mod tests;
 
-pub use spec::CostSetup;
+pub use setup::CostSetup;
 
-use super::error::ExperimentError;
-use super::outcome::Outcome;
-use super::progress::Progress;
-use super::spec::Spec;
+use super::kind::{Experiment, Job};
+use crate::result::Outcome;
+use crate::trial::error::ExperimentError;
+use finding::{Case, Equal, Finding};
 use population::{Population, Pricing};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use slabwise_replay::workload::CostMix;
-use spec::{Setting, Variant};
-use trial::{Tally, Trial};
+use setup::{Setting, Variant};
+use trial::Trial;
 
-/// A setting under a mix, with as many keys as make its hit ratio.
-struct Case<'s> {
-    setting: &'s Setting,
-    mix: CostMix,
-    keys: u64,
-}
+impl Experiment for CostSetup {
+    fn default_scale(&self, _live: bool) -> f64 {
+        self.scale
+    }
 
-/// What one variant came to in a case: a tally for each seed, or why there is none.
-type Tallies = Result<Vec<Tally>, String>;
-
-/// What came of a case.
-struct Finding<'s> {
-    case: Case<'s>,
-    variants: Vec<(&'s Variant, Tallies)>,
-    /// By seed, units that a request costs at least; none where nothing is evicted.
-    bounds: Vec<Option<f64>>,
-}
-
-/// What came of costs that should change nothing.
-struct Equal<'s> {
-    /// By seed: costs told and all alike; none told; another variant, none told.
-    rows: Vec<(&'s Variant, Pricing, Tallies)>,
-}
-
-/// Runs it.
-pub fn run(
-    spec: &Spec,
-    setup: &CostSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let spinner = progress.spinner("how many keys");
-    let cases = cases(setup, scale, seed)?;
-    spinner.finish_and_clear();
-    let seeds: Vec<u64> = (seed..).take(setup.seeds as usize).collect();
-    let size = Size { setup, scale, seeds: &seeds };
-    let bar = progress.bar(&spec.name);
-    bar.set_length(cases.iter().map(|case| size.requests(case)).sum());
-    let equal = size.equal(&cases)?;
-    let found = cases.into_par_iter().map(|case| {
-        let finding = size.finding(case)?;
-        bar.inc(size.requests(&finding.case));
-        Ok(finding)
-    });
-    let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
-    bar.finish_and_clear();
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    report::describe(&mut outcome, setup, scale, &seeds);
-    report::add(&mut outcome, setup, &found, &equal);
-    outcome.complete();
-    Ok(outcome)
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let (setup, (scale, seed)) = (self, job.size());
+        let spinner = job.progress.spinner("how many keys");
+        let cases = cases(setup, scale, seed)?;
+        spinner.finish_and_clear();
+        let seeds: Vec<u64> = (seed..).take(setup.seeds as usize).collect();
+        let size = Size { setup, scale, seeds: &seeds };
+        let bar = job.progress.bar(&job.spec.name);
+        bar.set_length(cases.iter().map(|case| size.requests(case)).sum());
+        let equal = size.equal(&cases)?;
+        let found = cases.into_par_iter().map(|case| {
+            let finding = size.finding(case)?;
+            bar.inc(size.requests(&finding.case));
+            Ok(finding)
+        });
+        let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
+        bar.finish_and_clear();
+        let mut outcome = job.outcome();
+        report::describe(&mut outcome, setup, scale, &seeds);
+        report::add(&mut outcome, setup, &found, &equal);
+        outcome.complete();
+        Ok(outcome)
+    }
 }
 
 /// All settings under all mixes, in the order of the file.

@@ -2,7 +2,7 @@
 //!
 //! Laws: what a key costs has nothing to do with how often it is asked for; all of it follows from the seed.
 
-use super::spec::{CostSetup, Setting};
+use super::setup::{CostSetup, Setting};
 use slabwise_base::random::mix;
 use slabwise_base::{Cost, Random};
 use slabwise_replay::workload::{CostMix, Op, Request, Zipf};

@@ -1,11 +1,10 @@
 //! What was found, as rows: means over seeds, with the least and the most of them.
 
+use super::finding::{Case, Equal, Finding, Tallies, less_percent, mix_name};
 use super::population::Pricing;
-use super::spec::{CostSetup, Variant};
+use super::setup::{CostSetup, Variant};
 use super::trial::Tally;
-use super::{Case, Equal, Finding, Tallies};
-use crate::experiment::course_rows::measures;
-use crate::experiment::outcome::{Measure, Outcome, Scaling, Series, number};
+use crate::result::{Measure, Outcome, Series, measures, number};
 use slabwise_replay::workload::CostMix;
 
 measures! {
@@ -25,11 +24,6 @@ measures! {
 const BOUND: &str = "bound";
 /// The mean over mixes.
 const ALL_MIXES: &str = "mean of mixes";
-
-/// What the rows of a mix are called.
-pub fn mix_name(mix: CostMix) -> String {
-    mix.name().to_uppercase()
-}
 
 /// Notes what a reader has to know.
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
@@ -93,38 +87,6 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
 fn finding_nothing(found: &[Finding<'_>], variant: &Variant) -> String {
     let why = found.iter().find_map(|finding| finding.tallies(variant)?.as_ref().err().cloned());
     why.unwrap_or_else(|| "not run".to_owned())
-}
-
-impl Finding<'_> {
-    fn tallies(&self, variant: &Variant) -> Option<&Tallies> {
-        let is_it = |(known, _): &&(&Variant, Tallies)| known.name == variant.name;
-        self.variants.iter().find(is_it).map(|(_, tallies)| tallies)
-    }
-
-    fn figures(&self, variant: &Variant, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        let tallies = self.tallies(variant)?.as_ref().ok()?;
-        Some(tallies.iter().map(figure).collect())
-    }
-
-    /// By seed, how many percent less the first takes than the second.
-    fn less(&self, pair: [&Variant; 2], figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        let [figures, others] = pair.map(|variant| self.figures(variant, &figure));
-        let pairs = figures?.into_iter().zip(others?);
-        Some(pairs.map(|(figure, other)| less_percent(figure, other)).collect())
-    }
-
-    fn less_cost(&self, variant: &Variant, other: &Variant) -> Option<Vec<f64>> {
-        self.less([variant, other], Tally::units_a_request)
-    }
-
-    fn name(&self, of: &str) -> String {
-        let Case { setting, mix, .. } = &self.case;
-        format!("{}, {}, {of}", setting.name, mix_name(*mix))
-    }
-}
-
-fn less_percent(figure: f64, other: f64) -> f64 {
-    if other > 0.0 { (1.0 - figure / other) * 100.0 } else { 0.0 }
 }
 
 fn mean(figures: &[f64]) -> f64 {

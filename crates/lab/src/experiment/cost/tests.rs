@@ -3,11 +3,11 @@
 use super::bound;
 use super::calibration;
 use super::population::{Population, Pricing};
-use super::spec::{CostSetup, Setting};
+use super::setup::{CostSetup, Setting};
 use super::trial::{Tally, Trial, bytes_taken, engine_config, policy};
-use crate::experiment::outcome::{Outcome, Row};
-use crate::experiment::progress::Progress;
-use crate::experiment::spec::{Setup, Spec};
+use crate::experiment::{Experiment, Job};
+use crate::registry;
+use crate::result::{Outcome, Row, Spec};
 use slabwise_replay::workload::CostMix;
 
 const SEED: u64 = 7;
@@ -15,9 +15,8 @@ const SCALE: f64 = 0.02;
 /// What an eviction may add to an item.
 const SPARE_BYTES: usize = 16;
 
-fn setup(name: &str) -> (Spec, Box<CostSetup>) {
-    let spec = Spec::named(name).expect("it is there");
-    let Setup::Cost(mut setup) = spec.setup.clone() else { panic!("another kind") };
+fn setup(name: &str) -> (Spec, CostSetup) {
+    let (spec, mut setup) = registry::parsed::<CostSetup>(name);
     // Fewer seconds, of which there are as many at every scale, and fewer requests.
     setup.time.operations_per_second *= 10.0;
     for setting in &mut setup.settings {
@@ -164,7 +163,7 @@ fn ours_costs_less_than_an_lru() {
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.truncate(1);
     setup.seeds = 2;
-    let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(outcome.unexplained().is_empty(), "{text}");
@@ -184,7 +183,7 @@ fn a_sweep_has_a_curve_for_each_mix_and_variant() {
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));
     setup.seeds = 1;
-    let outcome = super::run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let curves = outcome.series.iter().map(|series| (series.variant.as_str(), series.x.len()));
     let curves: Vec<_> = curves.collect();

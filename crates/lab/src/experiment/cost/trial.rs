@@ -6,12 +6,12 @@
 //! ```
 
 use super::population::{Population, Pricing, places};
-use super::spec::{CostSetup, Setting, Variant};
-use crate::experiment::divider::{profiling_options, tuner};
-use crate::experiment::error::ExperimentError;
-use crate::experiment::exact_curves::BESIDE_VALUE_BYTES;
-use crate::experiment::spec::scaled;
-use crate::virtual_time::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
+use super::setup::{CostSetup, Setting, Variant};
+use crate::trial::divider::{profiling_options, tuner};
+use crate::trial::error::ExperimentError;
+use crate::trial::exact_curves::BESIDE_VALUE_BYTES;
+use crate::trial::setup::scaled;
+use crate::vtime::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
 use slabwise_base::{Clock, Cost};
 use slabwise_engine::{Engine, EngineConfig, RankingConfig, ReservedRank};
 use slabwise_policy::PagePolicy;

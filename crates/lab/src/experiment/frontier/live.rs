@@ -1,8 +1,9 @@
 //! A real memcached, asked by the wire.
 
-use super::{Finding, StreamSetup};
-use crate::experiment::error::ExperimentError;
-use crate::experiment::server::{Server, ServerError};
+use super::finding::Finding;
+use super::setup::StreamSetup;
+use crate::trial::error::ExperimentError;
+use crate::wire::{Server, ServerError};
 use slabwise_base::Clock;
 use slabwise_replay::{CostForm, Pace, drive, unwatched};
 

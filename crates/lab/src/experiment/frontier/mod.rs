@@ -11,26 +11,28 @@
 //!
 //! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
+mod finding;
 mod live;
+mod setup;
 mod traces;
 
 #[cfg(test)]
 mod tests;
 
-pub use traces::add as add_traces;
+pub use setup::FrontierSetup;
 
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, Series};
-use super::progress::Progress;
-use super::served::{Served, ServedSetup, VALUE_LEN_MAX};
-use super::spec::{Spec, WorkloadSetup, eviction};
+use super::kind::{Experiment, Job};
+use crate::result::{Figure, Outcome, Series, measures};
 use crate::simulation::{self, Catalog};
-use crate::virtual_time::MoverName;
+use crate::trial::error::ExperimentError;
+use crate::trial::served::{Served, ServedSetup, VALUE_LEN_MAX};
+use finding::Finding;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use serde::Deserialize;
-use slabwise_engine::{Engine, EvictionKind};
+use setup::{ServerSetup, StreamSetup};
+use slabwise_engine::Engine;
 use slabwise_replay::KEY_SIZE_BYTES;
-use slabwise_replay::workload::{Request, Workload, WorkloadError};
+use slabwise_replay::workload::Request;
+use std::path::Path;
 
 /// What memcached may take beyond its limit where its misses are compared.
 const EXCESS_MAX: f64 = 1.05;
@@ -38,135 +40,80 @@ const EXCESS_MAX: f64 = 1.05;
 /// The simulation that knows the future.
 const BOUND: &str = "belady_size";
 
-const MISS_RATIO: Measure = percent("miss_ratio", "miss ratio");
-const GAP_CLOSED: Measure = percent("gap_closed", "of the gap to belady_size, closed");
-
-const fn percent(name: &'static str, text: &'static str) -> Measure {
-    Measure { name, text, unit: "%", scaling: Scaling::Fixed }
+measures! {
+    MISS_RATIO: "miss_ratio", "miss ratio", "%", Fixed;
+    GAP_CLOSED: "gap_closed", "of the gap to belady_size, closed", "%", Fixed;
 }
 
-/// The experiment `frontier`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FrontierSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
-    /// Memory limits, in percent of what all keys would take together.
-    memory_percent: Vec<f64>,
-    /// Bytes of an item beside key and value, in simulations.
-    item_overhead_bytes: u32,
-    /// The simulations, by name.
-    simulations: Vec<String>,
-    /// Gets and sets a second.
-    operations_per_second: f64,
-    /// What the mover is charged for a visit.
-    visit_ns: f64,
-    /// Engines set up as servers; the first is memcached, and what the gap is measured from.
-    servers: Vec<ServerSetup>,
-    /// The workloads.
-    streams: Vec<StreamSetup>,
-}
-
-/// An engine as a server sets it up.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ServerSetup {
-    /// What its rows are called.
-    name: String,
-    /// Whether it is set up as memcached is.
-    #[serde(default)]
-    is_memcached: bool,
-    /// Who divides the pages.
-    policy: String,
-    /// Whom it evicts.
-    #[serde(deserialize_with = "eviction")]
-    eviction: EvictionKind,
-    /// Who moves them.
-    mover: MoverName,
-    /// Below this scale it is left out.
-    #[serde(default)]
-    scale_min: f64,
-}
-
-/// A workload.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StreamSetup {
-    name: String,
-    workload: WorkloadSetup,
-}
-
-impl StreamSetup {
-    /// Its requests, as a server takes them.
-    fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
-        Ok(self.workload.open(scale, seed)?.with_value_len_max(VALUE_LEN_MAX))
+impl Experiment for FrontierSetup {
+    fn default_scale(&self, _live: bool) -> f64 {
+        self.scale
     }
-}
 
-/// What a server or a simulation came to under one limit.
-struct Finding {
-    /// A share of 1, or why there is none.
-    miss_ratio: Result<f64, String>,
-    /// Memory of its pages, of its limit.
-    memory_share: f64,
-}
+    fn has_live(&self) -> bool {
+        true
+    }
 
-/// Runs it in the process; `is_live`: but for the first server, which is a real memcached then.
-pub fn run(
-    spec: &Spec,
-    setup: &FrontierSetup,
-    scale: f64,
-    seed: u64,
-    is_live: bool,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, is_live);
-    let setup = &at_scale(setup, scale, &mut outcome);
-    let mut all = Gaps::default();
-    for stream in &setup.streams {
-        let bar = progress.spinner(&stream.name);
-        let (requests, catalog) = match read(setup, stream, (scale, seed)) {
-            Ok(read) => read,
-            Err(ExperimentError::Workload(fault)) => {
-                bar.finish_and_clear();
-                outcome.add(MISS_RATIO, &stream.name, Err(fault.to_string()));
-                continue;
+    fn add_traces(
+        &mut self,
+        figures: &mut Vec<Figure>,
+        directory: &Path,
+    ) -> Result<bool, ExperimentError> {
+        traces::add(self, figures, directory)?;
+        Ok(true)
+    }
+
+    /// In the process; of a live run the first server is a real memcached.
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        let (size, is_live) = (job.size(), job.live);
+        let setup = &at_scale(self, job.scale, &mut outcome);
+        let mut all = Gaps::default();
+        for stream in &setup.streams {
+            let bar = job.progress.spinner(&stream.name);
+            let (requests, catalog) = match read(setup, stream, size) {
+                Ok(read) => read,
+                Err(ExperimentError::Workload(fault)) => {
+                    bar.finish_and_clear();
+                    outcome.add(MISS_RATIO, &stream.name, Err(fault.to_string()));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let limits: Vec<u64> = setup
+                .memory_percent
+                .iter()
+                .map(|percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64)
+                .collect();
+            let names = setup.names();
+            let mut findings = Vec::new();
+            if is_live {
+                for &limit in &limits {
+                    findings.push(live::go(stream, limit, size)?);
+                }
             }
-            Err(error) => return Err(error),
-        };
-        let limits: Vec<u64> = setup
-            .memory_percent
-            .iter()
-            .map(|percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64)
-            .collect();
-        let names = names(setup);
-        let mut findings = Vec::new();
-        if is_live {
-            for &limit in &limits {
-                findings.push(live::go(stream, limit, (scale, seed))?);
-            }
+            let rest = &names[usize::from(is_live)..];
+            findings.extend(in_process(setup, rest, &limits, (&requests, &catalog), job.seed)?);
+            bar.finish_and_clear();
+            outcome.choose(
+                &stream.name,
+                format!(
+                    "{} gets of {} keys of {} MiB",
+                    catalog.references().len(),
+                    catalog.key_count(),
+                    catalog.distinct_bytes() >> 20,
+                ),
+            );
+            let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
+            add(&mut outcome, setup, &stream.name, &names, &findings);
+            let gaps = Gaps::of(setup, &findings);
+            add_gaps(&mut outcome, setup, &stream.name, &gaps);
+            all.add(&gaps);
         }
-        let rest = &names[usize::from(is_live)..];
-        findings.extend(in_process(setup, rest, &limits, (&requests, &catalog), seed)?);
-        bar.finish_and_clear();
-        outcome.choose(
-            &stream.name,
-            format!(
-                "{} gets of {} keys of {} MiB",
-                catalog.references().len(),
-                catalog.key_count(),
-                catalog.distinct_bytes() >> 20,
-            ),
-        );
-        let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
-        add(&mut outcome, setup, &stream.name, &names, &findings);
-        let gaps = Gaps::of(setup, &findings);
-        add_gaps(&mut outcome, setup, &stream.name, &gaps);
-        all.add(&gaps);
+        add_gaps(&mut outcome, setup, "all", &all);
+        outcome.complete();
+        Ok(outcome)
     }
-    add_gaps(&mut outcome, setup, "all", &all);
-    outcome.complete();
-    Ok(outcome)
 }
 
 /// What is run at a scale, with what a reader has to know of it.
@@ -203,12 +150,6 @@ fn in_process(
         None => simulated(name, catalog, limit),
     };
     pairs.into_par_iter().map(run).collect()
-}
-
-/// All that has a curve: servers first.
-fn names(setup: &FrontierSetup) -> Vec<&str> {
-    let servers = setup.servers.iter().map(|server| server.name.as_str());
-    servers.chain(setup.simulations.iter().map(String::as_str)).collect()
 }
 
 fn read(
@@ -314,7 +255,7 @@ impl Gaps {
     /// From the first of the servers to the bound; without one there is no gap.
     fn of(setup: &FrontierSetup, findings: &[&[Finding]]) -> Gaps {
         let mut gaps = Gaps { closed: vec![0.0; findings.len()], ..Gaps::default() };
-        let best = names(setup).iter().position(|&name| name == BOUND);
+        let best = setup.names().iter().position(|&name| name == BOUND);
         let Some(best) = best.map(|place| findings[place]) else { return gaps };
         for limit in 0..setup.memory_percent.len() {
             let ratios: Result<Vec<f64>, String> =
@@ -348,7 +289,7 @@ impl Gaps {
 }
 
 fn add_gaps(outcome: &mut Outcome, setup: &FrontierSetup, stream: &str, gaps: &Gaps) {
-    let others = names(setup).into_iter().zip(&gaps.closed).skip(1);
+    let others = setup.names().into_iter().zip(&gaps.closed).skip(1);
     for (name, closed) in others.filter(|&(name, _)| name != BOUND) {
         let variant = format!("{stream}: {name}");
         if gaps.whole <= 0.0 {

@@ -1,9 +1,9 @@
 //! The frontier, small.
 
-use super::{add_traces, run};
-use crate::experiment::Spec;
-use crate::experiment::progress::Progress;
-use crate::experiment::spec::Setup;
+use super::FrontierSetup;
+use super::traces::add as add_traces;
+use crate::experiment::{Experiment, Job};
+use crate::registry;
 
 const SEED: u64 = 5;
 
@@ -13,9 +13,7 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     // An earlier process of this id may have left its own.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(folder.join("inner")).expect("a folder can be made");
-    let mut spec = Spec::named("frontier").expect("it is there");
-    let Setup::Frontier(setup) = &spec.setup else { panic!("another kind") };
-    let mut setup = setup.clone();
+    let (mut spec, mut setup) = registry::parsed::<FrontierSetup>("frontier");
     setup.streams.clear();
     let error = add_traces(&mut setup, &mut spec.figures_added, &folder).expect_err("it is empty");
     assert!(error.to_string().contains("no file is in it"), "{error}");
@@ -29,7 +27,7 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     assert_eq!(names, ["b.txt", "c.txt"]);
     setup.memory_percent = vec![30.0];
     setup.servers.truncate(2);
-    let outcome = run(&spec, &setup, 1.0, SEED, false, &Progress::default()).expect("it runs");
+    let outcome = setup.run(&Job::of(&spec, 1.0, SEED)).expect("it runs");
     let broken = outcome.rows.iter().find(|row| row.variant == "c.txt").expect("it has a row");
     let why = broken.note.as_deref().expect("it says why");
     assert!(why.contains("c.txt: line 2: it is not a key and a size"), "{why}");
@@ -37,8 +35,7 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     let error = add_traces(&mut twice, &mut Vec::new(), &folder).expect_err("they are there");
     assert!(error.to_string().contains("rename the file"), "{error}");
     assert_eq!((outcome.figures.len(), &*outcome.figures[0].title), (2, "b.txt"));
-    let measured =
-        |row: &&crate::experiment::Row| row.measure == "miss_ratio" && row.ours.is_some();
+    let measured = |row: &&crate::result::Row| row.measure == "miss_ratio" && row.ours.is_some();
     let simulated = outcome.rows.iter().filter(measured).count();
     assert!(simulated >= setup.simulations.len(), "{}", outcome.text());
     std::fs::remove_dir_all(&folder).expect("it is ours");
@@ -46,13 +43,11 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
 
 #[test]
 fn nobody_is_below_the_bound_and_every_share_has_a_row() {
-    let mut spec = Spec::named("frontier").expect("it is there");
-    let Setup::Frontier(setup) = &mut spec.setup else { panic!("another kind") };
+    let (spec, mut setup) = registry::parsed::<FrontierSetup>("frontier");
     setup.streams.retain(|stream| stream.name.starts_with("cache2k-orm-busy"));
     setup.memory_percent = vec![20.0, 50.0];
     setup.servers.retain(|server| server.scale_min <= 0.05);
-    let setup = setup.clone();
-    let outcome = run(&spec, &setup, 0.05, SEED, false, &Progress::default()).expect("it runs");
+    let outcome = setup.run(&Job::of(&spec, 0.05, SEED)).expect("it runs");
     let text = outcome.text();
     // By rows: a curve has no point where pages take more than the limit.
     let ratios = |name: &str| -> Vec<f64> {

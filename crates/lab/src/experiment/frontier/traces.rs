@@ -1,9 +1,9 @@
 //! Traces from a folder beside the file's own streams.
 
-use super::{FrontierSetup, StreamSetup};
-use crate::experiment::error::ExperimentError;
-use crate::experiment::spec::WorkloadSetup;
-use crate::report::Figure;
+use super::setup::{FrontierSetup, StreamSetup};
+use crate::result::Figure;
+use crate::trial::error::ExperimentError;
+use crate::trial::setup::WorkloadSetup;
 use std::path::Path;
 
 /// Requests of a trace that are looked at: with their numbers they take 0.8 GiB, half as much again while they are read, and
@@ -31,7 +31,7 @@ pub fn add(
         return Err(ExperimentError::Option(format!("--traces {shown}: no file is in it")));
     }
     paths.sort();
-    let names = super::names(setup).into_iter();
+    let names = setup.names().into_iter();
     let variants: Vec<String> =
         names.filter(|name| !name.contains(", ")).map(str::to_owned).collect();
     for path in paths {

@@ -7,11 +7,10 @@
 //! The spread. See `law.rs`.
 
 use super::law::{KnownWaste, SizeLaw, fit, fit_range};
-use super::spec::{DistributionSetup, LearnedClassesSetup};
+use super::names::{CLIMB, OLD, PRINTED, RECOVERED, WASTE};
+use super::setup::{DistributionSetup, LearnedClassesSetup};
 use super::tables::Tables;
-use super::{CLIMB, OLD, PRINTED, RECOVERED, WASTE};
-use crate::experiment::outcome::Measure;
-use crate::experiment::spec::Spec;
+use crate::result::{Measure, Spec};
 use slabwise_base::Random;
 use slabwise_base::random::mix;
 use slabwise_policy::sizes::Demand;

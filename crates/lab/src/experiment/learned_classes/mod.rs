@@ -12,62 +12,42 @@
 mod case;
 mod climbs;
 mod law;
+mod names;
 mod pages;
-mod spec;
+mod setup;
 mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use spec::LearnedClassesSetup;
+pub use setup::LearnedClassesSetup;
 
-use super::error::ExperimentError;
-use super::outcome::{Measure, Outcome, Scaling, number};
-use super::progress::Progress;
-use super::spec::{Spec, scaled};
+use super::kind::{Experiment, Job};
+use crate::result::{Outcome, number};
+use crate::trial::error::ExperimentError;
+use crate::trial::setup::scaled;
 use case::{Case, cases, demands_of};
 use climbs::{Climbs, climbs};
+use names::{
+    BEST_ENDS, CLIMB, CLIMB_BEST, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
+    RECOVERED, SD, SD_LEAST, SD_MOST, WASTE,
+};
 use pages::{Stored, Taken};
 use slabwise_base::Random;
 use slabwise_policy::sizes::loss;
 
-const fn measure(name: &'static str, text: &'static str, unit: &'static str) -> Measure {
-    Measure { name, text, unit, scaling: Scaling::Fixed }
+impl Experiment for LearnedClassesSetup {
+    fn has_live(&self) -> bool {
+        true
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        if job.live { run_live(self, job) } else { run(self, job) }
+    }
 }
 
-const SD: Measure = measure("sd_bytes", "standard deviation", "bytes");
-const SD_LEAST: Measure =
-    measure("sd_bytes_least", "least deviation that the old waste allows", "bytes");
-const SD_MOST: Measure =
-    measure("sd_bytes_most", "largest deviation that the old waste allows", "bytes");
-const WASTE: Measure = Measure {
-    name: "wasted_bytes",
-    text: "bytes wasted in chunks",
-    unit: "bytes",
-    scaling: Scaling::WithRun,
-};
-const RECOVERED: Measure = measure("recovered_percent", "of the old waste, recovered", "%");
-const BEST_ENDS: Measure =
-    measure("best_ends_percent", "climbs that end in the exact best waste", "%");
-const ENDS: Measure = measure("ends", "different wastes that climbs end in", "wastes");
-const EXCESS: Measure = measure("excess_percent", "more waste than the exact best, at most", "%");
-const MOVES: Measure = measure("moves", "moves of a climb, mean", "moves");
-const PAGES: Measure = measure("pages", "pages taken", "pages");
-const FEWER: Measure = measure("fewer_pages_percent", "fewer pages than by the old sizes", "%");
-
-/// What variants are called.
-const OLD: &str = "old sizes";
-const PRINTED: &str = "printed sizes";
-const CLIMB: &str = "hill climbing";
-const CLIMB_BEST: &str = "hill climbing, best";
-const EXACT: &str = "exact";
-
-fn begin(
-    spec: &Spec,
-    setup: &LearnedClassesSetup,
-    (scale, seed): (f64, u64),
-    live: bool,
-) -> Outcome {
-    let mut outcome = Outcome::new(spec, seed, scale, live);
+fn begin(setup: &LearnedClassesSetup, job: &Job<'_>) -> Outcome {
+    let mut outcome = job.outcome();
+    let scale = job.scale;
     let items = number(scaled(setup.items, scale) as f64);
     outcome.choose("items", format!("{items} of each distribution, log-normal"));
     outcome.choose("their mean", "as printed; header and key included");
@@ -89,18 +69,13 @@ fn mib(size_mib: u64, scale: f64) -> String {
 }
 
 /// Runs it in the process.
-pub fn run(
-    spec: &Spec,
-    setup: &LearnedClassesSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = begin(spec, setup, (scale, seed), false);
+fn run(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+    let mut outcome = begin(setup, job);
+    let (scale, seed) = job.size();
     let climbs = "from the old sizes, and from random ones where that is said";
     outcome.choose("climbs", format!("{} {climbs}", setup.restarts));
-    let spinner = progress.spinner("fitting deviations");
-    for case in cases(spec, setup) {
+    let spinner = job.progress.spinner("fitting deviations");
+    for case in cases(job.spec, setup) {
         spinner.set_message(case.setup.name.clone());
         let sizes = case.draw(scaled(setup.items, scale), seed);
         add_law(&mut outcome, &case)?;
@@ -219,16 +194,11 @@ fn add_pages(
 }
 
 /// Runs it against a real memcached, if there is one: its own sizes, then the others by `-o slab_sizes`.
-pub fn run_live(
-    spec: &Spec,
-    setup: &LearnedClassesSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = begin(spec, setup, (scale, seed), true);
-    let spinner = progress.spinner("fitting deviations");
-    for case in cases(spec, setup) {
+fn run_live(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+    let mut outcome = begin(setup, job);
+    let (scale, seed) = job.size();
+    let spinner = job.progress.spinner("fitting deviations");
+    for case in cases(job.spec, setup) {
         spinner.set_message(case.setup.name.clone());
         let sizes = case.draw(scaled(setup.items, scale), seed);
         let stored = Stored::of(setup, scale, &sizes);

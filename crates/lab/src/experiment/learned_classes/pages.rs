@@ -1,11 +1,11 @@
 //! How many pages the items take: in slabwise's engine, and in a real memcached.
 
-use super::spec::LearnedClassesSetup;
-use crate::experiment::error::ExperimentError;
-use crate::experiment::exact_curves::BESIDE_VALUE_BYTES;
-use crate::experiment::server::{self, Server, ServerError};
-use crate::experiment::spec::scaled;
-use crate::virtual_time::Cache;
+use super::setup::LearnedClassesSetup;
+use crate::trial::error::ExperimentError;
+use crate::trial::exact_curves::BESIDE_VALUE_BYTES;
+use crate::trial::setup::scaled;
+use crate::vtime::Cache;
+use crate::wire::{Server, ServerError, open};
 use slabwise_base::{ClassId, Now};
 use slabwise_client::{ClientError, ServerAddress, request};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, SizeModel};
@@ -97,7 +97,7 @@ impl<'a> Stored<'a> {
     /// Stores all, some at a time; returns how many were.
     fn send(&self, address: &ServerAddress) -> Result<u64, ClientError> {
         const BATCH: usize = 32;
-        let mut connection = server::open(address)?;
+        let mut connection = open(address)?;
         let largest = self.sizes.iter().max().map_or(1, |&size| size);
         let value = vec![b'v'; largest];
         let (mut bytes, mut stored) = (Vec::new(), 0);

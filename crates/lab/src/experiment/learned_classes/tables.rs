@@ -8,7 +8,7 @@
 //! The sizes in use are those that the paper lists; as many other sizes take their place. The others are gone, as they
 //! are where `-o slab_sizes` is given the sizes that the paper prints; on memcached's pages its largest chunk stays.
 
-use super::spec::{DistributionSetup, TableSetup};
+use super::setup::{DistributionSetup, TableSetup};
 use slabwise_base::Random;
 use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, exact_beside, geometric};
 

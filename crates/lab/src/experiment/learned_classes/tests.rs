@@ -1,17 +1,16 @@
 //! The experiment, small.
 
-use super::{LearnedClassesSetup, run, run_live};
-use crate::experiment::outcome::Outcome;
-use crate::experiment::progress::Progress;
-use crate::experiment::spec::{Setup, Spec};
+use super::LearnedClassesSetup;
+use crate::experiment::{Experiment, Job};
+use crate::registry;
+use crate::result::{Outcome, Spec};
 
 const SCALE: f64 = 0.03;
 const SEED: u64 = 7;
 
 fn spec() -> (Spec, LearnedClassesSetup) {
-    let spec = Spec::named("learned-classes").expect("it is there");
-    let Setup::LearnedClasses(setup) = &spec.setup else { panic!("another kind") };
-    let setup = LearnedClassesSetup { restarts: 10, ..setup.clone() };
+    let (spec, setup) = registry::parsed("learned-classes");
+    let setup = LearnedClassesSetup { restarts: 10, ..setup };
     (spec, setup)
 }
 
@@ -25,7 +24,7 @@ fn found(outcome: &Outcome, measure: &str, variant: &str) -> (f64, Option<f64>) 
 #[test]
 fn the_exact_sizes_recover_at_least_what_was_published() {
     let (spec, setup) = spec();
-    let outcome = run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(outcome.rows.iter().all(|row| row.ours.is_some() || row.note.is_some()), "{text}");
@@ -57,7 +56,7 @@ fn the_exact_sizes_recover_at_least_what_was_published() {
 fn against_memcached_where_there_is_one() {
     let (spec, mut setup) = spec();
     setup.distributions.truncate(1);
-    let outcome = run_live(&spec, &setup, SCALE, SEED, &Progress::default());
+    let outcome = setup.run(&Job { live: true, ..Job::of(&spec, SCALE, SEED) });
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     if text.contains("skipped: memcached cannot be started: No such file") {
@@ -66,7 +65,7 @@ fn against_memcached_where_there_is_one() {
     }
     let pages = |outcome: &Outcome, what: &str| found(outcome, "pages", what).0;
     let name = &setup.distributions[0].name;
-    let inside = run(&spec, &setup, SCALE, SEED, &Progress::default());
+    let inside = setup.run(&Job::of(&spec, SCALE, SEED));
     let inside = inside.unwrap_or_else(|error| panic!("{error}"));
     for what in ["old sizes", "printed sizes", "exact"] {
         // The engine lays items out as memcached does.

@@ -13,28 +13,32 @@
 //!
 //! Law: every variant and every comparison has its rows; what cannot be run has rows that say why.
 
+mod decisions;
+mod finding;
 mod report;
-mod spec;
-mod splits;
+mod setup;
 
 #[cfg(test)]
 mod tests;
 
-pub use spec::{PoliciesSetup, Stretch};
-pub use splits::ClassCurves;
+pub use setup::PoliciesSetup;
 
-use super::course::Course;
-use super::divider::{Divider, Told};
-use super::error::ExperimentError;
-use super::outcome::Outcome;
-use super::progress::Progress;
-use super::run::Run;
-use super::spec::{Spec, scaled};
-use crate::virtual_time::VisitCost;
+use super::kind::{Experiment, Job};
+use crate::result::Outcome;
+use crate::trial::class_curves::Bound;
+use crate::trial::course::Course;
+use crate::trial::divider::{Divider, Told};
+use crate::trial::error::ExperimentError;
+use crate::trial::execute::execute;
+use crate::trial::progress::Progress;
+use crate::trial::run::Run;
+use crate::trial::setup::scaled;
+use crate::vtime::VisitCost;
+use decisions::Decisions;
+use finding::{Finding, Findings};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use setup::Variant;
 use slabwise_policy::PagePolicy;
-use spec::Variant;
-use splits::{Bound, Decisions};
 use std::collections::BTreeMap;
 
 /// One variant under one memory limit.
@@ -43,62 +47,46 @@ struct Trial<'s> {
     run: Run<'s>,
 }
 
-/// What came of a trial.
-struct Finding<'s> {
-    variant: &'s Variant,
-    memory_mib: u64,
-    /// Why there is nothing, where there is nothing.
-    course: Result<Course, String>,
-}
+impl Experiment for PoliciesSetup {
+    fn default_scale(&self, _live: bool) -> f64 {
+        self.scale
+    }
 
-/// All that was found.
-struct Findings<'s> {
-    trials: Vec<Finding<'s>>,
-    /// By memory limit in MiB.
-    bounds: BTreeMap<u64, Bound>,
-}
-
-/// Runs it in the process.
-pub fn run(
-    spec: &Spec,
-    setup: &PoliciesSetup,
-    scale: f64,
-    seed: u64,
-    progress: &Progress,
-) -> Result<Outcome, ExperimentError> {
-    let mut outcome = Outcome::new(spec, seed, scale, false);
-    let trials = trials(setup, scale, seed)?;
-    let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
-    report::describe(&mut outcome, setup, &all);
-    let (told, tuned): (Vec<_>, Vec<_>) =
-        trials.into_iter().partition(|trial| trial.variant.policy.is_none());
-    let is_decided = setup.bound || !told.is_empty();
-    let runs: Vec<&Run<'_>> = told.iter().chain(&tuned).map(|trial| &trial.run).collect();
-    let (decisions, found) = rayon::join(
-        || if is_decided { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
-        || tuned.par_iter().map(|trial| trial.tuned(progress)).collect::<Result<Vec<_>, _>>(),
-    );
-    let (decisions, found) = (decisions?, found?);
-    let told: Result<Vec<_>, ExperimentError> =
-        told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
-    let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
-    let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
-    let findings = Findings { trials, bounds };
-    report::add(&mut outcome, setup, &findings);
-    outcome.complete();
-    Ok(outcome)
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = job.outcome();
+        let (setup, progress) = (self, &job.progress);
+        let trials = trials(setup, job.size())?;
+        let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
+        report::describe(&mut outcome, setup, &all);
+        let (told, tuned): (Vec<_>, Vec<_>) =
+            trials.into_iter().partition(|trial| trial.variant.policy.is_none());
+        let is_decided = setup.bound || !told.is_empty();
+        let runs: Vec<&Run<'_>> = told.iter().chain(&tuned).map(|trial| &trial.run).collect();
+        let (decisions, found) = rayon::join(
+            || if is_decided { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
+            || tuned.par_iter().map(|trial| trial.tuned(progress)).collect::<Result<Vec<_>, _>>(),
+        );
+        let (decisions, found) = (decisions?, found?);
+        let told: Result<Vec<_>, ExperimentError> =
+            told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
+        let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
+        let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
+        let findings = Findings { trials, bounds };
+        report::add(&mut outcome, setup, &findings);
+        outcome.complete();
+        Ok(outcome)
+    }
 }
 
 /// A trial for every variant under every memory limit, in the order of the file.
-fn trials(setup: &PoliciesSetup, scale: f64, seed: u64) -> Result<Vec<Trial<'_>>, ExperimentError> {
+fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, ExperimentError> {
     let cost = VisitCost::new(setup.visit_ns)?;
     let trial = |variant: &'_ Variant, memory_mib| {
-        let size = (scale, seed);
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
         let (preload, earlier): (&[u64], _) =
             if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
         let (windows, answer) = (setup.windows, setup.answer);
-        let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, scale));
+        let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
         Run { memory_mib, preload, earlier, windows, answer, cost, full_profile_gets, ..run }
     };
     let limits = setup.limits_mib();
@@ -157,7 +145,7 @@ impl<'s> Trial<'s> {
             Err(why) => return Ok(self.finding(Err(why))),
         };
         let bar = progress.bar(&self.variant.name);
-        Ok(self.finding(Ok(self.run.go(Divider::Policy(Box::new(policy)), &bar)?)))
+        Ok(self.finding(Ok(execute(&self.run, Divider::Policy(Box::new(policy)), &bar)?)))
     }
 
     /// Runs it told.
@@ -174,12 +162,12 @@ impl<'s> Trial<'s> {
         };
         let bar = progress.bar(&self.variant.name);
         let told = Divider::Told(Told { at, split: &split });
-        Ok(self.finding(Ok(self.run.go(told, &bar)?)))
+        Ok(self.finding(Ok(execute(&self.run, told, &bar)?)))
     }
 }
 
 /// The policy of a variant; why there is none.
-pub(super) fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
+fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
     let name = variant.policy.as_deref().unwrap_or("none");
     let counts = variant.scaled_options.iter();
     let counts = counts.map(|(name, count)| (name, scaled(*count, scale).to_string()));

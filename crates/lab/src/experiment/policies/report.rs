@@ -1,16 +1,16 @@
 //! What was found, as rows: variants, then one against another, over memory sizes, and by rank.
 
-use super::spec::{PoliciesSetup, Report, Stretch};
-use super::{Finding, Findings};
-use crate::experiment::course::Course;
-use crate::experiment::course_rows::{
+use super::finding::{Finding, Findings};
+use super::setup::{PoliciesSetup, Report};
+use crate::result::{Outcome, measures, number};
+use crate::trial::course::Course;
+use crate::trial::requests::value_len_max;
+use crate::trial::rows::{
     MEAN, PAGES, PAGES_STEADY, STEADY, add_at_target, add_gets, add_met, add_series, add_steady,
-    measures,
 };
-use crate::experiment::outcome::{Measure, Outcome, Scaling, number};
-use crate::experiment::run::{Run, value_len_max};
-use crate::experiment::spec::scaled;
-use crate::experiment::steady::steady;
+use crate::trial::run::Run;
+use crate::trial::setup::{Stretch, scaled};
+use crate::trial::steady::steady;
 use std::collections::BTreeSet;
 
 measures! {

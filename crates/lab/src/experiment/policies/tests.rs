@@ -1,22 +1,29 @@
 //! The kind `page-policies` at a tiny scale.
 
 use super::PoliciesSetup;
-use super::spec::Variant;
-use crate::experiment::outcome::{Outcome, Row};
-use crate::experiment::progress::Progress;
-use crate::experiment::spec::{Setup, Spec};
+use super::setup::Variant;
+use crate::experiment::{Experiment, Job};
+use crate::registry;
+use crate::result::{Outcome, Row, Spec};
 use slabwise_policy::PagePolicy;
 
 const SEED: u64 = 7;
+const FILES: [&str; 7] = [
+    "toy",
+    "etc-steady",
+    "etc-settled",
+    "etc-memory-sweep",
+    "three-phase",
+    "time-varying",
+    "multi-tenant",
+];
 
-fn setup(name: &str) -> (Spec, Box<PoliciesSetup>) {
-    let spec = Spec::named(name).expect("it is there");
-    let Setup::PagePolicies(setup) = spec.setup.clone() else { panic!("another kind") };
-    (spec, setup)
+fn setup(name: &str) -> (Spec, PoliciesSetup) {
+    registry::parsed(name)
 }
 
 fn outcome(spec: &Spec, setup: &PoliciesSetup, scale: f64) -> Outcome {
-    let outcome = super::run(spec, setup, scale, SEED, &Progress::default());
+    let outcome = setup.run(&Job::of(spec, scale, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.unexplained().is_empty(), "{}", outcome.text());
     outcome
@@ -143,4 +150,20 @@ fn a_run_follows_from_its_seed() {
     only(&mut setup, &["tail_age"]);
     let rows = || outcome(&spec, &setup, 0.001).rows.into_iter().map(|row| row.ours);
     assert!(rows().eq(rows()));
+}
+
+#[test]
+fn every_variant_of_a_file_can_be_run() {
+    for name in FILES {
+        let (spec, setup) = setup(name);
+        let names: Vec<&str> = setup.variants.iter().map(|variant| variant.name.as_str()).collect();
+        for pair in &setup.against {
+            let is_known = |name: &String| names.contains(&name.as_str()) || name == "bound";
+            assert!(pair.iter().all(is_known), "{}: {pair:?}", spec.name);
+        }
+        for variant in &setup.variants {
+            let policy = super::policy(variant, 1.0);
+            assert!(policy.is_ok(), "{}, {}: {policy:?}", spec.name, variant.name);
+        }
+    }
 }

@@ -1,0 +1,69 @@
+//! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
+//!
+//! ```text
+//!   registry --> jobs: an experiment at a scale --> outcome --> table, result.json, report
+//! ```
+
+use crate::jobs::{self, RunArgs, print};
+use crate::registry;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run published experiments again on this engine, and see the paper's figures beside ours.
+#[derive(Debug, Parser)]
+#[command(name = "slabwise lab")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Name the experiments
+    List,
+    /// Run one, or all
+    Run(RunArgs),
+    /// Draw the reports of earlier results again, and an index over them
+    Report(ReportArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ReportArgs {
+    /// Where the results are
+    #[arg(value_name = "DIR", default_value = jobs::DIRECTORY)]
+    directory: PathBuf,
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let line = std::iter::once(OsString::from("slabwise lab")).chain(args);
+    let args = match Args::try_parse_from(line) {
+        Ok(args) => args,
+        Err(error) => {
+            // A reader that has left wants no more help.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match args.command {
+        Command::List => print(&list()),
+        Command::Run(args) => jobs::run(&args),
+        Command::Report(args) => jobs::report(&args.directory),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("slabwise lab: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list() -> String {
+    let specs = registry::specs();
+    let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    let lines = specs.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.title));
+    lines.collect()
+}

@@ -1,0 +1,125 @@
+//! The kind `cost`, as its files tell it.
+
+use crate::trial::setup::{CacheSetup, TimeSetup, eviction};
+use serde::Deserialize;
+use slabwise_engine::EvictionKind;
+use slabwise_replay::workload::CostMix;
+use std::collections::BTreeMap;
+
+/// Ways to keep what is costly, on the same keys at the same costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// Independent runs: the asked seed and those that follow it.
+    pub seeds: u64,
+    /// What is chosen where the paper leaves it open, by name.
+    #[serde(default)]
+    pub chosen: BTreeMap<String, String>,
+    /// Zipf's exponent.
+    pub skew: f64,
+    /// How the costs are spread.
+    pub mixes: Vec<CostMix>,
+    /// Bytes of a value of low, middle and high cost.
+    pub value_lens: [u32; 3],
+    /// How long answers take.
+    pub answer: CostAnswerSetup,
+    /// Memory, and how many keys there are beside it.
+    pub settings: Vec<Setting>,
+    /// What is compared; all others are held against the first, but for those that name another.
+    pub variants: Vec<Variant>,
+    /// The same costs for all keys, or none.
+    pub equal: EqualSetup,
+    /// What the mover is charged for a visit to a chunk, in nanoseconds.
+    pub visit_ns: f64,
+    /// The cache; its memory and eviction are the settings' and the variants'.
+    pub cache: CacheSetup,
+    /// The time.
+    pub time: TimeSetup,
+}
+
+/// How long answers take, in microseconds (the thesis, section 5.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostAnswerSetup {
+    /// A hit.
+    pub hit_us: f64,
+    /// A miss, for each unit of its cost.
+    pub miss_us_a_unit: f64,
+}
+
+/// Memory, and keys and requests beside it, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// What its rows are called.
+    pub name: String,
+    /// The memory limit in MiB.
+    pub memory_mib: u64,
+    /// What the first variant is to hit, in percent: there are as many keys as make it so.
+    pub hit_ratio: f64,
+    /// Whether memory never fills: only keys that are asked for the first time miss.
+    #[serde(default)]
+    pub never_fills: bool,
+    /// Requests before those that are judged.
+    pub warm_up_requests: u64,
+    /// Requests that are judged.
+    pub requests: u64,
+    /// How many ranks are drawn, which are then hashed to the keys, as YCSB has it; none for one a key.
+    pub ranks: Option<u64>,
+    /// Whether it is a point of the sweep over hit ratios.
+    #[serde(default)]
+    pub in_sweep: bool,
+}
+
+/// One of those that are compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// What its rows are called.
+    pub name: String,
+    /// The order in which items leave.
+    #[serde(deserialize_with = "eviction")]
+    pub eviction: EvictionKind,
+    /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
+    pub cost_max: Option<u32>,
+    /// Who divides the pages.
+    pub policy: String,
+    /// The policy's options that are not its defaults.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// What it is held against, beside the first one.
+    pub against: Option<String>,
+    /// Whether it runs in the sweep.
+    #[serde(default)]
+    pub in_sweep: bool,
+}
+
+/// Costs that should change nothing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EqualSetup {
+    /// The setting.
+    pub setting: String,
+    /// The mix that the values' lengths are those of.
+    pub mix: CostMix,
+    /// The cost of all keys.
+    pub units: u32,
+    /// The variant that is told these costs.
+    pub variant: String,
+    /// One that is told none.
+    pub without: Variant,
+}
+
+impl CostSetup {
+    /// The variant that others are held against.
+    pub fn first(&self) -> &Variant {
+        &self.variants[0]
+    }
+
+    /// The variant of this name.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+}

@@ -1,0 +1,65 @@
+//! What an experiment is to the command line: a set-up that is read from a file, and a way to run it.
+
+use crate::result::{Figure, Outcome, Spec};
+use crate::trial::error::ExperimentError;
+use crate::trial::progress::Progress;
+use std::path::Path;
+
+/// One run of an experiment.
+pub struct Job<'s> {
+    /// The experiment's file.
+    pub spec: &'s Spec,
+    /// The size of the run; 1 is the published one.
+    pub scale: f64,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// Whether real servers are measured.
+    pub live: bool,
+    /// Where it shows how far it is.
+    pub progress: Progress,
+}
+
+impl Job<'_> {
+    /// Scale and seed.
+    pub fn size(&self) -> (f64, u64) {
+        (self.scale, self.seed)
+    }
+
+    /// An outcome of this run without findings.
+    pub fn outcome(&self) -> Outcome {
+        Outcome::new(self.spec, self.seed, self.scale, self.live)
+    }
+}
+
+#[cfg(test)]
+impl<'s> Job<'s> {
+    /// A run in the process.
+    pub fn of(spec: &'s Spec, scale: f64, seed: u64) -> Job<'s> {
+        Job { spec, scale, seed, live: false, progress: Progress::default() }
+    }
+}
+
+/// A set-up that can be run.
+pub trait Experiment {
+    /// The scale where none is given.
+    fn default_scale(&self, _live: bool) -> f64 {
+        1.0
+    }
+
+    /// Whether it can be run against real servers.
+    fn has_live(&self) -> bool {
+        false
+    }
+
+    /// Adds the traces of a folder, each with a figure. False for an experiment that takes none.
+    fn add_traces(
+        &mut self,
+        _figures: &mut Vec<Figure>,
+        _directory: &Path,
+    ) -> Result<bool, ExperimentError> {
+        Ok(false)
+    }
+
+    /// Runs it.
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError>;
+}

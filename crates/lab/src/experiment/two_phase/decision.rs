@@ -1,0 +1,68 @@
+//! Where the pages should be after the change: the split that exact curves of the second phase call for.
+
+use super::setup::TwoPhaseSetup;
+use crate::experiment::kind::Job;
+use crate::trial::error::ExperimentError;
+use crate::trial::exact_curves;
+use crate::trial::setup::scaled;
+use crate::trial::split::Split;
+use slabwise_profile::Mrc;
+
+/// What the split was decided on.
+pub struct Decision {
+    curves: Vec<Mrc>,
+    chunks_per_page: [u64; 2],
+    /// Requests that they were made of.
+    pub profiled: u64,
+}
+
+/// The share of the pages that exact curves give to the second class.
+pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, ExperimentError> {
+    /// Finer than any server's pages.
+    const PAGES: u64 = 10_000;
+    let mut decision = decide(setup, job)?;
+    let memory_bytes = scaled(setup.cache.memory_mib, job.scale) << 20;
+    // In pages of that size, whatever the pages inside are.
+    let page_bytes = memory_bytes as f64 / PAGES as f64;
+    let chunks = |size: &u32| (page_bytes / f64::from(*size)).round() as u64;
+    let config = setup.cache.engine_config(job.scale, job.seed);
+    let chunks: Vec<u64> = config.classes.sizes().iter().map(chunks).collect();
+    decision.chunks_per_page = [chunks[0], chunks[1]];
+    Ok(decision.split(PAGES).pages[1] as f64 / PAGES as f64)
+}
+
+/// Exact curves of the first requests of the second phase.
+pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, ExperimentError> {
+    let (scale, seed) = job.size();
+    let spinner = job.progress.spinner("exact stack distances of phase 2");
+    let config = setup.cache.engine_config(scale, seed);
+    let first_phase = scaled(setup.workload.first_phase_requests, scale);
+    let second_phase = scaled(setup.workload.requests, scale) - first_phase;
+    let profiled = scaled(setup.profile_requests, scale).min(second_phase);
+    let mut workload = setup.workload.open(scale, seed)?.skip(first_phase as usize);
+    let requests = (0..profiled as usize).map(|_| {
+        let request = workload.next();
+        Ok(request.unwrap_or_else(|| panic!("a second phase has all its requests"))?)
+    });
+    let curves = exact_curves::of_second_half(requests, &config)?;
+    let sizes = config.classes.sizes().iter();
+    let chunks: Vec<u64> =
+        sizes.map(|&size| config.page_size_bytes as u64 / u64::from(size)).collect();
+    spinner.finish_and_clear();
+    Ok(Decision { curves, chunks_per_page: [chunks[0], chunks[1]], profiled })
+}
+
+impl Decision {
+    /// The split of so many pages with the fewest misses.
+    pub fn split(&self, pages: u64) -> Split {
+        Split::best_of_two([&self.curves[0], &self.curves[1]], self.chunks_per_page, pages)
+    }
+
+    /// What a split misses.
+    pub fn miss_ratio(&self, split: &Split) -> f64 {
+        let classes = self.curves.iter().zip(&split.pages).zip(self.chunks_per_page);
+        let misses: f64 =
+            classes.map(|((curve, pages), chunks)| curve.misses(pages * chunks)).sum();
+        misses / self.curves.iter().map(Mrc::references).sum::<f64>()
+    }
+}

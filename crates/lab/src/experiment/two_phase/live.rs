@@ -1,0 +1,310 @@
+//! `two-phase` by the wire: real servers side by side under the same requests, at the same rate.
+//!
+//! ```text
+//!   server 1 <--replay-- the workload, paced        every so many requests: stats slabs
+//!   server 2 <--replay-- the same requests          ...
+//! ```
+//!
+//! All servers run at once, so that what disturbs one disturbs all. What decides how pages are split is
+//! each server's own policy, and nothing is asked of it; but those that are *told* have no policy, and at
+//! the change of phase the lab orders page after page to the split that exact curves call for
+//! (`slabs reassign`), as fast as the server moves them: so the mover is seen without its policy.
+
+use super::decision::second_share;
+use super::setup::{ServerSetup, TwoPhaseSetup};
+use crate::experiment::kind::Job;
+use crate::result::{Outcome, Series, measures, number};
+use crate::trial::error::ExperimentError;
+use crate::trial::progress::Progress;
+use crate::trial::setup::scaled;
+use crate::wire::{Allocation, Server, ServerError};
+use slabwise_base::Clock;
+use slabwise_replay::{CostForm, Pace, Report, drive};
+use std::collections::BTreeSet;
+
+measures! {
+    MEAN: "live_mean_miss_ratio", "mean miss ratio", "%", Fixed;
+    STEADY: "live_final_miss_ratio", "miss ratio of the last tenth", "%", Fixed;
+    REACHED: "live_allocation_in_place", "requests after the change until the allocation is in place", "requests", WithRun;
+    REACHED_SHARE: "live_allocation_in_place_percent", "the same, of the requests after the change", "%", Fixed;
+    STAYS: "live_allocation_stays", "the same, until it stays in place", "requests", WithRun;
+    MOVED: "live_memory_moved", "memory that changed its class", "%", Fixed;
+    P99: "live_p99", "p99 of a request", "us", Fixed;
+    RATE: "live_rate", "requests a second", "requests/s", Fixed;
+}
+
+/// The last tenth of a run is its final state.
+const FINAL_SHARE: usize = 10;
+
+/// What one server did.
+struct Observed {
+    report: Report,
+    /// The allocation when so many requests had been made.
+    allocations: Vec<(u64, Allocation)>,
+}
+
+/// Runs it against every server of the file that can be started.
+pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+    let mut outcome = job.outcome();
+    let (scale, seed) = job.size();
+    let requests = scaled(setup.workload.requests, scale);
+    let changed_at = scaled(setup.workload.first_phase_requests, scale);
+    let memory_mib = scaled(setup.cache.memory_mib, scale);
+    outcome.choose("requests", format!("{}, paced", number(requests as f64)));
+    outcome.choose("requests a second", number(setup.live.requests_per_second));
+    outcome.choose("memory", format!("-m {memory_mib}"));
+    let near = format!(
+        "within {} % of the memory of the mean of the last tenth",
+        setup.live.settled_percent
+    );
+    outcome.choose("in place", near);
+    let second_share = second_share(setup, job)?;
+    let share = number(second_share * 100.0);
+    outcome.choose("told", format!("{share} % of the pages to the second class"));
+    let course = Course { scale, seed, memory_mib, changed_at, second_share };
+    let observed: Vec<_> = std::thread::scope(|scope| {
+        let run = |server| observe(server, setup, course, &job.progress);
+        let threads = setup.live.servers.iter().map(|server| scope.spawn(move || run(server)));
+        let threads: Vec<_> = threads.collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    for (server, observed) in setup.live.servers.iter().zip(observed) {
+        match observed {
+            Ok(observed) => add(&mut outcome, setup, &server.name, &observed, changed_at, requests),
+            Err(ExperimentError::Server(error)) => {
+                for measure in [MEAN, REACHED, P99] {
+                    outcome.add(measure, &server.name, Err(error.to_string()));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    outcome.choose("published", "of the mechanism inside: see the run without --live");
+    Ok(outcome)
+}
+
+/// What all servers of a run have in common.
+#[derive(Clone, Copy)]
+struct Course {
+    scale: f64,
+    seed: u64,
+    memory_mib: u64,
+    /// Requests of the first phase.
+    changed_at: u64,
+    /// What the second class is to have of the pages, where the server is told.
+    second_share: f64,
+}
+
+/// Starts a server, replays the workload to it, and looks at its allocation from time to time.
+fn observe(
+    server: &ServerSetup,
+    setup: &TwoPhaseSetup,
+    course: Course,
+    progress: &Progress,
+) -> Result<Observed, ExperimentError> {
+    let Course { scale, seed, memory_mib, .. } = course;
+    let mut process = Server::start(&server.command, memory_mib)?;
+    let requests = scaled(setup.workload.requests, scale);
+    let workload = setup.workload.open(scale, seed)?;
+    let pace = Pace {
+        connections: setup.live.connections,
+        batch: setup.live.batch,
+        rate: Some(setup.live.requests_per_second),
+        window: Some(requests.div_ceil(setup.windows)),
+        cost_form: CostForm::None,
+    };
+    let poll_requests = scaled(setup.live.poll_requests, scale);
+    let mut allocations = Vec::new();
+    let mut telling = Telling::Over;
+    if server.told {
+        process.ask_line("slabs automove 0")?;
+        telling = Telling::GoesOn;
+    }
+    let bar = progress.bar(&server.name);
+    bar.set_length(requests);
+    let (address, clock) = (process.address(), Clock::real());
+    let report = drive(&address, workload, &pace, &clock, |tally| {
+        let done = tally.requests();
+        if telling == Telling::GoesOn && done >= course.changed_at {
+            telling = tell(&mut process, course.second_share)?;
+        }
+        if done >= (allocations.len() as u64 + 1) * poll_requests {
+            bar.set_position(done);
+            allocations.push((done, process.allocation()?));
+        }
+        Ok::<(), ExperimentError>(())
+    })?;
+    bar.finish_and_clear();
+    Ok(Observed { report, allocations })
+}
+
+/// Whether a server is still to be told of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    GoesOn,
+    Over,
+}
+
+/// Orders one page from the first class to the second, unless that has its share.
+fn tell(server: &mut Server, second_share: f64) -> Result<Telling, ServerError> {
+    let mut classes = server.classes()?;
+    classes.retain(|class| class.pages > 0);
+    classes.sort_by_key(|class| std::cmp::Reverse(class.pages));
+    classes.truncate(2);
+    classes.sort_by_key(|class| class.chunk_size_bytes);
+    let [first, second] = &classes[..] else { return Ok(Telling::GoesOn) };
+    let wanted = second_share * (first.pages + second.pages) as f64;
+    if second.pages as f64 + 0.5 >= wanted {
+        return Ok(Telling::Over);
+    }
+    // Where the last page is still on its way the answer is BUSY, and the next round asks again.
+    server.ask_line(&format!("slabs reassign {} {}", first.number, second.number))?;
+    Ok(Telling::GoesOn)
+}
+
+fn add(
+    outcome: &mut Outcome,
+    setup: &TwoPhaseSetup,
+    name: &str,
+    observed: &Observed,
+    changed_at: u64,
+    requests: u64,
+) {
+    let report = &observed.report;
+    outcome.add(MEAN, name, Ok(report.miss_ratio * 100.0));
+    let windows = report.windows.as_deref().unwrap_or_default();
+    let last = &windows[windows.len() - windows.len().div_ceil(FINAL_SHARE)..];
+    let (misses, gets) =
+        last.iter().fold((0, 0), |sum, window| (sum.0 + window.misses, sum.1 + window.gets));
+    outcome.add(STEADY, name, Ok(misses as f64 / gets.max(1) as f64 * 100.0));
+    let near = setup.live.settled_percent / 100.0;
+    match in_place(&observed.allocations, changed_at, near) {
+        Some(place) => add_place(outcome, name, &place, changed_at, requests),
+        None => outcome.add(REACHED, name, Err("the run was too short to see it".to_owned())),
+    }
+    outcome.add(P99, name, Ok(report.p99_us));
+    outcome.add(RATE, name, Ok(report.requests as f64 / report.seconds));
+    add_series(outcome, name, observed);
+}
+
+fn add_place(outcome: &mut Outcome, name: &str, place: &Place, changed_at: u64, requests: u64) {
+    outcome.add(MOVED, name, Ok(place.moved * 100.0));
+    let phase = (requests - changed_at) as f64;
+    let after = |at: Option<u64>| at.map(|at| at.saturating_sub(changed_at) as f64);
+    let why = || "never in this run".to_owned();
+    let (reached, stays) = (after(place.reached), after(place.stays));
+    outcome.add(REACHED, name, reached.ok_or_else(why));
+    let share = reached.map(|requests| requests / phase * 100.0);
+    outcome.add(REACHED_SHARE, name, share.ok_or_else(why));
+    outcome.add(STAYS, name, stays.ok_or_else(why));
+}
+
+fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
+    let mut add = |series: String, y_unit: &'static str, x, y| {
+        let y_unit = y_unit.into();
+        let variant = name.to_owned();
+        outcome.series.push(Series {
+            name: series,
+            variant,
+            x_unit: "requests".into(),
+            y_unit,
+            x,
+            y,
+        });
+    };
+    let windows = observed.report.windows.as_deref().unwrap_or_default();
+    let ends = windows.iter().scan(0, |end, window| {
+        *end += window.requests;
+        Some(*end as f64)
+    });
+    let ratios = windows.iter().map(|window| window.miss_ratio * 100.0);
+    add("miss ratio".to_owned(), "%", ends.collect(), ratios.collect());
+    let x: Vec<f64> = observed.allocations.iter().map(|(at, _)| *at as f64).collect();
+    let chunk_sizes: BTreeSet<u64> = observed
+        .allocations
+        .iter()
+        .flat_map(|(_, allocation)| allocation.keys().copied())
+        .collect();
+    for chunk_size in chunk_sizes {
+        let bytes = |(_, allocation): &(u64, Allocation)| {
+            allocation.get(&chunk_size).copied().unwrap_or(0) as f64
+        };
+        let y = observed.allocations.iter().map(bytes).collect();
+        add(format!("memory of the class of {chunk_size} B"), "bytes", x.clone(), y);
+    }
+}
+
+/// When an allocation came to its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    /// The first look after the change that was near the final split; `None`: none was.
+    reached: Option<u64>,
+    /// The first look since which all were; `None`: not even the last one.
+    stays: Option<u64>,
+    /// The share of the memory that is in another class than at the change.
+    moved: f64,
+}
+
+/// Compares every look with the final split: the mean of the last tenth of the looks after the change,
+/// because a policy that has found its split still tries what a page more or less would do.
+fn in_place(looks: &[(u64, Allocation)], changed_at: u64, near: f64) -> Option<Place> {
+    let (before, after): (Vec<_>, Vec<_>) = looks.iter().partition(|(at, _)| *at <= changed_at);
+    let (_, at_change) = before.last()?;
+    let last = &after[after.len() - after.len().div_ceil(FINAL_SHARE)..];
+    let mut split = Allocation::new();
+    for (class, bytes) in last.iter().flat_map(|(_, allocation)| allocation) {
+        *split.entry(*class).or_default() += bytes / last.len() as u64;
+    }
+    let is_near = |look: &&(u64, Allocation)| difference(&look.1, &split) <= near;
+    let first_near = after.iter().rposition(|look| !is_near(look)).map_or(0, |far| far + 1);
+    Some(Place {
+        reached: after.iter().find(|look| is_near(look)).map(|(at, _)| *at),
+        stays: after.get(first_near).map(|(at, _)| *at),
+        moved: difference(at_change, &split),
+    })
+}
+
+/// The share of `second`'s memory that is in another class than in `first`.
+fn difference(first: &Allocation, second: &Allocation) -> f64 {
+    let all: u64 = second.values().sum();
+    let classes: BTreeSet<u64> = first.keys().chain(second.keys()).copied().collect();
+    let of = |allocation: &Allocation, class| allocation.get(class).copied().unwrap_or(0);
+    let gained = classes.iter().map(|class| of(second, class).saturating_sub(of(first, class)));
+    gained.sum::<u64>() as f64 / all.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allocation, Place, in_place};
+
+    #[test]
+    fn an_allocation_is_in_place_when_it_comes_near_its_final_split() {
+        let state = |first, second| Allocation::from([(240, first), (304, second)]);
+        let looks = [
+            (10, state(100, 0)),
+            (20, state(100, 0)),
+            (30, state(60, 40)),
+            // It is near, and goes away again.
+            (40, state(34, 66)),
+            (50, state(60, 40)),
+            (60, state(36, 64)),
+            (70, state(33, 67)),
+        ];
+        let place = Place { reached: Some(40), stays: Some(60), moved: 0.67 };
+        assert_eq!(in_place(&looks, 20, 0.05), Some(place));
+        assert_eq!(in_place(&looks, 5, 0.05), None, "nothing was seen before the change");
+    }
+
+    #[test]
+    fn the_final_split_is_a_mean() {
+        let state = |first: u64| Allocation::from([(240, first), (304, 100 - first)]);
+        // Twenty looks, the last two on either side of 40.
+        let mut looks: Vec<_> = (0..18).map(|at| (at, state(100))).collect();
+        looks.extend([(18, state(44)), (19, state(36))]);
+        let place = in_place(&looks, 0, 0.05);
+        assert_eq!(place, Some(Place { reached: Some(18), stays: Some(18), moved: 0.6 }));
+    }
+}

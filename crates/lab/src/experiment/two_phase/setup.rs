@@ -1,0 +1,60 @@
+//! What `two-phase` sets up.
+
+use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup};
+use crate::vtime::MoverName;
+use serde::Deserialize;
+
+/// The experiment `two-phase`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwoPhaseSetup {
+    /// The movers that are compared.
+    pub movers: Vec<MoverName>,
+    /// Stretches of equal length for which miss ratios are kept.
+    pub windows: u64,
+    /// How far a steady miss ratio may lie from the final one, in percentage points.
+    pub steady_tolerance_points: f64,
+    /// Requests of the second phase whose exact stack distances decide the split.
+    pub profile_requests: u64,
+    /// The requests.
+    pub workload: WorkloadSetup,
+    /// The cache.
+    pub cache: CacheSetup,
+    /// The time.
+    pub time: TimeSetup,
+    /// The same against real servers.
+    pub live: LiveSetup,
+}
+
+/// Real servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveSetup {
+    /// The scale where none is asked for.
+    pub scale: f64,
+    /// Requests, at scale 1, between two looks at the allocation.
+    pub poll_requests: u64,
+    /// The allocation is in place when it stays so near to its last state, in percent of the memory.
+    pub settled_percent: f64,
+    /// Requests a second; a miss's set is part of its request.
+    pub requests_per_second: f64,
+    /// Connections of a client.
+    pub connections: usize,
+    /// Requests in a round, per connection.
+    pub batch: usize,
+    /// What is compared.
+    pub servers: Vec<ServerSetup>,
+}
+
+/// A server that is compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSetup {
+    /// What its rows are called.
+    pub name: String,
+    /// The program and its flags; `slabwise` is the program that runs.
+    pub command: Vec<String>,
+    /// Whether its own policy is off and the lab tells it how to divide its pages, at the change of phase.
+    #[serde(default)]
+    pub told: bool,
+}

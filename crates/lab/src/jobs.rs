@@ -1,0 +1,261 @@
+//! `lab run`: one experiment after the other, each with all cores, its result in a folder of its own.
+//!
+//! ```text
+//!   name or all --> jobs: experiment, scale, folder --> done already? --yes--> next
+//!                                                            '--no--> run --> table, result.json, report.html
+//! ```
+//!
+//! Experiments follow one another, for some of them measure time; the runs within one are parallel. So the memory is at
+//! most that of as many caches as there are threads (`--jobs`).
+//!
+//! Laws: an experiment that cannot run does not keep the others from running; a result is written whole or not at all, so
+//! that whoever resumes trusts what is there.
+
+use crate::experiment::Job;
+use crate::registry::{self, Entry};
+use crate::report::{self, RESULT_FILE, ReportError};
+use crate::result::{COMMIT, Outcome};
+use crate::trial::error::ExperimentError;
+use crate::trial::progress::Progress;
+use serde::Deserialize;
+use slabwise_base::Clock;
+use std::fs;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+/// Where results are written, each in a folder of its experiment's name.
+pub const DIRECTORY: &str = "slabwise-lab";
+
+/// What to run, and how.
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// The experiment's name; all for each in turn
+    name: String,
+    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]; of all, what
+    /// cannot be so small or large is run as near as it can be
+    #[arg(long, value_name = "F")]
+    scale: Option<f64>,
+    /// Everything random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where result.json is written [default: slabwise-lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Drive real servers by the wire: memcached, if there is one, and slabwise
+    #[arg(long)]
+    live: bool,
+    /// Leave out what the folder has a result of already, by the same program, seed and scale
+    #[arg(long)]
+    resume: bool,
+    /// Of frontier: run the traces in this folder, too (their formats: slabwise replay --help)
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+    /// Threads, which is as many caches as are in memory at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// Why the command stops. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// There is no such experiment.
+    #[error("no experiment is called '{name}': choose one of {known}, or all")]
+    UnknownName {
+        /// The name as given.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// An option that cannot be honoured.
+    #[error("{0}")]
+    Option(String),
+    /// An experiment stopped.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// There is no report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// Of all experiments, some could not run.
+    #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
+    Incomplete {
+        /// Their names.
+        failed: Vec<String>,
+    },
+    /// The result could not be written.
+    #[error("cannot write {path}: {source}; give another --out")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+}
+
+/// One experiment to run.
+struct Planned<'s> {
+    entry: &'s Entry,
+    scale: f64,
+    directory: PathBuf,
+}
+
+/// What a result says of its origin. Equal origins have equal results, but for measured times.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Origin {
+    commit: String,
+    seed: u64,
+    scale: f64,
+    live: bool,
+    #[serde(default)]
+    traces: Option<PathBuf>,
+}
+
+/// Runs what is asked for; in the end, an error if not all of it ran.
+pub fn run(args: &RunArgs) -> Result<(), LabError> {
+    if let Some(threads) = args.jobs {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
+        pool.map_err(|error| LabError::Option(format!("--jobs {threads}: {error}")))?;
+    }
+    let is_alone = args.name != "all";
+    let mut entries = registry::all();
+    let known = entries.iter().map(|entry| entry.spec.name.clone()).collect::<Vec<_>>().join(", ");
+    match is_alone {
+        true => entries.retain(|entry| entry.spec.name == args.name),
+        false => entries.retain(|entry| !args.live || entry.setup.has_live()),
+    }
+    if entries.is_empty() {
+        return Err(LabError::UnknownName { name: args.name.clone(), known });
+    }
+    if let Some(directory) = &args.traces {
+        add_traces(&mut entries, directory)?;
+    }
+    let jobs = entries.iter().map(|entry| Planned::new(entry, args, is_alone));
+    let jobs: Vec<Planned<'_>> = jobs.collect::<Result<_, _>>()?;
+    let mut failed = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if !is_alone {
+            print(&format!("{} of {}: {}\n", index + 1, jobs.len(), job.entry.spec.name))?;
+        }
+        match job.run(args) {
+            Ok(()) => {}
+            Err(error) if is_alone => return Err(error),
+            Err(error) => {
+                eprintln!("slabwise lab: {}: {error}", job.entry.spec.name);
+                failed.push(job.entry.spec.name.clone());
+            }
+        }
+    }
+    if !is_alone {
+        report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
+    }
+    if failed.is_empty() { Ok(()) } else { Err(LabError::Incomplete { failed }) }
+}
+
+/// Gives traces to the experiment that takes some.
+fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
+    for Entry { spec, setup } in entries {
+        if setup.add_traces(&mut spec.figures_added, directory)? {
+            return Ok(());
+        }
+    }
+    Err(LabError::Option("--traces belongs to frontier: run that, or all".to_owned()))
+}
+
+/// Draws the reports in a folder again, and the index over them.
+pub fn report(directory: &Path) -> Result<(), LabError> {
+    let index = report::redraw(&registry::specs(), directory)?;
+    for error in &index.left_out {
+        eprintln!("slabwise lab: left out: {error}");
+    }
+    print(&format!("all of them: {}\n", index.path.display()))
+}
+
+impl Planned<'_> {
+    /// The experiment at the scale asked for. Among all, one that cannot be so small or large is run as near as it can be.
+    fn new<'s>(entry: &'s Entry, args: &RunArgs, is_alone: bool) -> Result<Planned<'s>, LabError> {
+        let spec = &entry.spec;
+        let asked = args.scale.unwrap_or_else(|| entry.setup.default_scale(args.live));
+        let scale = if is_alone { asked } else { spec.nearest_scale(asked) };
+        spec.check_scale(scale).map_err(LabError::Option)?;
+        let directory = match &args.out {
+            Some(out) if is_alone => out.clone(),
+            Some(out) => out.join(&spec.name),
+            None => Path::new(DIRECTORY).join(&spec.name),
+        };
+        Ok(Planned { entry, scale, directory })
+    }
+
+    fn run(&self, args: &RunArgs) -> Result<(), LabError> {
+        let spec = &self.entry.spec;
+        let path = self.directory.join(RESULT_FILE);
+        let origin = Origin {
+            commit: COMMIT.to_owned(),
+            seed: args.seed,
+            scale: self.scale,
+            live: args.live,
+            traces: args.traces.clone(),
+        };
+        if args.resume && origin_of(&path).is_some_and(|found| found == origin) {
+            return print(&format!("done already: {}\n", path.display()));
+        }
+        let clock = Clock::real();
+        let began_nanos = clock.moment().nanos;
+        let mut outcome = self.outcome(args)?;
+        outcome.traces.clone_from(&origin.traces);
+        let used = used(clock.moment().nanos - began_nanos);
+        print(&format!("{}\n{}", spec.title, outcome.text()))?;
+        write(&outcome, &path)?;
+        let report = report::write(spec, &outcome, &self.directory, None)?;
+        print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
+    }
+    /// Runs it at its scale.
+    fn outcome(&self, args: &RunArgs) -> Result<Outcome, LabError> {
+        let Entry { spec, setup } = self.entry;
+        if args.live && !setup.has_live() {
+            let name = &spec.name;
+            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
+            return Err(LabError::Option(text));
+        }
+        let progress = Progress::default();
+        let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
+        Ok(setup.run(&job)?)
+    }
+}
+
+/// What the run took.
+fn used(nanos: u64) -> String {
+    let seconds = nanos as f64 / 1e9;
+    match resident_mib_max() {
+        Some(mib) => format!("after {seconds:.0} s; {mib} MiB resident at most so far"),
+        None => format!("after {seconds:.0} s"),
+    }
+}
+
+/// The most memory that the process ever held, in MiB, where the system tells.
+fn resident_mib_max() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib >> 10)
+}
+
+/// The origin of a result, if there is one and it can be read.
+fn origin_of(path: &Path) -> Option<Origin> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Writes the result, whole or not at all.
+fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
+    let failed = |source| LabError::Write { path: path.to_owned(), source };
+    let json = serde_json::to_string_pretty(outcome);
+    let json = json.unwrap_or_else(|error| panic!("an outcome is plain data: {error}"));
+    let partial = path.with_extension("json.partial");
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
+}
+
+/// Prints to standard output.
+pub fn print(text: &str) -> Result<(), LabError> {
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.map_err(|source| LabError::Write { path: PathBuf::from("stdout"), source })
+}

@@ -1,0 +1,62 @@
+//! Figures as an experiment's file names them.
+
+use serde::{Deserialize, Serialize};
+
+/// A figure of a report.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// What it shows.
+    pub title: String,
+    /// The figure of the paper that it draws again; none for one of ours.
+    pub place: Option<String>,
+    /// What is drawn.
+    pub draw: Draw,
+    /// Of which variants, in this order; all of them where empty.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// What the variants' names begin with, which goes without saying then.
+    #[serde(default)]
+    pub within: String,
+    /// Whether lengths grow with the logarithm of the numbers.
+    #[serde(default)]
+    pub logarithmic: bool,
+}
+
+impl Figure {
+    /// One of ours: lines of the series of this name, of these variants.
+    pub fn of_curves(title: &str, series: &str, within: &str, variants: &[String]) -> Figure {
+        Figure {
+            title: title.to_owned(),
+            place: None,
+            draw: Draw::Curves(series.to_owned()),
+            variants: variants.to_vec(),
+            within: within.to_owned(),
+            logarithmic: false,
+        }
+    }
+
+    /// What a variant is called in this figure; none if it is not drawn.
+    pub fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
+        let label = variant.strip_prefix(self.within.as_str())?;
+        (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
+            .then_some(label)
+    }
+
+    /// Where a variant stands among those that are named.
+    pub fn place_of(&self, variant: &str) -> usize {
+        let label = self.label(variant);
+        let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
+        place.unwrap_or(self.variants.len())
+    }
+}
+
+/// Where the numbers of a figure are.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Draw {
+    /// Series whose names begin so, as lines.
+    Curves(String),
+    /// Rows of this measure, as bars; published figures beside them.
+    Bars(String),
+}

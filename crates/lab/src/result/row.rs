@@ -1,0 +1,36 @@
+//! A finding.
+
+use serde::{Deserialize, Serialize};
+
+/// One measure on one variant.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// What was measured.
+    pub measure: String,
+    /// The same for people.
+    pub text: String,
+    /// On what.
+    pub variant: String,
+    /// The unit.
+    pub unit: String,
+    /// What we found.
+    pub ours: Option<f64>,
+    /// What was published.
+    pub published: Option<f64>,
+    /// The same as this run should find it, smaller as it is.
+    pub published_at_scale: Option<f64>,
+    /// Where that stands.
+    pub place: Option<String>,
+    /// Why ours differs from it, where that is known.
+    pub explained: Option<String>,
+    /// Why there is no figure of ours, or how it is to be read.
+    pub note: Option<String>,
+}
+
+impl Row {
+    /// How ours is to be read, or why there is none: every row without a figure has one.
+    pub fn remark(&self) -> Option<&str> {
+        let why_none = self.explained.as_deref().filter(|_| self.ours.is_none());
+        self.note.as_deref().or(why_none)
+    }
+}

@@ -1,0 +1,143 @@
+//! An engine as a server has it, on virtual time: with a tuner, a maintainer, and look-aside clients.
+
+use super::divider::{profiling_options, tuner};
+use super::error::ExperimentError;
+use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
+use slabwise_base::{Clock, Now};
+use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
+use slabwise_policy::PagePolicy;
+use slabwise_policy::sizes::LearnerOptions;
+use slabwise_replay::workload::{Op, Request};
+use slabwise_tuner::Learning;
+use std::sync::Arc;
+
+/// memcached's pages, and its largest and first chunk.
+const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
+const MEMCACHED_CHUNK_SIZE_BYTES_MAX: usize = 512 << 10;
+const MEMCACHED_CHUNK_SIZE_BYTES_MIN: usize = 96;
+const MEMCACHED_FACTOR: f64 = 1.25;
+
+/// The longest value in bytes that servers take with these keys: an item is at most a mebibyte, and chained where it is
+/// longer than a chunk.
+pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
+
+/// How a server sets its engine up.
+#[derive(Clone, Copy, Debug)]
+pub struct ServedSetup<'s> {
+    /// As memcached does, or by slabwise's defaults.
+    pub is_memcached: bool,
+    /// Who divides the pages.
+    pub policy: &'s str,
+    /// Whom it evicts.
+    pub eviction: EvictionKind,
+    /// Who moves them.
+    pub mover: MoverName,
+    /// Gets and sets a second.
+    pub operations_per_second: f64,
+    /// What the mover is charged for a visit.
+    pub visit_ns: f64,
+}
+
+impl ServedSetup<'_> {
+    /// The engine's configuration for so much memory.
+    pub fn engine_config(&self, memory_limit_bytes: u64, seed: u64) -> EngineConfig {
+        let ours = EngineConfig {
+            hash_seed: seed,
+            mover: self.mover.kind(),
+            eviction: self.eviction,
+            ..EngineConfig::new(memory_limit_bytes)
+        };
+        if !self.is_memcached {
+            return ours;
+        }
+        EngineConfig {
+            page_size_bytes: MEMCACHED_PAGE_SIZE_BYTES,
+            classes: ClassTable::geometric(
+                MEMCACHED_CHUNK_SIZE_BYTES_MIN,
+                MEMCACHED_FACTOR,
+                MEMCACHED_CHUNK_SIZE_BYTES_MAX,
+            ),
+            size_model: SizeModel::Memcached,
+            first_page_beyond_limit: true,
+            index_within_limit: false,
+            ..ours
+        }
+    }
+}
+
+/// A server's insides, and what its clients have found.
+pub struct Served<'e> {
+    engine: &'e Engine,
+    rate: Rate,
+    tuned: Tuned<'e>,
+    maintainer: Maintainer<'e>,
+    cache: Cache<'e>,
+    gets: u64,
+    misses: u64,
+    operations: u64,
+}
+
+impl<'e> Served<'e> {
+    /// Around an engine of the set-up's configuration, from the start of time on.
+    pub fn new(
+        setup: &ServedSetup<'_>,
+        engine: &'e Engine,
+        seed: u64,
+    ) -> Result<Served<'e>, ExperimentError> {
+        let policy = PagePolicy::with_options(setup.policy, &[]);
+        let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
+        let dates = Arc::new(Clock::manual());
+        let profiling = profiling_options(engine.config().memory_limit_bytes);
+        let mut tuner = tuner(engine, policy, profiling, &dates, seed);
+        if !setup.is_memcached {
+            tuner.set_learning(Some(Learning::new(LearnerOptions::default())));
+        }
+        Ok(Served {
+            engine,
+            rate: Rate::new(setup.operations_per_second),
+            tuned: Tuned::new(engine, tuner, VisitCost::new(setup.visit_ns)?),
+            maintainer: Maintainer::new(engine),
+            cache: Cache::new(engine),
+            gets: 0,
+            misses: 0,
+            operations: 0,
+        })
+    }
+
+    /// Sends it requests, look-aside.
+    pub fn serve(&mut self, requests: &[Request]) {
+        for batch in requests.chunks(Cache::BATCH_MAX) {
+            self.cache.prefetch(batch);
+            self.maintainer.work_until(self.rate.nanos_at(self.operations));
+            let now = self.rate.now_at(self.operations);
+            for request in batch {
+                self.tuned.work_until(self.rate.nanos_at(self.operations));
+                let access = self.cache.request(request, now);
+                self.gets += u64::from(request.op == Op::Get);
+                self.misses += u64::from(access == Access::Miss);
+                self.operations += access.operations();
+            }
+        }
+    }
+
+    /// Gets so far.
+    pub fn gets(&self) -> u64 {
+        self.gets
+    }
+
+    /// Those of them that missed.
+    pub fn misses(&self) -> u64 {
+        self.misses
+    }
+
+    /// Bytes of its pages.
+    pub fn held_bytes(&self) -> u64 {
+        self.engine.page_stats().held * self.engine.config().page_size_bytes as u64
+    }
+
+    /// Its classes as they are now.
+    pub fn classes(&self) -> Vec<ClassStats> {
+        let now: Now = self.rate.now_at(self.operations);
+        self.engine.class_stats(now)
+    }
+}

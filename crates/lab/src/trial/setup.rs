@@ -1,0 +1,272 @@
+//! What the files of several experiments set up: requests, engines, time and answers, all at scale 1.
+
+use crate::vtime::Access;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use slabwise_base::ClassId;
+use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
+use slabwise_replay::workload::{self, Workload, WorkloadError};
+
+/// A scale that changes nothing.
+pub fn whole() -> f64 {
+    1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Requests, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSetup {
+    /// The workload's name.
+    pub name: String,
+    /// All requests.
+    pub requests: u64,
+    /// Those before the change; 0 where nothing changes.
+    #[serde(default)]
+    pub first_phase_requests: u64,
+    /// What its keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    /// Whether it is a recorded one, which has the keys that it has: it is only cut short.
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What lengths of a size table are multiplied by.
+    #[serde(default = "whole")]
+    pub size_factor: f64,
+}
+
+/// What filled the memory before the first request: as many other keys as it took, which are never asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EarlierSetup {
+    /// How many times as long as the workload's their values were.
+    pub value_factor: f64,
+}
+
+/// The engine, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSetup {
+    /// The memory limit in MiB.
+    pub memory_mib: u64,
+    /// Bytes a page in KiB.
+    pub page_size_kib: usize,
+    /// The chunk sizes; items are counted as memcached counts them.
+    pub chunk_sizes: ChunkSizes,
+    /// The order in which items leave.
+    #[serde(deserialize_with = "eviction")]
+    pub eviction: EvictionKind,
+    /// Whether every class is granted its first page even beyond the limit, as memcached does.
+    #[serde(default = "yes")]
+    pub first_page_beyond_limit: bool,
+    /// Whether pages keep their size at every scale.
+    #[serde(default)]
+    pub page_size_is_fixed: bool,
+}
+
+/// The chunk sizes of an engine.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ChunkSizes {
+    /// These, in bytes.
+    List(Vec<usize>),
+    /// memcached's: each so many times the one before, up to a page.
+    Geometric {
+        /// The least, in bytes.
+        first_bytes: usize,
+        /// The growth factor.
+        factor: f64,
+    },
+}
+
+/// An eviction kind, by the engine's name of it.
+pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::Error> {
+    let name = String::deserialize(name)?;
+    EvictionKind::named(&name).ok_or_else(|| {
+        let known = EvictionKind::NAMES.join(", ");
+        D::Error::custom(format!("no eviction is called '{name}': {known}"))
+    })
+}
+
+/// A part of the run, in requests at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stretch {
+    /// What its rows are called.
+    #[serde(default)]
+    pub name: String,
+    /// Where it begins.
+    pub from: u64,
+    /// Where it ends.
+    pub to: u64,
+}
+
+impl Stretch {
+    /// Its ends in a run of this scale.
+    pub fn at(&self, scale: f64) -> (u64, u64) {
+        (place_at(self.from, scale), place_at(self.to, scale))
+    }
+}
+
+/// Virtual time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeSetup {
+    /// Gets and sets a second.
+    pub operations_per_second: f64,
+    /// What `base` and `fast` sleep after a busy chunk.
+    pub sleep_us: u64,
+}
+
+/// How long answers take: nothing on virtual time waits for them, they are added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSetup {
+    /// Microseconds of a hit.
+    pub hit_us: f64,
+    /// Microseconds of a miss: the get, the source, and the set.
+    pub miss_us: f64,
+    /// What it takes more for each KiB of the value.
+    pub miss_us_per_kib: f64,
+}
+
+/// Fewer pages than this are too coarse to be divided: below scale 1 pages get smaller instead.
+const PAGES_MIN: u64 = 48;
+/// The same for each class: one cannot own less than a page.
+const PAGES_A_CLASS_MIN: u64 = 8;
+const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
+
+/// The class that owns all memory at first, and the one that wants some of it.
+pub const FIRST_CLASS: ClassId = ClassId(0);
+/// See [`FIRST_CLASS`].
+pub const SECOND_CLASS: ClassId = ClassId(1);
+
+impl WorkloadSetup {
+    /// A recorded one by its name, of at most so many requests.
+    pub fn recorded(name: &str, requests_max: u64) -> WorkloadSetup {
+        WorkloadSetup {
+            name: name.to_owned(),
+            requests: requests_max,
+            first_phase_requests: 0,
+            scale: 1.0,
+            is_recorded: true,
+            size_factor: 1.0,
+        }
+    }
+
+    /// The stream at a scale.
+    pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
+        let options = workload::Options {
+            requests: Some(scaled(self.requests, scale)),
+            scale: (!self.is_recorded).then_some(scale * self.scale),
+            seed,
+            size_factor: self.size_factor,
+            ..workload::Options::default()
+        };
+        workload::open(&self.name, &options)
+    }
+}
+
+impl AnswerSetup {
+    /// Microseconds of an answer; what is no get is nobody's wait.
+    pub fn us(&self, access: Access, value_len: u32) -> f64 {
+        match access {
+            Access::Hit => self.hit_us,
+            Access::Miss => self.of_miss_us(f64::from(value_len)),
+            Access::Other => 0.0,
+        }
+    }
+
+    /// Microseconds of a miss of a value of so many bytes.
+    pub fn of_miss_us(&self, value_len: f64) -> f64 {
+        self.miss_us + self.miss_us_per_kib * value_len / 1024.0
+    }
+}
+
+impl CacheSetup {
+    /// What the engine is made with, at a scale.
+    pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
+        self.engine_config_of(self.memory_mib, scale, seed)
+    }
+
+    /// The same with another memory limit.
+    pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
+        let memory_limit_bytes = scaled(memory_mib << 20, scale);
+        let mut page_size_bytes = self.page_size_kib << 10;
+        let is_coarse = |page_size_bytes: usize| {
+            let classes = self.chunk_sizes.table(page_size_bytes).count() as u64;
+            let pages = memory_limit_bytes / page_size_bytes as u64;
+            pages < PAGES_MIN.max(classes * PAGES_A_CLASS_MIN)
+        };
+        let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
+        // At its own size an experiment keeps its own pages.
+        while scale < 1.0
+            && !self.page_size_is_fixed
+            && page_size_bytes / 2 >= page_size_bytes_min
+            && is_coarse(page_size_bytes)
+        {
+            page_size_bytes /= 2;
+        }
+        EngineConfig {
+            page_size_bytes,
+            classes: self.chunk_sizes.table(page_size_bytes),
+            size_model: SizeModel::Memcached,
+            first_page_beyond_limit: self.first_page_beyond_limit,
+            index_within_limit: false,
+            eviction: self.eviction,
+            hash_seed: seed,
+            ..EngineConfig::new(memory_limit_bytes)
+        }
+    }
+}
+
+impl ChunkSizes {
+    /// A page is never smaller; a geometric table ends with the page, which must hold most items.
+    fn largest_bytes(&self) -> usize {
+        const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
+        match self {
+            ChunkSizes::List(sizes) => sizes.iter().copied().max().unwrap_or(0),
+            ChunkSizes::Geometric { .. } => GEOMETRIC_BYTES_MIN,
+        }
+    }
+
+    fn table(&self, page_size_bytes: usize) -> ClassTable {
+        match self {
+            ChunkSizes::List(sizes) => {
+                let table = ClassTable::explicit(sizes, page_size_bytes);
+                table.unwrap_or_else(|error| panic!("an experiment's classes: {error}"))
+            }
+            &ChunkSizes::Geometric { first_bytes, factor } => {
+                ClassTable::geometric(first_bytes, factor, page_size_bytes)
+            }
+        }
+    }
+}
+
+/// A count times the scale, at least 1.
+pub fn scaled(count: u64, scale: f64) -> u64 {
+    place_at(count, scale).max(1)
+}
+
+/// A place in the run times the scale.
+pub fn place_at(requests: u64, scale: f64) -> u64 {
+    (requests as f64 * scale).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::two_phase::TwoPhaseSetup;
+    use crate::registry;
+
+    #[test]
+    fn pages_get_smaller_where_there_would_be_too_few() {
+        let (_, setup) = registry::parsed::<TwoPhaseSetup>("two-phase");
+        let full = setup.cache.engine_config(1.0, 1);
+        assert_eq!((full.page_size_bytes, full.memory_limit_bytes), (1 << 20, 384 << 20));
+        let tiny = setup.cache.engine_config(0.01, 1);
+        assert!(tiny.memory_limit_bytes / tiny.page_size_bytes as u64 >= 48);
+    }
+}
