@@ -62,7 +62,7 @@ pub struct ProfileReport {
 impl Default for Shown {
     fn default() -> Shown {
         Shown {
-            page_policy: PagePolicy::None.name(),
+            page_policy: PagePolicy::none().name(),
             moves_planned: 0,
             last_plan: None,
             profile: None,

@@ -1,5 +1,6 @@
 //! How much of the machine page moves may take.
 
+use crate::load::Load;
 use std::time::Duration;
 
 /// How much of the machine page moves may take.
@@ -52,13 +53,4 @@ impl MoveBudget {
         let share = chunks as f64 / chunks_per_page as f64;
         Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
     }
-}
-
-/// Whether clients are being served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// They ask for little or nothing.
-    Idle,
-    /// They ask for so much that a core that is taken from them is missed.
-    Serving,
 }

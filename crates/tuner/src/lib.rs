@@ -9,8 +9,11 @@
 //!     '-------------------------- again, while there is work <----------------------'
 //! ```
 //!
-//! Whoever owns the tuner calls [`Tuner::step`] again and again: a thread of the server, the lab on
-//! virtual time. It never waits; the only clock it reads is the one that profiling was given.
+//! A driver calls [`Tuner::step`] again and again: a thread of the server, the lab on virtual time. The tuner never
+//! waits; the only clock it reads is the one that profiling was given. What a driver has to decide is here, too, and
+//! takes time as an argument: which load there is ([`LoadClassifier`]), which policy is requested
+//! ([`RequestedPolicy`]), how long a hit takes ([`HitTime`]), and how long to wait between steps ([`TunerPace`],
+//! [`Backoff`], [`CrawlPeriod`]).
 //!
 //! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
 //! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in
@@ -21,17 +24,28 @@
 mod board;
 mod budget;
 mod due;
+mod hit_time;
 mod learning;
+mod load;
+mod pacing;
 mod profiling;
 mod record;
+mod requested_policy;
 mod sampler;
 mod view;
 
 pub use board::{Board, ProfileReport, Shown};
-pub use budget::{Load, MoveBudget};
+pub use budget::MoveBudget;
+pub use hit_time::HitTime;
 pub use learning::{Learning, SizesReport};
+pub use load::{Load, LoadClassifier};
+pub use pacing::{
+    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ITEMS_PER_STEP,
+    TunerPace,
+};
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
+pub use requested_policy::{AutomoveSettings, RequestedPolicy};
 pub use sampler::{Caller, Sampler, Samples};
 pub use view::snapshot;
 
@@ -40,6 +54,7 @@ use due::{Due, Wait};
 use record::{Counts, Records};
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
+use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -117,10 +132,17 @@ impl Tuner {
         self
     }
 
-    /// The same with a class table that is learned. `None`: it stays as it is from here on.
+    /// Lets this learn the class table from here on; `None`: the table stays as it is.
     pub fn set_learning(&mut self, learning: Option<Learning>) {
         self.learning = learning;
         self.show_sizes();
+    }
+
+    /// Lets the class table be learned from here on, or stay as it is; nothing changes where it is so already.
+    pub fn learn_classes(&mut self, learns: bool) {
+        if learns != self.learning.is_some() {
+            self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
+        }
     }
 
     /// What learns the class table, if it is learned.

@@ -154,7 +154,7 @@ fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
 fn a_change_of_sizes_is_followed_without_a_page_policy() {
     let engine = engine();
     let mut client = Client::new(&engine);
-    let mut tuner = tuner(PagePolicy::None, learning());
+    let mut tuner = tuner(PagePolicy::none(), learning());
     client.serve(&mut tuner, 150_000, 30_000, 800);
     let before = engine.class_table();
     client.serve(&mut tuner, 300_000, 30_000, 500);

@@ -2,7 +2,7 @@
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
-use slabwise_policy::{CurveSource, Lama, LamaOptions, PagePolicy};
+use slabwise_policy::PagePolicy;
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
 use slabwise_tuner::{
     Board, Load, MoveBudget, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner,
@@ -101,12 +101,16 @@ fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
     }
 }
 
+fn policy(text: &str) -> PagePolicy {
+    PagePolicy::parse(text).expect("it is well written")
+}
+
 #[test]
 fn a_profile_tells_what_the_cache_did_and_would_have_done() {
     let seed = 5;
     let engine = engine(16, seed);
     let mut scene = Scene::new(&engine);
-    let mut tuner = scene.tuner(PagePolicy::None, EVERYTHING);
+    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING);
     scene.serve(&mut tuner, 100_000, [1_500, 100]);
     let view = snapshot(scene.engine, scene.clock.now());
     let profiling = tuner.profiling().expect("it profiles");
@@ -133,7 +137,7 @@ fn profiles_are_reported_once_a_second_while_there_is_something_new() {
     let engine = engine(16, seed);
     let mut scene = Scene::new(&engine);
     let board = Arc::new(Board::default());
-    let mut tuner = scene.tuner(PagePolicy::None, EVERYTHING).shown_on(Arc::clone(&board));
+    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING).shown_on(Arc::clone(&board));
     step(&mut tuner, scene.engine, &scene.clock);
     let report = || board.read().profile.expect("it profiles");
     let first = report();
@@ -175,8 +179,7 @@ fn a_policy_by_counts_is_stepped_as_often_as_they_say_and_its_plan_is_recorded()
     let seed = 9;
     let engine = engine(32, seed);
     let mut scene = Scene::new(&engine);
-    let options = LamaOptions { period_gets: 20_000, ..LamaOptions::default() };
-    let mut tuner = scene.tuner(PagePolicy::None, EVERYTHING);
+    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING);
     // Large items only, until they have all pages.
     while !scene.engine.page_stats().memory_full() {
         scene.request(10_000, 900);
@@ -184,7 +187,7 @@ fn a_policy_by_counts_is_stepped_as_often_as_they_say_and_its_plan_is_recorded()
     scene.serve(&mut tuner, 10_000, [1, 10_000]);
     let before = scene.serve(&mut tuner, 40_000, [2_000, 10_000]);
     assert_eq!(tuner.last_plan(), None);
-    tuner.set_policy(PagePolicy::Lama(Lama::new(options)));
+    tuner.set_policy(policy("lama:period_gets=20000"));
     scene.serve(&mut tuner, 19_000, [2_000, 10_000]);
     assert_eq!(tuner.last_plan(), None, "seed {seed}: not due before 20,000 gets");
     scene.serve(&mut tuner, 3_000, [2_000, 10_000]);
@@ -211,7 +214,7 @@ fn without_profiles_a_policy_by_time_waits_its_ticks() {
     assert_eq!(step(), TunerStep::Idle { ticks: Some(64) });
     scene.clock.advance(Duration::from_millis(500));
     assert_eq!(step(), TunerStep::Idle { ticks: Some(32) });
-    let mut none = Tuner::new(PagePolicy::None, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
+    let mut none = Tuner::new(PagePolicy::none(), MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
     let idle = none.step(scene.engine, Load::Idle, scene.clock.moment());
     assert_eq!(idle, TunerStep::Idle { ticks: None });
 }
@@ -224,7 +227,7 @@ fn a_tuner_that_is_called_while_it_rests_moves_nothing_and_takes_in_what_waits()
     let options = ProfilingOptions { queue_len_max: 64, ..EVERYTHING };
     let budget = MoveBudget { chunks_per_step: 8, pages_per_second: 1 };
     let profiling = scene.profiling(options);
-    let mut tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+    let mut tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
     while scene.engine.evictions_ever() == 0 {
         scene.request(10_000, 50);
         step(&mut tuner, scene.engine, &scene.clock);
@@ -265,7 +268,7 @@ fn settled(
     let mut scene = Scene::new(&engine);
     let profiler = ProfilerOptions { keys_max, ..EVERYTHING.profiler };
     let options = ProfilingOptions { profiler, accesses_per_second_max, ..EVERYTHING };
-    let mut tuner = scene.tuner(PagePolicy::None, options);
+    let mut tuner = scene.tuner(PagePolicy::none(), options);
     let stats = |tuner: &Tuner| tuner.profiling().expect("it profiles").stats();
     for _ in 0..4_000 {
         scene.serve(&mut tuner, REQUESTS_PER_STEP, [3_000, large_keys]);
@@ -392,8 +395,7 @@ fn footprints_are_kept_while_a_policy_goes_by_them() {
     let seed = 3;
     let engine = engine(16, seed);
     let mut scene = Scene::new(&engine);
-    let lama = |curve| Lama::new(LamaOptions { curve, ..LamaOptions::default() });
-    let mut tuner = scene.tuner(PagePolicy::Lama(lama(CurveSource::Footprint)), EVERYTHING);
+    let mut tuner = scene.tuner(policy("lama:curve=footprint"), EVERYTHING);
     let mut gets = |tuner: &mut Tuner, policy| {
         tuner.set_policy(policy);
         scene.serve(tuner, 20_000, [1_500, 100]);
@@ -401,9 +403,9 @@ fn footprints_are_kept_while_a_policy_goes_by_them() {
         let profiles = tuner.profiling().expect("it profiles").profiles(&view);
         profiles.iter().map(|profile| profile.footprint_curve.references()).sum::<f64>()
     };
-    let footprints = gets(&mut tuner, PagePolicy::Lama(lama(CurveSource::Footprint)));
+    let footprints = gets(&mut tuner, policy("lama:curve=footprint"));
     assert!((footprints / 20_000.0 - 1.0).abs() < 0.1, "seed {seed}: {footprints}");
-    for policy in [PagePolicy::None, PagePolicy::Lama(lama(CurveSource::Distance))] {
+    for policy in [PagePolicy::none(), policy("lama:curve=distance")] {
         assert_eq!(gets(&mut tuner, policy), 0.0, "seed {seed}");
     }
 }
@@ -427,9 +429,9 @@ fn what_a_server_profiles_with_takes_the_memory_it_is_given() {
         let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
         let engine = engine(256, 4);
         let mut scene = Scene::new(&engine);
-        let mut tuner = scene.tuner(PagePolicy::None, options);
+        let mut tuner = scene.tuner(PagePolicy::none(), options);
         let keys = options.profiler.keys_max as u64;
-        for policy in [PagePolicy::None, PagePolicy::Lama(Lama::new(LamaOptions::default()))] {
+        for policy in [PagePolicy::none(), policy("lama")] {
             tuner.set_policy(policy);
             scene.serve(&mut tuner, 40_000, [8 * keys, 30]);
             let stats = tuner.profiling().expect("it profiles").stats();

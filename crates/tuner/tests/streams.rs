@@ -4,7 +4,7 @@ use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{
     ClassTable, Engine, EngineConfig, GetOptions, Handle, ItemMeta, StoreMode, Vivify,
 };
-use slabwise_policy::{ClassProfile, PagePolicy, Psa, PsaOptions};
+use slabwise_policy::{ClassProfile, PagePolicy};
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
     let clock = Arc::new(Clock::manual());
     let profiling = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());
     let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
-    let mut tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+    let mut tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
     let mut step = || {
         let at: Moment = clock.moment();
         let step = tuner.step(&engine, Load::Idle, at);
@@ -161,7 +161,7 @@ fn psa_counts_misses_where_keys_are_profiled_and_stores_where_not() {
         config.hash_seed = seed;
         let engine = Engine::new(config).expect("the arena can be reserved");
         let clock = Arc::new(Clock::manual());
-        let policy = PagePolicy::Psa(Psa::new(PsaOptions { misses: 500 }));
+        let policy = PagePolicy::parse("psa:misses=500").expect("it is well written");
         let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
         if is_profiled {
             let start = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());

@@ -113,7 +113,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// A tuner that moves nothing.
 fn tuner(engine: &Engine) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-    Tuner::new(PagePolicy::None, budget, engine.config().hash_seed)
+    Tuner::new(PagePolicy::none(), budget, engine.config().hash_seed)
 }
 
 /// What a server with as much memory profiles.

@@ -111,7 +111,7 @@ mod tests {
         let dates = Arc::new(Clock::manual());
         let profiling = Profiling::start(&engine, options, dates, rate.now_at(0));
         let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-        let tuner = Tuner::new(PagePolicy::None, budget, 1).with_profiling(profiling);
+        let tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
         let mut tuned = Tuned::new(&engine, tuner, VisitCost::NOMINAL);
         let mut cache = Cache::new(&engine);
         for number in 0..10_000 {

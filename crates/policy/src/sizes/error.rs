@@ -1,13 +1,18 @@
 //! Why there is no answer.
 
-use std::fmt;
+use thiserror::Error;
 
 /// What is wrong with the arguments.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum SizesError {
     /// There is no item.
+    #[error("there is no item: give at least one demand with items")]
     NoItems,
     /// An item is larger than the largest chunk, and items are not chained.
+    #[error(
+        "an item of {size_bytes} bytes is larger than the largest chunk, \
+         {chunk_size_bytes_max} bytes: give a larger chunk, or a chaining"
+    )]
     ItemTooLarge {
         /// Bytes of the item.
         size_bytes: usize,
@@ -15,6 +20,7 @@ pub enum SizesError {
         chunk_size_bytes_max: usize,
     },
     /// A byte's value is not a number from 0 up.
+    #[error("a byte of items of {size_bytes} bytes is worth {byte_value}: give a number from 0 up")]
     ByteValue {
         /// The value.
         byte_value: f64,
@@ -22,11 +28,13 @@ pub enum SizesError {
         size_bytes: usize,
     },
     /// A price is not a number from 0 up.
+    #[error("a price is {price}: give a number from 0 up")]
     Price {
         /// The price.
         price: f64,
     },
     /// No class, or more than a table may have.
+    #[error("a table of {count} classes was asked for: give 1 to {max}")]
     ClassCount {
         /// How many were asked for.
         count: usize,
@@ -34,6 +42,10 @@ pub enum SizesError {
         max: usize,
     },
     /// More sizes are to be kept than classes were asked for.
+    #[error(
+        "{kept} sizes are kept, the largest chunk included, and there may be {class_count_max} \
+         classes: keep fewer, or give more classes"
+    )]
     TooManyKept {
         /// Sizes to be kept, the largest chunk included.
         kept: usize,
@@ -41,6 +53,9 @@ pub enum SizesError {
         class_count_max: usize,
     },
     /// A chunk size is not above the one before it.
+    #[error(
+        "chunk size {size_bytes} comes after {before}: give different sizes in ascending order"
+    )]
     NotAscending {
         /// The size.
         size_bytes: usize,
@@ -48,6 +63,7 @@ pub enum SizesError {
         before: usize,
     },
     /// A chunk size is outside the layout's limits.
+    #[error("chunk size {size_bytes} is not within {min} to {max} bytes")]
     SizeBeyondLimits {
         /// The size.
         size_bytes: usize,
@@ -57,6 +73,7 @@ pub enum SizesError {
         max: usize,
     },
     /// A chunk size is no multiple of the layout's alignment.
+    #[error("chunk size {size_bytes} is no multiple of {align}: round it up")]
     SizeNotAligned {
         /// The size.
         size_bytes: usize,
@@ -64,11 +81,16 @@ pub enum SizesError {
         align: usize,
     },
     /// A table does not end with the layout's largest chunk.
+    #[error("the table does not end with the largest chunk, {chunk_size_bytes_max} bytes: add it")]
     LargestMissing {
         /// The layout's largest chunk.
         chunk_size_bytes_max: usize,
     },
     /// A layout's limits do not fit together.
+    #[error(
+        "chunks from {min} to {max} bytes in multiples of {align}: give limits that are \
+         multiples, from 1 up, the least first"
+    )]
     Limits {
         /// The least chunk.
         min: usize,
@@ -78,6 +100,10 @@ pub enum SizesError {
         align: usize,
     },
     /// A layout's largest chunk is larger than its page.
+    #[error(
+        "the largest chunk, {chunk_size_bytes_max} bytes, is larger than a page, \
+         {page_size_bytes} bytes: give a smaller chunk or larger pages"
+    )]
     PageTooSmall {
         /// The largest chunk.
         chunk_size_bytes_max: usize,
@@ -85,6 +111,11 @@ pub enum SizesError {
         page_size_bytes: usize,
     },
     /// The parts of a chained item do not fit the largest chunk, or have no room.
+    #[error(
+        "a head of {head_size_bytes} bytes with a link of {link_size_bytes}, or a body's header \
+         of {body_header_size_bytes}, does not fit the largest chunk, {chunk_size_bytes_max} \
+         bytes: give a larger chunk, or a link that is less than the head"
+    )]
     Chaining {
         /// Bytes of a head.
         head_size_bytes: usize,
@@ -96,68 +127,3 @@ pub enum SizesError {
         chunk_size_bytes_max: usize,
     },
 }
-
-impl fmt::Display for SizesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            SizesError::NoItems => {
-                write!(f, "there is no item: give at least one demand with items")
-            }
-            SizesError::ItemTooLarge { size_bytes, chunk_size_bytes_max } => write!(
-                f,
-                "an item of {size_bytes} bytes is larger than the largest chunk, \
-                 {chunk_size_bytes_max} bytes: give a larger chunk, or a chaining"
-            ),
-            SizesError::ByteValue { byte_value, size_bytes } => write!(
-                f,
-                "a byte of items of {size_bytes} bytes is worth {byte_value}: give a number from 0 up"
-            ),
-            SizesError::Price { price } => write!(f, "a price is {price}: give a number from 0 up"),
-            SizesError::ClassCount { count, max } => {
-                write!(f, "a table of {count} classes was asked for: give 1 to {max}")
-            }
-            SizesError::TooManyKept { kept, class_count_max } => write!(
-                f,
-                "{kept} sizes are kept, the largest chunk included, and there may be {class_count_max} \
-                 classes: keep fewer, or give more classes"
-            ),
-            SizesError::NotAscending { size_bytes, before } => write!(
-                f,
-                "chunk size {size_bytes} comes after {before}: give different sizes in ascending order"
-            ),
-            SizesError::SizeBeyondLimits { size_bytes, min, max } => {
-                write!(f, "chunk size {size_bytes} is not within {min} to {max} bytes")
-            }
-            SizesError::SizeNotAligned { size_bytes, align } => {
-                write!(f, "chunk size {size_bytes} is no multiple of {align}: round it up")
-            }
-            SizesError::LargestMissing { chunk_size_bytes_max } => write!(
-                f,
-                "the table does not end with the largest chunk, {chunk_size_bytes_max} bytes: add it"
-            ),
-            SizesError::Limits { min, max, align } => write!(
-                f,
-                "chunks from {min} to {max} bytes in multiples of {align}: give limits that are \
-                 multiples, from 1 up, the least first"
-            ),
-            SizesError::PageTooSmall { chunk_size_bytes_max, page_size_bytes } => write!(
-                f,
-                "the largest chunk, {chunk_size_bytes_max} bytes, is larger than a page, \
-                 {page_size_bytes} bytes: give a smaller chunk or larger pages"
-            ),
-            SizesError::Chaining {
-                head_size_bytes,
-                link_size_bytes,
-                body_header_size_bytes,
-                chunk_size_bytes_max,
-            } => write!(
-                f,
-                "a head of {head_size_bytes} bytes with a link of {link_size_bytes}, or a body's header \
-                 of {body_header_size_bytes}, does not fit the largest chunk, {chunk_size_bytes_max} \
-                 bytes: give a larger chunk, or a link that is less than the head"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SizesError {}

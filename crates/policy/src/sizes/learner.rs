@@ -34,7 +34,7 @@ use super::gaps::fill_gaps;
 use super::layout::ChunkLayout;
 use super::loss::loss;
 use slabwise_base::ClassId;
-use std::fmt;
+use thiserror::Error;
 
 /// Neighbours of a table lie at most so far apart, as long as there are numbers for classes between them.
 const GAP_FACTOR: f64 = 1.25;
@@ -93,9 +93,10 @@ pub struct SizeSnapshot<'s> {
 }
 
 /// Why the table stays.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum Waiting {
     /// For more items.
+    #[error("{items} of {items_min} items")]
     Items {
         /// Items in the cache.
         items: u64,
@@ -103,6 +104,7 @@ pub enum Waiting {
         items_min: u64,
     },
     /// For more memory to be in use.
+    #[error("{:.1} of {:.1} % of the memory in use", .filled * 100.0, .filled_min * 100.0)]
     Memory {
         /// The part that is.
         filled: f64,
@@ -110,11 +112,13 @@ pub enum Waiting {
         filled_min: f64,
     },
     /// For classes of an earlier table to drain.
+    #[error("{retired_classes} classes of an earlier table drain")]
     Drain {
         /// How many.
         retired_classes: usize,
     },
     /// For more stores under the present table.
+    #[error("{stores} of {stores_min} stores since the last change")]
     Stores {
         /// Since the last change.
         stores: u64,
@@ -122,6 +126,7 @@ pub enum Waiting {
         stores_min: u64,
     },
     /// For the proof of a better table.
+    #[error("the proof of a gain of {:.2} %: {stores} of {stores_min} stores", .gain * 100.0)]
     Proof {
         /// Stores since it was proposed.
         stores: u64,
@@ -131,41 +136,16 @@ pub enum Waiting {
         gain: f64,
     },
     /// For a better table: the best one gains too little.
+    #[error(
+        "a gain of {:.2} % of the bytes of all items, {:.2} % is the least",
+        .gain * 100.0, .gain_min * 100.0
+    )]
     Gain {
         /// As a part of the bytes of all items.
         gain: f64,
         /// The least.
         gain_min: f64,
     },
-}
-
-impl fmt::Display for Waiting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Waiting::Items { items, items_min } => write!(f, "{items} of {items_min} items"),
-            Waiting::Memory { filled, filled_min } => {
-                let (filled, filled_min) = (filled * 100.0, filled_min * 100.0);
-                write!(f, "{filled:.1} of {filled_min:.1} % of the memory in use")
-            }
-            Waiting::Drain { retired_classes } => {
-                write!(f, "{retired_classes} classes of an earlier table drain")
-            }
-            Waiting::Stores { stores, stores_min } => {
-                write!(f, "{stores} of {stores_min} stores since the last change")
-            }
-            Waiting::Proof { stores, stores_min, gain } => {
-                let gain = gain * 100.0;
-                write!(f, "the proof of a gain of {gain:.2} %: {stores} of {stores_min} stores")
-            }
-            Waiting::Gain { gain, gain_min } => {
-                let (gain, gain_min) = (gain * 100.0, gain_min * 100.0);
-                write!(
-                    f,
-                    "a gain of {gain:.2} % of the bytes of all items, {gain_min:.2} % is the least"
-                )
-            }
-        }
-    }
 }
 
 /// What came of a look.

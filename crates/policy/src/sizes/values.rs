@@ -69,7 +69,7 @@ fn values(snapshot: &Snapshot) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::{VALUE_MAX, valued};
-    use crate::test_curves::{scan, snapshot};
+    use crate::testing::curves::{scan, snapshot};
     use slabwise_base::SizeBar;
     use slabwise_profile::{Mrc, Point};
 

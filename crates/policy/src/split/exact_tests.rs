@@ -2,7 +2,7 @@
 
 use super::{best_split, best_split_in_units};
 use crate::split::{ClassCurve, cost};
-use crate::test_curves::{any, cliff, scan, zipf};
+use crate::testing::curves::{any, cliff, scan, zipf};
 use slabwise_base::Random;
 use slabwise_profile::Mrc;
 

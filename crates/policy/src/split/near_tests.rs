@@ -2,7 +2,7 @@
 
 use super::{Near, near_best_split};
 use crate::split::{ClassCurve, best_split, cost, least_move_price};
-use crate::test_curves::{any, cliff, ragged, scan, zipf};
+use crate::testing::curves::{any, cliff, ragged, scan, zipf};
 use slabwise_base::Random;
 use slabwise_profile::{Mrc, Point};
 

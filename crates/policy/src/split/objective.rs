@@ -2,7 +2,7 @@
 
 use super::ClassCurve;
 use super::class_curve::class_curves;
-use crate::costs::MissCosts;
+use crate::history::costs::MissCosts;
 use crate::{ClassProfile, Snapshot};
 
 /// What a split is to make least.

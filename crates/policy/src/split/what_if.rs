@@ -42,7 +42,7 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
 #[cfg(test)]
 mod tests {
     use super::what_if;
-    use crate::test_curves::{any, cliff, scan, snapshot};
+    use crate::testing::curves::{any, cliff, scan, snapshot};
     use slabwise_base::Random;
 
     #[test]

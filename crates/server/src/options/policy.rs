@@ -2,8 +2,8 @@
 
 use super::OptionsError;
 use super::raw::Raw;
-use slabwise_policy::{AutomoveOptions, PagePolicy};
-use slabwise_tuner::ProfilingOptions;
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
 /// What every policy that can be told what to make least calls that option.
 const OBJECTIVE: &str = "objective";
@@ -36,11 +36,7 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
     };
     // Where an option is given twice the last counts, so these stand first.
     let mut text = name.to_owned();
-    let automove = [
-        ("window_len", raw.slab_automove_window.map(|seconds| seconds.to_string())),
-        ("age_ratio", raw.slab_automove_ratio.map(|ratio| ratio.to_string())),
-    ];
-    for (option, value) in automove {
+    for (option, value) in automover_options(raw) {
         if let Some(value) = value.filter(|_| has(name, option)) {
             text += &format!(":{option}={value}");
         }
@@ -63,15 +59,28 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
         .map_err(|error| OptionsError(format!("-o page_policy={text}: {error}")))
 }
 
-/// What memcached's automover goes by, where it runs or not.
-pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveOptions {
-    if let PagePolicy::Automove(automove) = page_policy {
-        return automove.options();
-    }
-    let default = AutomoveOptions::default();
-    AutomoveOptions {
-        window_len: raw.slab_automove_window.map_or(default.window_len, |seconds| seconds as usize),
-        age_ratio: raw.slab_automove_ratio.unwrap_or(default.age_ratio),
+/// What `slab_automove_*` give for options of memcached's automover.
+fn automover_options(raw: &Raw) -> [(&'static str, Option<String>); 2] {
+    [
+        (
+            AutomoveSettings::WINDOW_OPTION,
+            raw.slab_automove_window.map(|seconds| seconds.to_string()),
+        ),
+        (AutomoveSettings::RATIO_OPTION, raw.slab_automove_ratio.map(|ratio| ratio.to_string())),
+    ]
+}
+
+/// The settings of memcached's automover, whether it is the policy or not.
+pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveSettings {
+    let memcacheds = PagePolicy::named(POLICY_OF_PRESET).expect("it is registered");
+    let [window, ratio] = automover_options(raw).map(|(option, given)| {
+        let value = page_policy.value(option).or(given).or_else(|| memcacheds.value(option));
+        value.expect("memcached's automover has it")
+    });
+    AutomoveSettings {
+        level: raw.slab_automove.unwrap_or(1),
+        window_seconds: window.parse().expect("it is a whole number"),
+        age_ratio: ratio.parse().expect("it is a number"),
     }
 }
 

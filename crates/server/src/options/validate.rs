@@ -8,8 +8,8 @@ use super::raw::Raw;
 use super::tls;
 use crate::settings::{Listen, ListenAddress, ProcessSettings, Protocol, Reported, Settings};
 use slabwise_engine::{EngineConfig, EvictionKind};
-use slabwise_policy::AutomoveOptions;
 use slabwise_protocol::text::CostWire;
+use slabwise_tuner::AutomoveSettings;
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -321,7 +321,7 @@ fn process(raw: &Raw) -> Result<ProcessSettings, OptionsError> {
     })
 }
 
-fn reported(raw: &Raw, engine: &EngineConfig, automove: AutomoveOptions) -> Reported {
+fn reported(raw: &Raw, engine: &EngineConfig, automove: AutomoveSettings) -> Reported {
     let largest = engine.classes.chunk_size_bytes(engine.classes.largest());
     Reported {
         udp_port: raw.udp_port,
@@ -332,9 +332,9 @@ fn reported(raw: &Raw, engine: &EngineConfig, automove: AutomoveOptions) -> Repo
         chunk_size_bytes: raw.chunk_size_bytes.unwrap_or(48),
         hash_power: raw.hash_power,
         hash_algorithm: raw.hash_algorithm.unwrap_or("xxh3"),
-        slab_automove: raw.slab_automove.unwrap_or(1),
+        slab_automove: automove.level,
         slab_automove_ratio: automove.age_ratio,
-        slab_automove_window: automove.window_len as u32,
+        slab_automove_window: automove.window_seconds,
         lru_crawler_sleep_us: raw.lru_crawler_sleep_us.unwrap_or(100),
         lru_crawler_tocrawl: raw.lru_crawler_tocrawl,
         slab_chunk_max_bytes: largest as u64,

@@ -3,7 +3,7 @@
 use crate::background;
 use crate::session::testing::{Client, Fixture};
 use crate::shared::{Driver, Woken};
-use slabwise_policy::{Lama, LamaOptions, PagePolicy};
+use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn without_profiles_the_tables_say_so() {
     fixture.settings.profiling = None;
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
-    tuner.set_policy(PagePolicy::None);
+    tuner.set_policy(PagePolicy::none());
     let mut client = Client::new(fixture.worker(&shared));
     assert_eq!(ask(&mut client, "stats profile\r\n"), "STAT profile off\r\nEND\r\n");
     let plan = "STAT page_policy none\r\nSTAT moves_planned 0\r\nEND\r\n";
@@ -132,8 +132,7 @@ fn the_last_plan_is_told_with_what_it_was_for() {
         ask(&mut client, &format!("set large{key} 0 0 4000\r\n{large}\r\n"));
         step(&mut tuner);
     }
-    let options = LamaOptions { period_gets: 2_000, ..LamaOptions::default() };
-    tuner.set_policy(PagePolicy::Lama(Lama::new(options)));
+    tuner.set_policy(PagePolicy::parse("lama:period_gets=2000").expect("it is well written"));
     for number in 0..4_000 {
         let key = number % 500;
         if ask(&mut client, &format!("get small{key}\r\n")) == "END\r\n" {

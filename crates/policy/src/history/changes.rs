@@ -1,0 +1,165 @@
+//! What happened to each class between two steps.
+//!
+//! Snapshots count since the cache began; a policy that is stepped by events wants to know what is new. Of a
+//! class not seen before nothing is.
+
+use crate::history::per_class::PerClass;
+use crate::{ClassProfile, ClassSnapshot, Snapshot};
+
+/// Counts of one class: ever, or since the last step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Counts {
+    /// Gets that hit.
+    pub hits: u64,
+    /// Items stored.
+    pub sets: u64,
+    /// Allocations that found no free chunk: items evicted and stores refused.
+    pub pressed: u64,
+    /// What its profile tells; `None` where there is none, or was none at the last step.
+    pub profiled: Option<Profiled>,
+}
+
+/// What a profile tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Profiled {
+    pub misses: f64,
+    pub misses_by_eviction: f64,
+    pub shadow_hits: f64,
+}
+
+/// The counts at the last step.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    ever: PerClass<Counts>,
+}
+
+impl Changes {
+    /// What is new of each class, in the order of the snapshot; it is old from here on.
+    pub fn since_last(&mut self, snapshot: &Snapshot) -> Vec<Counts> {
+        let profiles = snapshot.profiles.iter().map(Some).chain(std::iter::repeat(None));
+        let each = snapshot.classes.iter().zip(profiles);
+        let ever: Vec<Counts> = each.map(|(class, profile)| Counts::of(class, profile)).collect();
+        let mut new = ever.iter();
+        self.ever.follow(snapshot, |class| {
+            let known = snapshot.classes.iter().position(|other| other.class == class.class);
+            ever[known.expect("a class of the snapshot is followed")]
+        });
+        let change = |before: &mut Counts| {
+            let after = *new.next().expect("each class has its counts");
+            std::mem::replace(before, after).until(after)
+        };
+        self.ever.iter_mut().map(change).collect()
+    }
+}
+
+impl Counts {
+    fn of(class: &ClassSnapshot, profile: Option<&ClassProfile>) -> Counts {
+        Counts {
+            hits: class.hits,
+            sets: class.sets,
+            pressed: class.evicted + class.out_of_memory,
+            profiled: profile.map(|profile| Profiled {
+                misses: profile.misses,
+                misses_by_eviction: profile.misses_by_eviction,
+                shadow_hits: profile.shadow_hits,
+            }),
+        }
+    }
+
+    fn until(self, after: Counts) -> Counts {
+        let rise = |before: f64, after: f64| (after - before).max(0.0);
+        Counts {
+            hits: after.hits.saturating_sub(self.hits),
+            sets: after.sets.saturating_sub(self.sets),
+            pressed: after.pressed.saturating_sub(self.pressed),
+            profiled: self.profiled.zip(after.profiled).map(|(before, after)| Profiled {
+                misses: rise(before.misses, after.misses),
+                misses_by_eviction: rise(before.misses_by_eviction, after.misses_by_eviction),
+                shadow_hits: rise(before.shadow_hits, after.shadow_hits),
+            }),
+        }
+    }
+
+    /// Gets that missed. Where no profile knows, items stored: in a look-aside cache one follows each miss.
+    pub fn misses(&self) -> f64 {
+        self.profiled.map_or(self.sets as f64, |profiled| profiled.misses)
+    }
+
+    /// Gets.
+    pub fn gets(&self) -> f64 {
+        self.hits as f64 + self.misses()
+    }
+
+    /// Pages that hold what found no free chunk; none for a class with a page's worth of free chunks, which
+    /// has got what it asked for.
+    fn pages_asked(&self, class: &ClassSnapshot) -> u64 {
+        let chunks_per_page = class.chunks_per_page as u64;
+        if class.free_chunks >= chunks_per_page {
+            return 0;
+        }
+        self.pressed.div_ceil(chunks_per_page)
+    }
+}
+
+/// The pages that each class asks for by what found no free chunk.
+pub(crate) fn pages_asked(snapshot: &Snapshot, changes: &[Counts]) -> Vec<u64> {
+    let each = snapshot.classes.iter().zip(changes);
+    each.map(|(class, change)| change.pages_asked(class)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Changes, Counts, Profiled};
+    use crate::{ClassProfile, ClassSnapshot, Snapshot};
+    use slabwise_base::ClassId;
+
+    fn snapshot(sets: &[(u8, u64)], misses: &[f64]) -> Snapshot {
+        let class = |&(id, sets)| ClassSnapshot {
+            sets,
+            evicted: sets,
+            out_of_memory: 2 * sets,
+            ..ClassSnapshot::empty(ClassId(id), 96, 10)
+        };
+        let profile = |&misses| ClassProfile { misses, ..ClassProfile::default() };
+        Snapshot {
+            classes: sets.iter().map(class).collect(),
+            profiles: misses.iter().map(profile).collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn counts_are_told_once_and_from_a_class_s_second_step_on() {
+        let mut changes = Changes::default();
+        let first = changes.since_last(&snapshot(&[(0, 5), (1, 7)], &[]));
+        assert_eq!(first, [Counts::default(); 2]);
+        // In another order, with a new class.
+        let second = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
+        let sets: Vec<u64> = second.iter().map(|counts| counts.sets).collect();
+        assert_eq!(sets, [0, 10, 1]);
+        assert_eq!(second[1].pressed, 30, "evicted or refused");
+        let third = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
+        assert_eq!(third, [Counts::default(); 3]);
+    }
+
+    #[test]
+    fn misses_are_the_profile_s_where_it_was_there_before_and_stores_otherwise() {
+        let mut changes = Changes::default();
+        changes.since_last(&snapshot(&[(0, 5)], &[]));
+        assert_eq!(changes.since_last(&snapshot(&[(0, 8)], &[1_000.0]))[0].misses(), 3.0);
+        let known = changes.since_last(&snapshot(&[(0, 9)], &[1_004.0]))[0];
+        let expected = Profiled { misses: 4.0, ..Profiled::default() };
+        assert_eq!(known.profiled, Some(expected));
+        assert_eq!(known.misses(), 4.0);
+    }
+
+    #[test]
+    fn who_has_a_free_page_asks_for_none() {
+        let asks = |pressed, free_chunks| {
+            let class = ClassSnapshot { free_chunks, ..ClassSnapshot::empty(ClassId(0), 96, 10) };
+            Counts { pressed, ..Counts::default() }.pages_asked(&class)
+        };
+        assert_eq!([asks(0, 0), asks(1, 0), asks(10, 9), asks(11, 0)], [0, 1, 1, 2]);
+        assert_eq!(asks(11, 10), 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! What items and misses of each class cost.
+//!
+//! The *cost of a miss* is the mean cost of the items that were stored under keys that led to nothing: in a look-aside
+//! cache such a store follows a miss, and tells what it took to make up for it. The mean is over the last
+//! [`STORES`] of those that told a cost, and at most about twice as many: right within two hundredths or so where some
+//! items cost twenty times as much as others. A class that nobody stores to keeps its last.
+//!
+//! Costs are told beside their mean over all classes, so that limits that are given in misses hold whatever the unit.
+//! What did not tell its cost counts as what did in its class; a class of which fewer than [`STORES_MIN`] did
+//! counts as the mean of all.
+//!
+//! Laws: relative costs are above 0; where all that are known are equal, and where none is, each is exactly 1.
+
+use crate::history::per_class::PerClass;
+use crate::{ClassSnapshot, Snapshot};
+
+/// Stores of a class after which its mean begins anew, beside that of as many before.
+const STORES: u64 = 10_000;
+
+/// So many tell a mean, for a start.
+const STORES_MIN: u64 = 100;
+/// What costs nothing counts as so much of the mean, so that costs can be divided by.
+const LEAST: f64 = 1e-6;
+
+/// What is remembered of all classes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MissCosts {
+    windows: PerClass<Window>,
+}
+
+/// Costs of some stores, in whole numbers: so the mean of equal costs is the same, however many they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stores {
+    count: u64,
+    cost: u64,
+}
+
+/// The last stores of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    ever: Stores,
+    newer: Stores,
+    older: Stores,
+}
+
+impl MissCosts {
+    /// Takes in what was stored since the last time; of a class that is new, nothing.
+    pub fn take_in(&mut self, snapshot: &Snapshot) {
+        let begin = |class: &ClassSnapshot| Window { ever: Stores::of(class), ..Window::default() };
+        self.windows.follow(snapshot, begin);
+        let each = snapshot.classes.iter().zip(self.windows.iter_mut());
+        each.for_each(|(class, window)| window.take_in(class));
+    }
+
+    /// The mean cost of a miss of each class, in the order of the snapshot that was taken in last, beside
+    /// the mean over all classes.
+    pub fn relative(&self, snapshot: &Snapshot) -> Vec<f64> {
+        let means: Vec<Option<f64>> = self.windows.iter().map(Window::mean).collect();
+        let references = |place: usize| -> f64 {
+            snapshot.profiles.get(place).map_or(1.0, |profile| profile.curve.references())
+        };
+        relative(&means, references)
+    }
+}
+
+/// The mean cost of what a chunk of each class holds now, beside the mean over all used chunks. What nothing is
+/// known of, and all of them where nobody gives costs, is 1.
+pub(crate) fn chunk_costs(snapshot: &Snapshot) -> Vec<f64> {
+    let used = |class: &ClassSnapshot| class.used_chunks.max(1) as f64;
+    let mean =
+        |class: &ClassSnapshot| (class.cost_held > 0).then(|| class.cost_held as f64 / used(class));
+    let means: Vec<Option<f64>> = snapshot.classes.iter().map(mean).collect();
+    relative(&means, |place| used(&snapshot.classes[place]))
+}
+
+/// These costs divided by their mean, in which each counts as often as `weight` says; what is not known is 1.
+fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
+    // Beside the greatest of them equal ones are exactly 1, and then so is their mean.
+    let unit = costs.iter().flatten().fold(0.0, |most: f64, &cost| most.max(cost));
+    if unit == 0.0 {
+        return vec![1.0; costs.len()];
+    }
+    let known = || {
+        let each = costs.iter().enumerate();
+        each.filter_map(|(place, cost)| Some((weight(place), (*cost)? / unit)))
+    };
+    let weights: f64 = known().map(|(weight, _)| weight).sum();
+    let sum: f64 = known().map(|(weight, cost)| weight * cost).sum();
+    let mean = if sum > 0.0 { sum / weights } else { 1.0 };
+    let relative = |cost: &Option<f64>| cost.map_or(1.0, |cost| (cost / unit / mean).max(LEAST));
+    costs.iter().map(relative).collect()
+}
+
+impl Stores {
+    /// Those of a class that told a cost, ever.
+    fn of(class: &ClassSnapshot) -> Stores {
+        Stores { count: class.costs_told, cost: class.cost_paid }
+    }
+}
+
+impl Window {
+    fn take_in(&mut self, class: &ClassSnapshot) {
+        if self.newer.count >= STORES {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        let ever = Stores::of(class);
+        self.newer.count += ever.count.saturating_sub(self.ever.count);
+        self.newer.cost += ever.cost.saturating_sub(self.ever.cost);
+        self.ever = ever;
+    }
+
+    /// `None` if too few stores told a cost.
+    fn mean(&self) -> Option<f64> {
+        let (count, cost) =
+            (self.newer.count + self.older.count, self.newer.cost + self.older.cost);
+        (count >= STORES_MIN).then(|| cost as f64 / count as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEAST, MissCosts, STORES, chunk_costs};
+    use crate::Snapshot;
+    use crate::testing::curves::{scan, snapshot};
+    use slabwise_base::Random;
+
+    /// Classes with so many references each.
+    fn cache(references: &[f64]) -> Snapshot {
+        snapshot(10, references.iter().map(|&references| (10, scan(references))).collect())
+    }
+
+    /// So many stores more of a class, of this cost each.
+    fn store(cache: &mut Snapshot, class: usize, count: u64, cost: u64) {
+        cache.classes[class].costs_told += count;
+        cache.classes[class].cost_paid += count * cost;
+    }
+
+    #[test]
+    fn a_mean_is_of_the_last_stores_and_stays_where_nobody_stores() {
+        let mut cache = cache(&[1.0, 1.0]);
+        let mut costs = MissCosts::default();
+        costs.take_in(&cache);
+        store(&mut cache, 0, 100, 30);
+        store(&mut cache, 1, 100, 10);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [1.5, 0.5]);
+        for _ in 0..20 {
+            store(&mut cache, 0, STORES / 4, 70);
+            costs.take_in(&cache);
+        }
+        assert_eq!(costs.relative(&cache), [1.75, 0.25], "the first class's is of the last 20,000");
+    }
+
+    #[test]
+    fn costs_are_beside_their_mean_by_references_and_what_is_not_known_is_that_mean() {
+        let mut cache = cache(&[300.0, 100.0, 5_000.0]);
+        let mut costs = MissCosts::default();
+        costs.take_in(&cache);
+        store(&mut cache, 0, 100, 20);
+        store(&mut cache, 1, 200, 100);
+        // Too few to tell.
+        store(&mut cache, 2, 99, 1_000);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [0.5, 2.5, 1.0]);
+        cache.profiles.clear();
+        let [first, second, third] = costs.relative(&cache)[..] else { panic!("three classes") };
+        assert!((first - 1.0 / 3.0).abs() < 1e-9 && (second - 5.0 / 3.0).abs() < 1e-9);
+        assert_eq!(third, 1.0);
+    }
+
+    #[test]
+    fn what_costs_nothing_is_known_to_and_what_was_before_is_not_counted() {
+        let mut cache = cache(&[100.0, 100.0]);
+        store(&mut cache, 0, 1_000_000, 50);
+        let mut costs = MissCosts::default();
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [1.0; 2]);
+        store(&mut cache, 0, 100, 0);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [1.0; 2], "all that is known is equal");
+        store(&mut cache, 1, 100, 7);
+        costs.take_in(&cache);
+        assert_eq!(costs.relative(&cache), [LEAST, 2.0]);
+    }
+
+    #[test]
+    fn chunks_cost_what_they_hold() {
+        let mut cache = cache(&[1.0, 1.0, 1.0]);
+        assert_eq!(chunk_costs(&cache), [1.0; 3]);
+        let held = [(100, 300), (50, 300), (7, 0)];
+        for (class, (used_chunks, cost_held)) in cache.classes.iter_mut().zip(held) {
+            (class.used_chunks, class.cost_held) = (used_chunks, cost_held);
+        }
+        assert_eq!(chunk_costs(&cache), [0.75, 1.5, 1.0]);
+    }
+
+    #[test]
+    fn equal_costs_are_exactly_one_and_so_are_none() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let cost = random.below(1 << 32);
+            let mut cache = cache(&[0; 5].map(|_| 1e6 * random.unit()));
+            let mut costs = MissCosts::default();
+            costs.take_in(&cache);
+            for _ in 0..100 {
+                for class in 0..5 {
+                    let count = random.below(2) * random.below(3_000);
+                    store(&mut cache, class, count, cost);
+                }
+                costs.take_in(&cache);
+                assert_eq!(costs.relative(&cache), [1.0; 5], "seed {seed}, cost {cost}");
+            }
+        }
+    }
+}

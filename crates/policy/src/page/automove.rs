@@ -1,0 +1,211 @@
+//! memcached's page policy of today (`slab_automove=1`, since 1.5.0).
+//!
+//! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and
+//! moves at most one page:
+//!
+//! 1. A class with free chunks for more than two and a half pages, that neither evicted nor got a
+//!    page in the whole window, gives a page to the free pool, once memory is full. The next look
+//!    comes at once, so that what is free is free soon.
+//! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one
+//!    whose tail is youngest among those that keep evicting, if the younger age is below a ratio of
+//!    the older. *Keeps evicting* means in more than half of the window's seconds, or more than a
+//!    quarter of all evictions on average; and in the last second, too.
+//!
+//! Ages are whole seconds, averaged over the window, as in memcached.
+
+use crate::history::per_class::PerClass;
+use crate::options::PolicyOption;
+use crate::policy::Policy;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random, Ticks};
+use std::collections::VecDeque;
+
+/// A class owns at least one page more than this before it gives one to another class.
+const VICTIM_PAGES_KEPT: u64 = 2;
+/// In halves of a page: how much must be free before a page goes to the pool.
+const FREE_HALF_PAGES_KEPT: u64 = 5;
+/// The share of all evictions that makes a class one that keeps evicting.
+const EVICTED_SHARE_MIN: f64 = 0.25;
+
+/// What memcached calls `slab_automove_window` and `slab_automove_ratio`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AutomoveOptions {
+    /// Seconds that a decision looks back; at least 1.
+    pub window_len: usize,
+    /// A page moves when the youngest tail's age is below this part of the oldest's.
+    pub age_ratio: f64,
+}
+
+impl Default for AutomoveOptions {
+    /// memcached's own.
+    fn default() -> AutomoveOptions {
+        AutomoveOptions { window_len: 10, age_ratio: 0.8 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Automove {
+    options: AutomoveOptions,
+    /// By class; empty before the first step.
+    memory: PerClass<Memory>,
+    /// Decisions by age wait until the window has been filled once.
+    steps: usize,
+    /// The last step sent a page to the pool.
+    gave_to_pool: bool,
+}
+
+/// What is remembered of a class.
+#[derive(Clone, Debug)]
+struct Memory {
+    /// As it was at the last step.
+    before: ClassSnapshot,
+    /// At most `window_len` seconds, the newest last.
+    window: VecDeque<Second>,
+}
+
+/// One second of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Second {
+    age_seconds: u64,
+    /// It evicted, was refused memory, or got a page.
+    dirty: bool,
+    evicted: bool,
+    evicted_share: f64,
+}
+
+/// A candidate, with its age averaged over the window.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    class: ClassId,
+    age_seconds: u64,
+    /// In the last second.
+    evicts_now: bool,
+}
+
+impl Policy for Automove {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let AutomoveOptions { window_len, age_ratio } = &mut self.options;
+        vec![
+            PolicyOption::whole(
+                "window_len",
+                window_len,
+                1..=86_400,
+                "seconds that a decision looks back (slab_automove_window)",
+            ),
+            PolicyOption::real(
+                "age_ratio",
+                age_ratio,
+                0.0..=1.0,
+                "how young the youngest tail is beside the oldest when a page moves (slab_automove_ratio)",
+            ),
+        ]
+    }
+
+    /// Once a second; but at once after a page went to the pool, for there may be more of them.
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })
+    }
+
+    /// One second's decision.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        // Counts before the first step are not changes: memcached begins with a look, too.
+        let is_first = self.memory.is_empty();
+        let begin = |class: &ClassSnapshot| Memory { before: *class, window: VecDeque::new() };
+        self.memory.follow(snapshot, begin);
+        if is_first {
+            return Plan::default();
+        }
+        self.remember(snapshot);
+        let to_pool = self.to_the_pool(snapshot);
+        self.gave_to_pool = to_pool.is_some();
+        let page_move = to_pool.or_else(|| self.to_the_youngest(snapshot));
+        Plan { moves: page_move.into_iter().collect(), ..Plan::default() }
+    }
+}
+
+impl Automove {
+    fn remember(&mut self, snapshot: &Snapshot) {
+        let evicted_by = |(after, memory): (&ClassSnapshot, &Memory)| {
+            after.evicted.saturating_sub(memory.before.evicted)
+        };
+        let evicted_all: u64 =
+            snapshot.classes.iter().zip(self.memory.iter()).map(evicted_by).sum();
+        for (after, memory) in snapshot.classes.iter().zip(self.memory.iter_mut()) {
+            let evicted = evicted_by((after, memory));
+            let Memory { before, window } = memory;
+            if window.len() == self.options.window_len {
+                window.pop_front();
+            }
+            window.push_back(Second {
+                age_seconds: u64::from(after.tail_age_ticks / Ticks::PER_SECOND),
+                dirty: evicted > 0
+                    || after.out_of_memory != before.out_of_memory
+                    || after.pages > before.pages,
+                evicted: evicted > 0,
+                evicted_share: evicted as f64 / evicted_all.max(1) as f64,
+            });
+            *before = *after;
+        }
+        self.steps += 1;
+    }
+
+    fn to_the_pool(&self, snapshot: &Snapshot) -> Option<PageMove> {
+        let spare = |(class, memory): &(&ClassSnapshot, &Memory)| {
+            let kept_halves = class.chunks_per_page as u64 * FREE_HALF_PAGES_KEPT;
+            let window = &memory.window;
+            2 * class.free_chunks > kept_halves && window.iter().all(|second| !second.dirty)
+        };
+        let (class, _) = snapshot.classes.iter().zip(self.memory.iter()).find(spare)?;
+        snapshot.memory_full.then_some(PageMove {
+            victim: class.class,
+            receiver: None,
+            reason: "free chunks for more than two pages, unused",
+        })
+    }
+
+    fn to_the_youngest(&self, snapshot: &Snapshot) -> Option<PageMove> {
+        if self.steps <= self.options.window_len {
+            return None;
+        }
+        let mut oldest: Option<Candidate> = None;
+        let mut youngest: Option<Candidate> = None;
+        for (class, Memory { window, .. }) in snapshot.classes.iter().zip(self.memory.iter()) {
+            let evicts_now = window.back().is_some_and(|now| now.evicted);
+            let age_seconds = self.age_mean(window);
+            let candidate = Candidate { class: class.class, age_seconds, evicts_now };
+            let older = oldest.map_or(0, |oldest| oldest.age_seconds);
+            if class.pages > VICTIM_PAGES_KEPT && candidate.age_seconds > older {
+                oldest = Some(candidate);
+            }
+            let younger = youngest.map_or(u64::MAX, |youngest| youngest.age_seconds);
+            if self.keeps_evicting(window) && candidate.age_seconds < younger {
+                youngest = Some(candidate);
+            }
+        }
+        let (oldest, youngest) = (oldest?, youngest?);
+        let far_apart =
+            (youngest.age_seconds as f64) < oldest.age_seconds as f64 * self.options.age_ratio;
+        (youngest.evicts_now && far_apart).then_some(PageMove {
+            victim: oldest.class,
+            receiver: Some(youngest.class),
+            reason: "oldest tail to the youngest that keeps evicting",
+        })
+    }
+
+    fn age_mean(&self, window: &VecDeque<Second>) -> u64 {
+        let sum: u64 = window.iter().map(|second| second.age_seconds).sum();
+        sum / self.options.window_len as u64
+    }
+
+    fn keeps_evicting(&self, window: &VecDeque<Second>) -> bool {
+        let seconds = window.iter().filter(|second| second.evicted).count();
+        let shares: f64 = window.iter().map(|second| second.evicted_share).sum();
+        seconds > self.options.window_len / 2
+            || shares / self.options.window_len as f64 > EVICTED_SHARE_MIN
+    }
+}
+
+#[cfg(test)]
+#[path = "automove_tests.rs"]
+mod tests;

@@ -1,0 +1,192 @@
+//! memcached's first automover (`slab_automove=1` of memcached 1.4).
+//!
+//! Every ten seconds it looks at what each class evicted since the last look, its *window*:
+//!
+//! - the *winner* of a window is the class that evicted most. A class that wins three windows one after the
+//!   other needs a page, and goes on to need one with every window that it wins after that;
+//! - a class that evicted nothing in three windows one after the other, and owned three pages or more in
+//!   each, can give one. The first of these by size gives.
+//!
+//! A page moves when there is both, so at most six in a minute. Its weakness: it nearly never moves one. A
+//! class that evicts a single item in half a minute gives nothing, and where two classes take turns at
+//! evicting most neither ever receives. Li and Cox (EuroSys 2015) call it ineffective; Hu and others (ATC 2015)
+//! found no effect on misses.
+
+use crate::history::per_class::PerClass;
+use crate::options::{PolicyOption, TICKS_MAX};
+use crate::policy::Policy;
+use crate::{PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random, Ticks};
+
+/// A class owns at least one page more than this before it gives one.
+const VICTIM_PAGES_KEPT: u64 = 2;
+
+/// The policy's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AutomoveClassicOptions {
+    /// Ticks of a window, at least 1.
+    pub window_ticks: u32,
+    /// Windows that a class wins, or evicts nothing in, before a page moves; at least 1.
+    pub windows: u32,
+}
+
+impl Default for AutomoveClassicOptions {
+    /// memcached's own: three windows of ten seconds.
+    fn default() -> AutomoveClassicOptions {
+        AutomoveClassicOptions { window_ticks: 10 * Ticks::PER_SECOND, windows: 3 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct AutomoveClassic {
+    options: AutomoveClassicOptions,
+    /// By class; empty before the first step.
+    memory: PerClass<Memory>,
+    /// The class that evicted most in the last window.
+    winner: Option<ClassId>,
+    /// Windows that it has won one after the other.
+    wins: u32,
+}
+
+/// What is remembered of a class.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    evicted: u64,
+    /// Windows one after the other in which it could have given a page.
+    quiet_windows: u32,
+}
+
+impl Policy for AutomoveClassic {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let AutomoveClassicOptions { window_ticks, windows } = &mut self.options;
+        vec![
+            PolicyOption::whole(
+                "window_ticks",
+                window_ticks,
+                1..=TICKS_MAX,
+                "ticks (1/64 s) of a window whose evictions are compared",
+            ),
+            PolicyOption::whole(
+                "windows",
+                windows,
+                1..=1_000,
+                "windows that a class wins, or evicts nothing in, before a page moves",
+            ),
+        ]
+    }
+
+    /// At the end of each window.
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryTicks(self.options.window_ticks)
+    }
+
+    /// The end of a window: at most one page moves.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        // Counts before the first step are of no window.
+        let is_first = self.memory.is_empty();
+        self.memory.follow(snapshot, |class| Memory { evicted: class.evicted, quiet_windows: 0 });
+        if is_first {
+            return Plan::default();
+        }
+        let mut victim = None;
+        let mut highest: Option<(ClassId, u64)> = None;
+        for (class, memory) in snapshot.classes.iter().zip(self.memory.iter_mut()) {
+            let evicted = class.evicted.saturating_sub(memory.evicted);
+            memory.evicted = class.evicted;
+            if evicted == 0 && class.pages > VICTIM_PAGES_KEPT {
+                memory.quiet_windows += 1;
+                if memory.quiet_windows >= self.options.windows {
+                    victim = victim.or(Some(class.class));
+                }
+                continue;
+            }
+            memory.quiet_windows = 0;
+            if evicted > highest.map_or(0, |(_, evicted)| evicted) {
+                highest = Some((class.class, evicted));
+            }
+        }
+        let receiver = self.receiver(highest.map(|(class, _)| class));
+        let mut plan = Plan::default();
+        plan.moves.extend(victim.zip(receiver).map(|(victim, receiver)| PageMove {
+            victim,
+            receiver: Some(receiver),
+            reason: "no evictions for some windows, to the one with most of them in each",
+        }));
+        plan
+    }
+}
+
+impl AutomoveClassic {
+    /// Counts this window's winner; the class that has won enough of them.
+    fn receiver(&mut self, winner: Option<ClassId>) -> Option<ClassId> {
+        self.wins = if winner.is_some() && winner == self.winner { self.wins + 1 } else { 1 };
+        self.winner = winner;
+        winner.filter(|_| self.wins >= self.options.windows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AutomoveClassic;
+    use crate::policy::Policy;
+    use crate::testing;
+    use crate::{ClassSnapshot, Snapshot, Trigger};
+    use slabwise_base::ClassId;
+
+    /// The moves of each window, given what each class evicts in it.
+    fn moves<const N: usize>(pages: &[u64; N], windows: &[[u64; N]]) -> Vec<Option<(u8, u8)>> {
+        let mut policy = AutomoveClassic::default();
+        let class = |(index, &pages): (usize, &u64)| ClassSnapshot {
+            pages,
+            ..ClassSnapshot::empty(ClassId(index as u8), 96, 100)
+        };
+        let classes = pages.iter().enumerate().map(class).collect();
+        let mut snapshot = Snapshot { memory_full: true, classes, ..Snapshot::default() };
+        assert!(
+            testing::step(&mut policy, &snapshot).moves.is_empty(),
+            "the first look ends no window"
+        );
+        let window = |evicted: &[u64; N]| {
+            for (class, evicted) in snapshot.classes.iter_mut().zip(evicted) {
+                class.evicted += evicted;
+            }
+            let plan = testing::step(&mut policy, &snapshot);
+            plan.moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
+        };
+        windows.iter().map(window).collect()
+    }
+
+    #[test]
+    fn three_windows_with_the_same_winner_move_a_page_and_so_does_each_one_after() {
+        assert_eq!(
+            moves(&[9, 9], &[[0, 5]; 5]),
+            [None, None, Some((0, 1)), Some((0, 1)), Some((0, 1))]
+        );
+        let policy = AutomoveClassic::default();
+        assert_eq!(policy.trigger(), Trigger::EveryTicks(640), "ten seconds");
+    }
+
+    #[test]
+    fn the_first_quiet_class_of_three_pages_gives() {
+        assert_eq!(moves(&[2, 3, 9, 1], &[[0, 0, 0, 5]; 3]).last(), Some(&Some((1, 3))));
+        assert_eq!(moves(&[2, 2, 2, 9], &[[0, 0, 0, 5]; 9]), [None; 9]);
+    }
+
+    #[test]
+    fn its_weakness_winners_that_take_turns_receive_nothing() {
+        let (first, second) = ([0, 1_000, 999], [0, 999, 1_000]);
+        assert_eq!(moves(&[9, 9, 9], &[first, first, second].repeat(20)), [None; 60]);
+    }
+
+    #[test]
+    fn its_weakness_one_eviction_in_three_windows_keeps_all_pages() {
+        let (busy, quiet) = ([1, 1_000_000], [0, 1_000_000]);
+        assert_eq!(moves(&[1_000, 1], &[busy, quiet, quiet].repeat(20)), [None; 60]);
+    }
+
+    #[test]
+    fn windows_without_evictions_have_no_winner() {
+        assert_eq!(moves(&[9, 9], &[[0, 0]; 9]), [None; 9]);
+    }
+}

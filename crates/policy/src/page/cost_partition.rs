@@ -1,0 +1,199 @@
+//! Cost-based partitioning (D. Carra and P. Michiardi, "Cost-based Memory Partitioning and Management in
+//! Memcached", IMDM 2015), the successor of [`psa`](super::psa).
+//!
+//! Misses count with what they cost, and only if an eviction is to blame: a key that was never there would
+//! have missed with any memory. Over the last M misses, for class i:
+//!
+//! ```text
+//!   m_i   gets of keys that had been evicted, times the mean cost of a miss
+//!   r_i   requests
+//!   s_i   pages
+//!   risk  m_i / (r_i s_i)        of a class without requests: none
+//! ```
+//!
+//! Every M misses one page moves from the class of least risk to the one of greatest m among the others. The
+//! authors tell evicted keys by two Bloom filters that take turns; here the profile tells them
+//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves. Where
+//! nobody gives costs, a miss costs 1.
+//!
+//! Weaknesses: the misses a class has are not those it would lose with a page, so a loop that no memory at hand
+//! can hold draws all pages; and the share of misses falls with the pages twice, so that the largest class gives
+//! first, whatever it does with them.
+//!
+//! Laws: those of [`psa`](super::psa).
+
+use super::common_options::misses;
+use super::psa::least_risk_to_most_misses;
+use crate::history::changes::Changes;
+use crate::history::costs::MissCosts;
+use crate::options::PolicyOption;
+use crate::policy::Policy;
+use crate::{Plan, Snapshot, Trigger, Wants};
+use slabwise_base::Random;
+
+/// The policy's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostPartitionOptions {
+    /// The published M: gets that miss between two steps, at least 1.
+    pub misses: u64,
+}
+
+impl Default for CostPartitionOptions {
+    /// As with [`PsaOptions`](super::psa::PsaOptions), for the same reason.
+    fn default() -> CostPartitionOptions {
+        CostPartitionOptions { misses: 10_000 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct CostPartition {
+    options: CostPartitionOptions,
+    changes: Changes,
+    costs: MissCosts,
+}
+
+impl Policy for CostPartition {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        vec![misses(&mut self.options.misses)]
+    }
+
+    /// Every [`CostPartitionOptions::misses`].
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryMisses(self.options.misses)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::Profiles
+    }
+
+    /// One page from the class of least risk to the one whose evictions cost most.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        self.costs.take_in(snapshot);
+        let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
+        // Nothing is known of it without a profile.
+        let cost_of_misses = |place: usize| {
+            let misses = changes[place].profiled.map_or(0.0, |it| it.misses_by_eviction);
+            misses * costs[place]
+        };
+        least_risk_to_most_misses(
+            snapshot,
+            &changes,
+            cost_of_misses,
+            |place| match changes[place].gets() {
+                0.0 => 0.0,
+                gets => cost_of_misses(place) / (gets * snapshot.classes[place].pages as f64),
+            },
+            "least cost of evictions by requests and pages, to the one with most",
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CostPartition, CostPartitionOptions};
+    use crate::policy::Policy;
+    use crate::testing;
+    use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
+    use slabwise_base::ClassId;
+
+    /// The pages and what happens to a class between two steps.
+    #[derive(Clone, Copy)]
+    struct Class {
+        pages: u64,
+        hits: u64,
+        misses: f64,
+        misses_by_eviction: f64,
+        cost: u64,
+    }
+
+    /// One step's move after `classes` have been through what they tell.
+    fn step(classes: &[Class]) -> Option<(u8, u8)> {
+        let snapshot = |times: f64| {
+            let class = |(index, class): (usize, &Class)| ClassSnapshot {
+                pages: class.pages,
+                used_chunks: class.pages * 10,
+                hits: (times * class.hits as f64) as u64,
+                costs_told: (times * 100.0) as u64,
+                cost_paid: (times * 100.0) as u64 * class.cost,
+                ..ClassSnapshot::empty(ClassId(index as u8), 96, 10)
+            };
+            let profile = |class: &Class| ClassProfile {
+                misses: times * class.misses,
+                misses_by_eviction: times * class.misses_by_eviction,
+                ..ClassProfile::default()
+            };
+            Snapshot {
+                memory_full: true,
+                classes: classes.iter().enumerate().map(class).collect(),
+                profiles: classes.iter().map(profile).collect(),
+                ..Snapshot::default()
+            }
+        };
+        let mut policy = CostPartition::default();
+        assert!(testing::step(&mut policy, &snapshot(3.0)).moves.is_empty(), "nothing is new");
+        let moves = testing::step(&mut policy, &snapshot(4.0)).moves;
+        moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
+    }
+
+    /// A class of ten pages that misses a tenth, half of it because of evictions.
+    const PLAIN: Class =
+        Class { pages: 10, hits: 900, misses: 100.0, misses_by_eviction: 50.0, cost: 1 };
+
+    #[test]
+    fn keys_asked_for_once_earn_nothing() {
+        let scan = Class { hits: 0, misses: 5_000.0, misses_by_eviction: 0.0, ..PLAIN };
+        assert_eq!(step(&[PLAIN, scan]), Some((1, 0)), "the other way round than psa");
+    }
+
+    #[test]
+    fn misses_count_with_what_they_cost() {
+        let more = Class { misses_by_eviction: 80.0, ..PLAIN };
+        assert_eq!(step(&[PLAIN, more]), Some((0, 1)));
+        let costlier = Class { cost: 2, ..PLAIN };
+        assert_eq!(step(&[costlier, more]), Some((1, 0)));
+    }
+
+    #[test]
+    fn the_least_risk_is_by_requests_and_pages_and_a_last_page_stays() {
+        let needy = Class { misses_by_eviction: 100.0, ..PLAIN };
+        let asked_more = Class { hits: 1_900, ..PLAIN };
+        assert_eq!(step(&[needy, PLAIN, asked_more]), Some((2, 0)), "50 misses of 2,000");
+        let larger = Class { pages: 30, ..PLAIN };
+        assert_eq!(step(&[needy, PLAIN, asked_more, larger]), Some((3, 0)));
+        let idle = Class { hits: 0, misses: 0.0, misses_by_eviction: 0.0, ..PLAIN };
+        assert_eq!(step(&[needy, idle, larger]), Some((1, 0)), "no requests, no risk");
+        assert_eq!(step(&[needy, Class { pages: 1, ..idle }, larger]), Some((2, 0)));
+        assert_eq!(step(&[idle, idle]), None);
+    }
+
+    #[test]
+    fn its_weakness_a_loop_too_large_for_all_memory_draws_all_pages() {
+        let mut loops = Class { hits: 0, misses: 500.0, misses_by_eviction: 500.0, ..PLAIN };
+        let mut useful = PLAIN;
+        while step(&[useful, loops]) == Some((0, 1)) {
+            useful.pages -= 1;
+            loops.pages += 1;
+        }
+        assert_eq!((useful.pages, loops.pages), (1, 19), "and the loop still hits nothing");
+    }
+
+    #[test]
+    fn without_profiles_nothing_is_known_and_nothing_moves() {
+        let mut policy = CostPartition {
+            options: CostPartitionOptions { misses: 9 },
+            ..CostPartition::default()
+        };
+        assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
+        let class = |index, sets| ClassSnapshot {
+            pages: 9,
+            sets,
+            ..ClassSnapshot::empty(ClassId(index), 96, 10)
+        };
+        for sets in [0, 1_000, 2_000] {
+            let classes = vec![class(0, 0), class(1, sets)];
+            let snapshot = Snapshot { memory_full: true, classes, ..Snapshot::default() };
+            assert!(testing::step(&mut policy, &snapshot).moves.is_empty());
+        }
+    }
+}

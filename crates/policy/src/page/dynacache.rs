@@ -1,0 +1,175 @@
+//! Dynacache: the split that is best if curves were convex.
+//!
+//! Source: A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Dynacache: Dynamic Cloud Caching", HotCloud 2015.
+//!
+//! ```text
+//!   stack distances in buckets --> hit ratios h_i as concave, piecewise linear fits
+//!                              --> maximise sum f_i h_i(m_i) under sum m_i <= M
+//! ```
+//!
+//! With f_i the class's share of gets. The fit is the concave hull of the curve at the buckets' ends; of
+//! concave pieces, taking the steepest first is the maximum, so no solver is needed. There is no
+//! threshold: the paper divides an application's memory anew as a whole. So does a round here, up to a thousand
+//! pages or so; of a larger cache it does a part, so that no plan is carried out that is long out of date.
+//!
+//! Its strength: any number of pages in no time. Its weakness: it is blind to cliffs. Where memory ends on
+//! the way down a hull that spans a cliff, what it gives there brings no hit.
+//!
+//! Laws: at most `moves_max` moves a round; a class that holds items keeps a page; free pages in the pool mean
+//! that nobody needs help.
+
+use super::common_options::{moves_max, period_gets};
+use crate::options::PolicyOption;
+use crate::policy::Policy;
+use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split};
+use crate::{Plan, Prediction, Snapshot, Trigger, Wants};
+use slabwise_base::Random;
+
+/// The policy's limits. The paper divides memory once for a trace and gives no figures for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DynacacheOptions {
+    /// Gets from round to round; at least 1.
+    pub period_gets: u64,
+    /// Buckets that a class's stack distances are counted in, up to the largest; at least 1.
+    pub buckets: u64,
+    /// The most pages that one round may move.
+    pub moves_max: usize,
+}
+
+impl Default for DynacacheOptions {
+    /// A round every million gets, a hundred buckets, as many pages as it takes up to a thousand or so.
+    fn default() -> DynacacheOptions {
+        DynacacheOptions { period_gets: 1_000_000, buckets: 100, moves_max: 1_024 }
+    }
+}
+
+/// The policy; it remembers nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Dynacache {
+    options: DynacacheOptions,
+}
+
+impl Policy for Dynacache {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let options = &mut self.options;
+        vec![
+            moves_max(&mut options.moves_max),
+            period_gets(&mut options.period_gets),
+            PolicyOption::whole(
+                "buckets",
+                &mut options.buckets,
+                1..=1_000_000,
+                "buckets that a class's stack distances are counted in",
+            ),
+        ]
+    }
+
+    /// Every [`DynacacheOptions::period_gets`].
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryGets(self.options.period_gets)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::Profiles
+    }
+
+    /// One round.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        let classes = class_curves(snapshot);
+        if !snapshot.is_divided() || classes.is_empty() {
+            return Plan::default();
+        }
+        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let pages: u64 = present.iter().sum();
+        let fits = classes.iter().map(|class| self.fit(class));
+        let mut greedy = hull_split(&fits.collect::<Vec<_>>(), pages);
+        if let Some((class, _)) = greedy.next {
+            greedy.split[class] += greedy.pages_left;
+        }
+        let moves = Moves {
+            classes: &classes,
+            target: &greedy.split,
+            moves_max: self.options.moves_max,
+            reason: "towards the split of most hits by concave fits of the curves",
+        };
+        let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
+        let predicted = Prediction::of(snapshot, &classes, &present, &greedy.split);
+        Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
+    }
+}
+
+impl Dynacache {
+    /// The concave fit of a class's hits: the convex one of what its misses cost.
+    fn fit(&self, class: &ClassCurve) -> Vec<Size> {
+        let end = class.pages_max(u64::MAX);
+        let bucket = end.div_ceil(self.options.buckets).max(1);
+        let ends = (class.pages_min..end).step_by(bucket as usize).chain([end]);
+        let sizes = ends.map(|pages| Size { pages, cost: class.cost(pages) });
+        hull(&sizes.collect::<Vec<_>>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dynacache, DynacacheOptions};
+    use crate::testing;
+    use crate::testing::curves::{cliff, scan, snapshot, zipf};
+    use crate::{Plan, Snapshot};
+    use slabwise_profile::Mrc;
+
+    fn step(classes: Vec<(u64, Mrc)>) -> Plan {
+        testing::step(&mut Dynacache::default(), &snapshot(1, classes))
+    }
+
+    fn pages_after(plan: &Plan, mut pages: Vec<u64>) -> Vec<u64> {
+        for page_move in &plan.moves {
+            pages[page_move.victim.index()] -= 1;
+            page_move.receiver.into_iter().for_each(|class| pages[class.index()] += 1);
+        }
+        pages
+    }
+
+    #[test]
+    fn convex_curves_are_divided_where_their_slopes_meet() {
+        // Slopes of logarithms meet where pages are as references.
+        let of = |references| (5_000, zipf(20_000, references, 2_000));
+        let options = DynacacheOptions { moves_max: usize::MAX, ..DynacacheOptions::default() };
+        let cache = snapshot(1, vec![of(3_000.0), of(1_000.0)]);
+        let plan = testing::step(&mut Dynacache { options }, &cache);
+        let pages = pages_after(&plan, vec![5_000, 5_000]);
+        assert!((7_300..=7_700).contains(&pages[0]), "{pages:?}");
+        let predicted = plan.predicted.expect("it foresees");
+        assert!(predicted.misses_after < predicted.misses_before);
+    }
+
+    #[test]
+    fn its_weakness_it_is_blind_to_cliffs() {
+        // Of two loops one would fit. The hull of the second is steeper, so it gets all that there is, and
+        // that is not enough for a single hit.
+        let plan = step(vec![(50, cliff(80, 800.0)), (50, cliff(120, 1_500.0))]);
+        assert_eq!(pages_after(&plan, vec![50, 50]), [1, 99]);
+        assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0));
+    }
+
+    #[test]
+    fn a_large_cache_is_divided_in_several_rounds() {
+        let moves_max = DynacacheOptions::default().moves_max;
+        let plan = step(vec![(5_000, scan(10.0)), (5_000, cliff(8_000, 20.0))]);
+        assert_eq!(plan.moves.len(), moves_max);
+        let cache = snapshot(1, vec![(4_000, scan(10.0)), (6_000, cliff(6_500, 20.0))]);
+        let moves = testing::step(&mut Dynacache::default(), &cache).moves.len();
+        assert!((500..510).contains(&moves), "{moves}");
+    }
+
+    #[test]
+    fn what_nobody_needs_stays_and_a_pool_with_pages_is_help_enough() {
+        assert_eq!(step(vec![(5, scan(10.0)), (5, scan(20.0))]), Plan::default());
+        let cache = snapshot(1, vec![(5, scan(10.0)), (5, cliff(8, 20.0))]);
+        let mut dynacache = Dynacache::default();
+        assert_eq!(testing::step(&mut dynacache, &cache).moves.len(), 3);
+        assert_eq!(
+            testing::step(&mut dynacache, &Snapshot { pages_free: 1, ..cache }),
+            Plan::default()
+        );
+    }
+}

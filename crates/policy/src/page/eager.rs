@@ -1,0 +1,87 @@
+//! memcached's `slabs automove 2`: every class that evicts is given a page at once.
+//!
+//! Meant for tests and for people who watch: it follows each eviction with a move, never asks whether
+//! the victim needed the page more, and so never comes to rest under load.
+
+use crate::history::per_class::PerClass;
+use crate::policy::Policy;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::Random;
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Eager {
+    /// Evictions of each class at the last step.
+    evicted: PerClass<u64>,
+}
+
+impl Policy for Eager {
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryTicks(1)
+    }
+
+    /// One page for each class that evicted since the last step, from the class whose tail is oldest
+    /// among those that own two or more.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        // Of a class not seen before nothing is new.
+        self.evicted.follow(snapshot, |class| class.evicted);
+        let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let mut plan = Plan::default();
+        for (class, before) in snapshot.classes.iter().zip(self.evicted.iter_mut()) {
+            let evicts = class.evicted > *before;
+            *before = class.evicted;
+            if !evicts {
+                continue;
+            }
+            let can_give = |&(index, other): &(usize, &ClassSnapshot)| {
+                other.class != class.class && pages[index] >= 2
+            };
+            let victims = snapshot.classes.iter().enumerate().filter(can_give);
+            let oldest = victims.max_by_key(|(_, other)| other.tail_age_ticks);
+            let Some((index, victim)) = oldest else { continue };
+            let victim = victim.class;
+            pages[index] -= 1;
+            let reason = "the receiver evicts";
+            plan.moves.push(PageMove { victim, receiver: Some(class.class), reason });
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Eager;
+    use crate::testing;
+    use crate::{ClassSnapshot, Snapshot};
+    use slabwise_base::ClassId;
+
+    fn snapshot(evicted: [u64; 3], pages: [u64; 3]) -> Snapshot {
+        let class = |index: usize| ClassSnapshot {
+            pages: pages[index],
+            evicted: evicted[index],
+            tail_age_ticks: 100 * index as u32,
+            ..ClassSnapshot::empty(ClassId(index as u8), 96, 100)
+        };
+        Snapshot { memory_full: true, classes: (0..3).map(class).collect(), ..Snapshot::default() }
+    }
+
+    #[test]
+    fn who_evicts_is_given_the_oldest_page_and_who_is_needy_but_old_gives_it() {
+        let mut eager = Eager::default();
+        assert!(
+            testing::step(&mut eager, &snapshot([5, 5, 5], [3, 3, 3])).moves.is_empty(),
+            "nothing is new"
+        );
+        let moves = testing::step(&mut eager, &snapshot([6, 5, 6], [3, 3, 3])).moves;
+        let pairs: Vec<_> = moves.iter().map(|m| (m.victim.0, m.receiver.map(|r| r.0))).collect();
+        // Its weakness: the class with the oldest tail evicts, too, and takes from the next oldest.
+        assert_eq!(pairs, [(2, Some(0)), (1, Some(2))]);
+    }
+
+    #[test]
+    fn a_last_page_stays() {
+        let mut eager = Eager::default();
+        testing::step(&mut eager, &snapshot([0, 0, 0], [1, 1, 1]));
+        assert!(testing::step(&mut eager, &snapshot([9, 0, 0], [1, 1, 1])).moves.is_empty());
+    }
+}

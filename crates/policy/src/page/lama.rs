@@ -1,0 +1,168 @@
+//! LAMA: the split that misses least, by dynamic programming over the classes' curves.
+//!
+//! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
+//! Locality-aware Memory Allocation for Key-value Cache", ATC 2015.
+//!
+//! ```text
+//!   every M gets:  curves --> best_split --> gain past the threshold? --> the N pages of least risk
+//!                                                      '-- no: nothing
+//! ```
+//!
+//! Its curves are those of footprints over the last M gets, as published; or of stack distances, of which
+//! older ones fade. Both come with the snapshot, and a server makes them from a sample of the keys, over as
+//! many more gets as the sample needs.
+//!
+//! The risk of taking a page from a class is its references a page, as in PSA (D. Carra, P. Michiardi,
+//! "Memory Partitioning in Memcached: An Experimental Performance Analysis", ICC 2014). Which receiver comes
+//! first is not published; here it is the one that gains most a page.
+//!
+//! The published program takes O(classes * pages^2) time: minutes for 64 GB of 1 MiB pages. Here a cache of more
+//! than [`UNITS_MAX`] pages is divided by as many units of several pages, which takes a second at most.
+//!
+//! What is made least is misses or the time of gets, as published; or, ours, what misses cost.
+//!
+//! Its strength: it sees a cliff from any distance and goes there. Its weaknesses: the time that takes, the worth
+//! of a class whose keys have not come twice yet is nothing to it, and what it cannot do in one round waits M gets.
+//!
+//! Laws: at most N moves a round; a class that holds items keeps a page; free pages in the pool mean that
+//! nobody needs help.
+
+use super::common_options::{gain_min, moves_max, objective, period_gets};
+use crate::history::costs::MissCosts;
+use crate::options::{COUNT_MAX, Choice, PolicyOption};
+use crate::policy::Policy;
+use crate::split::{Moves, Objective, best_split_in_units, cost};
+use crate::{Plan, Prediction, Snapshot, Trigger, Wants};
+use slabwise_base::Random;
+
+/// The most units that pages are divided by.
+const UNITS_MAX: u64 = 4_096;
+
+/// What curves are made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CurveSource {
+    /// [`footprint_curve`](crate::ClassProfile::footprint_curve): reuse times of the last M gets.
+    #[default]
+    Footprint,
+    /// [`curve`](crate::ClassProfile::curve): stack distances.
+    Distance,
+}
+
+impl Choice for CurveSource {
+    const WORDS: &'static [(&'static str, CurveSource)] =
+        &[("footprint", CurveSource::Footprint), ("distance", CurveSource::Distance)];
+}
+
+/// The policy's limits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LamaOptions {
+    /// M: gets from round to round; at least 1.
+    pub period_gets: u64,
+    /// Gets that footprints are of, at least, and twice as many at most; 0: M.
+    pub footprint_gets: u64,
+    /// What its curves are made from.
+    pub curve: CurveSource,
+    /// N: the most pages that one round may move.
+    pub moves_max: usize,
+    /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
+    pub gain_min: f64,
+    /// What is made least.
+    pub objective: Objective,
+}
+
+impl Default for LamaOptions {
+    /// A round every million gets by footprints, fifty pages each, for a tenth of a point of miss ratio or more.
+    fn default() -> LamaOptions {
+        LamaOptions {
+            period_gets: 1_000_000,
+            footprint_gets: 0,
+            curve: CurveSource::Footprint,
+            moves_max: 50,
+            gain_min: 0.001,
+            objective: Objective::MissRatio,
+        }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Lama {
+    options: LamaOptions,
+    costs: MissCosts,
+}
+
+impl Policy for Lama {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let options = &mut self.options;
+        vec![
+            moves_max(&mut options.moves_max),
+            period_gets(&mut options.period_gets),
+            gain_min(&mut options.gain_min),
+            objective(&mut options.objective),
+            PolicyOption::choice(
+                "curve",
+                &mut options.curve,
+                "whether curves are of footprints, or of stack distances that fade",
+            ),
+            PolicyOption::whole(
+                "footprint_gets",
+                &mut options.footprint_gets,
+                0..=COUNT_MAX,
+                "gets that footprints are of, at least, and twice as many at most; 0: those from step to step",
+            ),
+        ]
+    }
+
+    /// Every M gets.
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryGets(self.options.period_gets)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::Profiles
+    }
+
+    fn footprint_gets(&self) -> Option<u64> {
+        let gets = match self.options.footprint_gets {
+            0 => self.options.period_gets,
+            gets => gets,
+        };
+        (self.options.curve == CurveSource::Footprint).then_some(gets)
+    }
+
+    /// One round.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        self.costs.take_in(snapshot);
+        let mut classes = self.options.objective.class_curves(snapshot, &self.costs);
+        if self.options.curve == CurveSource::Footprint {
+            let profiles = classes.iter_mut().zip(&snapshot.profiles);
+            profiles.for_each(|(class, profile)| class.curve = &profile.footprint_curve);
+        }
+        if !snapshot.is_divided() || classes.is_empty() {
+            return Plan::default();
+        }
+        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let unit = present.iter().sum::<u64>().div_ceil(UNITS_MAX);
+        let target = best_split_in_units(&classes, unit.max(1));
+        let costs_all: f64 = classes.iter().map(|class| class.cost_max()).sum();
+        let gain = cost(&classes, &present) - cost(&classes, &target);
+        if gain <= self.options.gain_min * costs_all {
+            return Plan::default();
+        }
+        let moves = Moves {
+            classes: &classes,
+            target: &target,
+            moves_max: self.options.moves_max,
+            reason: "towards the split of fewest misses, least referenced pages first",
+        };
+        let risk = |place: usize, pages: u64| classes[place].curve.references() / pages as f64;
+        Plan {
+            moves: moves.of(snapshot, risk),
+            predicted: Some(Prediction::of(snapshot, &classes, &present, &target)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "lama_tests.rs"]
+mod tests;

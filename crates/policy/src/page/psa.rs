@@ -1,0 +1,211 @@
+//! Periodic Slab Allocation (D. Carra and P. Michiardi, "Memory Partitioning in Memcached: An Experimental
+//! Performance Analysis", ICC 2014).
+//!
+//! Every M misses one page moves: to the class that missed most since the last step, from the one with the
+//! least *risk* among the others, that is the fewest requests a page since then.
+//!
+//! A class's misses are those that its [profile](crate::ClassProfile) tells where keys are profiled, and
+//! otherwise its stores: in a look-aside cache as many.
+//!
+//! Weaknesses: misses are not what a page would save. A class whose keys are asked for once misses most and is
+//! given page after page, and none of them saves a miss; [`cost_partition`](super::cost_partition) is its
+//! authors' answer. And as one page moves every M misses whatever they are, it never comes to rest.
+//!
+//! Laws: at most one move a step, however late the step comes; a class keeps one page.
+
+use super::common_options::misses;
+use crate::history::changes::{Changes, Counts};
+use crate::options::PolicyOption;
+use crate::policy::Policy;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
+use slabwise_base::Random;
+
+/// The policy's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PsaOptions {
+    /// The published M: gets that miss between two steps, at least 1.
+    pub misses: u64,
+}
+
+impl Default for PsaOptions {
+    /// M is free in the publication. Ours is about the items of a mebibyte: what a page's move may cost in
+    /// misses is less than what brought it about.
+    fn default() -> PsaOptions {
+        PsaOptions { misses: 10_000 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Psa {
+    options: PsaOptions,
+    changes: Changes,
+}
+
+impl Policy for Psa {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        vec![misses(&mut self.options.misses)]
+    }
+
+    /// Every [`PsaOptions::misses`].
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryMisses(self.options.misses)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants::AnyProfiles
+    }
+
+    /// One page from the class with the fewest requests a page to the one with most misses.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        let changes = self.changes.since_last(snapshot);
+        least_risk_to_most_misses(
+            snapshot,
+            &changes,
+            |place| changes[place].misses(),
+            |place| requests_a_page(&snapshot.classes[place], &changes[place]),
+            "fewest requests a page, to the one with most misses",
+        )
+    }
+}
+
+/// The step of both policies by Carra and Michiardi: a page to the class of most `misses`, if there are any, from the
+/// one of least `risk` among the others that own two pages or more; of equals, the one with the fewest requests
+/// a page gives. Both are asked with a class's place in the snapshot.
+pub(crate) fn least_risk_to_most_misses(
+    snapshot: &Snapshot,
+    changes: &[Counts],
+    misses: impl Fn(usize) -> f64,
+    risk: impl Fn(usize) -> f64,
+    reason: &'static str,
+) -> Plan {
+    let mut plan = Plan::default();
+    if snapshot.is_divided() {
+        plan.moves.extend(best_move(snapshot, changes, misses, risk, reason));
+    }
+    plan
+}
+
+fn best_move(
+    snapshot: &Snapshot,
+    changes: &[Counts],
+    misses: impl Fn(usize) -> f64,
+    risk: impl Fn(usize) -> f64,
+    reason: &'static str,
+) -> Option<PageMove> {
+    let classes = &snapshot.classes;
+    let (receiver, most) = (0..classes.len())
+        .map(|place| (place, misses(place)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))?;
+    if most == 0.0 {
+        return None;
+    }
+    let (victim, _) = (0..classes.len())
+        .filter(|&place| place != receiver && classes[place].pages > 1)
+        .map(|place| (place, [risk(place), requests_a_page(&classes[place], &changes[place])]))
+        .min_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])))?;
+    let class = |place: usize| classes[place].class;
+    Some(PageMove { victim: class(victim), receiver: Some(class(receiver)), reason })
+}
+
+fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {
+    change.gets() / class.pages as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Psa, PsaOptions};
+    use crate::policy::Policy;
+    use crate::testing;
+    use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
+    use slabwise_base::ClassId;
+
+    /// The pages and what happens to a class between two steps.
+    #[derive(Clone, Copy)]
+    struct Class {
+        pages: u64,
+        hits: u64,
+        sets: u64,
+    }
+
+    /// One step's move after `classes` have been through what they tell.
+    fn step(classes: &[Class], misses: Option<&[f64]>) -> Option<(u8, u8)> {
+        let snapshot = |times: u64| {
+            let class = |(index, class): (usize, &Class)| ClassSnapshot {
+                pages: class.pages,
+                used_chunks: class.pages * 10,
+                hits: times * class.hits,
+                sets: times * class.sets,
+                ..ClassSnapshot::empty(ClassId(index as u8), 96, 10)
+            };
+            let profile = |&misses: &f64| ClassProfile {
+                misses: times as f64 * misses,
+                ..ClassProfile::default()
+            };
+            Snapshot {
+                memory_full: true,
+                classes: classes.iter().enumerate().map(class).collect(),
+                profiles: misses.unwrap_or(&[]).iter().map(profile).collect(),
+                ..Snapshot::default()
+            }
+        };
+        let mut psa = Psa::default();
+        assert!(testing::step(&mut psa, &snapshot(3)).moves.is_empty(), "nothing is new");
+        let moves = testing::step(&mut psa, &snapshot(4)).moves;
+        assert!(moves.len() <= 1, "law: one page a step");
+        moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
+    }
+
+    const BUSY: Class = Class { pages: 10, hits: 1_000, sets: 10 };
+    const IDLE: Class = Class { pages: 10, hits: 10, sets: 0 };
+    const MISSING: Class = Class { pages: 2, hits: 10, sets: 500 };
+
+    #[test]
+    fn a_page_goes_from_the_fewest_requests_a_page_to_the_most_misses() {
+        assert_eq!(step(&[BUSY, IDLE, MISSING], None), Some((1, 2)));
+        let small_but_idle = Class { pages: 1, hits: 0, sets: 0 };
+        assert_eq!(step(&[BUSY, small_but_idle, MISSING], None), Some((0, 2)), "one page stays");
+        assert_eq!(step(&[MISSING], None), None, "there is nobody else");
+        let quiet = Class { sets: 0, ..BUSY };
+        assert_eq!(step(&[quiet, IDLE], None), None, "nobody missed");
+    }
+
+    #[test]
+    fn where_a_profile_tells_misses_stores_do_not() {
+        assert_eq!(step(&[BUSY, IDLE, MISSING], Some(&[600.0, 0.0, 0.0])), Some((1, 0)));
+    }
+
+    #[test]
+    fn its_weakness_keys_asked_for_once_take_all_pages_but_one_each() {
+        let mut classes = [BUSY, Class { pages: 10, hits: 0, sets: 2_000 }];
+        while let Some((victim, receiver)) = step(&classes, None) {
+            assert_eq!((victim, receiver), (0, 1));
+            classes[0].pages -= 1;
+            classes[1].pages += 1;
+        }
+        assert_eq!(classes[0].pages, 1, "every request of class 0 was a hit");
+    }
+
+    #[test]
+    fn it_is_stepped_by_misses_and_rests_while_the_pool_has_pages() {
+        let mut psa = Psa { options: PsaOptions { misses: 7 }, ..Psa::default() };
+        assert_eq!(psa.trigger(), Trigger::EveryMisses(7));
+        let class = |index, sets| ClassSnapshot {
+            pages: 9,
+            sets,
+            ..ClassSnapshot::empty(ClassId(index), 96, 10)
+        };
+        let mut snapshot = Snapshot {
+            memory_full: true,
+            pages_free: 1,
+            classes: vec![class(0, 0), class(1, 0)],
+            ..Snapshot::default()
+        };
+        testing::step(&mut psa, &snapshot);
+        snapshot.classes[1].sets = 100;
+        assert!(testing::step(&mut psa, &snapshot).moves.is_empty());
+        snapshot.pages_free = 0;
+        snapshot.classes[1].sets = 200;
+        assert_eq!(testing::step(&mut psa, &snapshot).moves.len(), 1);
+    }
+}

@@ -1,0 +1,360 @@
+//! Facebook's page policy (R. Nishtala et al., "Scaling Memcache at Facebook", NSDI 2013, section
+//! 3.1.2 on adaptive slab allocation), made for small pages and short steps.
+//!
+//! If the oldest item of every class were equally old, the classes together would be one LRU. So
+//! memory is to go to a class that evicts items much younger than the others' oldest:
+//!
+//! ```text
+//!   tail age   class 0  ##############################     gives: oldest tail
+//!              class 1  ################
+//!              mean of those that could give - - - - - - - - - - -
+//!              class 2  #####  evicting                    needs: 20 % below the mean
+//! ```
+//!
+//! A class *needs* when since the last step it evicted, or was refused memory, has less than a page
+//! of free chunks, and its tail is at least `gap_percent` younger than the mean of the other classes
+//! that could give. It is given a page from the oldest of these, provided that one is as much older,
+//! too. Free pages' worth of chunks go first, to those in need or to the pool.
+//!
+//! Why a steady workload comes to rest: a receiver must have used up what it was given before it
+//! needs again, and only then is its tail age a true one; within a step, ages are projected from
+//! the pages already promised; inside the gap nobody needs; and for `hold_ticks` after a class has
+//! given it does not receive, nor the other way round.
+//!
+//! What is compared is a choice ([`Worth`]). Ages alone make the classes one LRU. But a chunk is the
+//! price of an item, and a hit costs the same whatever the item's size: if the chance of another hit
+//! falls as one over the time since the last (the common shape of reuse), a byte at the tail of a
+//! class earns one over age times chunk size. So `page_policy=space_time` balances that product, the
+//! space-time that a class spends on its last item: large items must be younger to stay. It is to
+//! this policy what GreedyDual-Size (Cao and Irani, USITS 1997) is to LRU, at the price of a number a
+//! class.
+//!
+//! Laws: at most `moves_max` moves a step; a class keeps one page unless it is empty.
+
+use super::common_options::{moves_max, period_ticks};
+use crate::history::per_class::PerClass;
+use crate::options::{PolicyOption, TICKS_MAX};
+use crate::policy::Policy;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random, Ticks};
+
+/// More pages than any cache has.
+const PAGES_MAX: u64 = 1 << 31;
+
+/// The policy's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailAgeOptions {
+    /// Ticks between steps.
+    pub period_ticks: u32,
+    /// The most moves that one step may plan.
+    pub moves_max: usize,
+    /// How much younger than the mean a class in need is, in percent.
+    pub gap_percent: u32,
+    /// How long a class that gave does not receive, and one that received does not give.
+    pub hold_ticks: u32,
+    /// Pages' worth of free chunks that a class in use keeps for its own ups and downs.
+    pub spare_pages: u64,
+}
+
+/// What is balanced over the classes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Worth {
+    /// The age of the tail, as published.
+    #[default]
+    Age,
+    /// The age of the tail times the bytes of a chunk.
+    SpaceTime,
+}
+
+impl Default for TailAgeOptions {
+    /// A step every 62 ms, up to 8 pages each, and the paper's gap of 20 %.
+    fn default() -> TailAgeOptions {
+        TailAgeOptions {
+            period_ticks: 4,
+            moves_max: 8,
+            gap_percent: 20,
+            hold_ticks: Ticks::PER_SECOND,
+            spare_pages: 1,
+        }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct TailAge {
+    options: TailAgeOptions,
+    worth: Worth,
+    /// By class; empty before the first step.
+    memory: PerClass<Memory>,
+}
+
+/// What is remembered of a class.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    evicted: u64,
+    out_of_memory: u64,
+    gave_at: Option<Ticks>,
+    received_at: Option<Ticks>,
+    /// When it last evicted, was refused memory or received: since then it may hold spare chunks.
+    busy_at: Ticks,
+}
+
+/// What a step may do with a class, beside what its state permits, and how it counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Leave {
+    /// Give it pages that others need less.
+    pub receive: bool,
+    /// Take pages whose chunks are free.
+    pub spare: bool,
+    /// What a miss of it costs beside others: a tail may be as many times older.
+    pub miss_cost: f64,
+}
+
+/// A class in the course of one step, with what the step has promised so far taken into account.
+#[derive(Clone, Copy, Debug)]
+struct Outlook {
+    class: ClassSnapshot,
+    pages: u64,
+    free_chunks: u64,
+    /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced, by what a
+    /// miss costs.
+    weighed_age: f64,
+    /// It evicted or was refused memory since the last step.
+    pressed: bool,
+    may_give: bool,
+    may_receive: bool,
+    quiet: bool,
+}
+
+impl Policy for TailAge {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let options = &mut self.options;
+        vec![
+            period_ticks(&mut options.period_ticks),
+            moves_max(&mut options.moves_max),
+            PolicyOption::whole(
+                "gap_percent",
+                &mut options.gap_percent,
+                0..=100,
+                "how much below the others' mean a class in need is",
+            ),
+            PolicyOption::whole(
+                "hold_ticks",
+                &mut options.hold_ticks,
+                0..=TICKS_MAX,
+                "ticks (1/64 s) for which a class that gave does not receive, and the other way round",
+            ),
+            PolicyOption::whole(
+                "spare_pages",
+                &mut options.spare_pages,
+                0..=PAGES_MAX,
+                "pages' worth of free chunks that a class in use keeps",
+            ),
+        ]
+    }
+
+    /// Every [`TailAgeOptions::period_ticks`].
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryTicks(self.options.period_ticks)
+    }
+
+    /// One step: plans as many moves as need and budget call for.
+    fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        self.step_with_leave(snapshot, |_| Leave { receive: true, spare: true, miss_cost: 1.0 })
+    }
+}
+
+impl TailAge {
+    /// The policy that balances this.
+    pub fn balancing(worth: Worth) -> TailAge {
+        TailAge { worth, ..TailAge::default() }
+    }
+
+    /// One step for a policy that decides on some classes by other means; `leave` says what this step may do with
+    /// the class at a place in the snapshot.
+    pub(crate) fn step_with_leave(
+        &mut self,
+        snapshot: &Snapshot,
+        leave: impl Fn(usize) -> Leave,
+    ) -> Plan {
+        let mut outlooks = self.look(snapshot);
+        for (place, outlook) in outlooks.iter_mut().enumerate() {
+            let leave = leave(place);
+            outlook.may_receive &= leave.receive;
+            outlook.quiet &= leave.spare;
+            outlook.weighed_age /= leave.miss_cost;
+        }
+        let mut plan = Plan::default();
+        // While the pool has pages, a class in need takes one there without our help.
+        if !snapshot.memory_full || snapshot.pages_free > 0 {
+            return plan;
+        }
+        while plan.moves.len() < self.options.moves_max {
+            let Some(page_move) = self.next_move(&outlooks) else { break };
+            self.promise(&mut outlooks, page_move, snapshot.now);
+            plan.moves.push(page_move);
+        }
+        plan
+    }
+
+    /// Compares the snapshot with what is remembered, and remembers it.
+    fn look(&mut self, snapshot: &Snapshot) -> Vec<Outlook> {
+        let now = snapshot.now;
+        self.memory.follow(snapshot, |class| Memory::new(class, now));
+        let (hold_ticks, worth) = (self.options.hold_ticks, self.worth);
+        let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
+        let each = snapshot.classes.iter().zip(self.memory.iter_mut());
+        each.map(|(class, memory)| {
+            let pressed = memory.update(class, now);
+            Outlook {
+                class: *class,
+                pages: class.pages,
+                free_chunks: class.free_chunks,
+                weighed_age: match worth {
+                    Worth::Age => f64::from(class.tail_age_ticks),
+                    Worth::SpaceTime => {
+                        f64::from(class.tail_age_ticks) * class.chunk_size_bytes as f64
+                    }
+                },
+                pressed,
+                may_give: !held(memory.received_at),
+                may_receive: !held(memory.gave_at),
+                quiet: memory.busy_at.age_at(now) >= hold_ticks,
+            }
+        })
+        .collect()
+    }
+
+    fn next_move(&self, outlooks: &[Outlook]) -> Option<PageMove> {
+        let receiver = self.neediest(outlooks);
+        if let Some(victim) = outlooks.iter().find(|outlook| outlook.has_spare(&self.options)) {
+            // Not back to the class that cannot use what it has.
+            let receiver = receiver.filter(|receiver| receiver.class.class != victim.class.class);
+            return Some(PageMove {
+                victim: victim.class.class,
+                receiver: receiver.map(|receiver| receiver.class.class),
+                reason: "a whole page's worth of chunks is free",
+            });
+        }
+        let receiver = receiver?;
+        let victim = self.oldest_but(outlooks, receiver)?;
+        Some(PageMove {
+            victim: victim.class.class,
+            receiver: Some(receiver.class.class),
+            reason: "the oldest tail to one that evicts much younger items",
+        })
+    }
+
+    /// Among the classes in need, the one with the youngest tail.
+    fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
+        let needs = |outlook: &&Outlook| {
+            let mean = mean_weighed_age_but(outlooks, outlook);
+            let used_up = outlook.free_chunks < outlook.class.chunks_per_page as u64;
+            outlook.pressed
+                && outlook.may_receive
+                && used_up
+                && mean.is_some_and(|mean| self.far_below(outlook.weighed_age, mean))
+        };
+        outlooks.iter().filter(needs).min_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
+    }
+
+    /// The class that can give, is not `receiver`, and has the oldest tail, if that is far older.
+    fn oldest_but<'o>(&self, outlooks: &'o [Outlook], receiver: &Outlook) -> Option<&'o Outlook> {
+        outlooks
+            .iter()
+            .filter(|outlook| outlook.class.class != receiver.class.class && outlook.can_give())
+            .max_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
+            .filter(|oldest| self.far_below(receiver.weighed_age, oldest.weighed_age))
+    }
+
+    fn far_below(&self, weighed_age: f64, than: f64) -> bool {
+        weighed_age < than * f64::from(100 - self.options.gap_percent.min(100)) / 100.0
+    }
+
+    /// Takes a planned move into account: for the rest of the step, and for the time of hold.
+    fn promise(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
+        let victim = outlook_of(outlooks, page_move.victim);
+        let chunks = victim.class.chunks_per_page as u64;
+        if victim.free_chunks < chunks {
+            // Its coldest items go: in an LRU that turns over steadily, age is as the room.
+            victim.weighed_age *= (victim.pages - 1) as f64 / victim.pages as f64;
+        }
+        victim.free_chunks = victim.free_chunks.saturating_sub(chunks);
+        victim.pages -= 1;
+        victim.may_receive = false;
+        self.memory.of(page_move.victim).gave_at = Some(now);
+
+        if let Some(receiver) = page_move.receiver {
+            let memory = self.memory.of(receiver);
+            memory.received_at = Some(now);
+            memory.busy_at = now;
+            let receiver = outlook_of(outlooks, receiver);
+            receiver.weighed_age *= (receiver.pages + 1) as f64 / receiver.pages.max(1) as f64;
+            receiver.pages += 1;
+            receiver.may_give = false;
+        }
+    }
+}
+
+fn outlook_of(outlooks: &mut [Outlook], class: ClassId) -> &mut Outlook {
+    let outlook = outlooks.iter_mut().find(|outlook| outlook.class.class == class);
+    outlook.expect("a move is between classes of the snapshot")
+}
+
+/// The mean weighed age, by pages, of the classes other than `but` that can give; `None` if there are none.
+///
+/// Classes that cannot give are left out: however old the single page of a forgotten class, it makes
+/// no room, and would only make all others seem in need.
+fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
+    let others = || {
+        let other = |outlook: &&Outlook| outlook.class.class != but.class.class;
+        outlooks.iter().filter(other).filter(|outlook| outlook.can_give())
+    };
+    let pages: u64 = others().map(|outlook| outlook.pages).sum();
+    let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.pages as f64).sum();
+    (pages > 0).then(|| sum / pages as f64)
+}
+
+impl Memory {
+    fn new(class: &ClassSnapshot, now: Ticks) -> Memory {
+        Memory {
+            evicted: class.evicted,
+            out_of_memory: class.out_of_memory,
+            gave_at: None,
+            received_at: None,
+            busy_at: now,
+        }
+    }
+
+    /// Takes the counts over; says whether the class was pressed for memory since the last time.
+    fn update(&mut self, class: &ClassSnapshot, now: Ticks) -> bool {
+        let pressed = class.evicted > self.evicted || class.out_of_memory > self.out_of_memory;
+        self.evicted = class.evicted;
+        self.out_of_memory = class.out_of_memory;
+        if pressed {
+            self.busy_at = now;
+        }
+        pressed
+    }
+}
+
+impl Outlook {
+    /// Whether a page may be taken although its items must make room.
+    fn can_give(&self) -> bool {
+        self.may_give && self.pages > 1
+    }
+
+    /// Whether a page may be taken without any item's loss, and is not missed.
+    fn has_spare(&self, options: &TailAgeOptions) -> bool {
+        let empty = self.class.used_chunks == 0;
+        let (pages_kept, spare_pages) = if empty { (0, 0) } else { (1, options.spare_pages) };
+        self.may_give
+            && self.quiet
+            && self.pages > pages_kept
+            && self.free_chunks >= (1 + spare_pages) * self.class.chunks_per_page as u64
+    }
+}
+
+#[cfg(test)]
+#[path = "tail_age_tests.rs"]
+mod tests;

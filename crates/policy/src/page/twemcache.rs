@@ -1,0 +1,165 @@
+//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): a store
+//! that finds no free chunk takes a whole page from any class.
+//!
+//! ```text
+//!   store, no free chunk in class 2
+//!        random:  a page of all pages, each as likely       [0][0][0][1][1][2]
+//!        lra:     the page accessed longest ago                       ^
+//!                 its items go, and the page with them, to class 2
+//! ```
+//!
+//! *Random* makes classes lose pages as they own them and win them as they store: the split drifts to where
+//! every class evicts at the same rate a page. *Lra* (least recently accessed) keeps pages in the order of
+//! their last access, a hit or a store of any of their items.
+//!
+//! Weaknesses: neither asks what a page's items were worth, the last page of a class goes like any other, and
+//! there is no rest as long as anybody evicts. A scan takes nearly all pages.
+//!
+//! What differs here. The engine evicts an item where Twemcache takes a page, so that a page is planned for
+//! each page's worth of such stores, and arrives behind them; where the page is one of the class's own nothing
+//! moves. What becomes of the page's items is the mover's matter. The engine keeps no order of pages, so *lra*
+//! estimates it: of a class with `a` accesses to `p` pages in a while a page is accessed `a/p` times, and the
+//! page accessed longest ago is likely to be of the class where that is least; among equals, of the one with
+//! the oldest tail. Accesses fade, by half over [`TwemcacheOptions::half_life`].
+//!
+//! Laws: a plan takes pages that were there at the snapshot, so none twice; where more are asked for than a step
+//! may take, each page asked for is as likely to be given, and the rest is forgotten.
+
+use super::common_options::{evictions, moves_max};
+use super::draw::draw;
+use crate::history::changes::{Changes, Counts, pages_asked};
+use crate::history::per_class::PerClass;
+use crate::options::{COUNT_MAX, PolicyOption};
+use crate::policy::Policy;
+use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, Random};
+
+/// Which page goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pick {
+    /// Any, each as likely: Twemcache's default.
+    #[default]
+    Random,
+    /// One of the class with the fewest accesses a page.
+    LeastRecentlyAccessed,
+}
+
+/// The policy's parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TwemcacheOptions {
+    /// Allocations without a free chunk between two steps, at least 1.
+    pub evictions: u64,
+    /// The most pages that one step may take.
+    pub moves_max: usize,
+    /// Accesses after which one counts half; at least 1. Of no matter to [`Pick::Random`].
+    pub half_life: u64,
+}
+
+impl Default for TwemcacheOptions {
+    /// A step at every store without a free chunk, as Twemcache. The other limits are ours.
+    fn default() -> TwemcacheOptions {
+        TwemcacheOptions { evictions: 1, moves_max: 32, half_life: 100_000 }
+    }
+}
+
+/// The policy and what it remembers.
+#[derive(Clone, Debug, Default)]
+pub struct Twemcache {
+    options: TwemcacheOptions,
+    pick: Pick,
+    changes: Changes,
+    /// Faded accesses of each class.
+    accesses: PerClass<f64>,
+}
+
+impl Policy for Twemcache {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        let options = &mut self.options;
+        let mut all = vec![evictions(&mut options.evictions)];
+        // Random pages are in no order.
+        if self.pick == Pick::LeastRecentlyAccessed {
+            all.push(PolicyOption::whole(
+                "half_life",
+                &mut options.half_life,
+                1..=COUNT_MAX,
+                "accesses after which one counts half in the order of pages",
+            ));
+        }
+        all.push(moves_max(&mut options.moves_max));
+        all
+    }
+
+    /// Every [`TwemcacheOptions::evictions`].
+    fn trigger(&self) -> Trigger {
+        Trigger::EveryEvictions(self.options.evictions)
+    }
+
+    /// A page from any class for each page's worth of stores that found no free chunk, these in any order.
+    fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
+        let changes = self.changes.since_last(snapshot);
+        self.fade(snapshot, &changes);
+        let mut plan = Plan::default();
+        if !snapshot.is_divided() {
+            return plan;
+        }
+        let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let mut asked = pages_asked(snapshot, &changes);
+        for _ in 0..self.options.moves_max {
+            let Some(receiver) = draw(&mut asked, random) else { break };
+            let victim = match self.pick {
+                Pick::Random => draw(&mut pages, random),
+                Pick::LeastRecentlyAccessed => self.take_coldest(&snapshot.classes, &mut pages),
+            };
+            let Some(victim) = victim else { break };
+            if victim != receiver {
+                let [victim, receiver] =
+                    [victim, receiver].map(|index| snapshot.classes[index].class);
+                plan.moves.push(self.page_move(victim, receiver));
+            }
+        }
+        plan
+    }
+}
+
+impl Twemcache {
+    /// The policy that takes these pages.
+    pub fn taking(pick: Pick) -> Twemcache {
+        Twemcache { pick, ..Twemcache::default() }
+    }
+
+    fn page_move(&self, victim: ClassId, receiver: ClassId) -> PageMove {
+        let reason = match self.pick {
+            Pick::Random => "a store found no free chunk: any page",
+            Pick::LeastRecentlyAccessed => "a store found no free chunk: the page least accessed",
+        };
+        PageMove { victim, receiver: Some(receiver), reason }
+    }
+
+    fn fade(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
+        let accesses = |change: &Counts| (change.hits + change.sets) as f64;
+        let all: f64 = changes.iter().map(accesses).sum();
+        let kept = 0.5f64.powf(all / self.options.half_life as f64);
+        self.accesses.follow(snapshot, |_| 0.0);
+        for (faded, change) in self.accesses.iter_mut().zip(changes) {
+            *faded = *faded * kept + accesses(change);
+        }
+    }
+
+    /// Takes a page of the class whose pages are accessed least.
+    fn take_coldest(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
+        // By the pages at the snapshot: a page that is taken leaves the others as warm as they were.
+        let warmth = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
+        let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
+        let coldest = with_pages.min_by(|a, b| {
+            let older = |index: usize| std::cmp::Reverse(classes[index].tail_age_ticks);
+            warmth(a).total_cmp(&warmth(b)).then(older(a.0).cmp(&older(b.0)))
+        });
+        let (index, _) = coldest?;
+        pages[index] -= 1;
+        Some(index)
+    }
+}
+
+#[cfg(test)]
+#[path = "twemcache_tests.rs"]
+mod tests;

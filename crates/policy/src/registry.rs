@@ -1,0 +1,194 @@
+//! Every page policy by its name: one line each.
+
+use crate::options::{Limits, OptionInfo, PolicyOption, PolicyOptionError};
+use crate::page;
+use crate::page::tail_age::{TailAge, Worth};
+use crate::page::twemcache::{Pick, Twemcache};
+use crate::policy::{Policy, Trigger, Wants};
+use crate::{Plan, Snapshot};
+use slabwise_base::Random;
+
+/// Makes a policy with its default options.
+type Make = fn() -> Box<dyn Policy>;
+
+/// Name and default of every policy, in the order in which help lists them.
+const POLICIES: &[(&str, Make)] = &[
+    ("none", || Box::new(page::none::NoMoves)),
+    ("automove_classic", || Box::<page::automove_classic::AutomoveClassic>::default()),
+    ("automove", || Box::<page::automove::Automove>::default()),
+    ("eager", || Box::<page::eager::Eager>::default()),
+    ("twemcache_random", || Box::new(Twemcache::taking(Pick::Random))),
+    ("twemcache_lra", || Box::new(Twemcache::taking(Pick::LeastRecentlyAccessed))),
+    ("psa", || Box::<page::psa::Psa>::default()),
+    ("cost_partition", || Box::<page::cost_partition::CostPartition>::default()),
+    ("tail_age", || Box::new(TailAge::balancing(Worth::Age))),
+    ("space_time", || Box::new(TailAge::balancing(Worth::SpaceTime))),
+    ("cost_per_byte", || Box::<page::cost_per_byte::CostPerByte>::default()),
+    ("reserved_cost", || Box::<page::reserved_cost::ReservedCost>::default()),
+    ("cliffhanger", || Box::<page::cliffhanger::Cliffhanger>::default()),
+    ("dynacache", || Box::<page::dynacache::Dynacache>::default()),
+    ("lama", || Box::<page::lama::Lama>::default()),
+    ("marginal", || Box::<page::marginal::Marginal>::default()),
+];
+
+/// A page policy with its state.
+#[derive(Clone, Debug)]
+pub struct PagePolicy {
+    name: &'static str,
+    policy: Box<dyn Policy>,
+}
+
+impl PagePolicy {
+    /// The names that [`PagePolicy::named`] knows.
+    pub const NAMES: [&str; POLICIES.len()] = {
+        let mut names = [""; POLICIES.len()];
+        let mut place = 0;
+        while place < names.len() {
+            names[place] = POLICIES[place].0;
+            place += 1;
+        }
+        names
+    };
+
+    /// Pages never move.
+    pub fn none() -> PagePolicy {
+        PagePolicy { name: PagePolicy::NAMES[0], policy: Box::new(page::none::NoMoves) }
+    }
+
+    /// The policy of this name with its default options; `None` for an unknown name.
+    pub fn named(name: &str) -> Option<PagePolicy> {
+        let (name, make) = POLICIES.iter().copied().find(|&(known, _)| known == name)?;
+        Some(PagePolicy { name, policy: make() })
+    }
+
+    /// The policy that a text like `psa:misses=1000000` asks for: a name, and options behind colons.
+    pub fn parse(text: &str) -> Result<PagePolicy, PolicyOptionError> {
+        let mut words = text.split(':');
+        let name = words.next().unwrap_or_default();
+        let no_value = |word: &str| PolicyOptionError::NoValue { option: word.to_string() };
+        let option = |word| str::split_once(word, '=').ok_or_else(|| no_value(word));
+        PagePolicy::with_options(name, &words.map(option).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// The policy of this name, with these options by name and value, and defaults otherwise. Of an option
+    /// given twice the last value counts.
+    pub fn with_options(
+        name: &str,
+        options: &[(&str, &str)],
+    ) -> Result<PagePolicy, PolicyOptionError> {
+        let mut policy = PagePolicy::named(name).ok_or_else(|| {
+            let known = PagePolicy::NAMES.join(", ");
+            PolicyOptionError::UnknownPolicy { name: name.to_string(), known }
+        })?;
+        for &(option, value) in options {
+            policy.set(option, value)?;
+        }
+        Ok(policy)
+    }
+
+    /// The options of the policy of this name; `None` for an unknown name.
+    pub fn options(name: &str) -> Option<Vec<OptionInfo>> {
+        let info = |option: PolicyOption<'_>| OptionInfo {
+            name: option.name,
+            values: option.values,
+            default: option.value,
+            help: option.help,
+        };
+        let mut policy = PagePolicy::named(name)?.policy;
+        Some(policy.options().into_iter().map(info).collect())
+    }
+
+    /// Its name, as in [`PagePolicy::NAMES`].
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The value of this option; `None` if the policy does not have it.
+    pub fn value(&self, option: &str) -> Option<String> {
+        let mut policy = self.policy.clone();
+        let found = policy.options().into_iter().find(|known| known.name == option)?;
+        Some(found.value)
+    }
+
+    /// Sets an option.
+    pub fn set(&mut self, option: &str, value: &str) -> Result<(), PolicyOptionError> {
+        self.set_within(Limits::Enforced, option, value)
+    }
+
+    /// Sets an option to any number, even one outside its limits.
+    pub fn set_beyond_limits(
+        &mut self,
+        option: &str,
+        value: impl ToString,
+    ) -> Result<(), PolicyOptionError> {
+        self.set_within(Limits::Waived, option, &value.to_string())
+    }
+
+    fn set_within(
+        &mut self,
+        limits: Limits,
+        option: &str,
+        value: &str,
+    ) -> Result<(), PolicyOptionError> {
+        let policy = self.name;
+        let options = self.policy.options();
+        let known: Vec<&str> = options.iter().map(|known| known.name).collect();
+        let known = known.join(", ");
+        let Some(found) = options.into_iter().find(|known| known.name == option) else {
+            let name = option.to_string();
+            return Err(match known.is_empty() {
+                true => PolicyOptionError::NoOptions { policy, name },
+                false => PolicyOptionError::UnknownOption { policy, name, known },
+            });
+        };
+        let (name, values) = (found.name, found.values.clone());
+        if found.set(value, limits) {
+            return Ok(());
+        }
+        Err(PolicyOptionError::BadValue { policy, name, value: value.to_string(), values })
+    }
+
+    /// When it wants to be stepped.
+    pub fn trigger(&self) -> Trigger {
+        self.policy.trigger()
+    }
+
+    /// What it wants to be shown.
+    pub fn wants(&self) -> Wants {
+        self.policy.wants()
+    }
+
+    /// The number of gets that its footprints should cover; `None` if it uses no footprints.
+    pub fn footprint_gets(&self) -> Option<u64> {
+        self.policy.footprint_gets()
+    }
+
+    /// One step: takes the cache as it is now and returns the page moves that it calls for. `random` is the only
+    /// source of chance.
+    pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
+        self.policy.step(snapshot, random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PagePolicy;
+    use crate::{Trigger, Wants};
+
+    #[test]
+    fn every_name_names_its_policy() {
+        for name in PagePolicy::NAMES {
+            assert_eq!(PagePolicy::named(name).map(|policy| policy.name()), Some(name));
+        }
+        assert!(PagePolicy::named("random").is_none());
+        assert_eq!(PagePolicy::none().name(), "none");
+    }
+
+    #[test]
+    fn no_policy_with_a_period_has_curves_made_for_each_step() {
+        for policy in PagePolicy::NAMES.into_iter().filter_map(PagePolicy::named) {
+            let is_by_time = matches!(policy.trigger(), Trigger::EveryTicks(_));
+            assert!(!is_by_time || policy.wants() != Wants::Profiles, "{}", policy.name());
+        }
+    }
+}

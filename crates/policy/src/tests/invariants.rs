@@ -1,0 +1,254 @@
+//! The invariants of every policy, on caches whose numbers come at random.
+
+use crate::page::marginal;
+use crate::{ClassProfile, ClassSnapshot, PagePolicy, Plan, Snapshot, Wants};
+use slabwise_base::{ClassId, Random, Ticks};
+use slabwise_profile::{Mrc, Point};
+
+const STEPS: u32 = 1_000;
+const SEEDS: u64 = 4;
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+
+/// A cache whose counts rise as they please.
+struct Cache {
+    snapshot: Snapshot,
+    wants: Wants,
+    random: Random,
+}
+
+impl Cache {
+    fn new(wants: Wants, seed: u64) -> Cache {
+        let mut cache = Cache { snapshot: Snapshot::default(), wants, random: Random::new(seed) };
+        cache.change_table();
+        cache
+    }
+
+    /// Other classes, some with the numbers of old ones; now and then few, or none.
+    fn change_table(&mut self) {
+        let random = &mut self.random;
+        let count = [0, 1, 2, 3, 6, 12][random.below(6) as usize];
+        let mut numbers: Vec<u8> = (0..ClassId::NUMBERS as u8).collect();
+        let mut chunk_size_bytes = 48;
+        let mut class = |_| {
+            let number = numbers.swap_remove(random.below(numbers.len() as u64) as usize);
+            chunk_size_bytes += 8 + random.below(400) as usize;
+            let pages = random.below(3) * random.below(20);
+            ClassSnapshot {
+                pages,
+                used_chunks: pages * random.below(2),
+                ..ClassSnapshot::empty(
+                    ClassId(number),
+                    chunk_size_bytes,
+                    PAGE_SIZE_BYTES / chunk_size_bytes,
+                )
+            }
+        };
+        self.snapshot.classes = (0..count).map(&mut class).collect();
+        self.snapshot.profiles.clear();
+        if self.wants != Wants::Counts {
+            self.snapshot.profiles.resize(count, ClassProfile::default());
+        }
+    }
+
+    fn go_on(&mut self) {
+        let random = &mut self.random;
+        let snapshot = &mut self.snapshot;
+        snapshot.now.0 += random.below(u64::from(20 * Ticks::PER_SECOND)) as u32;
+        snapshot.memory_full = random.below(8) > 0;
+        snapshot.pages_free = if random.below(8) > 0 { 0 } else { random.below(4) };
+        for class in &mut snapshot.classes {
+            let mut some = |below| random.below(2) * random.below(2) * random.below(below);
+            class.hits += some(10_000);
+            let sets = some(1_000);
+            class.sets += sets;
+            class.inserted += sets;
+            let told = some(sets + 1);
+            class.costs_told += told;
+            class.cost_paid += told * some(1_000);
+            class.cost_held = some(1_000_000);
+            class.evicted += some(1_000);
+            class.out_of_memory += some(3);
+            class.tail_age_ticks = some(1_000_000) as u32;
+            let chunks = class.pages * class.chunks_per_page as u64;
+            let empty = random.below(4) == 0;
+            class.used_chunks = if empty { 0 } else { random.below(chunks + 1) };
+            class.free_chunks = chunks - class.used_chunks;
+            let gets = random.below(1_000);
+            snapshot.gets += gets;
+            snapshot.misses += random.below(gets + 1);
+        }
+        for (class, profile) in snapshot.classes.iter().zip(&mut snapshot.profiles) {
+            random_profile(class, profile, random);
+        }
+    }
+
+    /// Makes the moves, all or the first of them, as if items found their places.
+    fn make(&mut self, plan: &Plan) {
+        let made = self.random.below(plan.moves.len() as u64 + 1) as usize;
+        for page_move in &plan.moves[..made] {
+            self.class(page_move.victim).pages -= 1;
+            if let Some(receiver) = page_move.receiver {
+                self.class(receiver).pages += 1;
+            }
+        }
+    }
+
+    fn class(&mut self, id: ClassId) -> &mut ClassSnapshot {
+        let found = self.snapshot.classes.iter_mut().find(|class| class.class == id);
+        found.expect("a move is between classes of the snapshot")
+    }
+}
+
+fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mut Random) {
+    let mut some = |most: f64| random.below(2) as f64 * most * random.unit();
+    profile.misses += some(1_000.0);
+    profile.misses_by_eviction += some(500.0);
+    profile.shadow_hits += some(500.0);
+    profile.hit_time_us = some(100.0);
+    profile.miss_time_us = some(10_000.0);
+    let references = [some(1e6), some(1e6)];
+    profile.curve = random_curve(class, references[0], random);
+    profile.footprint_curve = random_curve(class, references[1], random);
+}
+
+fn random_curve(class: &ClassSnapshot, references: f64, random: &mut Random) -> Mrc {
+    let mut point = Point { chunks: 0, misses: references };
+    let mut points = vec![point];
+    for _ in 0..random.below(40) {
+        point.chunks += 1 + random.below(4 * class.chunks_per_page as u64);
+        point.misses *= [1.0, random.unit(), 0.99][random.below(3) as usize];
+        points.push(point);
+    }
+    Mrc::new(points)
+}
+
+/// The most moves that the policy says it plans in a step on this cache.
+fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
+    let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
+    if let Some(moves_max) = policy.value("moves_max") {
+        return moves_max.parse().expect("it is a whole number");
+    }
+    match policy.name() {
+        "none" => 0,
+        "eager" => snapshot.classes.len(),
+        "marginal" => marginal::moves_max(pages),
+        _ => 1,
+    }
+}
+
+/// The invariants of one step's plan.
+fn check(policy: &PagePolicy, snapshot: &Snapshot, plan: &Plan, at: &str) {
+    let (moves, moves_max) = (plan.moves.len(), moves_max(policy, snapshot));
+    assert!(moves <= moves_max, "{at}: {moves} moves in a step that plans {moves_max} at most");
+    let name = policy.name();
+    let takes_last_pages = name.starts_with("twemcache");
+    for (index, class) in snapshot.classes.iter().enumerate() {
+        let taken = plan.moves.iter().filter(|m| m.victim == class.class).count() as u64;
+        assert!(taken <= class.pages, "{at}: {taken} pages of {} taken", class.pages);
+        let in_use = class.used_chunks > 0;
+        assert!(
+            takes_last_pages || !in_use || taken == 0 || taken < class.pages,
+            "{at}: the last page of class {index} is taken"
+        );
+    }
+    let known = |id: ClassId| snapshot.classes.iter().any(|class| class.class == id);
+    for page_move in &plan.moves {
+        assert!(known(page_move.victim), "{at}: {page_move:?} takes from no class");
+        assert!(page_move.receiver.is_none_or(known), "{at}: {page_move:?} gives to no class");
+        assert_ne!(page_move.receiver, Some(page_move.victim), "{at}: {page_move:?}");
+        assert!(!page_move.reason.is_empty(), "{at}: a move has a reason");
+    }
+}
+
+#[test]
+fn every_policy_keeps_its_invariants_on_any_cache() {
+    for name in PagePolicy::NAMES {
+        let mut moves = 0;
+        for seed in 0..SEEDS {
+            let mut policy = PagePolicy::named(name).expect("it is one of the names");
+            let mut again = policy.clone();
+            let mut cache = Cache::new(policy.wants(), seed);
+            let (mut chance, mut same_chance) = (Random::new(seed), Random::new(seed));
+            for step in 0..STEPS {
+                if cache.random.below(50) == 0 {
+                    cache.change_table();
+                }
+                cache.go_on();
+                let at = format!("{name}, seed {seed}, step {step}");
+                let plan = policy.step(&cache.snapshot, &mut chance);
+                check(&policy, &cache.snapshot, &plan, &at);
+                let same = again.step(&cache.snapshot, &mut same_chance);
+                assert_eq!(plan, same, "{at}: a plan follows from snapshots and chance alone");
+                assert_eq!(policy.name(), name, "{at}");
+                cache.make(&plan);
+                moves += plan.moves.len();
+            }
+        }
+        assert_eq!(
+            moves > 0,
+            name != "none",
+            "{name}: {moves} moves: the invariants were put to the test"
+        );
+    }
+}
+
+#[test]
+fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
+    for name in ["lama", "lama:curve=distance", "marginal"] {
+        let mut moves = 0;
+        for seed in 0..SEEDS {
+            let of = |objective| {
+                let text = format!("{name}:objective={objective}");
+                PagePolicy::parse(&text).expect("it is well written")
+            };
+            let (mut by_cost, mut by_misses) = (of("cost"), of("miss_ratio"));
+            let mut cache = Cache::new(by_cost.wants(), seed);
+            let cost = if seed == 0 { 0 } else { cache.random.below(1 << 32) };
+            let mut chance = Random::new(seed);
+            for step in 0..STEPS {
+                if cache.random.below(200) == 0 {
+                    cache.change_table();
+                }
+                cache.go_on();
+                cache
+                    .snapshot
+                    .classes
+                    .iter_mut()
+                    .for_each(|it| it.cost_paid = it.costs_told * cost);
+                let plan = by_cost.step(&cache.snapshot, &mut chance);
+                let same = by_misses.step(&cache.snapshot, &mut chance);
+                assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");
+                cache.make(&plan);
+                moves += plan.moves.len();
+            }
+        }
+        assert!(moves > 100, "{name}: {moves} moves: it was put to the test");
+    }
+}
+
+#[test]
+fn every_policy_bears_profiles_that_are_missing() {
+    for name in PagePolicy::NAMES {
+        for seed in 0..SEEDS {
+            let mut policy = PagePolicy::named(name).expect("it is one of the names");
+            let mut cache = Cache::new(Wants::Profiles, seed);
+            let mut chance = Random::new(seed);
+            for step in 0..STEPS / 10 {
+                cache.go_on();
+                let kept = cache.snapshot.profiles.clone();
+                if cache.random.below(2) == 0 {
+                    cache.snapshot.profiles.clear();
+                }
+                let plan = policy.step(&cache.snapshot, &mut chance);
+                check(
+                    &policy,
+                    &cache.snapshot,
+                    &plan,
+                    &format!("{name}, seed {seed}, step {step}"),
+                );
+                cache.snapshot.profiles = kept;
+                cache.make(&plan);
+            }
+        }
+    }
+}

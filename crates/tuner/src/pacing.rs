@@ -1,0 +1,208 @@
+//! How long drivers wait between steps.
+//!
+//! A driver carries out a step, tells its pace what came of it, and waits as long as the pace says. A step that
+//! found much to do shortens the next wait, one that found nothing lengthens it, so an idle server wakes a few times
+//! a second.
+
+use crate::TunerStep;
+use slabwise_base::Ticks;
+use std::time::Duration;
+
+/// A tick of the policies' time.
+const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
+
+/// Items that one step of the LRU maintainer may move.
+pub const MAINTAINER_ITEMS_PER_STEP: usize = 1_000;
+
+/// Chunks that one step of a crawl may look at: memcached's crawler rests after as many.
+pub const CRAWLER_CHUNKS_PER_STEP: usize = 1_024;
+
+/// A wait that doubles after each step that found nothing to do and halves after each that did, as memcached's LRU
+/// maintainer's does.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    wait: Duration,
+}
+
+impl Backoff {
+    /// The shortest wait; also the first.
+    pub const WAIT_MIN: Duration = Duration::from_millis(1);
+    /// The longest wait.
+    pub const WAIT_MAX: Duration = Duration::from_secs(1);
+
+    /// The wait before the next step.
+    pub fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    /// Takes in what a step came to.
+    pub fn step(&mut self, was_busy: bool) {
+        let next = if was_busy { self.wait / 2 } else { self.wait * 2 };
+        self.wait = next.clamp(Backoff::WAIT_MIN, Backoff::WAIT_MAX);
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff { wait: Backoff::WAIT_MIN }
+    }
+}
+
+/// The pace of a tuner's steps: no wait while it works, its own rests, and a back-off while it is idle and there is no
+/// traffic.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TunerPace {
+    backoff: Backoff,
+    traffic: u64,
+    has_worked: bool,
+}
+
+impl TunerPace {
+    /// The wait before the next step.
+    pub fn wait(&self) -> Duration {
+        self.backoff.wait
+    }
+
+    /// Takes in what a step came to; `traffic` is a count that rises while clients are served.
+    pub fn step(&mut self, step: &TunerStep, traffic: u64) {
+        self.backoff.wait = match *step {
+            TunerStep::Working | TunerStep::Asked { .. } => {
+                self.has_worked = true;
+                Duration::ZERO
+            }
+            TunerStep::Rest(rest) => {
+                self.has_worked = true;
+                rest
+            }
+            TunerStep::Idle { ticks } => {
+                let due = ticks.map_or(Backoff::WAIT_MAX, |ticks| TICK * ticks);
+                let before = std::mem::replace(&mut self.traffic, traffic);
+                // Without traffic, and with no move behind it, a policy learns nothing. The wait stays bounded: a
+                // store that needs a page may leave a move half done.
+                if before == traffic && !std::mem::take(&mut self.has_worked) {
+                    self.backoff.wait = self.wait().max(due);
+                    self.backoff.step(false);
+                    return;
+                }
+                due.min(Backoff::WAIT_MAX)
+            }
+        };
+    }
+}
+
+/// What crawls of the expired items did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrawlCounts {
+    /// Items looked at.
+    pub checked: u64,
+    /// Items reclaimed.
+    pub reclaimed: u64,
+}
+
+impl CrawlCounts {
+    /// What was done after `before`.
+    pub fn since(self, before: CrawlCounts) -> CrawlCounts {
+        CrawlCounts {
+            checked: self.checked - before.checked,
+            reclaimed: self.reclaimed - before.reclaimed,
+        }
+    }
+}
+
+/// The time between two automatic crawls.
+#[derive(Clone, Copy, Debug)]
+pub struct CrawlPeriod {
+    period: Duration,
+}
+
+impl CrawlPeriod {
+    /// memcached's limits; the first period is the shortest.
+    const MIN: Duration = Duration::from_secs(60);
+    const MAX: Duration = Duration::from_secs(3600);
+    /// A crawl that reclaims at least one item in this many is worth repeating soon.
+    const ITEMS_PER_RECLAIM_MAX: u64 = 100;
+
+    /// The time until the next crawl.
+    pub fn get(&self) -> Duration {
+        self.period
+    }
+
+    /// Takes in what a crawl did: half the period where it was worth it, twice as long where it was not.
+    pub fn step(&mut self, crawl: CrawlCounts) {
+        let CrawlCounts { checked, reclaimed } = crawl;
+        let was_worth_it =
+            reclaimed > 0 && reclaimed >= checked / CrawlPeriod::ITEMS_PER_RECLAIM_MAX;
+        let next = if was_worth_it { self.period / 2 } else { self.period * 2 };
+        self.period = next.clamp(CrawlPeriod::MIN, CrawlPeriod::MAX);
+    }
+}
+
+impl Default for CrawlPeriod {
+    fn default() -> CrawlPeriod {
+        CrawlPeriod { period: CrawlPeriod::MIN }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Backoff, CrawlCounts, CrawlPeriod, TICK, TunerPace};
+    use crate::TunerStep;
+    use std::time::Duration;
+
+    #[test]
+    fn waits_adapt_between_their_bounds() {
+        let mut backoff = Backoff::default();
+        for _ in 0..20 {
+            backoff.step(false);
+        }
+        assert_eq!(backoff.wait(), Backoff::WAIT_MAX);
+        backoff.step(true);
+        assert_eq!(backoff.wait(), Backoff::WAIT_MAX / 2);
+        for _ in 0..20 {
+            backoff.step(true);
+        }
+        assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
+        // From no wait at all, after much work, the next is the least, and not none for good.
+        let mut backoff = Backoff { wait: Duration::ZERO };
+        backoff.step(false);
+        assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
+    }
+
+    #[test]
+    fn a_tuner_works_without_a_pause_and_backs_off_when_there_is_no_traffic() {
+        let mut pace = TunerPace::default();
+        assert_eq!(pace.wait(), Backoff::WAIT_MIN);
+        let mut wait = |step, traffic| {
+            pace.step(&step, traffic);
+            pace.wait()
+        };
+        let rest = Duration::from_micros(70);
+        assert_eq!(wait(TunerStep::Working, 0), Duration::ZERO);
+        assert_eq!(wait(TunerStep::Rest(rest), 0), rest);
+        let idle = |ticks| TunerStep::Idle { ticks };
+        assert_eq!(wait(idle(Some(2)), 0), 2 * TICK, "it has worked before");
+        assert_eq!(wait(idle(Some(2)), 0), 4 * TICK);
+        assert_eq!(wait(idle(Some(2)), 0), 8 * TICK);
+        assert_eq!(wait(idle(Some(2)), 5), 2 * TICK, "there is traffic");
+        assert_eq!(wait(idle(Some(1_000)), 6), Backoff::WAIT_MAX);
+        assert_eq!(wait(idle(None), 7), Backoff::WAIT_MAX);
+        assert_eq!(wait(idle(None), 7), Backoff::WAIT_MAX);
+    }
+
+    #[test]
+    fn crawls_come_as_often_as_they_are_worth_it() {
+        let counts = |checked, reclaimed| CrawlCounts { checked, reclaimed };
+        let (start, useful, useless) = (counts(5, 1), counts(1005, 11), counts(1005, 10));
+        let next = |period, after: CrawlCounts| {
+            let mut period = CrawlPeriod { period };
+            period.step(after.since(start));
+            period.get()
+        };
+        let (min, max) = (CrawlPeriod::MIN, CrawlPeriod::MAX);
+        assert_eq!(next(min, useless), min * 2);
+        assert_eq!(next(min * 2, useful), min);
+        assert_eq!(next(min, useful), min);
+        assert_eq!(next(max, useless), max);
+        assert_eq!(next(min, start), min * 2);
+    }
+}
