@@ -1,0 +1,114 @@
+//! The paths that docs/ARCHITECTURE.md gives: which functions a request goes through.
+//!
+//! A path is a fenced block whose first line is `path` and a title. Each line is `file: function`, where
+//! the file stands below `crates/` without its `src/`, and the function may have its type before it:
+//! `engine/handle.rs: Handle::get`. What follows `#` is a remark.
+
+use std::fs;
+use std::path::Path;
+use syn::visit::{self, Visit};
+
+/// One step of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Of the path.
+    pub title: String,
+    /// `engine/mover/warm.rs`.
+    pub file: String,
+    /// `step`, `Warm::step`.
+    pub function: String,
+}
+
+/// Every step of every path in a Markdown text; an entry that is not `file: function` is an error.
+pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
+    let mut steps = vec![];
+    let mut lines = markdown.lines();
+    while let Some(line) = lines.next() {
+        let Some(title) = line.trim().strip_prefix("```path ") else { continue };
+        for line in lines.by_ref().take_while(|line| line.trim() != "```") {
+            let entry = line.split('#').next().unwrap_or_default().trim();
+            if entry.is_empty() {
+                continue;
+            }
+            let (file, function) = entry
+                .split_once(": ")
+                .ok_or_else(|| format!("path {title}: not `file: function`: {entry}"))?;
+            steps.push(Step {
+                title: title.trim().to_owned(),
+                file: file.trim().to_owned(),
+                function: function.trim().to_owned(),
+            });
+        }
+    }
+    Ok(steps)
+}
+
+/// Why a step does not hold in the tree below `root`; `None` if it does.
+pub fn missing(root: &Path, step: &Step) -> Option<String> {
+    let (name, file) = step.file.split_once('/')?;
+    let path = root.join("crates").join(name).join("src").join(file);
+    let Ok(text) = fs::read_to_string(&path) else {
+        return Some(format!("path {}: there is no file {}", step.title, step.file));
+    };
+    let mut functions = Functions { scope: String::new(), names: vec![] };
+    match syn::parse_file(&text) {
+        Ok(syntax) => functions.visit_file(&syntax),
+        Err(error) => return Some(format!("{}: {error}", step.file)),
+    }
+    let is_named = |name: &String| {
+        *name == step.function || name.rsplit("::").next() == Some(step.function.as_str())
+    };
+    match functions.names.iter().any(is_named) {
+        true => None,
+        false => {
+            Some(format!("path {}: {} has no function {}", step.title, step.file, step.function))
+        }
+    }
+}
+
+/// Collects the functions of a file as `function` and `Type::function`.
+struct Functions {
+    /// `Type::` inside its `impl` or the trait's own block.
+    scope: String,
+    names: Vec<String>,
+}
+
+impl Functions {
+    fn within(&mut self, scope: String, visit: impl FnOnce(&mut Functions)) {
+        let outer = std::mem::replace(&mut self.scope, scope);
+        visit(self);
+        self.scope = outer;
+    }
+}
+
+impl<'ast> Visit<'ast> for Functions {
+    fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
+        let scope = match &*block.self_ty {
+            syn::Type::Path(path) => {
+                path.path.segments.last().map(|last| format!("{}::", last.ident))
+            }
+            _ => None,
+        };
+        self.within(scope.unwrap_or_default(), |this| visit::visit_item_impl(this, block));
+    }
+
+    fn visit_item_trait(&mut self, definition: &'ast syn::ItemTrait) {
+        let scope = format!("{}::", definition.ident);
+        self.within(scope, |this| visit::visit_item_trait(this, definition));
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.names.push(function.sig.ident.to_string());
+        visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.names.push(format!("{}{}", self.scope, function.sig.ident));
+        visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        self.names.push(format!("{}{}", self.scope, function.sig.ident));
+        visit::visit_trait_item_fn(self, function);
+    }
+}

@@ -1,0 +1,81 @@
+//! The repository as it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use structure::folders::folders;
+use structure::layers::{Declaration, crate_graph, declarations, violations};
+use structure::paths::{missing, steps};
+use structure::source::{Crate, crate_names};
+
+/// The crates whose modules are checked.
+const CHECKED: [&str; 3] = ["advisor", "base", "tuner"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn architecture() -> String {
+    fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("docs/ARCHITECTURE.md")
+}
+
+fn read(folder: &Path) -> Crate {
+    Crate::read(&root(), folder).expect("a crate that can be read")
+}
+
+fn declaration<'a>(all: &'a [Declaration], folder: &str) -> Option<&'a Declaration> {
+    all.iter().find(|declaration| declaration.folder == folder)
+}
+
+/// Fails with the first violation, which has the shortest chain.
+fn expect_none(found: &[String]) {
+    if let Some((shortest, others)) = found.split_first() {
+        panic!(
+            "{shortest}\n{} more; `cargo run -p structure -- cycles CRATE` shows cycles",
+            others.len()
+        );
+    }
+}
+
+#[test]
+fn modules_use_only_lower_layers() {
+    let declarations = declarations(&architecture());
+    for name in CHECKED {
+        let code = read(&Path::new("crates").join(name));
+        assert!(
+            declaration(&declarations, name).is_some(),
+            "docs/ARCHITECTURE.md has no `layers {name}`"
+        );
+        for folder in folders(&code, name) {
+            expect_none(&violations(&folder, declaration(&declarations, &folder.name)));
+        }
+    }
+}
+
+#[test]
+fn crates_use_only_lower_crates() {
+    let names = crate_names(&root()).expect("crates/ can be read");
+    let mut crates: Vec<Crate> =
+        names.iter().map(|name| read(&Path::new("crates").join(name))).collect();
+    crates.push(read(Path::new("")));
+    let declarations = declarations(&architecture());
+    let declared = declaration(&declarations, "crates").expect("the layers of the crates");
+    expect_none(&violations(&crate_graph(&crates), Some(declared)));
+}
+
+#[test]
+fn declared_folders_are_there() {
+    for declaration in declarations(&architecture()) {
+        let path = declaration.folder.replacen("::", "/src/", 1).replace("::", "/");
+        let folder = root().join("crates").join(path);
+        let is_there = declaration.folder == "crates" || folder.is_dir();
+        assert!(is_there, "`layers {}`: there is no such folder", declaration.folder);
+    }
+}
+
+#[test]
+fn every_step_of_a_path_is_a_function() {
+    let steps = steps(&architecture()).expect("entries as `file: function`");
+    assert!(!steps.is_empty(), "docs/ARCHITECTURE.md has no ```path");
+    let missing: Vec<String> = steps.iter().filter_map(|step| missing(&root(), step)).collect();
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
