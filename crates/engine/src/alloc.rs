@@ -5,10 +5,9 @@
 //! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
 //! Between the two steps the item can be read, replaced or deleted as ever.
 
-use crate::class::{CHAINED, ClassState, Standing};
+use crate::class::{CHAINED, ClassState, Standing, VictimSearch, VictimStep};
 use crate::engine::Engine;
 use crate::mem::{ChunkAddress, OwnedChunk, Pin, ReadProof, State};
-use crate::queues::{VictimSearch, VictimStep, coldest};
 use crate::size_map::Choice;
 use crate::tap::AccessKind;
 use slabwise_base::sync::lock;
@@ -217,7 +216,8 @@ impl Engine {
 
     fn coldest_chained_has_head_in(&self, class: ClassId, now: Now) -> bool {
         let chained = self.class(CHAINED).lock();
-        coldest(&chained, &self.memory, now.ticks)
+        chained
+            .coldest(&self.memory, now.ticks)
             .is_some_and(|head| self.memory.class_of(head) == class)
     }
 

@@ -2,9 +2,9 @@
 
 use crate::class::{CHAINED, ClassState, ItemCosts, Standing};
 use crate::engine::Engine;
+use crate::evict::{Lane, Place};
 use crate::mem::{ChunkAddress, Kind, QueueKind, ReadProof};
 use crate::page_table::PageState;
-use crate::queues::Lane;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, PageId, SizeHistogram};
 use std::collections::HashSet;
@@ -157,12 +157,12 @@ impl Engine {
             let is_in_use = state.lanes().occupied(kind).iter().all(|lane| lanes.contains(&lane));
             assert!(is_in_use, "a lane that holds an item in a queue is in use");
         }
-        let holds =
-            |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind).count()) != [0; 4];
+        let count = |lane, queue| state.lanes().queue(Place { lane, queue }).count();
+        let holds = |lane| QueueKind::ALL.map(|queue| count(lane, queue)) != [0; 4];
         assert!(lanes.iter().all(|&lane| holds(lane)), "a lane in use holds an item");
         assert_eq!(state.lanes().are_many(), lanes.len() > 1, "lanes in use are counted");
         for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
-            let queue = state.lanes().queue(lane, kind);
+            let queue = state.lanes().queue(Place { lane, queue: kind });
             let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);
             assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
             let (mut count, mut bytes, mut toward_tail) = (0, 0, None);

@@ -6,29 +6,34 @@
 //! There is a class for every number that a table may use. Which of them stand in the present table, and
 //! with which chunk size, changes while the cache serves: `class_change.rs`.
 //!
-//! Laws (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
-//! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; each
-//! list law of `page_table.rs` and `queues`.
+//! Which item leaves next is the matter of the class's order (`evict`): the class shows it the queues and
+//! applies what it answers (`queues.rs`, `victim.rs`).
+//!
+//! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
+//! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
+//! invariants of the lists in `page_table.rs` and `evict/queue.rs`.
 
 mod chunks;
 mod costs;
 mod drain;
-mod ranked;
+mod queues;
+mod seen;
 mod sizes;
+mod victim;
 
-use crate::config::{EngineConfig, EvictionKind, LruConfig};
 use crate::counters::ClassCounters;
-use crate::mem::{ChunkAddress, OwnedChunk, Pin, QueueKind, ReadProof};
+use crate::evict::{ClassOrder, Lanes, Order, Queue, Segments};
+use crate::mem::QueueKind;
 use crate::memory::Memory;
-use crate::queues::{Bands, Demotion, Lane, Lanes, Queue, Ranking, are_apart, balance, coldest};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, Cost, PageId, Ticks};
+use slabwise_base::{ClassId, PageId, Ticks};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+pub use victim::{VictimSearch, VictimStep};
 
 /// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
@@ -82,15 +87,9 @@ pub struct ClassState {
     /// Of what is in them.
     sizes: ItemSizes,
     costs: ItemCosts,
-    ranking: Ranking,
-    bands: Bands,
-    /// [`Class::tells_apart`].
-    tells_apart: Arc<AtomicBool>,
-    /// What tells its items apart.
-    kind: EvictionKind,
-    /// The order in force, which may change.
-    eviction: EvictionKind,
-    lru: LruConfig,
+    order: ClassOrder,
+    /// [`Class::costs_are_apart`].
+    costs_are_apart: Arc<AtomicBool>,
     /// Counters of this class, since the last reset.
     pub counters: ClassCounters,
     /// What they had come to at resets, in all.
@@ -102,14 +101,13 @@ pub struct ClassState {
 #[repr(align(128))]
 pub struct Class {
     state: Mutex<ClassState>,
-    tells_apart: Arc<AtomicBool>,
+    costs_are_apart: Arc<AtomicBool>,
 }
 
 impl Class {
     /// A class without pages, for nothing yet.
-    pub fn vacant(id: ClassId, config: &EngineConfig) -> Class {
-        let EngineConfig { eviction, lru, ranking, .. } = *config;
-        let tells_apart = Arc::new(AtomicBool::new(false));
+    pub fn vacant(id: ClassId, order: ClassOrder) -> Class {
+        let costs_are_apart = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             id,
             standing: Standing::Vacant,
@@ -122,22 +120,18 @@ impl Class {
             lanes: Lanes::default(),
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
-            ranking: Ranking::new(ranking),
-            bands: Bands::default(),
-            tells_apart: Arc::clone(&tells_apart),
-            kind: eviction,
-            eviction: eviction.within_lanes(),
-            lru,
+            order,
+            costs_are_apart: Arc::clone(&costs_are_apart),
             counters: ClassCounters::default(),
             counters_before: ClassCounters::default(),
         };
-        Class { state: Mutex::new(state), tells_apart }
+        Class { state: Mutex::new(state), costs_are_apart }
     }
 
     /// Whether the costs of its items were far apart when it last gave one up. A hint.
     #[inline]
-    pub fn tells_apart(&self) -> bool {
-        self.tells_apart.load(Relaxed)
+    pub fn costs_are_apart(&self) -> bool {
+        self.costs_are_apart.load(Relaxed)
     }
 
     /// Locks the class.
@@ -189,8 +183,7 @@ impl ClassState {
         self.chunk_size_bytes = chunk_size_bytes;
         self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
         self.sizes = ItemSizes::default();
-        self.ranking = Ranking::new(self.ranking.config);
-        self.bands = Bands::default();
+        self.order.forget();
         self.standing = Standing::Present;
     }
 
@@ -252,36 +245,6 @@ impl ClassState {
         &self.sizes
     }
 
-    /// Sets a queue that is linked already.
-    pub fn restore_queue(&mut self, memory: &Memory, place: (Lane, QueueKind), queue: Queue) {
-        self.lanes.change(place.0, place.1, |empty| *empty = queue);
-        self.note_tail(memory, place.0);
-    }
-
-    /// Counts an item of a restored queue.
-    pub fn count_restored(&mut self, size_bytes: u64, cost: Option<Cost>) {
-        self.sizes.add(size_bytes);
-        self.costs.add(cost);
-    }
-
-    /// What is known of its bands of costs.
-    pub fn bands(&self) -> &Bands {
-        &self.bands
-    }
-
-    /// The same, to change.
-    pub fn bands_mut(&mut self) -> &mut Bands {
-        &mut self.bands
-    }
-
-    /// Notes whether its items' costs are far apart.
-    pub fn note_lanes(&mut self) {
-        let are_apart = are_apart(self);
-        if self.tells_apart.load(Relaxed) != are_apart {
-            self.tells_apart.store(are_apart, Relaxed);
-        }
-    }
-
     /// What the items in its queues cost.
     pub fn costs(&self) -> ItemCosts {
         self.costs
@@ -292,143 +255,36 @@ impl ClassState {
         self.costs.units
     }
 
-    /// The mean cost of those whose cost is known, in units; at least 1.
-    pub fn cost_mean(&self) -> u64 {
-        (self.costs.units / self.costs.count.max(1)).max(1)
-    }
-
     /// Counted bytes in all its queues.
     pub fn item_bytes(&self) -> u64 {
         QueueKind::ALL.map(|kind| self.lanes.bytes(kind)).iter().sum()
     }
 
-    /// The order in which items leave.
-    pub fn eviction(&self) -> EvictionKind {
-        self.eviction
+    /// What a restart keeps of its order.
+    pub fn saved_order(&self) -> [u32; 3] {
+        self.order.saved()
     }
 
-    /// The segmented LRU's limits.
-    pub fn lru(&self) -> &LruConfig {
-        &self.lru
+    /// Continues its order from what a restart kept.
+    pub fn restore_order(&mut self, saved: [u32; 3]) {
+        self.order.restore(saved);
     }
 
-    /// Changes the order and the limits; items move to their new places as they are met.
-    pub fn set_order(&mut self, eviction: EvictionKind, lru: LruConfig) {
-        self.eviction = eviction.within_lanes();
-        self.lru = lru;
+    /// Changes the rules for hot, warm and cold; items move to their new places as they are met.
+    pub fn set_segments(&mut self, rules: Segments) {
+        if let Some(own) = self.order.segments_mut() {
+            *own = rules;
+        }
     }
 
     /// The queue that a new item enters.
-    pub fn queue_for_new(&self, short_lived: bool) -> QueueKind {
-        match self.eviction {
-            EvictionKind::Lru => QueueKind::Cold,
-            EvictionKind::Segmented if short_lived => QueueKind::Temp,
-            _ => QueueKind::Hot,
-        }
-    }
-
-    /// Counted bytes of an item that is in its queues, or enters or leaves them.
-    pub fn counted_size_of(&self, memory: &Memory, address: ChunkAddress) -> u64 {
-        memory.counted_size_of(address, ReadProof::under_class(self))
-    }
-
-    /// Publishes an item: linked, the newest of `queue`.
-    pub fn enqueue(
-        &mut self,
-        memory: &Memory,
-        mut chunk: OwnedChunk,
-        queue: QueueKind,
-    ) -> ChunkAddress {
-        let (lane, queue) = self.place_entering(memory, &mut chunk, queue);
-        let size_bytes = self.count_entering(memory, chunk.address());
-        self.put_in(memory, chunk.address(), (lane, queue), size_bytes);
-        let address = memory.arena.publish(chunk, queue);
-        self.balance_after(memory, lane, queue);
-        address
-    }
-
-    /// Publishes an item that was carried here from another class, in `queue`, where its age belongs.
-    pub fn enqueue_carried(&mut self, memory: &Memory, mut chunk: OwnedChunk, queue: QueueKind) {
-        if self.kind.goes_by_rank() {
-            // Ranks of two classes do not compare: it is ranked as new.
-            self.enqueue(memory, chunk, queue);
-            return;
-        }
-        let (lane, queue) = self.place_entering(memory, &mut chunk, queue);
-        let size_bytes = self.count_entering(memory, chunk.address());
-        let address = chunk.address();
-        self.lanes.change(lane, queue, |q| q.insert_by_age(memory, address, size_bytes));
-        memory.arena.publish(chunk, queue);
-        self.balance_after(memory, lane, queue);
-    }
-
-    /// Publishes the copy of a queued item in its place; both are of one size.
-    pub fn replace(&mut self, memory: &Memory, old: ChunkAddress, chunk: OwnedChunk) {
-        let (lane, queue) = (self.lane_of(memory, old), memory.header(old).state().load().queue());
-        self.lanes.change(lane, queue, |q| q.replace(memory, old, chunk.address()));
-        memory.arena.publish(chunk, queue);
-    }
-
-    fn balance_after(&mut self, memory: &Memory, lane: Lane, entered: QueueKind) {
-        if entered != QueueKind::Cold && self.eviction.balances() {
-            let _: Demotion = balance(self, memory, lane, None);
-        }
-    }
-
-    fn count_entering(&mut self, memory: &Memory, address: ChunkAddress) -> u64 {
-        let size_bytes = self.counted_size_of(memory, address);
-        self.sizes.add(size_bytes);
-        self.costs.add(memory.cost(address, ReadProof::under_class(self)));
-        size_bytes
-    }
-
-    /// Takes a queued item out of its queue.
-    fn take_out(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        let size_bytes = self.counted_size_of(memory, address);
-        self.take_from(memory, address, (self.lane_of(memory, address), queue), size_bytes);
-        self.sizes.remove(size_bytes);
-        self.costs.remove(memory.cost(address, ReadProof::under_class(self)));
-    }
-
-    /// Ends a linked item: out of its queue if it is in one, and unlinked. `Some`: nobody pins it, so the
-    /// caller frees it.
-    pub fn unlink(&mut self, memory: &Memory, address: ChunkAddress) -> Option<OwnedChunk> {
-        let state = memory.header(address).state().load();
-        if state.queued() {
-            self.take_out(memory, address, state.queue());
-        }
-        memory.arena.unlink(address)
-    }
-
-    /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.
-    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) -> Pin {
-        self.take_out(memory, address, memory.header(address).state().load().queue());
-        memory.arena.detach(address)
-    }
-
-    /// Moves a queued item to the head of another queue of its lane, or of its own. Returns the one it left.
-    pub fn relink(
-        &mut self,
-        memory: &Memory,
-        address: ChunkAddress,
-        queue: QueueKind,
-    ) -> QueueKind {
-        let lane = self.lane_of(memory, address);
-        self.move_from(memory, address, lane, (lane, queue))
-    }
-
-    /// The same, counted.
-    pub fn requeue(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        match self.relink(memory, address, queue) {
-            from if from == queue => self.counters.moves_within_lru += 1,
-            _ if queue == QueueKind::Cold => self.counters.moves_to_cold += 1,
-            _ => self.counters.moves_to_warm += 1,
-        }
+    pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
+        self.order.queue_for_new(is_short_lived)
     }
 
     /// The age of a queue's tail, in ticks; of several lanes' the oldest.
     pub fn tail_age(&self, memory: &Memory, queue: QueueKind, now: Ticks) -> Option<u32> {
-        let tails = self.lanes.all().filter_map(|lane| self.lanes.queue(lane, queue).tail());
+        let tails = self.lanes.queues(queue).filter_map(Queue::tail);
         tails.map(|tail| memory.header(tail).time().age_at(now)).max()
     }
 
@@ -440,7 +296,7 @@ impl ClassState {
     /// How cold the item is that the search for a victim looks at first: its age, and among equals the
     /// older store is colder. `None`: the class has no item.
     pub fn coldness(&self, memory: &Memory, now: Ticks) -> Option<Coldness> {
-        let header = memory.header(coldest(self, memory, now)?);
+        let header = memory.header(self.coldest(memory, now)?);
         Some(Coldness { age_ticks: header.time().age_at(now), cas: Reverse(header.cas()) })
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::class_change::Tables;
-use crate::config::{EngineConfig, EvictionKind, LruConfig};
+use crate::config::EngineConfig;
 use crate::counters::HandleCounters;
+use crate::evict::{ClassOrder, LruConfig, Segments};
 use crate::flush_mark::FlushMark;
 use crate::handle::Handle;
 use crate::index::Index;
@@ -55,11 +56,12 @@ pub struct Engine {
     pub(crate) index: Index,
     pub(crate) mover: Mutex<Mover>,
     pub(crate) flush: Flush,
-    pub(crate) order: Mutex<(EvictionKind, LruConfig)>,
+    /// The rules in force for hot, warm and cold.
+    pub(crate) segments: Mutex<Segments>,
     pub(crate) registry: Mutex<Vec<Arc<HandleCounters>>>,
     /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
     temporary_ttl: AtomicU32,
-    /// Whether [`EvictionKind::Lru`] is in force.
+    /// Whether classes keep one queue in exact order of use.
     pub(crate) exact_order: AtomicBool,
     /// Whether a hit may move its item.
     pub(crate) acts_on_hits: AtomicBool,
@@ -130,7 +132,9 @@ impl Engine {
             "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
         );
         let memory = Memory::new(arena, page_size_bytes, config.size_model);
-        let vacant = |number| Class::vacant(ClassId(number), &config);
+        let (kind, options) = (config.eviction, &config.eviction_options);
+        let vacant = |number| Class::vacant(ClassId(number), ClassOrder::new(kind, options));
+        let segments = Segments { limits: options.lru, is_exact: kind.is_exact() };
         let limit_pages = limit_in_pages(config.memory_limit_bytes, page_size_bytes);
         let engine = Engine {
             hasher: KeyHasher::new(config.hash_seed),
@@ -145,11 +149,11 @@ impl Engine {
             index: Index::new(config.memory_limit_bytes),
             mover: Mutex::new(Mover::default()),
             flush: Flush::default(),
-            order: Mutex::new((config.eviction, config.lru)),
+            segments: Mutex::new(segments),
             registry: Mutex::new(Vec::new()),
-            temporary_ttl: AtomicU32::new(temporary_ttl_word(&config.lru)),
-            exact_order: AtomicBool::new(config.eviction == EvictionKind::Lru),
-            acts_on_hits: AtomicBool::new(config.eviction.acts_on_hits()),
+            temporary_ttl: AtomicU32::new(temporary_ttl_word(&options.lru)),
+            exact_order: AtomicBool::new(kind.is_exact()),
+            acts_on_hits: AtomicBool::new(kind.is_exact() || kind.acts_on_hits()),
             tap: Tap::default(),
             cas: AtomicU64::new(0),
             memory_file: None,
@@ -199,34 +203,34 @@ impl Engine {
         Ok(())
     }
 
-    /// The segmented LRU's limits.
+    /// The limits of the segmented LRU.
     pub fn lru(&self) -> LruConfig {
-        lock(&self.order).1
+        lock(&self.segments).limits
     }
 
-    /// Changes the segmented LRU's limits.
+    /// Changes the limits of the segmented LRU.
     pub fn set_lru(&self, lru: LruConfig) {
-        let mut order = lock(&self.order);
-        order.1 = lru;
+        let mut segments = lock(&self.segments);
+        segments.limits = lru;
         self.temporary_ttl.store(temporary_ttl_word(&lru), Relaxed);
-        self.spread_order(*order);
+        self.spread_segments(*segments);
     }
 
-    /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Not
-    /// for an engine that ranks its items.
+    /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Only
+    /// for an eviction kind that [can switch](crate::EvictionKind::can_switch).
     pub fn set_segmented(&self, segmented: bool) {
-        assert!(!self.config.eviction.goes_by_rank(), "items that are ranked stay so");
-        let eviction = if segmented { EvictionKind::Segmented } else { EvictionKind::Lru };
-        let mut order = lock(&self.order);
-        order.0 = eviction;
-        self.exact_order.store(eviction == EvictionKind::Lru, Relaxed);
-        self.acts_on_hits.store(eviction.acts_on_hits(), Relaxed);
-        self.spread_order(*order);
+        assert!(self.config.eviction.can_switch(), "this eviction kind has one order");
+        let is_exact = !segmented;
+        let mut segments = lock(&self.segments);
+        segments.is_exact = is_exact;
+        self.exact_order.store(is_exact, Relaxed);
+        self.acts_on_hits.store(is_exact || self.config.eviction.acts_on_hits(), Relaxed);
+        self.spread_segments(*segments);
     }
 
-    fn spread_order(&self, (eviction, lru): (EvictionKind, LruConfig)) {
+    fn spread_segments(&self, segments: Segments) {
         for class in self.queueing_classes() {
-            class.lock().set_order(eviction, lru);
+            class.lock().set_segments(segments);
         }
     }
 

@@ -9,7 +9,6 @@ use crate::flush_mark::is_later;
 use crate::index::{Slot, StripeGuard};
 use crate::item::ItemView;
 use crate::mem::{ChunkAddress, OwnedChunk, ReadProof, State};
-use crate::queues;
 use crate::reservation::{ItemMeta, Reservation, ReserveError};
 use crate::spare::{ExpirySet, Spare};
 use crate::tap::AccessKind;
@@ -254,7 +253,7 @@ impl<'e> Handle<'e> {
         let proof = ReadProof::under_stripe(&found.stripe);
         if let Some(cost) = engine.memory.cost(found.address, proof) {
             counters.cost_saved.add(u64::from(cost.units()));
-            if engine.class(engine.queue_class(found.address)).tells_apart() {
+            if engine.class(engine.queue_class(found.address)).costs_are_apart() {
                 engine.memory.header(found.address).state().mark_active();
             }
         }
@@ -396,12 +395,7 @@ impl<'e> Engine {
     /// Moves an item that was accessed to where it belongs by now.
     #[cold]
     fn place_hit(&self, address: ChunkAddress, stripe: &StripeGuard<'_>) {
-        let mut class = self.class(self.queue_class(address)).lock();
-        if class.eviction().goes_by_rank() {
-            class.rank_hit(&self.memory, address, stripe);
-        } else {
-            queues::lru_hit(&mut class, &self.memory, address);
-        }
+        self.class(self.queue_class(address)).lock().hit(&self.memory, address, stripe);
     }
 
     /// Publishes `chunk` in the place of the item that was found, which ends. Its chunks are freed under

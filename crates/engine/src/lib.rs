@@ -36,6 +36,7 @@ mod config;
 mod counters;
 mod crawler;
 mod engine;
+mod evict;
 mod flush_mark;
 mod handle;
 mod index;
@@ -50,7 +51,6 @@ mod mem;
 mod memory;
 mod mover;
 mod page_table;
-mod queues;
 mod reservation;
 mod restart;
 mod size_map;
@@ -65,13 +65,13 @@ pub use class_change::ClassChangeError;
 pub use class_table::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
 };
-pub use config::{
-    EngineConfig, EvictionKind, LruConfig, MoverKind, RankingConfig, ReservedRank,
-    page_size_default,
-};
+pub use config::{EngineConfig, MoverKind, page_size_default};
 pub use counters::ClassCounters;
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use engine::{Engine, EngineError};
+pub use evict::{
+    EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, ReservedConfig, ReservedRank,
+};
 pub use handle::Handle;
 pub use inspect::{Life, Seen};
 pub use invalidate::{DeleteOutcome, Leave};

@@ -1,12 +1,12 @@
 //! The LRU maintainer: what segmented queues need beside the traffic itself.
 //!
-//! Shares hold by themselves (`queues/segmented.rs`); ages and expiry do not. A step goes over the
+//! Shares hold by themselves (`evict/segments.rs`); ages and expiry do not. A step goes over the
 //! classes, moves tails that grew too old, and removes items at the tails that have ended.
 
 use crate::class::{Class, ClassState};
 use crate::engine::Engine;
+use crate::evict::Place;
 use crate::mem::{ChunkAddress, QueueKind, ReadProof};
-use crate::queues::{Demotion, Lane, balance_all};
 use slabwise_base::Now;
 use slabwise_base::sync::MutexGuard;
 
@@ -22,7 +22,7 @@ impl Engine {
         while done < budget {
             let nothing_ended = self.reclaim_tail(class.lock(), now);
             if let Some(mut state) = nothing_ended
-                && balance_all(&mut state, &self.memory, Some(now.ticks)) == Demotion::Settled
+                && !state.balance_all(&self.memory, now.ticks)
             {
                 break;
             }
@@ -49,8 +49,8 @@ impl Engine {
     /// A tail whose item has ended and that nobody pins.
     fn ended_tail(&self, state: &ClassState, now: Now) -> Option<ChunkAddress> {
         let proof = ReadProof::under_class(state);
-        let tail = |lane: Lane, kind| state.lanes().queue(lane, kind).tail();
-        let tails = |lane| QueueKind::ALL.into_iter().filter_map(move |kind| tail(lane, kind));
+        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail();
+        let tails = |lane| QueueKind::ALL.into_iter().filter_map(move |queue| tail(lane, queue));
         state.lanes().all().flat_map(tails).find(|&tail| {
             let unpinned = self.memory.header(tail).state().load().pins() == 0;
             unpinned && self.death_of(tail, now, proof).is_some()

@@ -60,7 +60,7 @@ pub struct Reservation<'e> {
 impl Engine {
     /// The fields that an item stores of which this is said.
     fn fields_of(&self, meta: ItemMeta) -> ItemFields {
-        let rank = self.config.eviction.goes_by_rank();
+        let rank = self.config.eviction.stores_rank();
         ItemFields {
             flags: meta.client_flags != 0,
             expiry: meta.expiry != Expiry::NEVER,

@@ -2,7 +2,7 @@
 
 use slabwise_base::{Clock, Cost, Random};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, RankingConfig, StoreMode,
+    ClassTable, Engine, EngineConfig, EvictionKind, GdWheelConfig, Handle, ItemMeta, StoreMode,
     StoreOutcome,
 };
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +20,7 @@ fn engine(eviction: EvictionKind, wheel_sizes: [u16; 3]) -> Engine {
     config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
     config.index_within_limit = false;
     config.eviction = eviction;
-    config.ranking = RankingConfig { wheel_sizes, ..RankingConfig::default() };
+    config.eviction_options.gd_wheel = GdWheelConfig { wheel_sizes };
     Engine::new(config).expect("a small arena")
 }
 

@@ -4,7 +4,7 @@
 //! runs (verbosity, limits of the LRU) lives where it acts and begins with the value here.
 
 use crate::tls::{self, ClientCertificates, TlsSettings};
-use slabwise_engine::{EngineConfig, EvictionKind};
+use slabwise_engine::EngineConfig;
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 use slabwise_tuner::{MoveBudget, ProfilingOptions};
@@ -285,7 +285,7 @@ impl Settings {
 
     fn stats_of_memory(&self) -> Vec<(&'static str, String)> {
         let reported = &self.reported;
-        let lru = &self.engine.lru;
+        let lru = &self.engine.eviction_options.lru;
         let temporary_ttl = lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
         vec![
             ("hashpower_init", reported.hash_power.to_string()),
@@ -302,10 +302,7 @@ impl Settings {
             ("dump_enabled", yes_no(self.dump_enabled)),
             ("hash_algorithm", reported.hash_algorithm.to_owned()),
             ("lru_maintainer_thread", yes_no(self.lru_maintainer)),
-            (
-                "lru_segmented",
-                yes_no(self.engine.eviction.within_lanes() == EvictionKind::Segmented),
-            ),
+            ("lru_segmented", yes_no(self.engine.eviction.begins_segmented())),
             ("hot_lru_pct", lru.hot_percent.to_string()),
             ("warm_lru_pct", lru.warm_percent.to_string()),
             ("hot_max_factor", format!("{:.2}", lru.hot_age_factor)),

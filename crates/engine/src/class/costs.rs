@@ -12,6 +12,11 @@ pub struct ItemCosts {
 }
 
 impl ItemCosts {
+    /// The mean of the known costs, in units; at least 1.
+    pub fn mean(&self) -> u64 {
+        (self.units / self.count.max(1)).max(1)
+    }
+
     /// Counts an item that enters.
     #[inline]
     pub fn add(&mut self, cost: Option<Cost>) {

@@ -21,6 +21,7 @@ use super::arena::Arena;
 use super::state::{Kind, QueueKind, State};
 use crate::class::ClassState;
 use crate::engine::Engine;
+use crate::evict::Lanes;
 use crate::index::{StripeGuard, Table};
 use crate::page_table::Pool;
 use slabwise_base::PageId;
@@ -106,6 +107,12 @@ impl<'g> ReadProof<'g> {
     /// The class whose queue holds the item is locked (a `ClassState` is reached in no other way): key and
     /// expiry stand still.
     pub fn under_class(_class: &'g ClassState) -> ReadProof<'g> {
+        ReadProof(PhantomData)
+    }
+
+    /// The class whose queues these are is locked (they are reached in no other way), as for
+    /// [`ReadProof::under_class`].
+    pub fn under_queues(_queues: &'g Lanes) -> ReadProof<'g> {
         ReadProof(PhantomData)
     }
 

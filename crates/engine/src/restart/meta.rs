@@ -8,8 +8,8 @@ use crate::class::{CHAINED, CLASS_NUMBERS};
 use crate::class_table::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, SizeModel};
 use crate::config::EngineConfig;
 use crate::engine::arena_size_bytes;
+use crate::evict::{ClassOrder, Lane, Order};
 use crate::mem::ChunkAddress;
-use crate::queues::Lane;
 use slabwise_base::{ClassId, KeyHasher};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Display, Write};
@@ -73,6 +73,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
         SizeModel::Exact => "exact",
         SizeModel::Memcached => "memcached",
     };
+    let order = ClassOrder::new(config.eviction, &config.eviction_options);
     let byte_order = if cfg!(target_endian = "little") { "little" } else { "big" };
     [
         ("memory_limit_bytes", config.memory_limit_bytes.to_string()),
@@ -81,7 +82,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
         ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
         ("chunk_sizes", sizes.join(",")),
         ("size_model", size_model.to_owned()),
-        ("lanes", config.eviction.lanes_name(&config.ranking)),
+        ("lanes", order.lanes_name()),
         ("byte_order", byte_order.to_owned()),
     ]
 }

@@ -39,6 +39,7 @@ mod tests;
 use crate::class::{CLASS_NUMBERS, Standing};
 use crate::config::EngineConfig;
 use crate::engine::{Engine, arena_size_bytes};
+use crate::evict::Place;
 use crate::mem::{Arena, AtRest, MappingError, QueueKind};
 use crate::page_table::Pool;
 use meta::{Refusal, Saved};
@@ -303,10 +304,11 @@ impl Engine {
         let mut retired = Vec::new();
         for class in self.queueing_classes() {
             let mut state = class.lock();
-            let of_lane = |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind).tail());
+            let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail();
+            let of_lane = |lane| QueueKind::ALL.map(|queue| tail(lane, queue));
             tails[state.id().index()] =
                 state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
-            rankings[state.id().index()] = state.ranking().saved();
+            rankings[state.id().index()] = state.saved_order();
             if state.standing() == Standing::Retired {
                 retired.push((state.id(), state.chunk_size_bytes()));
             }

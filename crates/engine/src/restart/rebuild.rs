@@ -13,9 +13,9 @@ use super::meta::Saved;
 use super::{ColdReason, Progress};
 use crate::class::{CHAINED, ClassState};
 use crate::engine::Engine;
+use crate::evict::{Lane, Place, Queue};
 use crate::mem::{AtRest, ChunkAddress, HEADER_SIZE_BYTES, Kind, QueueKind, ReadProof, State};
 use crate::memory::ItemLayout;
-use crate::queues::{Lane, Queue};
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, PageId};
 use std::collections::{HashMap, HashSet};
 
@@ -32,13 +32,13 @@ struct Rebuild<'e> {
     /// Bodies that an item leads to.
     bodies: HashSet<ChunkAddress>,
     /// Items that say they are in a queue, by that.
-    queued: HashMap<Place, u64>,
+    queued: HashMap<QueueId, u64>,
     /// Items met in queues.
     queues_items: u64,
 }
 
 /// A queue of a lane of a class.
-type Place = (ClassId, Lane, QueueKind);
+type QueueId = (ClassId, Lane, QueueKind);
 
 /// Fills the engine with what its arena holds; returns the number of items.
 pub(super) fn rebuild(
@@ -62,7 +62,7 @@ pub(super) fn rebuild(
     }
     for class in engine.queueing_classes() {
         let id = class.lock().id();
-        class.lock().ranking_mut().restore(saved.rankings[id.index()]);
+        class.lock().restore_order(saved.rankings[id.index()]);
         for &lane in saved.tails[id.index()].keys() {
             for kind in QueueKind::ALL {
                 rebuild.queue((id, lane, kind), &mut class.lock())?;
@@ -194,9 +194,9 @@ impl<'e> Rebuild<'e> {
 
     /// Follows a queue from its saved tail. It ends: whoever leads to an item is the one that the item
     /// leads back to, so none is met twice. Counts the items' sizes.
-    fn queue(&mut self, place: Place, state: &mut ClassState) -> Result<(), ColdReason> {
+    fn queue(&mut self, id: QueueId, state: &mut ClassState) -> Result<(), ColdReason> {
         let memory = &self.engine.memory;
-        let (class, lane, kind) = place;
+        let (class, lane, kind) = id;
         let tail = self.saved.tails[class.index()][&lane][kind.index()];
         let (mut head, mut at) = (None, tail);
         let (mut count, mut bytes) = (0, 0);
@@ -218,11 +218,12 @@ impl<'e> Rebuild<'e> {
             head = Some(address);
             at = header.prev();
         }
-        let expected = self.queued.get(&place).copied().unwrap_or(0);
+        let expected = self.queued.get(&id).copied().unwrap_or(0);
         let at = tail.unwrap_or(ChunkAddress::from_offset(0));
         law("a queue holds all items that name it", at, count == expected)?;
         self.queues_items += count;
-        state.restore_queue(memory, (lane, kind), Queue::of_linked(head, tail, count, bytes));
+        let place = Place { lane, queue: kind };
+        state.restore_queue(memory, place, Queue::of_linked(head, tail, count, bytes));
         Ok(())
     }
 }

@@ -4,8 +4,8 @@
 use crate::oracle::Rules;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
-    CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig,
-    MoverKind, RankingConfig, ReservedRank, SizeModel,
+    CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind,
+    EvictionOptions, GdWheelConfig, LruConfig, MoverKind, ReservedConfig, ReservedRank, SizeModel,
 };
 use std::time::Duration;
 
@@ -72,8 +72,7 @@ impl Scenario {
             item_size_bytes_max,
             eviction_enabled: memory != Memory::Refusing,
             eviction: eviction(random),
-            lru: lru(random),
-            ranking: ranking(random),
+            eviction_options: eviction_options(random),
             mover: mover(memory, random),
             mover_rest: Duration::from_millis(1),
             huge_pages: false,
@@ -110,18 +109,16 @@ impl Scenario {
 }
 
 /// Wheels so small that ranks go round them often, and a large share of reserved places.
-fn ranking(random: &mut Random) -> RankingConfig {
+fn eviction_options(random: &mut Random) -> EvictionOptions {
+    let lru = lru(random);
     let wheels = [[16, 16, 4], [4, 8, 1], [256, 256, 1], [1, 16, 1], [64, 1, 1]];
     let sum = random.below(2) == 0;
-    RankingConfig {
-        reserved_percent: [0, 10, 50, 100][random.below(4) as usize],
-        reserved_rank: if sum {
-            ReservedRank::Sum
-        } else {
-            ReservedRank::Weighted { cost_max: 450 }
-        },
-        wheel_sizes: wheels[random.below(wheels.len() as u64) as usize],
-    }
+    let reserved = ReservedConfig {
+        percent: [0, 10, 50, 100][random.below(4) as usize],
+        rank: if sum { ReservedRank::Sum } else { ReservedRank::Weighted { cost_max: 450 } },
+    };
+    let wheel_sizes = wheels[random.below(wheels.len() as u64) as usize];
+    EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }
 }
 
 /// How an eviction kind is drawn.

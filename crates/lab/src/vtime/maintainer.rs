@@ -2,7 +2,7 @@
 //! that found nothing to do, half as long after one that did.
 
 use slabwise_base::Now;
-use slabwise_engine::{Engine, EvictionKind};
+use slabwise_engine::Engine;
 
 /// Items that a step may move in a class.
 const BUDGET: usize = 1_000;
@@ -21,10 +21,8 @@ pub struct Maintainer<'e> {
 impl<'e> Maintainer<'e> {
     /// That of this engine, from the start of time on; it never works where there is one queue only.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
-        let due_at_nanos = match engine.config().eviction.within_lanes() {
-            EvictionKind::Lru => f64::INFINITY,
-            _ => WAIT_NANOS_MIN,
-        };
+        let is_exact = engine.config().eviction.is_exact();
+        let due_at_nanos = if is_exact { f64::INFINITY } else { WAIT_NANOS_MIN };
         Maintainer { engine, due_at_nanos, wait_nanos: WAIT_NANOS_MIN }
     }
 

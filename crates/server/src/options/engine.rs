@@ -4,8 +4,8 @@ use super::OptionsError;
 use super::raw::Raw;
 use slabwise_base::Seconds;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, LruConfig, MoverKind, SizeModel,
-    page_size_default,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, EvictionOptions, LruConfig,
+    MoverKind, SizeModel, page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -41,8 +41,11 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
         item_size_bytes_max,
         eviction_enabled: !raw.eviction_disabled,
         eviction: eviction(raw),
-        lru: lru(raw)?,
-        ranking: raw.ranking,
+        eviction_options: EvictionOptions {
+            lru: lru(raw)?,
+            reserved: raw.reserved,
+            gd_wheel: raw.gd_wheel,
+        },
         mover: mover(raw),
         huge_pages: raw.huge_pages,
         hash_seed: random_seed(),

@@ -88,7 +88,7 @@ pub(super) static OURS: &[OptionRow] = &[
         "10",
         "eviction=reserved: share of a class whose items have a reserved place",
         |raw, value| {
-            raw.ranking.reserved_percent = value.number_u32();
+            raw.reserved.percent = value.number_u32();
             Ok(())
         },
     ),
@@ -98,7 +98,7 @@ pub(super) static OURS: &[OptionRow] = &[
         "sum",
         "eviction=reserved: what an item ranks, by its cost alone, or weighted by what was evicted",
         |raw, value| {
-            raw.ranking.reserved_rank = ranking::reserved_rank(value.text())?;
+            raw.reserved.rank = ranking::reserved_rank(value.text())?;
             Ok(())
         },
     ),
@@ -108,7 +108,7 @@ pub(super) static OURS: &[OptionRow] = &[
         "256x256",
         "eviction=gd_wheel: places of each wheel, powers of two; higher costs count as N0 x N1 x N2",
         |raw, value| {
-            raw.ranking.wheel_sizes = ranking::wheel_sizes(value.text())?;
+            raw.gd_wheel.wheel_sizes = ranking::wheel_sizes(value.text())?;
             Ok(())
         },
     ),

@@ -3,7 +3,7 @@
 
 use super::tls::RawTls;
 use crate::settings::Protocol;
-use slabwise_engine::RankingConfig;
+use slabwise_engine::{GdWheelConfig, ReservedConfig};
 use slabwise_policy::PagePolicy;
 
 /// What was said.
@@ -60,7 +60,8 @@ pub(super) struct Raw {
     pub cost_wire: bool,
     pub costs_measured: bool,
     pub eviction: Option<&'static str>,
-    pub ranking: RankingConfig,
+    pub reserved: ReservedConfig,
+    pub gd_wheel: GdWheelConfig,
     pub classes: Option<&'static str>,
     /// As given, and what it means.
     pub page_policy: Option<(String, PagePolicy)>,

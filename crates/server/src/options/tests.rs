@@ -273,7 +273,7 @@ fn without_options_the_engine_has_its_own_defaults() {
     assert_eq!(engine.classes, own.classes);
     assert_eq!(engine.page_size_bytes, own.page_size_bytes);
     assert_eq!(engine.item_size_bytes_max, own.item_size_bytes_max);
-    assert_eq!(engine.lru, own.lru);
+    assert_eq!(engine.eviction_options.lru, own.eviction_options.lru);
     assert_eq!(engine.size_model, SizeModel::Exact);
 }
 

@@ -98,8 +98,7 @@ fn warn_of_no_effect(raw: &mut Raw, eviction: EvictionKind) {
     if raw.cas_disabled {
         raw.warn("-C saves nothing here: CAS values cost no extra memory");
     }
-    let ignores_costs = matches!(eviction, EvictionKind::Segmented | EvictionKind::Lru);
-    if raw.costs_measured && ignores_costs {
+    if raw.costs_measured && !eviction.uses_costs() {
         let name = eviction.name();
         raw.warn(format!(
             "-o cost=measured changes nothing of what leaves first under eviction={name}"

@@ -73,7 +73,7 @@ pub(super) fn carry_out<'e>(
             shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
         }
-        Admin::Lru(LruRequest::Mode(_)) if shared.engine.config().eviction.goes_by_rank() => {
+        Admin::Lru(LruRequest::Mode(_)) if !shared.engine.config().eviction.can_switch() => {
             let name = shared.engine.config().eviction.name();
             let error = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
             reply.line(error.as_bytes());

@@ -3,7 +3,7 @@
 //! Each stands alone, so relaxed loads and stores do: no reader combines two of them.
 
 use crate::settings::Settings;
-use slabwise_engine::{EngineConfig, EvictionKind};
+use slabwise_engine::EngineConfig;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Settings that commands change while the server runs.
@@ -44,7 +44,8 @@ const AUTOMOVE_FREE_RATIO_DEFAULT: f64 = 0.01;
 
 impl Tunables {
     pub(super) fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
-        let temporary_ttl = config.lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
+        let temporary_ttl =
+            config.eviction_options.lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
         let reported = &settings.reported;
         Tunables {
             verbosity: AtomicU32::new(settings.verbosity.into()),
@@ -57,9 +58,7 @@ impl Tunables {
             crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
             learn_classes: AtomicBool::new(settings.learn_classes),
             track_sizes: AtomicBool::new(settings.track_sizes),
-            lru_segmented: AtomicBool::new(
-                config.eviction.within_lanes() == EvictionKind::Segmented,
-            ),
+            lru_segmented: AtomicBool::new(config.eviction.begins_segmented()),
             oldest_live: AtomicU32::new(0),
             temporary_ttl: AtomicU32::new(temporary_ttl),
         }

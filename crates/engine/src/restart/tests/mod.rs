@@ -6,8 +6,9 @@ mod warm;
 
 use super::{Start, Stop, Warm};
 use crate::class_table::{ClassTable, SizeModel};
-use crate::config::{EngineConfig, EvictionKind, LruConfig};
+use crate::config::EngineConfig;
 use crate::engine::Engine;
+use crate::evict::{EvictionKind, EvictionOptions, LruConfig};
 use crate::reservation::ItemMeta;
 use crate::store::{StoreMode, StoreOutcome};
 use crate::{ColdReason, Delta, RestartError};
@@ -107,7 +108,10 @@ fn config(random: &mut Random) -> EngineConfig {
         first_page_beyond_limit: memcached,
         item_size_bytes_max: 256 << 10,
         eviction: EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize],
-        lru: LruConfig { temporary_ttl, ..LruConfig::default() },
+        eviction_options: EvictionOptions {
+            lru: LruConfig { temporary_ttl, ..LruConfig::default() },
+            ..EvictionOptions::default()
+        },
         hash_seed: random.next_u64(),
         ..EngineConfig::new(memory_limit_bytes)
     }

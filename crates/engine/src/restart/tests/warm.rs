@@ -3,6 +3,7 @@
 use super::{STARTED, Start, TestFile, config, contents, live, live_and_close, seeds, stop};
 use crate::config::EngineConfig;
 use crate::engine::Engine;
+use crate::evict::Place;
 use crate::mem::QueueKind;
 use crate::reservation::ItemMeta;
 use crate::store::{StoreMode, StoreOutcome};
@@ -19,7 +20,8 @@ fn orders(engine: &Engine) -> Vec<Vec<usize>> {
     let mut orders = Vec::new();
     for class in &engine.classes {
         let state = class.lock();
-        let queues = |lane| QueueKind::ALL.map(|kind| state.lanes().queue(lane, kind));
+        let queues =
+            |lane| QueueKind::ALL.map(|kind| state.lanes().queue(Place { lane, queue: kind }));
         for queue in state.lanes().all().flat_map(queues) {
             let queue = queue.iter_from_tail(&engine.memory);
             orders.push(queue.map(|address| address.offset()).collect());

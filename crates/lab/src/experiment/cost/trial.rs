@@ -13,7 +13,7 @@ use crate::trial::exact_curves::BESIDE_VALUE_BYTES;
 use crate::trial::setup::scaled;
 use crate::vtime::{Access, Cache, Maintainer, Rate, Tuned, VisitCost};
 use slabwise_base::{Clock, Cost};
-use slabwise_engine::{Engine, EngineConfig, RankingConfig, ReservedRank};
+use slabwise_engine::{Engine, EngineConfig, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_replay::workload::{CostMix, Request};
 use std::sync::Arc;
@@ -127,9 +127,9 @@ impl Trial<'_> {
             .variant
             .cost_max
             .map_or(ReservedRank::Sum, |cost_max| ReservedRank::Weighted { cost_max });
-        let ranking = RankingConfig { reserved_rank, ..RankingConfig::default() };
-        let engine =
-            Engine::new(EngineConfig { eviction: self.variant.eviction, ranking, ..config })?;
+        let mut config = EngineConfig { eviction: self.variant.eviction, ..config };
+        config.eviction_options.reserved.rank = reserved_rank;
+        let engine = Engine::new(config)?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
         let mut tuner = tuner(&engine, policy, profiling, &dates, seed);

@@ -20,11 +20,14 @@
 //!
 //! An item of unknown cost counts as the mean of those of its class that are known.
 //!
-//! Law: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
+//! Invariant: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
 
-use super::{Lane, coldest_in};
-use crate::class::ClassState;
-use crate::memory::Memory;
+use super::decision::Victim;
+use super::lanes::{Lane, Lanes, Place};
+use super::order::{Info, Kind, Order, coldest_in, first_lane};
+use super::segments::{LruConfig, Segments};
+use super::view::{Item, View};
+use crate::mem::QueueKind;
 use slabwise_base::{Cost, Ticks};
 
 /// The lane of items that cost nothing; those of unknown cost are in the first.
@@ -32,7 +35,7 @@ const WORTHLESS: u16 = 1;
 
 /// The band of a cost.
 #[inline]
-pub fn band_of(cost: Option<Cost>) -> Lane {
+fn band_of(cost: Option<Cost>) -> Lane {
     match cost.map(Cost::units) {
         None => Lane::FIRST,
         Some(0) => Lane(WORTHLESS),
@@ -49,8 +52,7 @@ pub fn band_of(cost: Option<Cost>) -> Lane {
 const APART_MIN: u16 = 5;
 
 /// Whether the known costs of a class are far apart.
-pub fn are_apart(class: &ClassState) -> bool {
-    let lanes = class.lanes();
+fn are_apart(lanes: &Lanes) -> bool {
     // Every eviction asks, and mostly there is one lane.
     if !lanes.are_many() {
         return false;
@@ -64,17 +66,137 @@ fn are_far(least: Lane, highest: Lane) -> bool {
     highest.0 >= least.0 + APART_MIN || (least.0 == WORTHLESS && highest > least)
 }
 
-/// The lane whose coldest item goes next.
-pub fn lane_to_evict(class: &ClassState, memory: &Memory, now: Ticks) -> Lane {
-    let candidate = |lane| Some((lane, Candidate::new(class, memory, lane, now)?));
-    let mut candidates = class.lanes().all().filter_map(candidate);
-    let Some(mut best) = candidates.next() else { return Lane::FIRST };
-    for other in candidates {
-        if other.1.goes_before(&best.1) {
-            best = other;
-        }
+/// The segmented LRUs of one class.
+#[derive(Debug)]
+pub struct CostBands {
+    segments: Segments,
+    bands: Bands,
+}
+
+impl CostBands {
+    /// A class whose bands have these limits each.
+    pub fn new(limits: &LruConfig) -> CostBands {
+        let segments = Segments { limits: *limits, is_exact: false };
+        CostBands { segments, bands: Bands::default() }
     }
-    best.0
+
+    /// The lane that gives up an item next.
+    #[inline]
+    fn lane_to_evict<V: View>(&self, view: &V, now: Ticks) -> Lane {
+        if view.lanes().are_many() { self.cheapest_lane(view, now) } else { first_lane(view) }
+    }
+
+    fn cheapest_lane<V: View>(&self, view: &V, now: Ticks) -> Lane {
+        let candidate = |lane| Some((lane, self.candidate(view, lane, now)?));
+        let mut candidates = view.lanes().all().filter_map(candidate);
+        let Some(mut best) = candidates.next() else { return Lane::FIRST };
+        for other in candidates {
+            if other.1.goes_before(&best.1) {
+                best = other;
+            }
+        }
+        best.0
+    }
+
+    /// The coldest item of a lane; `None`: the lane is empty.
+    fn candidate<V: View>(&self, view: &V, lane: Lane, now: Ticks) -> Option<Candidate> {
+        let band = self.bands.band(lane);
+        // What left last tells enough, and no item is touched.
+        let (cost, age_ticks) = match band.left {
+            Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
+            None => {
+                let item = view.tail(coldest_in(view, lane)?)?;
+                (cost_of(view, item), f64::from(item.age_ticks(now)))
+            }
+        };
+        // At least a tick, so that among items used just now the least cost goes.
+        Some(Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
+    }
+}
+
+/// What an item costs, in units; an unknown cost counts as the mean of the others.
+fn cost_of<V: View>(view: &V, item: V::Item) -> f64 {
+    item.cost().map_or_else(|| view.cost_mean() as f64, |cost| f64::from(cost.units()))
+}
+
+impl Kind for CostBands {
+    const INFO: Info = Info {
+        uses_costs: true,
+        can_switch: true,
+        ..Info::new(
+            "cost_bands",
+            "what was unused longest for its cost, which without costs is memcached's segmented LRU",
+        )
+    };
+}
+
+impl Order for CostBands {
+    #[inline]
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.segments)
+    }
+
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        Some(&mut self.segments)
+    }
+
+    #[inline]
+    fn lane_of<I: Item>(&self, item: I) -> Lane {
+        band_of(item.cost())
+    }
+
+    #[inline]
+    fn balance<V: View>(
+        &mut self,
+        view: &V,
+        place: Place,
+        now: Option<Ticks>,
+    ) -> Option<QueueKind> {
+        let target = self.segments.balance(view, place, now)?;
+        if place.queue == QueueKind::Cold {
+            self.bands.note_look(place.lane, true);
+        }
+        Some(target)
+    }
+
+    fn coldest<V: View>(&self, view: &V, now: Ticks) -> Option<Place> {
+        coldest_in(view, self.lane_to_evict(view, now))
+    }
+
+    #[inline]
+    fn victim<V: View>(&mut self, view: &V, moves: usize, now: Ticks) -> Victim {
+        let lane = self.lane_to_evict(view, now);
+        let step = self.segments.victim(view, lane, moves);
+        match step {
+            Victim::Move(step) if step.from.queue == QueueKind::Cold => {
+                self.bands.note_look(lane, true);
+            }
+            Victim::Evict(place) => {
+                let is_used = view.tail(place).is_some_and(|tail| tail.state().active());
+                self.bands.note_look(lane, is_used);
+            }
+            _ => {}
+        }
+        step
+    }
+
+    fn note_evicted<V: View>(&mut self, view: &V, item: V::Item, now: Ticks) {
+        let (lane, cost) = (self.lane_of(item), cost_of(view, item));
+        self.bands.note_evicted(lane, item.age_ticks(now), cost, now);
+    }
+
+    #[inline]
+    fn costs_are_apart<V: View>(&self, view: &V) -> bool {
+        are_apart(view.lanes())
+    }
+
+    fn forget(&mut self) {
+        self.bands = Bands::default();
+    }
+
+    fn lanes_name(&self) -> String {
+        Self::INFO.name.to_owned()
+    }
 }
 
 /// The coldest item of a lane.
@@ -85,31 +207,15 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// `None`: the lane has none.
-    fn new(class: &ClassState, memory: &Memory, lane: Lane, now: Ticks) -> Option<Candidate> {
-        let band = class.bands().band(lane);
-        // What left last tells enough, and none of the items is touched.
-        let (cost, age_ticks) = match band.left {
-            Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
-            None => {
-                let address = coldest_in(class, lane)?;
-                let age_ticks = memory.header(address).time().age_at(now);
-                (class.cost_at(memory, address), f64::from(age_ticks))
-            }
-        };
-        // At least a tick, so that among items used just now the least cost goes.
-        Some(Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
-    }
-
     fn goes_before(&self, other: &Candidate) -> bool {
         let order = self.worth.total_cmp(&other.worth);
         order.then(other.age_ticks.total_cmp(&self.age_ticks)).is_lt()
     }
 }
 
-/// What is known of each band of a class, under its lock.
+/// What is known of each band of a class.
 #[derive(Debug, Default)]
-pub struct Bands {
+struct Bands {
     bands: Vec<Band>,
 }
 
@@ -141,7 +247,7 @@ const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {
     /// Notes what a look at the tail of a lane found.
-    pub fn note_look(&mut self, lane: Lane, is_used: bool) {
+    fn note_look(&mut self, lane: Lane, is_used: bool) {
         let band = self.band_mut(lane);
         *(if is_used { &mut band.used } else { &mut band.unused }) += 1;
         if band.used + band.unused >= LOOKS_MAX {
@@ -150,7 +256,7 @@ impl Bands {
     }
 
     /// Notes that an item of this age and cost leaves a lane.
-    pub fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost: f64, now: Ticks) {
+    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost: f64, now: Ticks) {
         let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
         let left = &mut self.band_mut(lane).left;
         let before = left.unwrap_or(Left { last_use_ticks, cost });

@@ -7,10 +7,10 @@
 //! | `greedydual_size` | one for each ratio of cost to size, rounded (`greedydual_size.rs`) |
 //! | `gd_wheel` | one for each place of a wheel; the queue says which wheel (`gd_wheel.rs`) |
 //!
-//! Laws: an item's lane follows from what the item stores; a lane is in the set of occupied ones of a queue
-//! exactly while that queue of it holds an item, and in use exactly while it is in one of these sets.
+//! Invariants: an item's lane follows from what the item stores; a lane is in the set of occupied lanes of a
+//! queue exactly while that queue of the lane holds an item, and in use exactly while it is in one of these sets.
 
-use super::Queue;
+use super::queue::Queue;
 use crate::mem::QueueKind;
 
 /// Which of its class's lanes an item is in.
@@ -23,6 +23,15 @@ impl Lane {
 
     /// The last that any eviction kind has.
     pub const MAX: Lane = Lane(4095);
+}
+
+/// One queue of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which lane.
+    pub lane: Lane,
+    /// Which queue of it.
+    pub queue: QueueKind,
 }
 
 /// The queues of a class.
@@ -40,11 +49,11 @@ pub struct Lanes {
 impl Lanes {
     /// One queue of a lane.
     #[inline]
-    pub fn queue(&self, lane: Lane, kind: QueueKind) -> &Queue {
+    pub fn queue(&self, Place { lane, queue }: Place) -> &Queue {
         const EMPTY: &Queue = &Queue::EMPTY;
         match usize::from(lane.0).checked_sub(1) {
-            None => &self.first[kind.index()],
-            Some(at) => self.others.get(at).map_or(EMPTY, |queues| &queues[kind.index()]),
+            None => &self.first[queue.index()],
+            Some(at) => self.others.get(at).map_or(EMPTY, |queues| &queues[queue.index()]),
         }
     }
 
@@ -52,8 +61,7 @@ impl Lanes {
     #[inline]
     pub fn change<R>(
         &mut self,
-        lane: Lane,
-        kind: QueueKind,
+        Place { lane, queue: kind }: Place,
         change: impl FnOnce(&mut Queue) -> R,
     ) -> R {
         let queue = match usize::from(lane.0).checked_sub(1) {
@@ -114,14 +122,19 @@ impl Lanes {
         self.in_use_count > 1
     }
 
+    /// The queues of this kind that hold an item.
+    pub fn queues(&self, queue: QueueKind) -> impl Iterator<Item = &Queue> {
+        self.occupied(queue).iter().map(move |lane| self.queue(Place { lane, queue }))
+    }
+
     /// Items in a queue, over all lanes.
     pub fn count(&self, kind: QueueKind) -> u64 {
-        self.occupied(kind).iter().map(|lane| self.queue(lane, kind).count()).sum()
+        self.queues(kind).map(Queue::count).sum()
     }
 
     /// Counted bytes of the items in a queue, over all lanes.
     pub fn bytes(&self, kind: QueueKind) -> u64 {
-        self.occupied(kind).iter().map(|lane| self.queue(lane, kind).bytes()).sum()
+        self.queues(kind).map(Queue::bytes).sum()
     }
 }
 

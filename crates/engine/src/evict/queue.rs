@@ -1,23 +1,4 @@
-//! The queues of a class: lists through the items themselves, under the class's lock.
-//!
-//! What a list is, here; how items move between them, one file for each eviction kind; how many sets of
-//! queues there are, in `lanes.rs`; which item leaves, in `victim.rs`.
-mod cost_bands;
-pub mod gd_wheel;
-pub mod greedydual_size;
-mod lanes;
-mod lru;
-mod ranking;
-pub mod reserved;
-mod segmented;
-mod victim;
-
-pub use cost_bands::{Bands, are_apart, band_of};
-pub use lanes::{Lane, Lanes};
-pub use lru::hit as lru_hit;
-pub use ranking::Ranking;
-pub use segmented::{Demotion, balance, balance_all};
-pub use victim::{VictimSearch, VictimStep, coldest, coldest_in};
+//! A list of items through the items themselves, under the lock of their class.
 
 use crate::flush_mark::is_later;
 use crate::mem::ChunkAddress;
@@ -26,8 +7,8 @@ use crate::memory::Memory;
 /// How far from either end the place of an item is sought by its age.
 const LOOKS_MAX: usize = 8;
 
-/// A doubly linked list of items, newest at the head. Law: `count` items, of `bytes` in all, are linked
-/// from head to tail, and back the same way.
+/// A doubly linked list of items, newest at the head. Invariant: `count` items, of `bytes` in all, are
+/// linked from head to tail, and back the same way.
 #[derive(Debug, Default)]
 pub struct Queue {
     head: Option<ChunkAddress>,

@@ -1,0 +1,233 @@
+//! `eviction=gd_wheel`: what ranks lowest leaves, an item's rank being L + cost, kept in hierarchical wheels.
+//!
+//! Source: C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value Stores" (EuroSys
+//! 2015), section 3. L is the rank of what was evicted last; an item is ranked anew at each hit.
+//!
+//! ```text
+//!   rank   ...| place on wheel 2 | place on wheel 1 | place on wheel 0 |
+//!
+//!   wheel 0 (COLD)   ranks that share all but the last part with L:      a queue for each rank
+//!   wheel 1 (WARM)   others that share the first part:                   a queue for N0 ranks
+//!   wheel 2 (HOT)    all others, up to a whole turn ahead:               a queue for N0 * N1 ranks
+//! ```
+//!
+//! When L enters what one place of a wheel stands for, its items migrate to the wheel below: each at most once
+//! a wheel, so the work is O(1) amortised. Migration is exact: an item keeps its whole rank, so that what
+//! leaves is what a heap would give, items of one rank in the order in which they came to it. It goes on
+//! over several holds of the class's lock where there are many.
+//!
+//! Invariants: an item's place follows from its wheel and its rank; an item that shares a wheel's part with L is on
+//! that wheel or below, except those still to migrate; nothing ranks below L, or a whole turn above it.
+
+use super::decision::{Entry, Hit, Move, Victim};
+use super::lanes::{Lane, Place};
+use super::order::{Info, Kind, Order};
+use super::ranking::{Inflation, cost_units};
+use super::view::{Item, View};
+use crate::mem::QueueKind;
+use slabwise_base::Ticks;
+
+/// The queues that stand for the wheels, the finest first.
+const WHEELS: [QueueKind; 3] = [QueueKind::Cold, QueueKind::Warm, QueueKind::Hot];
+
+/// Items that migrate in one hold of the class's lock.
+const MIGRATIONS_MAX: usize = 64;
+
+/// The options of `gd_wheel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GdWheelConfig {
+    /// Places of each wheel, the finest first, each a power of two; 1 for a wheel that there is not. A cost
+    /// beyond all of them but one place of the last ranks as that.
+    pub wheel_sizes: [u16; 3],
+}
+
+impl Default for GdWheelConfig {
+    fn default() -> GdWheelConfig {
+        GdWheelConfig { wheel_sizes: [256, 256, 1] }
+    }
+}
+
+/// The wheels of a configuration.
+#[derive(Clone, Copy, Debug)]
+struct Wheels {
+    /// Bits of a rank that the wheels below one tell apart.
+    shifts: [u32; 3],
+    sizes: [u16; 3],
+}
+
+impl Wheels {
+    /// Of sizes that are powers of two.
+    fn of(config: &GdWheelConfig) -> Wheels {
+        let sizes = config.wheel_sizes;
+        let bits = sizes.map(|size| size.max(1).ilog2());
+        Wheels { shifts: [0, bits[0], bits[0] + bits[1]], sizes: sizes.map(|size| size.max(1)) }
+    }
+
+    /// The highest cost that ranks as itself.
+    fn cost_max(&self) -> u64 {
+        let top = self.top();
+        u64::from(self.sizes[top] - 1) << self.shifts[top]
+    }
+
+    /// The coarsest wheel that there is.
+    fn top(&self) -> usize {
+        self.sizes.iter().rposition(|&size| size > 1).unwrap_or(0)
+    }
+
+    /// The place of a rank on a wheel.
+    fn place(&self, wheel: usize, rank: u32) -> Lane {
+        Lane(((rank >> self.shifts[wheel]) & (u32::from(self.sizes[wheel]) - 1)) as u16)
+    }
+
+    /// The place of an item of this rank on the wheel that a queue stands for.
+    fn lane_of(&self, queue: QueueKind, rank: u32) -> Lane {
+        let wheel = WHEELS.iter().position(|&wheel| wheel == queue).unwrap_or(0);
+        self.place(wheel, rank)
+    }
+
+    /// The wheel that an item of this rank belongs on.
+    fn queue_for(&self, rank: u32, inflation: u32) -> QueueKind {
+        let top = self.top();
+        // The finest of which both are within one turn.
+        let shares = |wheel: &usize| {
+            *wheel == top || rank >> self.shifts[wheel + 1] == inflation >> self.shifts[wheel + 1]
+        };
+        WHEELS[(0..=top).find(shares).unwrap_or(top)]
+    }
+}
+
+/// The wheels of one class.
+#[derive(Debug)]
+pub struct GdWheel {
+    config: GdWheelConfig,
+    wheels: Wheels,
+    inflation: Inflation,
+}
+
+impl GdWheel {
+    /// A class that has evicted nothing yet.
+    pub fn new(config: &GdWheelConfig) -> GdWheel {
+        let (wheels, inflation) = (Wheels::of(config), Inflation::default());
+        GdWheel { config: *config, wheels, inflation }
+    }
+
+    /// The rank of an item of this cost, now.
+    fn rank_of(&self, cost: u64) -> u32 {
+        self.inflation.rank_of(cost.min(self.wheels.cost_max()))
+    }
+
+    /// The place that L is at on a wheel.
+    fn here(&self, wheel: usize) -> Place {
+        Place { lane: self.wheels.place(wheel, self.inflation.level()), queue: WHEELS[wheel] }
+    }
+
+    /// Where an item of this rank goes.
+    fn place_of(&self, rank: u32) -> Place {
+        let queue = self.wheels.queue_for(rank, self.inflation.level());
+        Place { lane: self.wheels.lane_of(queue, rank), queue }
+    }
+
+    /// The next place of a wheel from L on that holds an item; the coarsest wheel turns on.
+    fn next_place<V: View>(&self, view: &V, wheel: usize) -> Option<Place> {
+        let Place { lane, queue } = self.here(wheel);
+        let occupied = view.lanes().occupied(queue);
+        let ahead = occupied.first_from(lane);
+        let is_top = wheel == self.wheels.top();
+        let next = if is_top { ahead.or_else(|| occupied.first_from(Lane::FIRST)) } else { ahead };
+        next.map(|lane| Place { lane, queue })
+    }
+
+    /// The migration that is due: of an item whose place L has entered, from the coarsest wheel down.
+    fn due_migration<V: View>(&self, view: &V) -> Option<Move> {
+        (1..=self.wheels.top()).rev().find_map(|wheel| {
+            let from = self.here(wheel);
+            let rank = view.tail(from)?.rank();
+            let shift = self.wheels.shifts[wheel];
+            let is_due = rank >> shift == self.inflation.level() >> shift;
+            is_due.then(|| Move { from, to: self.place_of(rank), is_counted: false })
+        })
+    }
+
+    /// Lets L enter a place of a wheel. False: it is there already.
+    fn enter_place(&mut self, wheel: usize, lane: Lane) -> bool {
+        let (shift, size) = (self.wheels.shifts[wheel], u32::from(self.wheels.sizes[wheel]));
+        let level = self.inflation.level();
+        let ahead = u32::from(lane.0).wrapping_sub(level >> shift) & (size - 1);
+        self.inflation.raise(((level >> shift).wrapping_add(ahead)) << shift);
+        self.inflation.level() != level
+    }
+}
+
+impl Kind for GdWheel {
+    const INFO: Info = Info {
+        uses_costs: true,
+        stores_rank: true,
+        acts_on_hits: true,
+        ..Info::new("gd_wheel", "as published")
+    };
+}
+
+impl Order for GdWheel {
+    #[inline]
+    fn lane_of<I: Item>(&self, item: I) -> Lane {
+        self.wheels.lane_of(item.state().queue(), item.rank())
+    }
+
+    #[inline]
+    fn enter<V: View>(&mut self, _view: &V, item: V::Item, _queue: QueueKind) -> Entry {
+        let rank = self.rank_of(cost_units(item.cost()));
+        Entry { place: self.place_of(rank), rank: Some(rank), displaced: None }
+    }
+
+    #[inline]
+    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
+        let entry = self.enter(view, item, QueueKind::Hot);
+        if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
+    }
+
+    /// The item that ranks about lowest, without a migration.
+    fn coldest<V: View>(&self, view: &V, _now: Ticks) -> Option<Place> {
+        (0..=self.wheels.top()).find_map(|wheel| self.next_place(view, wheel))
+    }
+
+    fn victim<V: View>(&mut self, view: &V, moves: usize, _now: Ticks) -> Victim {
+        loop {
+            if let Some(migration) = self.due_migration(view) {
+                let may_move = moves < MIGRATIONS_MAX;
+                return if may_move { Victim::Move(migration) } else { Victim::Further };
+            }
+            if let Some(lowest) = self.next_place(view, 0) {
+                return Victim::Evict(lowest);
+            }
+            // The finest wheel is empty: L enters the next occupied place of the finest that has one.
+            let mut coarser = 1..=self.wheels.top();
+            let next = coarser.find_map(|wheel| Some((wheel, self.next_place(view, wheel)?)));
+            let Some((wheel, place)) = next else { return Victim::Nothing };
+            if !self.enter_place(wheel, place.lane) {
+                // By the invariants nothing ranks so; if something does, it goes first.
+                return Victim::Evict(place);
+            }
+        }
+    }
+
+    fn note_evicted<V: View>(&mut self, _view: &V, item: V::Item, _now: Ticks) {
+        self.inflation.note_evicted(item.rank());
+    }
+
+    fn forget(&mut self) {
+        self.inflation = Inflation::default();
+    }
+
+    fn saved(&self) -> [u32; 3] {
+        self.inflation.saved_with(0)
+    }
+
+    fn restore(&mut self, saved: [u32; 3]) {
+        let _: u32 = self.inflation.restore(saved);
+    }
+
+    fn lanes_name(&self) -> String {
+        let [first, second, third] = self.config.wheel_sizes;
+        format!("{}:{first}x{second}x{third}", Self::INFO.name)
+    }
+}

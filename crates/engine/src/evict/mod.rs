@@ -1,0 +1,46 @@
+//! Eviction kinds: which item of a class leaves next.
+//!
+//! ```text
+//!   registry    one line a kind: EvictionKind, and ClassOrder, the order of one class
+//!      |
+//!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind a file
+//!      |
+//!   order       the trait Order that a kind implements, and its Info
+//!      |
+//!   segments    the moves between hot, warm, cold and temp    ranking      GreedyDual's inflation
+//!      |
+//!   view        what an order reads     decision     what it answers
+//!      |
+//!   lanes  queue
+//! ```
+//!
+//! An order reads its class through a [`View`] and returns a decision; the class applies it. An order takes no
+//! lock and changes no item, so it can be read and tested alone.
+//!
+//! To add a kind: a file that implements [`Order`], its `mod` line here, and its line in
+//! `registry.rs`. A kind with options names them in that line, and adds them to [`EvictionOptions`].
+
+mod cost_bands;
+mod decision;
+mod gd_wheel;
+mod greedydual_size;
+mod lanes;
+mod lru;
+mod order;
+mod queue;
+mod ranking;
+mod registry;
+mod reserved;
+mod segmented;
+mod segments;
+mod view;
+
+pub use decision::{Entry, Hit, Move, Victim};
+pub use gd_wheel::GdWheelConfig;
+pub use lanes::{Lane, Lanes, Place};
+pub use order::{COLDEST_FIRST, Order};
+pub use queue::Queue;
+pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
+pub use reserved::{ReservedConfig, ReservedRank};
+pub use segments::{LruConfig, Segments};
+pub use view::{Item, View};

@@ -1,0 +1,229 @@
+//! The eviction kinds that there are, a line each.
+
+use super::decision::{Entry, Hit, Victim};
+use super::gd_wheel::GdWheelConfig;
+use super::lanes::{Lane, Place};
+use super::order::{Info, Kind, Order};
+use super::reserved::ReservedConfig;
+use super::segments::{LruConfig, Segments};
+use super::view::{Item, View};
+use crate::mem::QueueKind;
+use slabwise_base::Ticks;
+
+/// The options of all eviction kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EvictionOptions {
+    /// The limits of kinds with hot, warm and cold queues.
+    pub lru: LruConfig,
+    /// The options of `reserved`.
+    pub reserved: ReservedConfig,
+    /// The options of `gd_wheel`.
+    pub gd_wheel: GdWheelConfig,
+}
+
+/// Defines [`EvictionKind`] and [`ClassOrder`]. A line names a kind's type, its file, and the options that its
+/// `new` takes. (The dollar sign is for the macro that it defines.)
+macro_rules! kinds {
+    (($dollar:tt) $($kind:ident: $file:ident($($options:ident),*);)+) => {
+        /// The order in which a class gives up its items.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EvictionKind {
+            $(
+                #[doc = concat!("See `evict/", stringify!($file), ".rs`.")]
+                $kind,
+            )+
+        }
+
+        impl EvictionKind {
+            /// All kinds.
+            pub const ALL: [EvictionKind; [$(stringify!($kind)),+].len()] =
+                [$(EvictionKind::$kind),+];
+
+            const fn info(self) -> &'static Info {
+                match self {
+                    $(EvictionKind::$kind => &<super::$file::$kind as Kind>::INFO,)+
+                }
+            }
+        }
+
+        /// The order of one class; each call goes to its kind.
+        #[derive(Debug)]
+        pub enum ClassOrder {
+            $(
+                #[doc = concat!("See `evict/", stringify!($file), ".rs`.")]
+                $kind(super::$file::$kind),
+            )+
+        }
+
+        impl ClassOrder {
+            /// The order of a class that holds nothing yet.
+            pub fn new(kind: EvictionKind, _options: &EvictionOptions) -> ClassOrder {
+                match kind {
+                    $(EvictionKind::$kind => {
+                        ClassOrder::$kind(super::$file::$kind::new($(&_options.$options),*))
+                    })+
+                }
+            }
+        }
+
+        /// Calls a method of the order of whatever kind.
+        macro_rules! call {
+            ($dollar order:expr, $dollar method:ident $dollar arguments:tt) => {
+                match $dollar order {
+                    $(ClassOrder::$kind(order) => order.$dollar method $dollar arguments,)+
+                }
+            };
+        }
+    };
+}
+
+// In the order in which help and statistics list them.
+kinds! {
+    ($)
+    CostBands: cost_bands(lru);
+    Segmented: segmented(lru);
+    Lru: lru(lru);
+    Reserved: reserved(lru, reserved);
+    GreedyDualSize: greedydual_size();
+    GdWheel: gd_wheel(gd_wheel);
+}
+
+impl EvictionKind {
+    /// The names of all kinds.
+    pub const NAMES: [&str; EvictionKind::ALL.len()] = {
+        let mut names = [""; EvictionKind::ALL.len()];
+        let mut at = 0;
+        while at < names.len() {
+            names[at] = EvictionKind::ALL[at].name();
+            at += 1;
+        }
+        names
+    };
+
+    /// Its name in options and specifications.
+    pub const fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<EvictionKind> {
+        EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// One line of help.
+    pub const fn help(self) -> &'static str {
+        self.info().help
+    }
+
+    /// Whether costs of items change what leaves.
+    pub const fn uses_costs(self) -> bool {
+        self.info().uses_costs
+    }
+
+    /// Whether a class begins with one queue in exact order of use, which needs no maintainer.
+    pub const fn is_exact(self) -> bool {
+        self.info().is_exact
+    }
+
+    /// Whether a class begins with memcached's segmented LRU, in one lane or several.
+    pub const fn begins_segmented(self) -> bool {
+        self.info().can_switch && !self.info().is_exact
+    }
+
+    /// Whether [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
+    pub const fn can_switch(self) -> bool {
+        self.info().can_switch
+    }
+
+    /// Whether a hit may move its item, whether the order is exact or not.
+    pub(crate) const fn acts_on_hits(self) -> bool {
+        self.info().acts_on_hits
+    }
+
+    /// Whether items store a rank.
+    pub(crate) const fn stores_rank(self) -> bool {
+        self.info().stores_rank
+    }
+}
+
+impl Order for ClassOrder {
+    #[inline]
+    fn segments(&self) -> Option<&Segments> {
+        call!(self, segments())
+    }
+
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        call!(self, segments_mut())
+    }
+
+    #[inline]
+    fn lane_of<I: Item>(&self, item: I) -> Lane {
+        call!(self, lane_of(item))
+    }
+
+    #[inline]
+    fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
+        call!(self, queue_for_new(is_short_lived))
+    }
+
+    #[inline]
+    fn enter<V: View>(&mut self, view: &V, item: V::Item, queue: QueueKind) -> Entry {
+        call!(self, enter(view, item, queue))
+    }
+
+    #[inline]
+    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
+        call!(self, hit(view, item))
+    }
+
+    #[inline]
+    fn balance<V: View>(
+        &mut self,
+        view: &V,
+        place: Place,
+        now: Option<Ticks>,
+    ) -> Option<QueueKind> {
+        call!(self, balance(view, place, now))
+    }
+
+    #[inline]
+    fn coldest<V: View>(&self, view: &V, now: Ticks) -> Option<Place> {
+        call!(self, coldest(view, now))
+    }
+
+    #[inline]
+    fn victim<V: View>(&mut self, view: &V, moves: usize, now: Ticks) -> Victim {
+        call!(self, victim(view, moves, now))
+    }
+
+    #[inline]
+    fn note_evicted<V: View>(&mut self, view: &V, item: V::Item, now: Ticks) {
+        call!(self, note_evicted(view, item, now));
+    }
+
+    #[inline]
+    fn note_tail<V: View>(&mut self, view: &V, lane: Lane) {
+        call!(self, note_tail(view, lane));
+    }
+
+    #[inline]
+    fn costs_are_apart<V: View>(&self, view: &V) -> bool {
+        call!(self, costs_are_apart(view))
+    }
+
+    fn forget(&mut self) {
+        call!(self, forget());
+    }
+
+    fn saved(&self) -> [u32; 3] {
+        call!(self, saved())
+    }
+
+    fn restore(&mut self, saved: [u32; 3]) {
+        call!(self, restore(saved));
+    }
+
+    fn lanes_name(&self) -> String {
+        call!(self, lanes_name())
+    }
+}

@@ -1,0 +1,169 @@
+//! `eviction=reserved`: a queue beside hot, warm and cold for the costliest items of a class.
+//!
+//! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018), sections 3.2 and 4.3, algorithm 1.
+//!
+//! ```text
+//!             ranks above M              tail, when another enters; M rises to its rank
+//!   new, hit --------------> RESERVED ------------------------------------------------> HOT
+//!       | else                                                                           |
+//!       '--------> HOT, or where it is: as in the segmented LRU <------------------------'
+//! ```
+//!
+//! An item ranks L + c when it is stored and at each hit; L rises to the rank of what is evicted. Nothing is
+//! sorted: what is worth least leaves the queue in time, as M rises. The reserved queue takes the place of
+//! memcached's temp queue, as in the thesis. Until the class first evicts, the queue fills with whatever
+//! comes (the thesis's prose), and then stays as it is.
+
+use super::decision::{Entry, Hit, Move};
+use super::lanes::{Lane, Place};
+use super::order::{Info, Kind, Order};
+use super::ranking::{Inflation, cost_units, is_above};
+use super::segments::{LruConfig, Segments};
+use super::view::{Item, View};
+use crate::mem::QueueKind;
+use slabwise_base::{Cost, Ticks};
+
+/// The queue of items with a reserved place.
+const RESERVED: QueueKind = QueueKind::Temp;
+const RESERVED_PLACE: Place = Place { lane: Lane::FIRST, queue: RESERVED };
+
+/// The options of `reserved`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedConfig {
+    /// The share of a class's chunks whose items the reserved queue may hold, in percent.
+    pub percent: u32,
+    /// How an item is ranked.
+    pub rank: ReservedRank,
+}
+
+/// The thesis's two formulas for the rank of an item of cost `c` where the last victim's rank is `l`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservedRank {
+    /// `l + c` (section 3.2).
+    Sum,
+    /// `l + l * c / cost_max + c`: the costliest counts `l` twice (section 5.5.3).
+    Weighted {
+        /// The highest cost, in units.
+        cost_max: u32,
+    },
+}
+
+impl Default for ReservedConfig {
+    fn default() -> ReservedConfig {
+        ReservedConfig { percent: 10, rank: ReservedRank::Sum }
+    }
+}
+
+/// The queues of one class.
+#[derive(Debug)]
+pub struct Reserved {
+    segments: Segments,
+    config: ReservedConfig,
+    inflation: Inflation,
+    /// What an item must rank above to enter the reserved queue (M).
+    entry_bar: u32,
+}
+
+impl Reserved {
+    /// A class that has evicted nothing yet.
+    pub fn new(limits: &LruConfig, config: &ReservedConfig) -> Reserved {
+        let segments = Segments { limits: *limits, is_exact: false };
+        Reserved { segments, config: *config, inflation: Inflation::default(), entry_bar: 0 }
+    }
+
+    /// The rank of an item of this cost, now.
+    fn rank_of(&self, cost: Option<Cost>) -> u32 {
+        let cost = cost_units(cost);
+        match self.config.rank {
+            ReservedRank::Sum => self.inflation.rank_of(cost),
+            ReservedRank::Weighted { cost_max } => {
+                let extra = u64::from(self.inflation.level()) * cost / u64::from(cost_max.max(1));
+                self.inflation.rank_of(extra.saturating_add(cost))
+            }
+        }
+    }
+
+    /// Whether the reserved queue holds its share of the class.
+    fn is_full<V: View>(&self, view: &V) -> bool {
+        let count = view.lanes().queue(RESERVED_PLACE).count();
+        count * 100 >= view.chunk_count() * u64::from(self.config.percent)
+    }
+
+    /// Where an item of this rank goes that is otherwise meant for `queue`.
+    fn entry<V: View>(&mut self, view: &V, rank: u32, queue: QueueKind) -> Entry {
+        let entry = |queue, displaced| {
+            let place = Place { lane: Lane::FIRST, queue };
+            Entry { place, rank: Some(rank), displaced }
+        };
+        let is_above_bar = is_above(rank, self.entry_bar);
+        if !self.is_full(view) {
+            let may_enter = queue == QueueKind::Hot || is_above_bar;
+            return entry(if may_enter { RESERVED } else { queue }, None);
+        }
+        if !(self.inflation.has_evicted() && is_above_bar) {
+            return entry(queue, None);
+        }
+        let Some(leaves) = view.tail(RESERVED_PLACE) else { return entry(queue, None) };
+        if is_above(leaves.rank(), self.entry_bar) {
+            self.entry_bar = leaves.rank();
+        }
+        entry(RESERVED, Some(Move::within(Lane::FIRST, RESERVED, QueueKind::Hot)))
+    }
+}
+
+impl Kind for Reserved {
+    const INFO: Info = Info {
+        uses_costs: true,
+        stores_rank: true,
+        acts_on_hits: true,
+        ..Info::new("reserved", "as published")
+    };
+}
+
+impl Order for Reserved {
+    #[inline]
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.segments)
+    }
+
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        Some(&mut self.segments)
+    }
+
+    fn enter<V: View>(&mut self, view: &V, item: V::Item, _queue: QueueKind) -> Entry {
+        let rank = self.rank_of(item.cost());
+        self.entry(view, rank, QueueKind::Hot)
+    }
+
+    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
+        let rank = self.rank_of(item.cost());
+        if rank == item.rank() {
+            return Hit::Stay;
+        }
+        let entry = match item.state().queue() {
+            RESERVED => Entry { place: RESERVED_PLACE, rank: Some(rank), displaced: None },
+            queue => self.entry(view, rank, queue),
+        };
+        if entry.place == RESERVED_PLACE { Hit::Enter(entry, true) } else { Hit::Rank(rank) }
+    }
+
+    fn note_evicted<V: View>(&mut self, _view: &V, item: V::Item, _now: Ticks) {
+        self.inflation.note_evicted(item.rank());
+    }
+
+    fn forget(&mut self) {
+        (self.inflation, self.entry_bar) = (Inflation::default(), 0);
+    }
+
+    fn saved(&self) -> [u32; 3] {
+        self.inflation.saved_with(self.entry_bar)
+    }
+
+    fn restore(&mut self, saved: [u32; 3]) {
+        self.entry_bar = self.inflation.restore(saved);
+    }
+
+    fn lanes_name(&self) -> String {
+        Self::INFO.name.to_owned()
+    }
+}

@@ -1,0 +1,32 @@
+//! `eviction=segmented`: memcached's segmented LRU (`segments.rs`).
+
+use super::order::{Info, Kind, Order};
+use super::segments::{LruConfig, Segments};
+
+/// The segmented LRU of one class.
+#[derive(Debug)]
+pub struct Segmented {
+    segments: Segments,
+}
+
+impl Segmented {
+    /// A class with these limits.
+    pub fn new(limits: &LruConfig) -> Segmented {
+        Segmented { segments: Segments { limits: *limits, is_exact: false } }
+    }
+}
+
+impl Kind for Segmented {
+    const INFO: Info = Info { can_switch: true, ..Info::new("segmented", "that one") };
+}
+
+impl Order for Segmented {
+    #[inline]
+    fn segments(&self) -> Option<&Segments> {
+        Some(&self.segments)
+    }
+
+    fn segments_mut(&mut self) -> Option<&mut Segments> {
+        Some(&mut self.segments)
+    }
+}
