@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod cost;
+pub mod counts;
 pub mod hash;
 pub mod ids;
 pub mod random;

@@ -90,10 +90,8 @@ pub struct ClassState {
     order: ClassOrder,
     /// [`Class::costs_are_apart`].
     costs_are_apart: Arc<AtomicBool>,
-    /// Counters of this class, since the last reset.
+    /// What its number has counted, for all its classes.
     pub counters: ClassCounters,
-    /// What they had come to at resets, in all.
-    counters_before: ClassCounters,
 }
 
 /// A class and its lock, on lines of its own.
@@ -123,7 +121,6 @@ impl Class {
             order,
             costs_are_apart: Arc::clone(&costs_are_apart),
             counters: ClassCounters::default(),
-            counters_before: ClassCounters::default(),
         };
         Class { state: Mutex::new(state), costs_are_apart }
     }
@@ -141,25 +138,6 @@ impl Class {
 }
 
 impl ClassState {
-    /// Begins to count at zero again.
-    pub fn reset_counters(&mut self) {
-        self.counters_before.add(&std::mem::take(&mut self.counters));
-    }
-
-    /// The counters as if there had been no reset.
-    pub fn counters_ever(&self) -> ClassCounters {
-        let mut counters = self.counters_before.clone();
-        counters.add(&self.counters);
-        counters
-    }
-
-    /// Both, which it forgets: its number will stand for another class.
-    pub fn take_counters(&mut self) -> (ClassCounters, ClassCounters) {
-        let ever = self.counters_ever();
-        self.counters_before = ClassCounters::default();
-        (std::mem::take(&mut self.counters), ever)
-    }
-
     /// Its id.
     pub fn id(&self) -> ClassId {
         self.id

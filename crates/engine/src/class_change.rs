@@ -29,8 +29,8 @@
 //!   table is in force before the first class is retired, so choosing anew comes to an end.
 //! - An upload whose chunk was taken before the change is published there and carried later.
 //! - A refused change changes nothing.
-//! - Sums over all classes never fall: what a number counted for its last class is kept
-//!   ([`Tables::former`]).
+//! - Counts never fall: a number goes on counting where its last class left off, and a class's own counts begin
+//!   at what its number had counted before it ([`Tables::counted_before`]).
 //!
 //! Lock: the tables' own, above all others of the engine (`docs/locking.md`). No store takes it.
 
@@ -40,7 +40,9 @@ use crate::engine::Engine;
 use crate::stats::ClassStats;
 use slabwise_base::ClassId;
 use slabwise_base::sync::lock;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
 /// What the tables' lock protects.
@@ -48,13 +50,13 @@ use std::sync::atomic::Ordering::Release;
 pub(crate) struct Tables {
     /// The present one.
     pub table: ClassTable,
-    /// What numbers counted for classes that are no more, since the last reset.
-    pub former: ClassStats,
+    /// What numbers that stand for a second class, or a later one, had counted when it began.
+    pub counted_before: BTreeMap<ClassId, Arc<ClassStats>>,
 }
 
 impl Tables {
     pub fn new(table: ClassTable) -> Tables {
-        Tables { table, former: ClassStats::default() }
+        Tables { table, counted_before: BTreeMap::new() }
     }
 }
 
@@ -221,7 +223,7 @@ impl Engine {
 
     /// Lets the numbers that the next table has beyond the present one stand for its classes.
     fn begin_new(&self, tables: &mut Tables, next: &ClassTable) {
-        let Tables { table, former } = tables;
+        let Tables { table, counted_before } = tables;
         for (id, chunk_size_bytes) in next.classes().filter(|&(id, _)| !table.has(id)) {
             let registry = lock(&self.registry);
             let mut state = self.class(id).lock();
@@ -230,7 +232,9 @@ impl Engine {
                 Standing::Retired => state.revive(),
                 // Perhaps only since its last page left a moment ago.
                 Standing::Vacant => {
-                    former.take_counts(&mut state, &registry);
+                    // It has no item, so nothing is counted meanwhile.
+                    let counted = ClassStats::counted(&state, &registry);
+                    counted_before.insert(id, Arc::new(counted));
                     self.establish(&mut state, chunk_size_bytes);
                 }
             }

@@ -5,16 +5,13 @@
 
 use crate::class::CLASS_NUMBERS;
 use crate::stats::{ClassStats, EngineStats};
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, counts};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter with one writer: no locked instruction, readers see a recent value. A reset notes where it
-/// stands, so that none of its bumps is lost and whoever counts for ever is not misled.
+/// A counter with one writer: no locked instruction, readers see a recent value. It never falls.
 #[derive(Debug, Default)]
-pub struct Counter {
-    ever: AtomicU64,
-    at_reset: AtomicU64,
-}
+pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds one. Only the owning worker calls this.
@@ -23,31 +20,19 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds so many. Only the owning worker calls this.
+    /// Adds a count. Only the owning worker calls this.
     #[inline]
     pub fn add(&self, count: u64) {
-        self.ever.store(self.ever.load(Relaxed).wrapping_add(count), Relaxed);
+        self.0.store(self.get().wrapping_add(count), Relaxed);
     }
 
-    /// Begins at zero again.
-    pub fn reset(&self) {
-        self.at_reset.store(self.ever.load(Relaxed), Relaxed);
-    }
-
-    /// The bumps since the last reset.
+    /// What was counted since the start.
     pub fn get(&self) -> u64 {
-        // Read in this order the first is never behind, but for a reader that missed the reset.
-        let at_reset = self.at_reset.load(Relaxed);
-        self.ever.load(Relaxed).saturating_sub(at_reset)
-    }
-
-    /// All bumps.
-    pub fn ever(&self) -> u64 {
-        self.ever.load(Relaxed)
+        self.0.load(Relaxed)
     }
 }
 
-/// A table of counters: the struct, its sums' way into the stats, and the reset.
+/// A table of counters: the struct, and how the stats add it and subtract an earlier reading.
 macro_rules! tallies {
     (
         $(#[$doc:meta])*
@@ -64,15 +49,6 @@ macro_rules! tallies {
             $($classes: Box<[$class_tallies]>,)?
         }
 
-        impl $tallies {
-            /// Sets all to zero, as `stats reset` does.
-            pub fn reset(&self) {
-                $(self.$field.reset();)+
-                $($(self.$queues.iter().for_each(Counter::reset);)+)?
-                $(self.$classes.iter().for_each(<$class_tallies>::reset);)?
-            }
-        }
-
         impl $stats {
             /// Adds what one handle counted.
             pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
@@ -83,8 +59,48 @@ macro_rules! tallies {
                     }
                 )+)?
             }
+
+            /// Subtracts what an earlier reading holds of them.
+            fn subtract_tallies(&mut self, earlier: &$stats) {
+                $(self.$field = self.$field.saturating_sub(earlier.$field);)+
+                $($(
+                    for (count, before) in self.$queues.iter_mut().zip(earlier.$queues) {
+                        *count = count.saturating_sub(before);
+                    }
+                )+)?
+            }
         }
     };
+}
+
+impl EngineStats {
+    /// What was counted after an earlier reading; what is there now is as in this one.
+    #[must_use]
+    pub fn since(&self, earlier: &EngineStats) -> EngineStats {
+        let mut stats = self.clone();
+        stats.total = self.total.since(&earlier.total);
+        stats.mover = self.mover.since(&earlier.mover);
+        stats.subtract_tallies(earlier);
+        stats
+    }
+}
+
+impl ClassStats {
+    /// What was counted after an earlier reading of the number; what is there now is as in this one. If the
+    /// number stood for another class then, all counts came after it.
+    #[must_use]
+    pub fn since(&self, earlier: &ClassStats) -> ClassStats {
+        let class_of = |stats: &ClassStats| (stats.class, stats.before.as_ref().map(Arc::as_ptr));
+        if class_of(self) == class_of(earlier) { self.minus(earlier) } else { self.clone() }
+    }
+
+    /// The counts less those of an earlier reading.
+    pub(crate) fn minus(&self, earlier: &ClassStats) -> ClassStats {
+        let mut stats =
+            ClassStats { counters: self.counters.since(&earlier.counters), ..self.clone() };
+        stats.subtract_tallies(earlier);
+        stats
+    }
 }
 
 tallies! {
@@ -135,18 +151,13 @@ impl HandleCounters {
     }
 
     /// Gets, hits and misses, those that touched included.
-    pub fn gets_ever(&self) -> u64 {
-        self.classes.iter().map(ClassOperations::hits_ever).sum::<u64>() + self.misses_ever()
+    pub fn gets(&self) -> u64 {
+        self.classes.iter().map(ClassOperations::hits).sum::<u64>() + self.misses()
     }
 
     /// Gets that missed, those that touched included.
-    pub fn misses_ever(&self) -> u64 {
-        self.get_misses.ever() + self.gat_misses.ever()
-    }
-
-    /// Items stored: published under keys that held none, and in the places of others.
-    pub fn stores_ever(&self) -> u64 {
-        self.items_total.ever()
+    pub fn misses(&self) -> u64 {
+        self.get_misses.get() + self.gat_misses.get()
     }
 
     /// The counters of one class.
@@ -158,45 +169,14 @@ impl HandleCounters {
 
 impl ClassOperations {
     /// Gets that hit, those that touched and those that are not shown included.
-    fn hits_ever(&self) -> u64 {
-        self.hits_to.iter().map(Counter::ever).sum::<u64>() + self.gat_hits.ever()
-    }
-
-    /// Gets that hit and that the tap shows as hits. One under way may be missing.
-    pub fn shown_hits_ever(&self) -> u64 {
-        self.hits_ever().saturating_sub(self.unshown_hits.ever())
+    fn hits(&self) -> u64 {
+        self.hits_to.iter().map(Counter::get).sum::<u64>() + self.gat_hits.get()
     }
 }
 
-/// Counters under a lock: the struct, and its sum over several.
-macro_rules! locked_counters {
-    (
-        $(#[$doc:meta])*
-        $counters:ident:
-        sum { $($(#[$sum_doc:meta])* $sum:ident,)+ }
-        max { $($(#[$max_doc:meta])* $max:ident,)* }
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct $counters {
-            $($(#[$sum_doc])* pub $sum: u64,)+
-            $($(#[$max_doc])* pub $max: u64,)*
-        }
-
-        impl $counters {
-            /// Adds another's counts.
-            pub(crate) fn add(&mut self, other: &$counters) {
-                $(self.$sum += other.$sum;)+
-                $(self.$max = self.$max.max(other.$max);)*
-            }
-        }
-    };
-}
-
-locked_counters! {
-    /// What happened to the items of a class since the start or the last reset.
-    ClassCounters:
-    sum {
+counts! {
+    /// What happened to the items of a class.
+    pub struct ClassCounters {
         /// Items evicted.
         evicted,
         /// Of these, those that had an expiry.
@@ -228,8 +208,8 @@ locked_counters! {
         /// Ended items that an allocation took the place of.
         direct_reclaims,
     }
-    max {
+    gauges {
         /// Seconds since the last access of the item evicted last.
-        evicted_age_seconds,
+        evicted_age_seconds: u64,
     }
 }

@@ -10,8 +10,7 @@ use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, SizeHistogram};
 use std::sync::Arc;
 
-/// The whole cache at a moment. Counters count since the start or the last
-/// [`Engine::reset_stats`], and are sums over all handles.
+/// The whole cache at a moment. Counters count since the start, and are sums over all handles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineStats {
     /// Items in the cache.
@@ -111,21 +110,6 @@ pub struct ClassStats {
     pub tail_age_ticks: [Option<u32>; 4],
     /// What happened to its items without a client asking.
     pub counters: ClassCounters,
-    /// The same, with what was before any reset.
-    pub counters_ever: ClassCounters,
-    /// Gets that hit, since the start: those, and only those, that are shown to an observer of accesses as
-    /// hits of the class ([`AccessKind::Hit`](crate::AccessKind::Hit)) where all keys are in the sample.
-    pub hits_ever: u64,
-    /// Stores tried, since the start.
-    pub sets_ever: u64,
-    /// [`ClassStats::inserted`], since the start.
-    pub inserted_ever: u64,
-    /// [`ClassStats::costs_told`], since the start.
-    pub costs_told_ever: u64,
-    /// [`ClassStats::cost_paid`], since the start.
-    pub cost_paid_ever: u64,
-    /// [`ClassStats::cost_saved`], since the start.
-    pub cost_saved_ever: u64,
     /// Gets that hit and did not touch, by the queue the item was in.
     pub hits_to: [u64; 4],
     /// Stores tried.
@@ -152,8 +136,11 @@ pub struct ClassStats {
     pub costs_told: u64,
     /// Units that what they stored costs to recompute, as far as that is known.
     pub cost_paid: u64,
-    /// The same of what gets hit.
+    /// Units that what gets hit costs to recompute, as far as that is known.
     pub cost_saved: u64,
+    /// What its number had counted for earlier classes, which is no part of the counts above. A class's number
+    /// is its own for as long as this is the same allocation.
+    pub before: Option<Arc<ClassStats>>,
 }
 
 impl ClassStats {
@@ -162,32 +149,23 @@ impl ClassStats {
         self.hits_to.iter().sum()
     }
 
-    /// Adds what clients did to the items of a class.
-    fn add_operations(&mut self, id: ClassId, registry: &[Arc<HandleCounters>]) {
-        for handle in registry {
-            let operations = handle.class(id);
-            self.add_tallies(operations);
-            self.hits_ever += operations.shown_hits_ever();
-            self.sets_ever += operations.sets.ever();
-            self.inserted_ever += operations.inserted.ever();
-            self.costs_told_ever += operations.costs_told.ever();
-            self.cost_paid_ever += operations.cost_paid.ever();
-            self.cost_saved_ever += operations.cost_saved.ever();
-        }
+    /// Gets that hit: those, and only those, that are shown to an observer of accesses as hits of the class
+    /// ([`AccessKind::Hit`](crate::AccessKind::Hit)) where all keys are in the sample. One under way may be
+    /// missing.
+    pub fn shown_hits(&self) -> u64 {
+        (self.get_hits() + self.gat_hits).saturating_sub(self.unshown_hits)
     }
 
-    /// Takes over what was counted for a class whose number will stand for another one. It has no item, so
-    /// nothing is counted meanwhile.
-    pub(crate) fn take_counts(&mut self, state: &mut ClassState, registry: &[Arc<HandleCounters>]) {
-        let (counters, ever) = state.take_counters();
-        self.counters.add(&counters);
-        self.counters_ever.add(&ever);
-        for handle in registry {
-            let operations = handle.class(state.id());
-            // Counts for ever stay where they are, under its number.
-            self.add_tallies(operations);
-            operations.reset();
-        }
+    /// A count, with what its number counted for earlier classes.
+    pub fn of_number(&self, count: impl Fn(&ClassStats) -> u64) -> u64 {
+        count(self) + self.before.as_deref().map_or(0, count)
+    }
+
+    /// What a number has counted for all its classes.
+    pub(crate) fn counted(state: &ClassState, registry: &[Arc<HandleCounters>]) -> ClassStats {
+        let mut stats = ClassStats { counters: state.counters, ..ClassStats::default() };
+        registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
+        stats
     }
 
     /// Adds what a class holds, and what happened in it.
@@ -197,8 +175,7 @@ impl ClassStats {
         self.free_chunks += state.free_count();
         self.item_bytes += state.item_bytes();
         self.cost_held += state.cost_held();
-        self.counters.add(&state.counters);
-        self.counters_ever.add(&state.counters_ever());
+        self.counters += &state.counters;
         for kind in QueueKind::ALL {
             self.items[kind.index()] += state.lanes().count(kind);
             let age = &mut self.tail_age_ticks[kind.index()];
@@ -212,8 +189,6 @@ impl Engine {
     pub fn stats(&self, now: Now) -> EngineStats {
         let mut stats = EngineStats::default();
         {
-            let tables = lock(&self.tables);
-            stats.total.clone_from(&tables.former);
             let registry = lock(&self.registry);
             for class in self.queueing_classes() {
                 self.add_class(&mut stats.total, class, &registry, now);
@@ -235,25 +210,26 @@ impl Engine {
 
     /// Gets of all handles since the start, those that touched included; cheap.
     pub fn gets_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.gets_ever()).sum()
+        lock(&self.registry).iter().map(|handle| handle.gets()).sum()
     }
 
     /// Of these, those that missed; a get that vivified counts as a hit.
     pub fn misses_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.misses_ever()).sum()
+        lock(&self.registry).iter().map(|handle| handle.misses()).sum()
     }
 
     /// Items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.stores_ever()).sum()
+        lock(&self.registry).iter().map(|handle| handle.items_total.get()).sum()
     }
 
     /// Evictions, and stores that found no memory in their class, since the start.
     pub fn evictions_ever(&self) -> u64 {
-        let calls = |ever: &ClassCounters| ever.evicted + ever.out_of_memory + ever.homeless;
-        let tables = lock(&self.tables);
-        let present = self.queueing_classes().map(|class| calls(&class.lock().counters_ever()));
-        calls(&tables.former.counters_ever) + present.sum::<u64>()
+        let calls = |class: &Class| {
+            let counters = class.lock().counters;
+            counters.evicted + counters.out_of_memory + counters.homeless
+        };
+        self.queueing_classes().map(calls).sum()
     }
 
     /// Where the pages are; cheap.
@@ -270,7 +246,7 @@ impl Engine {
     /// Every class of the table, and every retired one that still has pages, smallest chunks first. Chained
     /// items are shown in the last, as memcached shows them.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
-        let _tables = lock(&self.tables);
+        let tables = lock(&self.tables);
         let registry = lock(&self.registry);
         let read = |(id, chunk_size_bytes, standing): (ClassId, usize, Standing)| {
             let mut stats = ClassStats {
@@ -283,6 +259,9 @@ impl Engine {
             self.add_class(&mut stats, self.class(id), &registry, now);
             if id == self.largest {
                 self.add_class(&mut stats, self.class(CHAINED), &registry, now);
+            }
+            if let Some(before) = tables.counted_before.get(&id) {
+                stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
             }
             stats
         };
@@ -305,19 +284,6 @@ impl Engine {
     ) {
         let state = class.lock();
         stats.add_state(&state, &self.memory, now);
-        stats.add_operations(state.id(), registry);
-    }
-
-    /// Sets every counter to zero, but for those that say that they count for ever; readings of what is
-    /// there now stay.
-    pub fn reset_stats(&self) {
-        let mut tables = lock(&self.tables);
-        let counters_ever = std::mem::take(&mut tables.former.counters_ever);
-        tables.former = ClassStats { counters_ever, ..ClassStats::default() };
-        for class in self.queueing_classes() {
-            class.lock().reset_counters();
-        }
-        lock(&self.mover).reset_counters();
-        lock(&self.registry).iter().for_each(|counters| counters.reset());
+        registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
     }
 }

@@ -238,7 +238,7 @@ fn a_move_that_pins_hold_up_for_ever_is_given_up_and_harms_nobody() {
 }
 
 #[test]
-fn a_reset_of_the_counters_leaves_the_record_of_a_move_right() {
+fn a_record_counts_its_own_move_alone_and_so_does_a_difference_of_readings() {
     let engine = engine(3, &[128], MoverKind::Warm);
     let now = Clock::manual().now();
     (0..3 * PER_PAGE).for_each(|number| store(&engine, number, now));
@@ -246,9 +246,11 @@ fn a_reset_of_the_counters_leaves_the_record_of_a_move_right() {
         // The second move begins with counters that the first has left.
         engine.reassign(None, None, "test", now).expect("a page to move");
         assert_eq!(engine.mover_step(PER_PAGE as usize / 2, now), MoverStep::Working);
-        engine.reset_stats();
+        let earlier = engine.stats(now);
         while engine.mover_step(64, now) != MoverStep::Done {}
         let moved = engine.move_log().pop().expect("a move is recorded");
+        let later = engine.stats(now).since(&earlier).mover;
+        assert_eq!(later.moved, 1, "the move ended after the earlier reading: {later:?}");
         // The pool's page serves the class again.
         (3 * PER_PAGE..4 * PER_PAGE).for_each(|number| store(&engine, number, now));
         assert_eq!(moved.evicted, u64::from(PER_PAGE), "the class was full: {moved:?}");

@@ -23,7 +23,7 @@
 use crate::key_map::KeyMap;
 use slabwise_base::random::mix;
 use slabwise_base::sampling::{is_sampled, threshold_of};
-use slabwise_base::{ClassId, Cost};
+use slabwise_base::{ClassId, Cost, counts};
 use std::collections::VecDeque;
 
 /// Times of a prefix from which on it has a mean of its own; before, its class's stands for it.
@@ -111,17 +111,18 @@ pub struct MissClock {
     counts: MissClockCounts,
 }
 
-/// What became of misses of sampled keys, since the start or [`MissClock::reset_counts`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MissClockCounts {
-    /// Their stores came in time.
-    pub timed: u64,
-    /// Their stores came later than [`MissClockOptions::wait_us_max`].
-    pub late: u64,
-    /// They were forgotten for newer ones, of other keys or of the same after [`MissClockOptions::wait_us_max`].
-    pub forgotten: u64,
-    /// Their items were made by what tells no time: a store that told its cost, or arithmetic.
-    pub answered: u64,
+counts! {
+    /// What became of misses of sampled keys, since the start.
+    pub struct MissClockCounts {
+        /// Their stores came in time.
+        timed,
+        /// Their stores came later than [`MissClockOptions::wait_us_max`].
+        late,
+        /// They were forgotten for newer ones, of other keys or of the same after [`MissClockOptions::wait_us_max`].
+        forgotten,
+        /// Their items were made by what tells no time: a store that told its cost, or arithmetic.
+        answered,
+    }
 }
 
 /// What stands for a prefix within a class.
@@ -164,11 +165,6 @@ impl MissClock {
     /// What became of misses.
     pub fn counts(&self) -> MissClockCounts {
         self.counts
-    }
-
-    /// Forgets what became of misses, not what they cost.
-    pub fn reset_counts(&mut self) {
-        self.counts = MissClockCounts::default();
     }
 
     /// A get missed the key with this hash.

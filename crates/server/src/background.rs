@@ -195,7 +195,7 @@ fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
 }
 
 fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
-    let counters = shared.engine.stats(shared.clock.now()).total.counters_ever;
+    let counters = shared.engine.stats(shared.clock.now()).total.counters;
     CrawlCounts { checked: counters.crawler_items_checked, reclaimed: counters.crawler_reclaimed }
 }
 

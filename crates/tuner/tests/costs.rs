@@ -95,7 +95,6 @@ fn a_snapshot_tells_what_was_told() {
     for key in ["a", "a", "b", "c", "d"] {
         handle.get(key.as_bytes(), clock.now(), |_| ());
     }
-    engine.reset_stats();
     let classes = snapshot(&engine, clock.now()).classes;
     let told = |class: usize| {
         let class = &classes[class];

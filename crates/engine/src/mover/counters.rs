@@ -1,47 +1,50 @@
 //! What the mover counts, and the record of its last moves.
 
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, counts};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Moves that the record keeps.
 pub const MOVE_RECORDS_MAX: usize = 100;
 
-/// Counters of the mover since the start. The cases are those of the paper on fast page moves (MEMSYS 2019,
-/// section 2.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MoverCounters {
-    /// Pages that arrived.
-    pub moved: u64,
-    /// Moves given up because a chunk stayed held.
-    pub aborted: u64,
-    /// Chunks looked at, one looked at twice counted twice.
-    pub visits: u64,
-    /// Case 1: items whose stripe was locked (`base` and `fast` only try it).
-    pub locked: u64,
-    /// Case 2: items that somebody pinned.
-    pub pinned: u64,
-    /// Case 3: items that were unlinked and whose chunks had to be met again (`base`).
-    pub unlinked: u64,
-    /// Chunks that were in use again when they were met again (`base`).
-    pub reallocated: u64,
-    /// Items carried to another page.
-    pub rescued: u64,
-    /// Bodies of chained items carried to another page.
-    pub bodies_rescued: u64,
-    /// Items evicted to make room for those carried, or dropped for want of it.
-    pub evicted: u64,
-    /// Chunks met that could not be emptied then.
-    pub busy: u64,
-    /// Of these, those for which there was no room outside the page: where eviction is on, their items were
-    /// dropped.
-    pub busy_without_room: u64,
-    /// Why the last of them could not be emptied.
-    pub last_busy: Option<Busy>,
+counts! {
+    /// Counters of the mover since the start. The cases are those of the paper on fast page moves (MEMSYS 2019,
+    /// section 2.2).
+    pub struct MoverCounters {
+        /// Pages that arrived.
+        moved,
+        /// Moves given up because a chunk stayed held.
+        aborted,
+        /// Chunks looked at, one looked at twice counted twice.
+        visits,
+        /// Case 1: items whose stripe was locked (`base` and `fast` only try it).
+        locked,
+        /// Case 2: items that somebody pinned.
+        pinned,
+        /// Case 3: items that were unlinked and whose chunks had to be met again (`base`).
+        unlinked,
+        /// Chunks that were in use again when they were met again (`base`).
+        reallocated,
+        /// Items carried to another page.
+        rescued,
+        /// Bodies of chained items carried to another page.
+        bodies_rescued,
+        /// Items evicted to make room for those carried, or dropped for want of it.
+        evicted,
+        /// Chunks met that could not be emptied then.
+        busy,
+        /// Of these, those for which there was no room outside the page: where eviction is on, their items were
+        /// dropped.
+        busy_without_room,
+    }
+    gauges {
+        /// Why the last of them could not be emptied.
+        last_busy: Option<Busy>,
+    }
 }
 
 /// Why a chunk cannot be emptied now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
     /// Its item is pinned.
     Held,

@@ -53,7 +53,7 @@ pub(super) struct Start {
     pub gets: u64,
     /// Chunks in use on the page.
     pub chunks: u32,
-    /// What the mover had counted; a reset of its counters leaves the differences as they are.
+    /// What the mover had counted.
     pub rescued: u64,
     pub evicted: u64,
 }

@@ -109,15 +109,6 @@ impl Mover {
         self.job.is_some()
     }
 
-    /// Begins to count at zero again.
-    pub fn reset_counters(&mut self) {
-        if let Some(Job { start, .. }) = &mut self.job {
-            start.rescued = start.rescued.wrapping_sub(self.counters.carried());
-            start.evicted = start.evicted.wrapping_sub(self.counters.evicted);
-        }
-        self.counters = MoverCounters::default();
-    }
-
     /// Whether a move was given up so lately that none should be begun without being asked for.
     fn rests(&self, now: Now) -> bool {
         self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < PATIENCE_TICKS)
@@ -325,8 +316,8 @@ impl Engine {
             reason: job.order.reason,
             outcome,
             chunks: start.chunks,
-            rescued: counters.carried().wrapping_sub(start.rescued),
-            evicted: counters.evicted.wrapping_sub(start.evicted),
+            rescued: counters.carried() - start.rescued,
+            evicted: counters.evicted - start.evicted,
             gets: self.gets_ever() - start.gets,
             duration: Duration::from_nanos(
                 at.nanos.saturating_sub(start.nanos.unwrap_or(at.nanos)),

@@ -103,7 +103,7 @@ pub(super) fn carry_out<'e>(
 
 fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
     let shared = worker.shared;
-    shared.flushes.fetch_add(1, Ordering::Relaxed);
+    shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
     if !shared.settings.flush_enabled {
         reply.line(reply::FLUSH_FORBIDDEN);
         return;

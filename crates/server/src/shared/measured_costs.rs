@@ -100,11 +100,6 @@ impl MeasuredCosts {
         }
     }
 
-    /// Sets what counts misses back to zero; what they cost stays.
-    pub fn reset_counts(&self) {
-        lock(&self.clock).reset_counts();
-    }
-
     /// What stands for a key's prefix; keys without one share one.
     fn prefix_of(&self, key: &[u8]) -> u64 {
         let prefix_len = key.iter().position(|&byte| byte == self.delimiter);

@@ -1,11 +1,13 @@
 //! What all threads share. Nothing here is on the way of a get or a set but relaxed loads.
 
+mod baseline;
 mod bell;
 mod crawls;
 mod measured_costs;
 mod tunables;
 mod watch;
 
+pub use baseline::Baseline;
 pub use bell::{Bell, Driver, Woken};
 pub use crawls::{CrawlStep, CrawlTicket, Crawls};
 pub use measured_costs::MeasuredCosts;
@@ -20,91 +22,80 @@ use crate::passwords::{Kind, PasswordFile};
 use crate::settings::Settings;
 use crate::stats::PrefixStats;
 use crate::tls::Tls;
-use slabwise_base::Clock;
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::{Clock, counters};
 use slabwise_engine::Engine;
 use slabwise_profile::MissClockOptions;
 use slabwise_tuner::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Counters of connections and traffic.
-#[derive(Default, Debug)]
-pub struct ConnectionCounters {
-    /// Open now.
-    pub curr_connections: AtomicU64,
-    /// Ever accepted.
-    pub total_connections: AtomicU64,
-    /// Turned away at the limit.
-    pub rejected_connections: AtomicU64,
-    /// Whether the listeners accept.
-    pub accepting_conns: AtomicBool,
-    /// How often accepting was paused.
-    pub listen_disabled_num: AtomicU64,
-    /// For how long in all.
-    pub time_in_listen_disabled_us: AtomicU64,
-    /// Turns that ended because the request budget was used.
-    pub conn_yields: AtomicU64,
-    /// Connections closed for being idle.
-    pub idle_kicks: AtomicU64,
-    /// Steps of the LRU maintainer.
-    pub maintainer_steps: AtomicU64,
-    /// Processor time that page moves took.
-    pub mover_cpu_nanos: AtomicU64,
-    /// The same of profiling, but for what workers do for it.
-    pub profile_cpu_nanos: AtomicU64,
-    /// Attempts to authenticate.
-    pub auth_commands: AtomicU64,
-    /// Those that failed.
-    pub auth_errors: AtomicU64,
+counters! {
+    /// Counters of connections, commands and background work.
+    pub struct ConnectionCounters read as ConnectionCounts {
+        /// Connections accepted.
+        total_connections,
+        /// Connections turned away at the limit.
+        rejected_connections,
+        /// How often accepting was paused.
+        listen_disabled_num,
+        /// For how long in all.
+        time_in_listen_disabled_us,
+        /// Turns that ended because the request budget was used.
+        conn_yields,
+        /// Connections closed for being idle.
+        idle_kicks,
+        /// Steps of the LRU maintainer.
+        maintainer_steps,
+        /// Processor time that page moves took.
+        mover_cpu_nanos,
+        /// Processor time that profiling took in the background.
+        profile_cpu_nanos,
+        /// Attempts to authenticate.
+        auth_commands,
+        /// Those that failed.
+        auth_errors,
+        /// `flush_all` commands.
+        flushes,
+    }
+    gauges {
+        /// Connections open now.
+        curr_connections: AtomicU64,
+        /// Whether the listeners accept.
+        accepting_conns: AtomicBool,
+    }
 }
 
 /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
 #[derive(Default, Debug)]
 #[repr(align(64))]
-pub struct Traffic {
-    bytes_read: AtomicU64,
-    bytes_written: AtomicU64,
-    meta_debugs: AtomicU64,
-    timed: TimedTurns,
-}
+pub struct Traffic(TrafficCounters);
 
-/// Turns with gets that were timed, ever.
-#[derive(Default, Debug)]
-struct TimedTurns {
-    shares: AtomicU64,
-    nanos: AtomicU64,
-}
-
-impl ConnectionCounters {
-    /// Sets what counts events back to zero; what is open stays open.
-    pub fn reset(&self) {
-        for counter in [
-            &self.total_connections,
-            &self.rejected_connections,
-            &self.listen_disabled_num,
-            &self.time_in_listen_disabled_us,
-            &self.conn_yields,
-            &self.idle_kicks,
-            &self.maintainer_steps,
-            &self.mover_cpu_nanos,
-            &self.profile_cpu_nanos,
-            &self.auth_commands,
-            &self.auth_errors,
-        ] {
-            counter.store(0, Ordering::Relaxed);
-        }
+counters! {
+    /// What workers counted of their traffic.
+    pub struct TrafficCounters read as TrafficCounts {
+        /// Bytes from clients.
+        bytes_read,
+        /// Bytes to clients.
+        bytes_written,
+        /// `me` commands: what memcached calls `cmd_meta`.
+        meta_debugs,
+        /// Shares of the turns with gets that were timed ([`Served::shares`](crate::context::Served::shares)).
+        timed_shares,
+        /// Nanoseconds that those turns took.
+        timed_nanos,
     }
 }
 
 impl Traffic {
     /// Counts bytes from a client. Only the worker it belongs to calls this.
     pub fn add_read(&self, count: usize) {
-        Traffic::add(&self.bytes_read, count);
+        Traffic::add(&self.0.bytes_read, count);
     }
 
     /// Counts bytes to a client. Only the worker it belongs to calls this.
     pub fn add_written(&self, count: usize) {
-        Traffic::add(&self.bytes_written, count);
+        Traffic::add(&self.0.bytes_written, count);
     }
 
     /// Counts a turn with gets that was timed: what its time is divided by ([`Served::shares`]), and how long it
@@ -112,13 +103,13 @@ impl Traffic {
     ///
     /// [`Served::shares`]: crate::context::Served::shares
     pub fn add_timed_turn(&self, shares: u32, nanos: u64) {
-        Traffic::add(&self.timed.shares, shares as usize);
-        Traffic::add(&self.timed.nanos, nanos as usize);
+        Traffic::add(&self.0.timed_shares, shares as usize);
+        Traffic::add(&self.0.timed_nanos, nanos as usize);
     }
 
     /// Counts a `me`. Only the worker it belongs to calls this.
     pub fn count_meta_debug(&self) {
-        Traffic::add(&self.meta_debugs, 1);
+        Traffic::add(&self.0.meta_debugs, 1);
     }
 
     /// With one writer no locked instruction is needed.
@@ -146,8 +137,8 @@ pub struct Shared<'e> {
     pub board: Arc<Board>,
     /// What the threads of the background wait at.
     pub bell: Arc<Bell>,
-    /// flush_all commands.
-    pub flushes: AtomicU64,
+    /// What all counters had come to at the last `stats reset`.
+    baseline: Mutex<Arc<Baseline>>,
     /// Counters by key prefix.
     pub prefixes: PrefixStats,
     /// What items cost, where that is measured: `-o cost=measured`.
@@ -202,7 +193,7 @@ impl<'e> Shared<'e> {
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             board: Arc::new(Board::default()),
             bell: Arc::new(Bell::default()),
-            flushes: AtomicU64::new(0),
+            baseline: Mutex::default(),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             measured_costs: settings.costs_measured.then(|| {
                 let options = MissClockOptions::default();
@@ -244,45 +235,34 @@ impl<'e> Shared<'e> {
         self.stop();
     }
 
-    /// Bytes from clients.
-    pub fn bytes_read(&self) -> u64 {
-        self.traffic.iter().map(|traffic| traffic.bytes_read.load(Ordering::Relaxed)).sum()
+    /// What all workers counted of their traffic.
+    pub fn traffic_counts(&self) -> TrafficCounts {
+        let mut sum = TrafficCounts::default();
+        self.traffic.iter().for_each(|Traffic(counters)| sum += &counters.read());
+        sum
     }
 
-    /// Bytes to clients.
-    pub fn bytes_written(&self) -> u64 {
-        self.traffic.iter().map(|traffic| traffic.bytes_written.load(Ordering::Relaxed)).sum()
+    /// Bytes from clients.
+    pub fn bytes_read(&self) -> u64 {
+        self.traffic_counts().bytes_read
     }
 
     /// The shares of all turns with gets that were timed, and the nanoseconds that those took.
     pub fn timed_turns(&self) -> (u64, u64) {
-        let sum = |counter: fn(&TimedTurns) -> &AtomicU64| {
-            let counts = self.traffic.iter().map(|traffic| counter(&traffic.timed));
-            counts.map(|counter| counter.load(Ordering::Relaxed)).sum()
-        };
-        (sum(|timed| &timed.shares), sum(|timed| &timed.nanos))
+        let counts = self.traffic_counts();
+        (counts.timed_shares, counts.timed_nanos)
     }
 
-    /// `me` commands: what memcached calls `cmd_meta`.
-    pub fn meta_debugs(&self) -> u64 {
-        self.traffic.iter().map(|traffic| traffic.meta_debugs.load(Ordering::Relaxed)).sum()
+    /// The counts that statistics begin at.
+    pub fn baseline(&self) -> Arc<Baseline> {
+        Arc::clone(&lock(&self.baseline))
     }
 
-    /// Sets what counts events back to zero.
-    pub fn reset_counters(&self) {
-        self.counters.reset();
-        self.watch.reset_counts();
-        if let Some(tls) = &self.tls {
-            tls.counters.reset();
-        }
-        if let Some(measured) = &self.measured_costs {
-            measured.reset_counts();
-        }
-        for Traffic { bytes_read, bytes_written, meta_debugs, .. } in &self.traffic {
-            meta_debugs.store(0, Ordering::Relaxed);
-            bytes_read.store(0, Ordering::Relaxed);
-            bytes_written.store(0, Ordering::Relaxed);
-        }
+    /// Lets statistics begin at zero.
+    pub fn reset_statistics(&self) {
+        let counts = Arc::new(Baseline::read(self));
+        *lock(&self.baseline) = counts;
+        self.prefixes.clear();
     }
 
     /// Whether the end that was asked for is a graceful one.

@@ -2,8 +2,8 @@
 
 use super::Rows;
 use crate::context::WorkerContext;
-use slabwise_base::{Now, Ticks};
-use slabwise_engine::{ClassStats, Engine};
+use slabwise_base::Ticks;
+use slabwise_engine::ClassStats;
 
 /// Where each queue stands in [`ClassStats`]'s arrays.
 const HOT: usize = 0;
@@ -31,17 +31,17 @@ const NAMES_OF_THE_MAINTAINER: [&str; 14] = [
 
 type Row = (&'static str, u64);
 
-fn classes(engine: &Engine, now: Now) -> impl Iterator<Item = (u32, ClassStats)> {
-    let numbered = |stats: ClassStats| Some((stats.class?.wire(), stats));
-    engine.class_stats(now).into_iter().filter_map(numbered)
+fn classes(worker: &WorkerContext<'_>) -> impl Iterator<Item = (u32, ClassStats)> {
+    let baseline = worker.shared.baseline();
+    let numbered = move |stats: ClassStats| Some((stats.class?.wire(), baseline.since(&stats)));
+    worker.shared.engine.class_stats(worker.now).into_iter().filter_map(numbered)
 }
 
 /// Items by class; classes without items are left out.
 pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
-    let (engine, now) = (worker.shared.engine, worker.now);
     let has_maintainer = worker.shared.settings.lru_maintainer;
-    let has_temporary_queue = engine.lru().temporary_ttl.is_some();
-    for (number, stats) in classes(engine, now) {
+    let has_temporary_queue = worker.shared.engine.lru().temporary_ttl.is_some();
+    for (number, stats) in classes(worker) {
         if stats.items.iter().sum::<u64>() == 0 {
             continue;
         }
@@ -74,7 +74,7 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
         ("mem_requested", stats.item_bytes),
         ("evicted", counters.evicted),
         ("evicted_nonzero", counters.evicted_nonzero),
-        ("evicted_time", counters.evicted_age_seconds),
+        ("evicted_time", if counters.evicted > 0 { counters.evicted_age_seconds } else { 0 }),
         ("outofmemory", counters.out_of_memory),
         ("tailrepairs", 0),
         ("reclaimed", counters.reclaimed),
@@ -96,9 +96,9 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
 }
 
 /// Memory by class; classes without pages are left out.
-pub(super) fn write_slabs(engine: &Engine, now: Now, rows: &mut Rows<'_>) {
+pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let mut active = 0;
-    for (number, stats) in classes(engine, now) {
+    for (number, stats) in classes(worker) {
         if stats.pages == 0 {
             continue;
         }
@@ -110,9 +110,10 @@ pub(super) fn write_slabs(engine: &Engine, now: Now, rows: &mut Rows<'_>) {
             rows.row(format_args!("{number}:retired"), 1);
         }
     }
-    let totals = engine.stats(now);
+    let engine = worker.shared.engine;
+    let page_size_bytes = engine.config().page_size_bytes as u64;
     rows.row("active_slabs", active);
-    rows.row("total_malloced", totals.pages * totals.page_size_bytes);
+    rows.row("total_malloced", engine.page_stats().held * page_size_bytes);
     rows.end();
 }
 

@@ -11,22 +11,25 @@ const PREFIXES_MAX: usize = 100;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let (shared, now) = (worker.shared, worker.now);
+    let baseline = shared.baseline();
     let is_on = shared.settings.cost_wire == CostWire::On;
     rows.row("cost_wire", if is_on { "on" } else { "off" });
     rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "told" });
     if let Some(measured) = &shared.measured_costs {
         let counted = measured.counts();
-        rows.row("misses_timed", counted.counts.timed);
-        rows.row("misses_stored_late", counted.counts.late);
-        rows.row("misses_forgotten", counted.counts.forgotten);
-        rows.row("misses_answered", counted.counts.answered);
+        let counts = counted.counts.since(&baseline.timed_misses);
+        rows.row("misses_timed", counts.timed);
+        rows.row("misses_stored_late", counts.late);
+        rows.row("misses_forgotten", counts.forgotten);
+        rows.row("misses_answered", counts.answered);
         rows.row("misses_waiting", counted.waiting);
         rows.row("measuring_bytes", counted.size_bytes);
     }
-    for (name, value) in of(&shared.engine.stats(now).total) {
+    for (name, value) in of(&shared.engine.stats(now).total.since(&baseline.engine.total)) {
         rows.row(name, value);
     }
     for class in shared.engine.class_stats(now) {
+        let class = baseline.since(&class);
         let (Some(id), true) = (class.class, class.inserted > 0 || class.cost_held > 0) else {
             continue;
         };

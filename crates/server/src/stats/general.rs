@@ -6,25 +6,30 @@ use crate::net::READ_BUFFER_BYTES;
 use crate::process::descriptors_of_our_own;
 use crate::session::VERSION;
 use crate::settings::Settings;
-use crate::tls::Tls;
+use crate::shared::{Baseline, ConnectionCounts, TrafficCounts};
+use crate::tls::{Tls, TlsCounts};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use slabwise_base::Seconds;
 use slabwise_engine::{Busy, EngineStats};
 use std::fmt::Display;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
-    let engine = worker.shared.engine.stats(worker.now);
+    let shared = worker.shared;
+    let baseline = shared.baseline();
+    let engine = shared.engine.stats(worker.now).since(&baseline.engine);
+    let counts = shared.counters.read().since(&baseline.connections);
     let mut table = Table { rows };
     process(worker, &mut table);
-    connections(worker, &mut table);
-    commands(worker, &engine, &mut table);
-    traffic(worker, &engine, &mut table);
-    if worker.shared.settings.reassign_enabled {
+    connections(worker, &counts, &mut table);
+    let traffic_counts = shared.traffic_counts().since(&baseline.traffic);
+    commands(&engine, &counts, &traffic_counts, &mut table);
+    traffic(worker, &engine, &counts, &traffic_counts, &mut table);
+    if shared.settings.reassign_enabled {
         page_moves(&engine, &mut table);
     }
-    background(worker, &mut table);
+    background(worker, &baseline, &counts, &mut table);
     items(worker, &engine, &mut table);
     table.rows.end();
 }
@@ -45,10 +50,6 @@ impl Table<'_, '_> {
     }
 }
 
-fn load(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
-
 fn process(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     table.row("pid", std::process::id());
     table.row("uptime", worker.now.seconds.0 - Seconds::START.0);
@@ -67,16 +68,15 @@ fn process(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     }
 }
 
-fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
+fn connections(worker: &WorkerContext<'_>, counts: &ConnectionCounts, table: &mut Table<'_, '_>) {
     let settings = worker.shared.settings;
-    let counters = &worker.shared.counters;
-    let open = load(&counters.curr_connections);
+    let open = worker.shared.counters.curr_connections.load(Ordering::Relaxed);
     let workers = settings.threads as u64;
     table.row("max_connections", settings.connections_max);
     table.row("curr_connections", open);
-    table.row("total_connections", load(&counters.total_connections));
+    table.row("total_connections", counts.total_connections);
     if settings.maxconns_fast {
-        table.row("rejected_connections", load(&counters.rejected_connections));
+        table.row("rejected_connections", counts.rejected_connections);
     }
     table.rows(&[
         ("connection_structures", open),
@@ -92,15 +92,20 @@ fn connections(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
     ]);
 }
 
-fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_, '_>) {
+fn commands(
+    engine: &EngineStats,
+    counts: &ConnectionCounts,
+    traffic: &TrafficCounts,
+    table: &mut Table<'_, '_>,
+) {
     let hits = &engine.total;
     let get_hits = hits.hits_to.iter().sum();
     table.rows(&[
         ("cmd_get", get_hits + engine.get_misses),
         ("cmd_set", hits.sets),
-        ("cmd_flush", load(&worker.shared.flushes)),
+        ("cmd_flush", counts.flushes),
         ("cmd_touch", engine.touches),
-        ("cmd_meta", worker.shared.meta_debugs()),
+        ("cmd_meta", traffic.meta_debugs),
         ("get_hits", get_hits),
         ("get_misses", engine.get_misses),
         ("get_expired", engine.get_expired),
@@ -118,26 +123,32 @@ fn commands(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<
         ("touch_misses", engine.touch_misses),
         ("store_too_large", engine.store_too_large),
         ("store_no_memory", engine.store_no_memory),
-        ("auth_cmds", load(&worker.shared.counters.auth_commands)),
-        ("auth_errors", load(&worker.shared.counters.auth_errors)),
+        ("auth_cmds", counts.auth_commands),
+        ("auth_errors", counts.auth_errors),
     ]);
 }
 
-fn traffic(worker: &WorkerContext<'_>, engine: &EngineStats, table: &mut Table<'_, '_>) {
+fn traffic(
+    worker: &WorkerContext<'_>,
+    engine: &EngineStats,
+    counts: &ConnectionCounts,
+    traffic: &TrafficCounts,
+    table: &mut Table<'_, '_>,
+) {
     let settings = worker.shared.settings;
-    let counters = &worker.shared.counters;
+    let accepting = worker.shared.counters.accepting_conns.load(Ordering::Relaxed);
     if settings.idle_timeout_seconds.is_some() {
-        table.row("idle_kicks", load(&counters.idle_kicks));
+        table.row("idle_kicks", counts.idle_kicks);
     }
     table.rows(&[
-        ("bytes_read", worker.shared.bytes_read()),
-        ("bytes_written", worker.shared.bytes_written()),
+        ("bytes_read", traffic.bytes_read),
+        ("bytes_written", traffic.bytes_written),
         ("limit_maxbytes", engine.memory_limit_bytes),
-        ("accepting_conns", counters.accepting_conns.load(Ordering::Relaxed).into()),
-        ("listen_disabled_num", load(&counters.listen_disabled_num)),
-        ("time_in_listen_disabled_us", load(&counters.time_in_listen_disabled_us)),
+        ("accepting_conns", accepting.into()),
+        ("listen_disabled_num", counts.listen_disabled_num),
+        ("time_in_listen_disabled_us", counts.time_in_listen_disabled_us),
         ("threads", settings.threads as u64),
-        ("conn_yields", load(&counters.conn_yields)),
+        ("conn_yields", counts.conn_yields),
         ("hash_power_level", hash_power_level(settings, engine.index_buckets)),
         ("hash_bytes", engine.index_bytes),
         // The index grows in steps too small to be seen.
@@ -168,7 +179,7 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_, '_>) {
         ("slab_reassign_busy_deletes", 0),
         ("slab_reassign_busy_nomem", mover.busy_without_room),
     ]);
-    let last_busy = match mover.last_busy {
+    let last_busy = match mover.last_busy.filter(|_| mover.busy > 0) {
         None => "none",
         // In memcached's words. The last: an item that stands in its queue, and has nowhere to go.
         Some(Busy::Held) => "busy_active",
@@ -182,16 +193,21 @@ fn page_moves(engine: &EngineStats, table: &mut Table<'_, '_>) {
     ]);
 }
 
-fn background(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
+fn background(
+    worker: &WorkerContext<'_>,
+    baseline: &Baseline,
+    counts: &ConnectionCounts,
+    table: &mut Table<'_, '_>,
+) {
     let crawls = &worker.shared.crawls;
     let watch = &worker.shared.watch;
-    let watched = watch.counts();
+    let watched = watch.counts().since(&baseline.watch);
     if worker.shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
         table.row("lru_crawler_running", u8::from(crawls.is_running()));
         table.row("lru_crawler_starts", crawls.starts());
     }
     if worker.shared.settings.lru_maintainer {
-        table.row("lru_maintainer_juggles", load(&worker.shared.counters.maintainer_steps));
+        table.row("lru_maintainer_juggles", counts.maintainer_steps);
     }
     table.rows(&[
         ("malloc_fails", 0),
@@ -203,19 +219,19 @@ fn background(worker: &WorkerContext<'_>, table: &mut Table<'_, '_>) {
         ("log_watchers", watch.watcher_count() as u64),
     ]);
     if let Some(tls) = &worker.shared.tls {
-        security(tls, worker.now.seconds, table);
+        security(tls, &tls.counters.read().since(&baseline.tls), worker.now.seconds, table);
     }
     table.rows(&[("unexpected_napi_ids", 0), ("round_robin_fallback", 0)]);
 }
 
 /// As in memcached, only with `-Z`.
-fn security(tls: &Tls, now: Seconds, table: &mut Table<'_, '_>) {
+fn security(tls: &Tls, counts: &TlsCounts, now: Seconds, table: &mut Table<'_, '_>) {
     if tls.settings().session_cache {
-        table.row("ssl_new_sessions", load(&tls.counters.new_sessions));
+        table.row("ssl_new_sessions", counts.new_sessions);
     }
     table.rows(&[
-        ("ssl_handshake_errors", load(&tls.counters.handshake_errors)),
-        ("ssl_proto_errors", load(&tls.counters.protocol_errors)),
+        ("ssl_handshake_errors", counts.handshake_errors),
+        ("ssl_proto_errors", counts.protocol_errors),
         ("time_since_server_cert_refresh", now.0.saturating_sub(tls.refreshed_at().0).into()),
     ]);
 }

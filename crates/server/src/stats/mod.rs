@@ -40,7 +40,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::General => general::write(worker, rows),
         StatsRequest::Settings => settings::write(worker, rows),
         StatsRequest::Items => classes::write_items(worker, rows),
-        StatsRequest::Slabs => classes::write_slabs(engine, worker.now, rows),
+        StatsRequest::Slabs => classes::write_slabs(worker, rows),
         StatsRequest::Cost => cost::write(worker, rows),
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
@@ -67,7 +67,7 @@ pub(crate) fn answer<'e>(
         }
         StatsRequest::Detail(mode) => return detail(worker, mode, rows),
         StatsRequest::Reset => {
-            reset(worker);
+            shared.reset_statistics();
             rows.done(reply::RESET);
         }
         StatsRequest::Cachedump { .. } if !shared.settings.dump_enabled => {
@@ -112,12 +112,4 @@ fn detail<'e>(
     }
     rows.done(reply::OK);
     None
-}
-
-fn reset(worker: &WorkerContext<'_>) {
-    let shared = worker.shared;
-    shared.engine.reset_stats();
-    shared.reset_counters();
-    shared.flushes.store(0, Ordering::Relaxed);
-    shared.prefixes.clear();
 }

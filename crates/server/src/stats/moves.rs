@@ -4,13 +4,13 @@ use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_base::ClassId;
 use slabwise_engine::{MoveOutcome, MoveRecord};
-use std::sync::atomic::Ordering;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let engine = worker.shared.engine;
-    let counters = engine.mover_counters();
+    let baseline = worker.shared.baseline();
+    let counters = engine.mover_counters().since(&baseline.engine.mover);
     let records = engine.move_log();
-    let cpu_nanos = worker.shared.counters.mover_cpu_nanos.load(Ordering::Relaxed);
+    let cpu_nanos = worker.shared.counters.read().since(&baseline.connections).mover_cpu_nanos;
     for (name, value) in [
         ("moved", counters.moved),
         ("given_up", counters.aborted),

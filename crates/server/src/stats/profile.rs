@@ -5,7 +5,6 @@ use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
-use std::sync::atomic::Ordering;
 
 /// Points of a class's curve that are shown: its size in percent of the present.
 const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
@@ -15,8 +14,8 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let report = shared.board.read().profile;
     rows.row("profile", if report.is_some() { "on" } else { "off" });
     if let Some(report) = report {
-        let cpu_nanos = shared.counters.profile_cpu_nanos.load(Ordering::Relaxed);
-        write_costs(&report.stats, cpu_nanos, rows);
+        let counts = shared.counters.read().since(&shared.baseline().connections);
+        write_costs(&report.stats, counts.profile_cpu_nanos, rows);
         write_whole(&report, rows);
         for (class, profile) in report.snapshot.classes.iter().zip(&report.snapshot.profiles) {
             if profile.curve.references() > 0.0 {

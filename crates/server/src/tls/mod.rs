@@ -39,8 +39,8 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerConnection};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite};
-use slabwise_base::Seconds;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use slabwise_base::{Seconds, counters};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The credentials in force.
@@ -53,23 +53,15 @@ pub struct Tls {
     pub counters: Arc<TlsCounters>,
 }
 
-/// Counters of what `stats` shows about TLS.
-#[derive(Default, Debug)]
-pub struct TlsCounters {
-    /// Connections that failed before their handshake was through.
-    pub handshake_errors: AtomicU64,
-    /// Connections that failed later.
-    pub protocol_errors: AtomicU64,
-    /// Handshakes that made a session, instead of resuming one.
-    pub new_sessions: AtomicU64,
-}
-
-impl TlsCounters {
-    /// Sets all back to zero.
-    pub fn reset(&self) {
-        for counter in [&self.handshake_errors, &self.protocol_errors, &self.new_sessions] {
-            counter.store(0, Ordering::Relaxed);
-        }
+counters! {
+    /// What went wrong, and well, on connections with TLS.
+    pub struct TlsCounters read as TlsCounts {
+        /// Connections that failed before their handshake was through.
+        handshake_errors,
+        /// Connections that failed later.
+        protocol_errors,
+        /// Handshakes that made a session, instead of resuming one.
+        new_sessions,
     }
 }
 

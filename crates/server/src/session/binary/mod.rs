@@ -175,7 +175,7 @@ fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: u32, out: &mut Vec<u8
         compose::error(out, head, Status::AuthError);
         return;
     }
-    worker.shared.flushes.fetch_add(1, Ordering::Relaxed);
+    worker.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
     admin::end_all_items(worker, (exptime > 0).then(|| worker.second_unsigned(exptime)));
     if !head.quiet {
         compose::success(out, head, 0);

@@ -4,7 +4,7 @@ use super::buffer::{LineBuffer, Pushed};
 use super::event::WatchEvent;
 use crate::shared::Shared;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{Clock, Seconds};
+use slabwise_base::{Clock, Seconds, counts};
 use slabwise_engine::{Engine, Eviction, EvictionObserver};
 use slabwise_protocol::WatchKinds;
 use std::io::Write;
@@ -45,15 +45,16 @@ struct Reader {
     is_unaware: bool,
 }
 
-/// What the log counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WatchCounts {
-    /// Events written.
-    pub written: u64,
-    /// Lines given to watchers.
-    pub sent: u64,
-    /// Lines dropped because a watcher's buffer was full.
-    pub skipped: u64,
+counts! {
+    /// What the log counts.
+    pub struct WatchCounts {
+        /// Events written.
+        written,
+        /// Lines given to watchers.
+        sent,
+        /// Lines dropped because a watcher's buffer was full.
+        skipped,
+    }
 }
 
 impl WatchLog {
@@ -129,14 +130,9 @@ impl WatchLog {
         workers.into_iter().flatten().for_each(wake);
     }
 
-    /// What the log counts, since the start or the last reset.
+    /// What the log has counted.
     pub fn counts(&self) -> WatchCounts {
         lock(&self.state).counts
-    }
-
-    /// Sets the counts to zero.
-    pub fn reset_counts(&self) {
-        lock(&self.state).counts = WatchCounts::default();
     }
 
     /// How many watch.

@@ -1,0 +1,86 @@
+//! Structs of counts that never fall. A report of what came after some moment keeps a reading of that moment and
+//! subtracts it.
+
+/// Defines a struct of counts, all `u64`, with its sums and differences. After `gauges` come readings that are
+/// no counts: a difference has the later one, a sum the larger one.
+#[macro_export]
+macro_rules! counts {
+    (
+        $(#[$doc:meta])*
+        $vis:vis struct $name:ident { $($(#[$count_doc:meta])* $count:ident,)+ }
+        $(gauges { $($(#[$gauge_doc:meta])* $gauge:ident: $gauge_type:ty,)+ })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        $vis struct $name {
+            $($(#[$count_doc])* pub $count: u64,)+
+            $($($(#[$gauge_doc])* pub $gauge: $gauge_type,)+)?
+        }
+
+        impl $name {
+            /// What was counted after the earlier reading.
+            #[must_use]
+            pub fn since(&self, earlier: &$name) -> $name {
+                $name {
+                    $($count: self.$count.saturating_sub(earlier.$count),)+
+                    $($($gauge: self.$gauge,)+)?
+                }
+            }
+        }
+
+        impl ::std::ops::AddAssign<&$name> for $name {
+            fn add_assign(&mut self, other: &$name) {
+                $(self.$count += other.$count;)+
+                $($(self.$gauge = self.$gauge.max(other.$gauge);)+)?
+            }
+        }
+    };
+}
+
+/// Defines a struct of counters that several threads bump, and the [`counts!`] that it is read as. `gauges` are
+/// fields beside them that are no counts.
+#[macro_export]
+macro_rules! counters {
+    (
+        $(#[$doc:meta])*
+        pub struct $counters:ident read as $counts:ident { $($(#[$count_doc:meta])* $count:ident,)+ }
+        $(gauges { $($(#[$gauge_doc:meta])* $gauge:ident: $gauge_type:ty,)+ })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $counters {
+            $($(#[$count_doc])* pub $count: ::std::sync::atomic::AtomicU64,)+
+            $($($(#[$gauge_doc])* pub $gauge: $gauge_type,)+)?
+        }
+
+        $crate::counts! {
+            $(#[$doc])*
+            pub struct $counts { $($(#[$count_doc])* $count,)+ }
+        }
+
+        impl $counters {
+            /// The counts at present.
+            pub fn read(&self) -> $counts {
+                $counts { $($count: self.$count.load(::std::sync::atomic::Ordering::Relaxed),)+ }
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    counts! {
+        struct Sample { events, failures, }
+        gauges { longest: u8, }
+    }
+
+    #[test]
+    fn a_difference_has_what_came_later_and_a_sum_has_both() {
+        let earlier = Sample { events: 5, failures: 1, longest: 9 };
+        let later = Sample { events: 7, failures: 1, longest: 3 };
+        assert_eq!(later.since(&earlier), Sample { events: 2, failures: 0, longest: 3 });
+        let mut sum = earlier;
+        sum += &later;
+        assert_eq!(sum, Sample { events: 12, failures: 2, longest: 9 });
+    }
+}
