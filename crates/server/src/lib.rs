@@ -13,6 +13,7 @@
 pub mod background;
 pub mod context;
 pub mod net;
+mod ops;
 pub mod options;
 pub mod out;
 pub mod passwords;

@@ -7,7 +7,7 @@ use super::binary::StoreAck;
 use super::meta::MetaAck;
 use crate::context::WorkerContext;
 use crate::out::Out;
-use slabwise_engine::{StoreMode, StoreOutcome};
+use slabwise_engine::StoreOutcome;
 use slabwise_protocol::text::reply;
 
 /// The form of an answer to a store.
@@ -23,17 +23,6 @@ pub(super) enum Ack {
     Binary(StoreAck),
 }
 
-/// Why a store came to nothing, whatever its condition.
-#[derive(Clone, Copy)]
-pub(super) enum Failure {
-    /// The item is larger than any may be.
-    TooLarge,
-    /// There is no memory for it.
-    OutOfMemory,
-    /// The value does not end where its length says.
-    BadData,
-}
-
 impl Ack {
     /// What follows a value.
     #[inline]
@@ -41,16 +30,6 @@ impl Ack {
         match self {
             Ack::Text { .. } | Ack::Meta(_) => b"\r\n",
             Ack::Binary(_) => b"",
-        }
-    }
-
-    /// Whether a store that failed takes what stood there with it: the client was told to forget it.
-    pub(super) fn discards(&self, mode: StoreMode) -> bool {
-        match self {
-            Ack::Text { .. } | Ack::Binary(_) => mode == StoreMode::Set,
-            Ack::Meta(_) => {
-                matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_))
-            }
         }
     }
 
@@ -79,23 +58,14 @@ impl Ack {
         });
     }
 
-    /// Tells that a store failed.
-    pub(super) fn fail<'e>(
-        &self,
-        worker: &mut WorkerContext<'e>,
-        failure: Failure,
-        out: &mut Out<'e>,
-    ) {
-        // Errors of the meta protocol are told in quiet mode, too.
+    /// Says that the value does not end where its length says.
+    pub(super) fn bad_data<'e>(&self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) {
+        // Errors of the meta protocol are not silenced by quiet mode.
         let noreply = match self {
             Ack::Text { noreply } => *noreply,
             Ack::Meta(_) => false,
-            Ack::Binary(binary) => return binary.fail(failure, out.bytes()),
+            Ack::Binary(_) => unreachable!("nothing follows a value that could be wrong"),
         };
-        Reply::new(worker, out, noreply).line(match failure {
-            Failure::TooLarge => reply::TOO_LARGE,
-            Failure::OutOfMemory => reply::NO_MEMORY_STORING,
-            Failure::BadData => reply::BAD_DATA,
-        });
+        Reply::new(worker, out, noreply).line(reply::BAD_DATA);
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Reply;
 use crate::context::WorkerContext;
+use crate::ops::look;
 use crate::sys;
 use slabwise_engine::Pinned;
 use slabwise_protocol::Debug;
@@ -38,15 +39,13 @@ pub(super) fn carry_out<'e>(
             clock.advance(Duration::from_secs(seconds.into()));
             reply::OK
         }
-        Debug::ItemHold { key } => {
-            match worker.handle.peek(key, worker.now, |view| view.pin()).flatten() {
-                Some(pinned) => {
-                    held.push(pinned);
-                    reply::OK
-                }
-                None => MISS,
+        Debug::ItemHold { key } => match look::pin(worker, key) {
+            Some(pinned) => {
+                held.push(pinned);
+                reply::OK
             }
-        }
+            None => MISS,
+        },
         Debug::ItemRelease { key } => release(held, key),
         Debug::Misbehave if sys::can_open_sockets() => reply::ERROR,
         Debug::Misbehave => reply::OK,

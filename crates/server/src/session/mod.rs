@@ -34,14 +34,11 @@ mod admin;
 mod binary;
 pub(crate) mod crawl;
 mod debug;
-pub(crate) mod events;
 mod login;
 mod lookahead;
-mod measuring;
 mod meta;
 mod narration;
 mod one_key;
-mod prefix_costs;
 mod retrieval;
 mod storage;
 #[cfg(test)]
@@ -65,7 +62,7 @@ use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::text::{Parsed, parse};
 use slabwise_protocol::{Admin, Request};
 use std::os::fd::RawFd;
-use storage::Upload;
+use storage::Arriving;
 
 /// What the server calls itself. Clients read the numbers to know what they may ask for, so they
 /// are those of the memcached whose classic protocol is spoken here.
@@ -136,7 +133,7 @@ enum Phase<'e> {
     /// The keys of a retrieval.
     Keys(Keys),
     /// A value, then its end of line if the dialect has one.
-    Value(Upload<'e>),
+    Value(Arriving<'e>),
     /// Data that means nothing, so many bytes of it.
     Skip(usize),
     /// The rest of a line that means nothing.
@@ -214,7 +211,7 @@ impl<'e> Session<'e> {
     /// too.
     pub fn upload_target(&mut self) -> Option<&mut [u8]> {
         match &mut self.phase {
-            Phase::Value(upload) => upload.target(),
+            Phase::Value(arriving) => arriving.upload.target(),
             _ => None,
         }
     }
@@ -222,7 +219,7 @@ impl<'e> Session<'e> {
     /// Notes that `count` bytes were read into [`Session::upload_target`].
     pub fn upload_advance(&mut self, count: usize) {
         match &mut self.phase {
-            Phase::Value(upload) => upload.advance(count),
+            Phase::Value(arriving) => arriving.upload.advance(count),
             _ => panic!("bytes were read into a value, but none is expected"),
         }
     }

@@ -1,23 +1,19 @@
 //! delete, touch, incr, decr.
 
-use super::{Reply, events};
+use super::Reply;
 use crate::context::WorkerContext;
-use crate::shared::DeleteCommand;
-use slabwise_engine::{ArithmeticOutcome, Delta};
+use crate::ops::{self, Rules};
+use slabwise_engine::{ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Leave};
 use slabwise_protocol::Direction;
 use slabwise_protocol::text::{compose, reply};
 
 pub(super) fn delete(worker: &mut WorkerContext<'_>, key: &[u8], reply: &mut Reply<'_>) {
-    let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
-        prefixes.record_delete(key);
-    }
-    let seen = events::deleting(worker, key);
-    let deleted = worker.handle.delete(key, worker.now);
-    if deleted {
-        events::deleted(worker, key, seen, DeleteCommand::Delete);
-    }
-    reply.line(if deleted { reply::DELETED } else { reply::NOT_FOUND });
+    let key = worker.handle.hashed(key);
+    let outcome = ops::delete::delete(worker, key, None, Leave::Nothing, Rules::Classic);
+    reply.line(match outcome {
+        DeleteOutcome::Done => reply::DELETED,
+        _ => reply::NOT_FOUND,
+    });
 }
 
 pub(super) fn touch(
@@ -27,8 +23,8 @@ pub(super) fn touch(
     reply: &mut Reply<'_>,
 ) {
     let expiry = worker.expiry(exptime);
-    events::looking_up(worker, key);
-    reply.line(match worker.handle.touch(key, expiry, worker.now) {
+    let key = worker.handle.hashed(key);
+    reply.line(match ops::touch::touch(worker, key, expiry) {
         Ok(true) => reply::TOUCHED,
         Ok(false) => reply::NOT_FOUND,
         Err(_) => reply::NO_MEMORY,
@@ -46,8 +42,9 @@ pub(super) fn arithmetic(
         Direction::Increment => Delta::Increment(delta),
         Direction::Decrement => Delta::Decrement(delta),
     };
-    events::looking_up(worker, key);
-    match worker.handle.arithmetic(key, delta, worker.now) {
+    let key = worker.handle.hashed(key);
+    let conditions = ArithmeticConditions::default();
+    match ops::arithmetic::arithmetic(worker, key, delta, &conditions) {
         ArithmeticOutcome::Value { value, .. } if !reply.noreply => {
             compose::number_line(reply.out, value);
         }

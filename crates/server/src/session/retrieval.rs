@@ -1,16 +1,14 @@
 //! get, gets, gat, gats: one key at a time.
 
-use super::{Next, Phase, Session, Step, events, measuring, prefix_costs};
+use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
+use crate::ops::Rules;
+use crate::ops::get::{Access, PINNED_VALUE_LEN_MIN, Shown, get};
 use crate::out::Out;
 use slabwise_base::Expiry;
 use slabwise_engine::{ItemView, ReserveError};
 use slabwise_protocol::Retrieval;
 use slabwise_protocol::text::{NextKey, compose, next_key, reply};
-
-/// Values from this size on are written from the arena. Below it, copying costs less than the pin
-/// and the two more slices of the write; 16 KiB is copied in about a microsecond.
-pub(super) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
 /// So many keys of one line count as one request, so that a line of ten thousand keys lets others
 /// have their turn, and one of fifty is answered in one write.
@@ -91,40 +89,29 @@ fn look_up<'e>(
     key: &[u8],
     out: &mut Out<'e>,
 ) -> Result<(), ReserveError> {
-    events::looking_up(worker, key);
-    worker.served.gets += 1;
     let with_cas = keys.with_cas;
     let cas_enabled = worker.shared.settings.cas_enabled;
-    let counted = prefix_costs::Counted::now(worker);
-    let answer = |view: ItemView<'_, 'e>| {
-        answer(&view, with_cas, cas_enabled, out);
-        counted.cost(&view)
-    };
-    let found = match keys.touch {
-        None => worker.handle.get(key, worker.now, answer),
-        Some(expiry) => worker.handle.get_and_touch(key, expiry, worker.now, answer)?,
-    };
-    if found.is_none() {
-        measuring::missed(worker, key);
-    }
-    let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
-        prefixes.record_get(key, found.is_some());
-        prefix_costs::hit(worker, key, found.flatten());
-    }
+    let access = keys.touch.map_or(Access::Plain, Access::Touch);
+    let key = worker.handle.hashed(key);
+    get(worker, key, access, Rules::Classic, |view, _| answer(view, with_cas, cas_enabled, out))?;
     Ok(())
 }
 
-/// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave.
+/// Appends an item's line and value.
 ///
 /// A large value that too many clients are being sent already is passed over like a miss, as in
 /// memcached: copies of it would be memory without a bound.
-fn answer<'e>(view: &ItemView<'_, 'e>, with_cas: bool, cas_enabled: bool, out: &mut Out<'e>) {
+fn answer<'e>(
+    view: &ItemView<'_, 'e>,
+    with_cas: bool,
+    cas_enabled: bool,
+    out: &mut Out<'e>,
+) -> Shown {
     let value_len = view.value_len();
     let is_large = value_len >= PINNED_VALUE_LEN_MIN;
     let pinned = if is_large { view.pin() } else { None };
     if is_large && pinned.is_none() {
-        return;
+        return Shown::PassedOver;
     }
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
     compose::value_line(out.bytes(), view.key(), view.client_flags(), value_len, cas);
@@ -133,4 +120,5 @@ fn answer<'e>(view: &ItemView<'_, 'e>, with_cas: bool, cas_enabled: bool, out: &
         None => view.copy_value(out.bytes()),
     }
     out.bytes().extend_from_slice(b"\r\n");
+    Shown::Answered
 }

@@ -14,7 +14,7 @@
 use slabwise_base::random::mix;
 use slabwise_base::sampling::is_sampled;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, Cost, KeyHasher};
+use slabwise_base::{ClassId, Cost, KeyHasher, LookupKey};
 use slabwise_profile::{MissClock, MissClockCounts, MissClockOptions};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -57,30 +57,30 @@ impl MeasuredCosts {
     }
 
     /// A get missed this key.
-    pub fn missed(&self, key: &[u8], at_nanos: impl FnOnce() -> u64) {
-        let hash = self.hasher.hash(key);
+    pub fn missed<'k>(&self, key: impl LookupKey<'k>, at_nanos: impl FnOnce() -> u64) {
+        let hash = key.hashed_by(&self.hasher).hash();
         if is_sampled(hash, self.threshold) {
             lock(&self.clock).missed(hash, at_nanos());
         }
     }
 
     /// This key's item was made by what tells no time.
-    pub fn answered(&self, key: &[u8]) {
-        let hash = self.hasher.hash(key);
+    pub fn answered<'k>(&self, key: impl LookupKey<'k>) {
+        let hash = key.hashed_by(&self.hasher).hash();
         if is_sampled(hash, self.threshold) {
             lock(&self.clock).answered(hash);
         }
     }
 
     /// This key is stored in a class, and nobody told its cost: what it costs, if that is known.
-    pub fn stored(
+    pub fn stored<'k>(
         &self,
-        key: &[u8],
+        key: impl LookupKey<'k>,
         class: ClassId,
         at_nanos: impl FnOnce() -> u64,
     ) -> Option<Cost> {
-        let hash = self.hasher.hash(key);
-        let prefix = self.prefix_of(key);
+        let key = key.hashed_by(&self.hasher);
+        let (hash, prefix) = (key.hash(), self.prefix_of(key.bytes()));
         if is_sampled(hash, self.threshold) {
             let mut clock = lock(&self.clock);
             if clock.stored(hash, class, prefix, at_nanos()).is_some() {

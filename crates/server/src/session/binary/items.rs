@@ -1,10 +1,9 @@
 //! Packets about one item: get, touch, delete, increment, decrement.
 
-use super::super::retrieval::PINNED_VALUE_LEN_MIN;
 use crate::context::WorkerContext;
+use crate::ops::get::{Access, PINNED_VALUE_LEN_MIN, Shown};
+use crate::ops::{self, Rules};
 use crate::out::Out;
-use crate::session::{events, measuring, prefix_costs};
-use crate::shared::DeleteCommand;
 use slabwise_engine::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemView, Leave,
 };
@@ -20,45 +19,24 @@ pub(super) fn get<'e>(
     with_key: bool,
     out: &mut Out<'e>,
 ) {
-    events::looking_up(worker, key);
-    worker.served.gets += 1;
     let cas_enabled = worker.shared.settings.cas_enabled;
     let key_shown = if with_key { key } else { b"" };
-    let counted = prefix_costs::Counted::now(worker);
-    let show = |view: ItemView<'_, 'e>| {
-        (hit(&view, head, key_shown, cas_enabled, out), counted.cost(&view))
-    };
-    let found = match exptime {
-        None => worker.handle.get(key, worker.now, show),
-        Some(exptime) => {
-            let expiry = worker.expiry_unsigned(exptime);
-            match worker.handle.get_and_touch(key, expiry, worker.now, show) {
-                Ok(found) => found,
-                Err(_) => return compose::error(out.bytes(), head, Status::OutOfMemory),
-            }
-        }
-    };
-    if found.is_none() {
-        measuring::missed(worker, key);
-    }
-    record_get(worker, key, found.is_some());
-    let (shown, cost) = found.unzip();
-    prefix_costs::hit(worker, key, cost.flatten());
+    let access =
+        exptime.map_or(Access::Plain, |exptime| Access::Touch(worker.expiry_unsigned(exptime)));
+    let hashed = worker.handle.hashed(key);
+    let shown = ops::get::get(worker, hashed, access, Rules::Classic, |view, _| {
+        hit(view, head, key_shown, cas_enabled, out)
+    });
     match shown {
-        Some(Shown::Yes) => {}
-        Some(Shown::No) | None if head.quiet => {}
-        Some(Shown::No) | None if with_key => compose::miss_with_key(out.bytes(), head, key),
-        Some(Shown::No) | None => compose::error(out.bytes(), head, Status::NotFound),
+        Err(_) => compose::error(out.bytes(), head, Status::OutOfMemory),
+        Ok(Some(Shown::Answered | Shown::Recache)) => {}
+        Ok(Some(Shown::PassedOver) | None) if head.quiet => {}
+        Ok(_) if with_key => compose::miss_with_key(out.bytes(), head, key),
+        Ok(_) => compose::error(out.bytes(), head, Status::NotFound),
     }
 }
 
-/// Whether a hit was answered.
-enum Shown {
-    Yes,
-    No,
-}
-
-/// Appends a hit. The item's stripe is locked meanwhile: copy or pin, and leave. A large value that too many
+/// Appends a hit. A large value that too many
 /// clients are being sent already is passed over like a miss, as in text.
 fn hit<'e>(
     view: &ItemView<'_, 'e>,
@@ -71,7 +49,7 @@ fn hit<'e>(
     let is_large = value_len >= PINNED_VALUE_LEN_MIN;
     let pinned = if is_large { view.pin() } else { None };
     if is_large && pinned.is_none() {
-        return Shown::No;
+        return Shown::PassedOver;
     }
     let cas = if cas_enabled { view.cas() } else { 0 };
     compose::hit(out.bytes(), head, view.client_flags(), key_shown, value_len, cas);
@@ -79,7 +57,7 @@ fn hit<'e>(
         Some(pinned) => out.push_pinned(pinned),
         None => view.copy_value(out.bytes()),
     }
-    Shown::Yes
+    Shown::Answered
 }
 
 pub(super) fn touch<'e>(
@@ -89,12 +67,10 @@ pub(super) fn touch<'e>(
     exptime: u32,
     out: &mut Out<'e>,
 ) {
-    events::looking_up(worker, key);
     let expiry = worker.expiry_unsigned(exptime);
     let flags_and_cas = |view: ItemView<'_, 'e>| (view.client_flags(), view.cas());
-    let found = worker.handle.get_and_touch(key, expiry, worker.now, flags_and_cas);
-    record_get(worker, key, matches!(found, Ok(Some(_))));
-    match found {
+    let key = worker.handle.hashed(key);
+    match ops::touch::touch_and_show(worker, key, expiry, flags_and_cas) {
         Ok(Some((client_flags, cas))) => {
             let cas = shown_cas(worker, cas);
             compose::hit(out.bytes(), head, client_flags, b"", 0, cas);
@@ -105,17 +81,9 @@ pub(super) fn touch<'e>(
 }
 
 pub(super) fn delete(worker: &mut WorkerContext<'_>, head: &Head, key: &[u8], out: &mut Vec<u8>) {
-    let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
-        prefixes.record_delete(key);
-    }
     let expected_cas = expected_cas(worker, head);
-    let seen = events::deleting(worker, key);
-    let outcome = worker.handle.delete_if(key, expected_cas, Leave::Nothing, worker.now);
-    if outcome == DeleteOutcome::Done {
-        events::deleted(worker, key, seen, DeleteCommand::Delete);
-    }
-    match outcome {
+    let key = worker.handle.hashed(key);
+    match ops::delete::delete(worker, key, expected_cas, Leave::Nothing, Rules::Classic) {
         DeleteOutcome::Done if head.quiet => {}
         DeleteOutcome::Done => compose::success(out, head, 0),
         DeleteOutcome::NotFound => compose::error(out, head, Status::NotFound),
@@ -159,13 +127,8 @@ pub(super) fn arithmetic(
         initial: change.initial,
         ..ArithmeticConditions::default()
     };
-    events::looking_up(worker, key);
-    let outcome = worker.handle.arithmetic_if(key, change.delta, &conditions, worker.now);
-    if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
-        events::made(worker, key);
-        measuring::made(worker, key);
-    }
-    match outcome {
+    let key = worker.handle.hashed(key);
+    match ops::arithmetic::arithmetic(worker, key, change.delta, &conditions) {
         ArithmeticOutcome::Value { .. } if head.quiet => {}
         ArithmeticOutcome::Value { value, cas, .. } => {
             compose::number(out, head, value, shown_cas(worker, cas));
@@ -191,11 +154,4 @@ fn expected_cas(worker: &WorkerContext<'_>, head: &Head) -> Option<u64> {
 /// The CAS value as the client gets it.
 fn shown_cas(worker: &WorkerContext<'_>, cas: u64) -> u64 {
     if worker.shared.settings.cas_enabled { cas } else { 0 }
-}
-
-fn record_get(worker: &WorkerContext<'_>, key: &[u8], is_hit: bool) {
-    let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
-        prefixes.record_get(key, is_hit);
-    }
 }

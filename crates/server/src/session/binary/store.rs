@@ -1,8 +1,9 @@
 //! set, add, replace, append, prepend: the order, and how its end is told.
 
-use super::super::ack::{Ack, Failure};
-use super::super::storage::Order;
+use super::super::ack::Ack;
 use crate::context::WorkerContext;
+use crate::ops::Rules;
+use crate::ops::store::Order;
 use slabwise_engine::{ItemMeta, StoreConditions, StoreMode, StoreOutcome};
 use slabwise_protocol::StoreVerb;
 use slabwise_protocol::binary::{self, Head, Status, compose};
@@ -14,29 +15,26 @@ pub(in crate::session) struct StoreAck {
     not_stored: Status,
 }
 
-/// What a packet asks to be stored; counted by its key's prefix.
+/// What a packet asks to be stored.
 pub(super) fn order<'a>(
     worker: &WorkerContext<'_>,
     head: &Head,
     order: &binary::StoreOrder<'a>,
-) -> Order<'a> {
-    let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
-        prefixes.record_set(order.key);
-    }
+) -> (Order<'a>, Ack) {
     let expiry = worker.expiry_unsigned(order.exptime);
     let not_stored = match order.verb {
         StoreVerb::Add => Status::Exists,
         StoreVerb::Replace => Status::NotFound,
         _ => Status::NotStored,
     };
-    Order {
-        key: order.key,
+    let packet = Order {
+        key: worker.handle.hashed(order.key),
         value_len: order.value_len,
         meta: ItemMeta { client_flags: order.client_flags, expiry, cost: None },
         conditions: conditions(worker, head, order.verb),
-        ack: Ack::Binary(StoreAck { head: *head, not_stored }),
-    }
+        rules: Rules::Classic,
+    };
+    (packet, Ack::Binary(StoreAck { head: *head, not_stored }))
 }
 
 /// As in memcached, `-C` makes a store with a CAS value one without.
@@ -72,20 +70,11 @@ impl StoreAck {
             StoreOutcome::Exists => compose::error(out, &self.head, Status::Exists),
             StoreOutcome::NotFound => compose::error(out, &self.head, Status::NotFound),
             StoreOutcome::NotStored => compose::error(out, &self.head, self.not_stored),
-            StoreOutcome::TooLarge => self.fail(Failure::TooLarge, out),
-            StoreOutcome::OutOfMemory => self.fail(Failure::OutOfMemory, out),
-        }
-    }
-
-    /// Tells that there is no place for the value.
-    pub(in crate::session) fn fail(&self, failure: Failure, out: &mut Vec<u8>) {
-        match failure {
-            Failure::TooLarge => compose::error(out, &self.head, Status::TooLarge),
-            Failure::OutOfMemory => {
+            StoreOutcome::TooLarge => compose::error(out, &self.head, Status::TooLarge),
+            StoreOutcome::OutOfMemory => {
                 let message = b"Out of memory allocating item";
                 compose::text(out, &self.head, Status::OutOfMemory, message);
             }
-            Failure::BadData => unreachable!("nothing follows a value that could be wrong"),
         }
     }
 }

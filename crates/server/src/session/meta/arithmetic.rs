@@ -2,7 +2,7 @@
 
 use super::{Asked, Lifetime};
 use crate::context::WorkerContext;
-use crate::session::{events, measuring};
+use crate::ops;
 use slabwise_engine::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
 use slabwise_protocol::Direction;
 use slabwise_protocol::meta::{compose, reply};
@@ -27,13 +27,8 @@ pub(super) fn arithmetic(
         touch: options.exptime.map(|exptime| worker.expiry(exptime)),
         initial: initial_expiry.map(|expiry| Initial { value: options.initial, expiry }),
     };
-    events::looking_up(worker, asked.key);
-    let outcome = worker.handle.arithmetic_if(asked.key, delta, &conditions, worker.now);
-    if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
-        events::made(worker, asked.key);
-        measuring::made(worker, asked.key);
-    }
-    match outcome {
+    let key = worker.handle.hashed(asked.key);
+    match ops::arithmetic::arithmetic(worker, key, delta, &conditions) {
         ArithmeticOutcome::Value { .. } if asked.has(b'q') => {}
         ArithmeticOutcome::Value { value, cas, is_new, expiry_before } => {
             let lifetime = Lifetime {

@@ -2,8 +2,7 @@
 
 use super::Asked;
 use crate::context::WorkerContext;
-use crate::session::events;
-use crate::shared::DeleteCommand;
+use crate::ops::{self, Rules};
 use slabwise_base::Expiry;
 use slabwise_engine::{DeleteOutcome, ItemMeta, Leave};
 use slabwise_protocol::meta::reply;
@@ -11,14 +10,8 @@ use slabwise_protocol::meta::reply;
 pub(super) fn delete(worker: &mut WorkerContext<'_>, asked: Asked<'_>, out: &mut Vec<u8>) {
     let leave = leave(worker, &asked);
     let expected = asked.expected_cas(worker);
-    let seen = events::deleting(worker, asked.key);
-    let outcome = worker.handle.delete_if(asked.key, expected, leave, worker.now);
-    match leave {
-        _ if outcome != DeleteOutcome::Done => {}
-        Leave::Nothing => events::deleted(worker, asked.key, seen, DeleteCommand::MetaDelete),
-        Leave::Empty { .. } => events::emptied(worker, asked.key, seen, DeleteCommand::MetaDelete),
-        Leave::Stale { .. } => {}
-    }
+    let key = worker.handle.hashed(asked.key);
+    let outcome = ops::delete::delete(worker, key, expected, leave, Rules::Meta);
     let code = match outcome {
         DeleteOutcome::Done if asked.has(b'q') => return,
         DeleteOutcome::Done => reply::CODE_DONE,

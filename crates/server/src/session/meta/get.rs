@@ -2,10 +2,9 @@
 
 use super::{Asked, Lifetime};
 use crate::context::WorkerContext;
+use crate::ops::get::{Access, PINNED_VALUE_LEN_MIN, Shown};
+use crate::ops::{self, Rules};
 use crate::out::Out;
-use crate::session::events;
-use crate::session::retrieval::PINNED_VALUE_LEN_MIN;
-use crate::session::{measuring, prefix_costs};
 use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{GetOptions, ItemView, Met, Pinned, Vivify};
 use slabwise_protocol::meta::{compose, reply};
@@ -14,41 +13,22 @@ use slabwise_protocol::meta::{compose, reply};
 const ACTS: [u8; 3] = [b'N', b'T', b'u'];
 
 pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mut Out<'e>) {
-    events::looking_up(worker, asked.key);
-    worker.served.gets += 1;
     let now = worker.now;
     let cas_enabled = worker.shared.settings.cas_enabled;
-    let counted = prefix_costs::Counted::now(worker);
-    // Who wins makes the item anew, also where a stale one was there to be shown.
-    let mut wins = false;
-    let found = if ACTS.iter().any(|&letter| asked.has(letter)) {
+    let (access, touch) = if ACTS.iter().any(|&letter| asked.has(letter)) {
         let options = options(worker, &asked);
-        let recache = recache(worker, &asked);
-        let answer = |view: ItemView<'_, 'e>, met: Met| {
-            let answer = Answer { asked, now, cas_enabled, touch: options.touch, recache };
-            wins = answer.write(&view, met, out);
-            counted.cost(&view)
-        };
-        match worker.handle.get_with(asked.key, &options, now, answer) {
-            Ok(found) => found,
-            Err(_) => return out.bytes().extend_from_slice(reply::NO_MEMORY),
-        }
+        (Access::With(options), options.touch)
     } else {
-        let recache = recache(worker, &asked);
-        worker.handle.get(asked.key, now, |view| {
-            let met = Met { is_new: false, expiry_before: Expiry::NEVER };
-            let answer = Answer { asked, now, cas_enabled, touch: None, recache };
-            wins = answer.write(&view, met, out);
-            counted.cost(&view)
-        })
+        (Access::Plain, None)
     };
-    if found.is_none() || wins {
-        measuring::missed(worker, asked.key);
-    }
-    match found {
-        Some(cost) => prefix_costs::hit(worker, asked.key, cost),
-        None if asked.has(b'q') => {}
-        None => asked.bare_line(out.bytes(), reply::CODE_MISS),
+    let answer = Answer { asked, now, cas_enabled, touch, recache: recache(worker, &asked) };
+    let key = worker.handle.hashed(asked.key);
+    match ops::get::get(worker, key, access, Rules::Meta, |view, met| answer.write(view, met, out))
+    {
+        Ok(Some(_)) => {}
+        Ok(None) if asked.has(b'q') => {}
+        Ok(None) => asked.bare_line(out.bytes(), reply::CODE_MISS),
+        Err(_) => out.bytes().extend_from_slice(reply::NO_MEMORY),
     }
 }
 
@@ -76,10 +56,9 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Appends an item's line and value. Its stripe is locked meanwhile: copy or pin, and leave. True: the client
-    /// was told to store the item anew.
+    /// Appends an item's line and value.
     #[inline]
-    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> bool {
+    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
         let value_len = view.value_len();
         let options = &self.asked.request.options;
         let tells_value = options.has(b'v') && options.expected_cas != Some(self.cas(view));
@@ -93,7 +72,7 @@ impl Answer<'_> {
             if pinned.is_none() {
                 // Copies of it would be memory without a bound.
                 out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
-                return false;
+                return Shown::PassedOver;
             }
         }
         compose::value_code(out.bytes(), value_len);
@@ -110,9 +89,8 @@ impl Answer<'_> {
         if self.cas_enabled { view.cas() } else { 0 }
     }
 
-    /// The flags of the reply, in the order of the request's, and what the client is told beside. True: to store
-    /// the item anew.
-    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> bool {
+    /// The flags of the reply, in the order of the request's, and what the client is told beside.
+    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> Shown {
         let letters = self.asked.request.echo.letters();
         // Of most requests: `v` alone, which is answered already.
         let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
@@ -129,7 +107,7 @@ impl Answer<'_> {
             compose::flag(out, b'W');
         }
         out.extend_from_slice(b"\r\n");
-        wins
+        if wins { Shown::Recache } else { Shown::Answered }
     }
 
     /// The flags that were asked for. True: the client is to store the item anew.

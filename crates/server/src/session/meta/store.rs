@@ -2,9 +2,10 @@
 
 use super::Asked;
 use crate::context::WorkerContext;
+use crate::ops::Rules;
+use crate::ops::store::Order;
 use crate::out::Out;
 use crate::session::ack::Ack;
-use crate::session::storage::Order;
 use slabwise_engine::{ItemMeta, StoreConditions, StoreMode, StoreOutcome};
 use slabwise_protocol::meta::{OPAQUE_LEN_MAX, SetMode, compose, reply};
 
@@ -25,12 +26,12 @@ pub(super) fn order<'a>(
     asked: Asked<'a>,
     value_len: usize,
     mode: SetMode,
-) -> Order<'a> {
+) -> (Order<'a>, Ack) {
     let options = &asked.request.options;
     let vivifies = options.vivify.is_some() && matches!(mode, SetMode::Append | SetMode::Prepend);
     let exptime = if vivifies { options.vivify } else { options.exptime };
-    Order {
-        key: asked.key,
+    let order = Order {
+        key: worker.handle.hashed(asked.key),
         meta: ItemMeta {
             client_flags: options.client_flags,
             expiry: worker.expiry(exptime.unwrap_or(0)),
@@ -38,8 +39,9 @@ pub(super) fn order<'a>(
         },
         conditions: conditions(worker, &asked, mode, vivifies),
         value_len,
-        ack: Ack::Meta(MetaAck::new(&asked)),
-    }
+        rules: Rules::Meta,
+    };
+    (order, Ack::Meta(MetaAck::new(&asked)))
 }
 
 fn conditions(

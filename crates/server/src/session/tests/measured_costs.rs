@@ -16,7 +16,8 @@ fn measuring(fixture: &Fixture) -> Shared<'_> {
         ..MissClockOptions::default()
     };
     let mut shared = fixture.shared();
-    shared.measured_costs = Some(MeasuredCosts::new(options, ':', 1));
+    shared.measured_costs =
+        Some(MeasuredCosts::new(options, ':', fixture.engine.config().hash_seed));
     shared
 }
 

@@ -1,13 +1,13 @@
-//! `-o cost=measured`, from the side of the commands: misses and stores are told, and a store that tells no cost
-//! has the measured one. All dialects come here.
+//! `-o cost=measured`, from the side of the operations: misses and stores are reported, and a store without a
+//! cost is given the measured one.
 
 use crate::context::WorkerContext;
-use slabwise_base::Cost;
+use slabwise_base::{Cost, HashedKey};
 use slabwise_engine::{ItemMeta, StoreConditions, StoreMode};
 
 /// To be called when a get of this key missed, or told its client to store the item anew.
 #[inline]
-pub(super) fn missed(worker: &WorkerContext<'_>, key: &[u8]) {
+pub(crate) fn missed(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if let Some(measured) = &worker.shared.measured_costs {
         measured.missed(key, || worker.shared.clock.nanos());
     }
@@ -15,7 +15,7 @@ pub(super) fn missed(worker: &WorkerContext<'_>, key: &[u8]) {
 
 /// To be called after a command made this key's item otherwise than by a store.
 #[inline]
-pub(super) fn made(worker: &WorkerContext<'_>, key: &[u8]) {
+pub(crate) fn made(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if let Some(measured) = &worker.shared.measured_costs {
         measured.answered(key);
     }
@@ -25,9 +25,9 @@ pub(super) fn made(worker: &WorkerContext<'_>, key: &[u8]) {
 /// value has arrived, and whatever comes of the store. One that adds to an item waits on: a client whose append
 /// finds nothing stores the whole.
 #[inline]
-pub(super) fn priced(
+pub(crate) fn priced(
     worker: &WorkerContext<'_>,
-    key: &[u8],
+    key: HashedKey<'_>,
     value_len: usize,
     meta: ItemMeta,
     conditions: &StoreConditions,
@@ -43,7 +43,8 @@ pub(super) fn priced(
     }
     // With a cost, an item is a little longer.
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
-    let Some(class) = worker.shared.engine.class_of_size(key.len(), value_len, with_cost) else {
+    let Some(class) = worker.shared.engine.class_of_size(key.bytes().len(), value_len, with_cost)
+    else {
         // Too large: what comes later is not its recomputation.
         measured.answered(key);
         return meta;

@@ -2,30 +2,30 @@
 //! cost is ours, so nothing that memcached shows changes by it.
 
 use crate::context::WorkerContext;
-use slabwise_base::Cost;
+use slabwise_base::{Cost, HashedKey};
 use slabwise_engine::{ItemView, Life, StoreConditions, StoreMode};
 
 /// Whether a get looks at what its item costs.
 #[derive(Clone, Copy)]
-pub(super) struct Counted(bool);
+pub(crate) struct Counted(bool);
 
 impl Counted {
     /// As it is at this moment.
     #[inline]
-    pub(super) fn now(worker: &WorkerContext<'_>) -> Counted {
+    pub(crate) fn now(worker: &WorkerContext<'_>) -> Counted {
         Counted(worker.shared.prefixes.is_enabled())
     }
 
     /// The item's cost, if it is looked at and known.
     #[inline]
-    pub(super) fn cost(self, view: &ItemView<'_, '_>) -> Option<Cost> {
+    pub(crate) fn cost(self, view: &ItemView<'_, '_>) -> Option<Cost> {
         if self.0 { view.cost() } else { None }
     }
 }
 
 /// To be called with what a hit's item costs.
 #[inline]
-pub(super) fn hit(worker: &WorkerContext<'_>, key: &[u8], cost: Option<Cost>) {
+pub(crate) fn hit(worker: &WorkerContext<'_>, key: &[u8], cost: Option<Cost>) {
     if let Some(cost) = cost {
         worker.shared.prefixes.record_cost_saved(key, u64::from(cost.units()));
     }
@@ -34,9 +34,9 @@ pub(super) fn hit(worker: &WorkerContext<'_>, key: &[u8], cost: Option<Cost>) {
 /// To be called before a store, whatever comes of it. It pays if it is one that goes on where nothing is, and
 /// nothing is there.
 #[inline]
-pub(super) fn storing(
+pub(crate) fn storing(
     worker: &WorkerContext<'_>,
-    key: &[u8],
+    key: HashedKey<'_>,
     cost: Option<Cost>,
     conditions: &StoreConditions,
 ) {
@@ -46,7 +46,7 @@ pub(super) fn storing(
     {
         let found = worker.handle.inspect(key, worker.now);
         if found.is_none_or(|seen| seen.life != Life::Live) {
-            worker.shared.prefixes.record_cost_paid(key, u64::from(cost.units()));
+            worker.shared.prefixes.record_cost_paid(key.bytes(), u64::from(cost.units()));
         }
     }
 }

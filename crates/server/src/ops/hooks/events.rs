@@ -7,7 +7,7 @@
 
 use crate::context::WorkerContext;
 use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
-use slabwise_base::Expiry;
+use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{
     Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,
 };
@@ -21,9 +21,9 @@ pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
 
 /// To be called before each operation that looks this key up.
 #[inline]
-pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: &[u8]) {
+pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if worker.shared.watch.wants(WatchKinds::FETCHERS) {
-        tell_look_up(worker, key, worker.handle.inspect(key, worker.now));
+        tell_look_up(worker, key.bytes(), worker.handle.inspect(key, worker.now));
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn storing(
     if !stores_are_watched(worker) {
         return None;
     }
-    looking_up(worker, reservation.key());
+    looking_up(worker, reservation.hashed_key());
     let offered = reservation.inspect();
     Some(Box::new(Announced { key: reservation.key().to_vec(), offered }))
 }
@@ -122,9 +122,9 @@ pub(crate) fn store_refused(
 
 /// To be called after a command made a number where there was none: it is told as an add.
 #[inline]
-pub(crate) fn made(worker: &WorkerContext<'_>, key: &[u8]) {
+pub(crate) fn made(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if stores_are_watched(worker) {
-        tell_look_up(worker, key, None);
+        tell_look_up(worker, key.bytes(), None);
         tell_stored(worker, key, "add");
     }
 }
@@ -133,12 +133,12 @@ pub(crate) fn made(worker: &WorkerContext<'_>, key: &[u8]) {
 #[inline]
 pub(crate) fn emptied(
     worker: &WorkerContext<'_>,
-    key: &[u8],
+    key: HashedKey<'_>,
     seen: Option<Seen>,
     command: DeleteCommand,
 ) {
     if seen.is_some() {
-        tell_look_up(worker, key, seen);
+        tell_look_up(worker, key.bytes(), seen);
         tell_stored(worker, key, "set");
         deleted(worker, key, worker.handle.inspect(key, worker.now), command);
     }
@@ -146,10 +146,10 @@ pub(crate) fn emptied(
 
 /// Tells that the item which is there now was stored.
 #[cold]
-fn tell_stored(worker: &WorkerContext<'_>, key: &[u8], command: &'static str) {
+fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
     let Some(item) = worker.handle.inspect(key, worker.now) else { return };
     worker.shared.watch.write(&WatchEvent::Store {
-        key,
+        key: key.bytes(),
         status: StoreStatus::Stored,
         command,
         expiry: item.expiry,
@@ -162,7 +162,7 @@ fn tell_stored(worker: &WorkerContext<'_>, key: &[u8], command: &'static str) {
 
 /// To be called before a delete; what it returns goes to [`deleted`] or [`emptied`].
 #[inline]
-pub(crate) fn deleting(worker: &WorkerContext<'_>, key: &[u8]) -> Option<Seen> {
+pub(crate) fn deleting(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<Seen> {
     looking_up(worker, key);
     if !stores_are_watched(worker) && !worker.shared.watch.wants(WatchKinds::DELETIONS) {
         return None;
@@ -174,11 +174,12 @@ pub(crate) fn deleting(worker: &WorkerContext<'_>, key: &[u8]) -> Option<Seen> {
 #[inline]
 pub(crate) fn deleted(
     worker: &WorkerContext<'_>,
-    key: &[u8],
+    key: HashedKey<'_>,
     seen: Option<Seen>,
     command: DeleteCommand,
 ) {
     if let Some(Seen { class, value_len, .. }) = seen {
+        let key = key.bytes();
         worker.shared.watch.write(&WatchEvent::Deletion { key, command, class, value_len });
     }
 }

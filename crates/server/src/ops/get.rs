@@ -1,0 +1,71 @@
+//! Getting an item, in any of the ways that a dialect has.
+
+use super::Rules;
+use super::hooks::{events, measuring, prefix_costs};
+use crate::context::WorkerContext;
+use slabwise_base::{Expiry, HashedKey};
+use slabwise_engine::{GetOptions, ItemView, Met, ReserveError};
+
+/// Values of at least this size are written from the arena. Below it, copying costs less than the pin
+/// and the two more slices of the write; 16 KiB is copied in about a microsecond.
+pub(crate) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
+
+/// What a get does beside showing the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing.
+    Plain,
+    /// Gives the item a new expiry; a miss counts as a touch that missed.
+    Touch(Expiry),
+    /// What a meta get asks for.
+    With(GetOptions),
+}
+
+/// What the client learned of an item that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// All that it asked for.
+    Answered,
+    /// Nothing: too many clients are being sent its large value already.
+    PassedOver,
+    /// It was asked to store the item anew.
+    Recache,
+}
+
+/// How a plain get met its item.
+const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
+
+/// Looks a key up and shows its item to `show`. Its stripe is locked meanwhile: copy or pin, and return.
+/// `None` is a miss. An error: there is no memory for the new expiry.
+#[inline(always)]
+pub(crate) fn get<'e>(
+    worker: &mut WorkerContext<'e>,
+    key: HashedKey<'_>,
+    access: Access,
+    rules: Rules,
+    show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
+) -> Result<Option<Shown>, ReserveError> {
+    events::looking_up(worker, key);
+    worker.served.gets += 1;
+    let (now, counted) = (worker.now, prefix_costs::Counted::now(worker));
+    let show = |view: ItemView<'_, 'e>, met| (show(&view, met), counted.cost(&view));
+    let found = match access {
+        Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),
+        Access::Touch(expiry) => {
+            worker.handle.get_and_touch(key, expiry, now, |view| show(view, UNCHANGED))?
+        }
+        Access::With(options) => worker.handle.get_with(key, &options, now, show)?,
+    };
+    let (shown, cost) = found.unzip();
+    if matches!(shown, None | Some(Shown::Recache)) {
+        measuring::missed(worker, key);
+    }
+    let prefixes = &worker.shared.prefixes;
+    if prefixes.is_enabled() {
+        if rules.counts_prefixes() {
+            prefixes.record_get(key.bytes(), shown.is_some());
+        }
+        prefix_costs::hit(worker, key.bytes(), cost.flatten());
+    }
+    Ok(shown)
+}

@@ -1,0 +1,222 @@
+//! Storing a value: at once where it is wholly at hand, else into a reservation as it arrives.
+//!
+//! ```text
+//!   begin --> Finished                  the value was at hand, or there is no place for it
+//!         '-> Arriving(Upload) --fill, target/advance--> store
+//!                                      '--is_starved---> give_up
+//! ```
+//!
+//! A store that fails must not leave the value that it was to replace: the client counts on its end.
+
+use super::Rules;
+use super::hooks::{events, measuring, prefix_costs};
+use crate::context::WorkerContext;
+use slabwise_base::HashedKey;
+use slabwise_engine::{
+    ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+};
+
+/// What an item takes in memcached beside key, value, CAS and flags: its header, and the ends of key and
+/// value.
+const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
+
+/// With less than this missing of a value, the socket is read into the connection's buffer: that
+/// read also takes the value's end and the commands after it, which saves one.
+const DIRECT_READ_LEN_MIN: usize = 4 << 10;
+
+/// A store before its value.
+#[derive(Clone, Copy)]
+pub(crate) struct Order<'a> {
+    pub(crate) key: HashedKey<'a>,
+    pub(crate) meta: ItemMeta,
+    pub(crate) conditions: StoreConditions,
+    /// Bytes of the value.
+    pub(crate) value_len: usize,
+    pub(crate) rules: Rules,
+}
+
+/// What the beginning of a store came to.
+pub(crate) enum Begun<'e> {
+    /// It is over.
+    Finished {
+        outcome: StoreOutcome,
+        /// Bytes of the input that were taken.
+        consumed: usize,
+        /// Bytes behind them that belong to the value and its end, and mean nothing.
+        skip_len: usize,
+    },
+    /// The value goes on arriving, or its end was not what it should be.
+    Arriving {
+        upload: Upload<'e>,
+        /// Bytes of the input that were taken.
+        consumed: usize,
+    },
+}
+
+/// Begins a store; `rest` is the input from the value on, and `value_end` what follows the value.
+#[inline(always)]
+pub(crate) fn begin<'e>(
+    worker: &mut WorkerContext<'e>,
+    mut order: Order<'_>,
+    rest: &[u8],
+    value_end: &[u8],
+) -> Begun<'e> {
+    let prefixes = &worker.shared.prefixes;
+    if order.rules.counts_prefixes() && prefixes.is_enabled() {
+        prefixes.record_set(order.key.bytes());
+    }
+    let Order { key, meta, value_len, ref conditions, .. } = order;
+    order.meta = measuring::priced(worker, key, value_len, meta, conditions);
+    prefix_costs::storing(worker, order.key, order.meta.cost, &order.conditions);
+    let Order { key, meta, ref conditions, value_len, rules } = order;
+    let is_too_large = exceeds_item_size(worker, &order);
+    if let Some(value) = whole_value(rest, value_len, value_end)
+        && !is_too_large
+        && !extends(conditions.mode)
+        && !events::stores_are_watched(worker)
+    {
+        let outcome = worker.handle.set_if(key, value, meta, conditions, worker.now);
+        match outcome {
+            StoreOutcome::TooLarge => refused(worker, &order, ReserveError::TooLarge),
+            StoreOutcome::OutOfMemory => refused(worker, &order, ReserveError::OutOfMemory),
+            _ => {}
+        }
+        return Begun::Finished { outcome, consumed: value_len + value_end.len(), skip_len: 0 };
+    }
+    let reserved = if is_too_large {
+        worker.handle.count_too_large();
+        Err(ReserveError::TooLarge)
+    } else {
+        worker.handle.reserve(key, value_len, meta, worker.now)
+    };
+    let mut reservation = match reserved {
+        Ok(reservation) => reservation,
+        Err(error) => {
+            refused(worker, &order, error);
+            let skip_len = value_len + value_end.len();
+            return Begun::Finished { outcome: error.into(), consumed: 0, skip_len };
+        }
+    };
+    let consumed = reservation.fill(rest);
+    let upload = Upload { reservation, conditions: *conditions, rules };
+    if upload.is_starved() {
+        let skip_len = upload.remaining() + value_end.len();
+        let outcome = upload.give_up(worker);
+        return Begun::Finished { outcome, consumed, skip_len };
+    }
+    Begun::Arriving { upload, consumed }
+}
+
+/// A value that is arriving, in memory that no other client sees yet.
+pub(crate) struct Upload<'e> {
+    reservation: Reservation<'e>,
+    conditions: StoreConditions,
+    rules: Rules,
+}
+
+impl<'e> Upload<'e> {
+    /// Where the socket's next bytes go. `None`: into the connection's buffer, for little is missing or there
+    /// is no memory for more.
+    pub(crate) fn target(&mut self) -> Option<&mut [u8]> {
+        if self.reservation.remaining() < DIRECT_READ_LEN_MIN {
+            return None;
+        }
+        let place = self.reservation.unfilled();
+        (!place.is_empty()).then_some(place)
+    }
+
+    /// Notes that `count` bytes were read into [`Upload::target`].
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.reservation.advance(count);
+    }
+
+    /// Takes as much of `bytes` as is missing; returns how much that was.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        self.reservation.fill(bytes)
+    }
+
+    /// Bytes that are missing.
+    pub(crate) fn remaining(&self) -> usize {
+        self.reservation.remaining()
+    }
+
+    /// Whether there is no memory for the rest.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.reservation.is_starved()
+    }
+
+    /// The item's key.
+    pub(crate) fn key(&mut self) -> &[u8] {
+        self.reservation.key()
+    }
+
+    /// Bytes of the value.
+    pub(crate) fn value_len(&self) -> usize {
+        self.reservation.value_len()
+    }
+
+    /// Stores a value that has arrived.
+    pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
+        let announced = events::storing(worker, &mut self.reservation);
+        let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
+        events::stored(worker, announced, &self.conditions, outcome);
+        match outcome {
+            // The value fitted, what it would have grown into does not: the item stays as it was.
+            StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
+                StoreOutcome::NotStored
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Gives a starved upload's memory back.
+    pub(crate) fn give_up(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
+        let key = self.key().to_vec();
+        worker.handle.give_up(self.reservation);
+        let key = worker.handle.hashed(&key);
+        fail(worker, key, self.conditions.mode, self.rules, ReserveError::OutOfMemory);
+        StoreOutcome::OutOfMemory
+    }
+}
+
+#[cold]
+fn refused(worker: &mut WorkerContext<'_>, order: &Order<'_>, error: ReserveError) {
+    fail(worker, order.key, order.conditions.mode, order.rules, error);
+}
+
+/// Reports that there is no place for a value, and removes what it was to replace.
+fn fail(
+    worker: &mut WorkerContext<'_>,
+    key: HashedKey<'_>,
+    mode: StoreMode,
+    rules: Rules,
+    error: ReserveError,
+) {
+    events::store_refused(worker, key.bytes(), mode, error);
+    if rules.discards(mode) {
+        events::looking_up(worker, key);
+        worker.handle.discard(key, worker.now);
+    }
+}
+
+/// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
+/// limit would let a few bytes more pass; clients, and the operator who set `-I`, know memcached's.
+fn exceeds_item_size(worker: &WorkerContext<'_>, order: &Order<'_>) -> bool {
+    let settings = worker.shared.settings;
+    let overhead = MEMCACHED_ITEM_BYTES
+        + if settings.cas_enabled { size_of::<u64>() } else { 0 }
+        + if order.meta.client_flags != 0 { size_of::<u32>() } else { 0 };
+    let size_bytes = overhead + order.key.bytes().len() + order.value_len;
+    size_bytes as u64 > settings.engine.item_size_bytes_max
+}
+
+/// The value, if all of it and its end are at hand.
+fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
+    let end = rest.get(value_len..value_len + value_end.len())?;
+    // Two bytes or none: a call that compares them costs more than they do.
+    end.iter().eq(value_end).then(|| &rest[..value_len])
+}
+
+fn extends(mode: StoreMode) -> bool {
+    matches!(mode, StoreMode::Append | StoreMode::Prepend)
+}
