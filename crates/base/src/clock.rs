@@ -35,6 +35,11 @@ impl Ticks {
         let age = now.0.wrapping_sub(self.0);
         if age > u32::MAX - Ticks::SKEW_MAX { 0 } else { age }
     }
+
+    /// Whether this moment lies after another, both within a year.
+    pub fn is_after(self, other: Ticks) -> bool {
+        self.0.wrapping_sub(other.0) as i32 > 0
+    }
 }
 
 /// When an item ends: never, or at the start of a second.

@@ -4,14 +4,14 @@
 //! theirs leaves next does not depend on the class table, whose classes hold their heads and bodies.
 //!
 //! There is a class for every number that a table may use. Which of them stand in the present table, and
-//! with which chunk size, changes while the cache serves: `class_change.rs`.
+//! with which chunk size, changes while the cache serves: `space/change.rs`.
 //!
 //! Which item leaves next is the matter of the class's order (`evict`): the class shows it the queues and
 //! applies what it answers (`queues.rs`, `victim.rs`).
 //!
 //! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
-//! invariants of the lists in `page_table.rs` and `evict/queue.rs`.
+//! invariants of the lists in `mem/pages.rs` and `evict/queue.rs`.
 
 mod chunks;
 mod costs;
@@ -23,7 +23,7 @@ mod victim;
 
 use crate::counters::ClassCounters;
 use crate::evict::{ClassOrder, Lanes, Order, Queue, Segments};
-use crate::mem::QueueKind;
+use crate::mem::{LockedClass, QueueKind};
 use crate::memory::Memory;
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
@@ -136,6 +136,11 @@ impl Class {
         lock(&self.state)
     }
 }
+
+impl LockedClass for ClassState {}
+
+// The queues of a class are reached through its state alone.
+impl LockedClass for Lanes {}
 
 impl ClassState {
     /// Its id.

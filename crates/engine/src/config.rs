@@ -1,7 +1,7 @@
 //! What an engine is made with. A plain struct: the server's options and the lab's specs fill it.
 
-use crate::class_table::{ClassTable, SizeModel};
 use crate::evict::{EvictionKind, EvictionOptions};
+use crate::layout::{ADDRESS_BITS, ClassTable, SizeModel};
 use std::time::Duration;
 
 /// Everything that an [`Engine`](crate::Engine) is made with.
@@ -37,19 +37,31 @@ pub struct EngineConfig {
     pub hash_seed: u64,
 }
 
-/// How the page mover empties a page.
+/// How the page mover empties a page: one of [`mover_kinds`](crate::mover_kinds).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MoverKind {
+pub struct MoverKind(&'static str);
+
+impl MoverKind {
     /// Carries every item to another page; what is coldest in the class is evicted to make room.
-    Warm,
+    pub const WARM: MoverKind = MoverKind::new("warm");
     /// As published for memcached 1.5.12: an item that finds no free chunk is unlinked, and its chunk met
     /// again after a rest (MEMSYS 2019, algorithm 1).
-    Base,
+    pub const BASE: MoverKind = MoverKind::new("base");
     /// As published: such a chunk is taken out of use at once (MEMSYS 2019, algorithm 2).
-    Fast,
+    pub const FAST: MoverKind = MoverKind::new("fast");
     /// As memcached 1.6 does it: empties the page that its class has had longest, carries items into chunks
     /// that are free already and drops the others, hot or not.
-    Stock,
+    pub const STOCK: MoverKind = MoverKind::new("stock");
+
+    /// The kind of this name, which has its row in `mover/kinds/mod.rs`.
+    pub(crate) const fn new(name: &'static str) -> MoverKind {
+        MoverKind(name)
+    }
+
+    /// Its name in options and specifications.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
 }
 
 /// The page size that suits a memory limit: small caches need small pages, because a class cannot
@@ -64,7 +76,42 @@ pub fn page_size_default(memory_limit_bytes: u64) -> usize {
     }
 }
 
+/// Address space reserved beyond the limit, so that `cache_memlimit` can raise it.
+const RESERVE_FACTOR: u64 = 4;
+
+/// At least this much is reserved where the system allows it.
+const RESERVE_BYTES_MIN: u64 = 64 << 30;
+
+/// More is reserved only if the limit itself asks for it.
+const RESERVE_BYTES_MAX: u64 = 1 << 40;
+
+/// What chunk addresses can reach.
+const ARENA_SIZE_BYTES_MAX: u64 = (1 << (ADDRESS_BITS + 3)) - 16;
+
 impl EngineConfig {
+    /// Whole pages within a limit, at least one.
+    pub(crate) fn pages_within(&self, limit_bytes: u64) -> u32 {
+        (limit_bytes / self.page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
+    }
+
+    /// Bytes of whole pages that the limit allows, first pages beyond it included.
+    pub(crate) fn arena_size_bytes(&self) -> u64 {
+        let beyond_limit = if self.first_page_beyond_limit { self.classes.count() } else { 0 };
+        let pages = u64::from(self.pages_within(self.memory_limit_bytes)) + beyond_limit as u64;
+        let size_bytes = pages * self.page_size_bytes as u64;
+        assert!(
+            size_bytes <= ARENA_SIZE_BYTES_MAX,
+            "{size_bytes} bytes are beyond what addresses reach"
+        );
+        size_bytes
+    }
+
+    /// The arena with room to raise the limit.
+    pub(crate) fn roomy_arena_size_bytes(&self) -> u64 {
+        let least = self.arena_size_bytes();
+        (least * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).max(least)
+    }
+
     /// slabwise's own defaults for this memory limit.
     pub fn new(memory_limit_bytes: u64) -> EngineConfig {
         let page_size_bytes = page_size_default(memory_limit_bytes);
@@ -79,7 +126,7 @@ impl EngineConfig {
             eviction_enabled: true,
             eviction: EvictionKind::Segmented,
             eviction_options: EvictionOptions::default(),
-            mover: MoverKind::Warm,
+            mover: MoverKind::WARM,
             mover_rest: Duration::from_micros(1_000),
             huge_pages: false,
             hash_seed: 0,

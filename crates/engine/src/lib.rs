@@ -6,16 +6,16 @@
 //! caller repeats.
 //!
 //! ```text
-//!    Handle (one per worker: operations, counters)
-//!       |
-//!    Engine --- index: stripes, each a lock over its own growing table of cache-line buckets
-//!       |           |  entry = tag + ChunkAddress
-//!       |           v
-//!       |--- arena: pages of chunks; a chunk = header (29 B) [flags] [expiry] key value
-//!       |           ^
-//!       |           | prev/next, free lists
-//!       |--- classes: one lock each over its queues, its pages and their free chunks
-//!       '--- page pool: one lock over the pages that no class owns
+//!   Engine        the facade, and the steps that its owner drives       engine.rs
+//!     background  maintainer, crawler, check, restart
+//!     ops         Handle (one per worker): look-ups and stores
+//!     mover       moves pages between classes
+//!     space       what operations share, and steps under several locks: evict, free, change, flush, tap
+//!     class       a class: its pages, free chunks and queues, under one lock
+//!     evict       eviction kinds: which item of a class leaves next
+//!     index       stripes, each a lock over its own growing table
+//!     heap, mem   pages, chunks and their bytes; the only unsafe code
+//!     layout      addresses, the parts of an item, chunk sizes
 //! ```
 //!
 //! Lock order: stripe, then class, then page pool; see `docs/locking.md`. No lock is held across a
@@ -25,63 +25,53 @@
 //! moves where (crate `policy`), wait, or read a clock.
 #![deny(unsafe_code)]
 
-mod access;
-mod alloc;
-mod arithmetic;
-mod check;
+mod background;
 mod class;
-mod class_change;
-mod class_table;
 mod config;
 mod counters;
-mod crawler;
 mod engine;
 mod evict;
-mod flush_mark;
-mod handle;
+mod heap;
 mod index;
-mod inspect;
-mod invalidate;
-mod item;
+mod layout;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod maintainer;
 #[allow(unsafe_code)]
 mod mem;
 mod memory;
 mod mover;
-mod page_table;
-mod reservation;
-mod restart;
+mod ops;
 mod size_map;
-mod spare;
+mod space;
 mod stats;
-mod store;
-mod tap;
 
-pub use access::{GetOptions, Met, Vivify};
-pub use arithmetic::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};
-pub use class_change::ClassChangeError;
-pub use class_table::{
-    CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError, SizeModel,
+pub use background::{
+    ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop, Warm,
 };
 pub use config::{EngineConfig, MoverKind, page_size_default};
-pub use counters::ClassCounters;
-pub use crawler::{CrawlStep, CrawledItem, Crawler};
+pub use counters::{Busy, ClassCounters, MoverCounters};
 pub use engine::{Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, ReservedConfig, ReservedRank,
 };
-pub use handle::Handle;
-pub use inspect::{Life, Seen};
-pub use invalidate::{DeleteOutcome, Leave};
-pub use item::{ItemView, Pinned};
-pub use memory::{BODY_HEADER_SIZE_BYTES, CHAIN_LINK_SIZE_BYTES, chain_head_size_bytes};
-pub use mover::{
-    Busy, MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, MoverCounters, MoverStep, ReassignError,
+pub use layout::{
+    CHAIN_SIZE_BYTES as CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable,
+    ClassTableError, HEADER_SIZE_BYTES as BODY_HEADER_SIZE_BYTES, ItemMeta, SizeModel,
 };
-pub use reservation::{ItemMeta, Reservation, ReserveError};
-pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
+pub use mover::{
+    MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, MoverStep, ReassignError, mover_kind, mover_kinds,
+};
+pub use ops::{
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetOptions, Handle, Initial,
+    ItemView, Leave, Life, Met, Pinned, Reservation, ReserveError, Seen, StoreConditions,
+    StoreMode, StoreOutcome, Vivify,
+};
+pub use space::{
+    AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess,
+};
 pub use stats::{ClassStats, EngineStats, PageStats};
-pub use store::{StoreConditions, StoreMode, StoreOutcome};
-pub use tap::{AccessKind, AccessObserver, Eviction, EvictionObserver, KeyAccess};
+
+/// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
+pub fn chain_head_size_bytes(key_len: usize) -> usize {
+    layout::chain_head_size_bytes(key_len, layout::ItemFields::default())
+}

@@ -144,7 +144,7 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
 #[test]
 fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
     explore(|| {
-        let engine = engine_with(EngineConfig { mover: MoverKind::Stock, ..config(2, &[512]) });
+        let engine = engine_with(EngineConfig { mover: MoverKind::STOCK, ..config(2, &[512]) });
         // Eight fill a page, and one is on the other; one is left on the first.
         for key in 0..9 {
             engine.handle().set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
@@ -252,7 +252,7 @@ fn loom_a_look_up_meets_buckets_that_split() {
         assert!(engine.handle().delete(b"2", now()), "it was stored");
         assert_eq!(read(&engine, b"3").as_deref(), Some(&b"old"[..]));
         grower.join().expect("the grower ends");
-        assert!(engine.index.bucket_count() > 4, "a bucket was split");
+        assert!(engine.space().index.bucket_count() > 4, "a bucket was split");
         for key in [b"4", b"5", b"6"] {
             assert_eq!(read(&engine, key).as_deref(), Some(&b"new"[..]));
         }

@@ -1,79 +1,17 @@
 //! Arena, page table and item layout together: every question about a chunk that needs no lock of its
 //! own to be asked, only the proof that the answer stands still.
-//!
-//! An item after its header (offsets follow from the state word alone):
-//!
-//! ```text
-//! [client flags 4] [expiry 4] [cost 2] [rank 4] [whole value length 4, first body 5]  key  value
-//!      each if the item stores it                            if chained
-//! ```
 
-use crate::class_table::SizeModel;
-use crate::mem::{
-    Arena, ChunkAddress, HEADER_SIZE_BYTES, Header, ItemFields, Kind, MetaRight, OwnedChunk,
-    ReadProof, State, ValueRight,
+use crate::layout::{
+    CHAIN_SIZE_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemLayout,
+    ItemMeta, SizeModel,
 };
-use crate::page_table::{Page, PageTable};
-use crate::reservation::ItemMeta;
+use crate::mem::{
+    Arena, Header, Kind, MetaRight, OwnedChunk, Page, PageTable, ReadProof, ValueRight,
+};
 use slabwise_base::{ClassId, Cost, Expiry, PageId};
-
-/// Bytes that a chained item keeps before its key: the value's length and the first body.
-const CHAIN_SIZE_BYTES: usize = 9;
-
-/// Bytes of a cost.
-const COST_SIZE_BYTES: usize = 2;
 
 /// What stands there in an item of unknown cost: the code of no cost.
 const UNKNOWN_COST: u16 = u16::MAX;
-
-/// What only the head of a chained item has: where its value begins.
-pub const CHAIN_LINK_SIZE_BYTES: usize = CHAIN_SIZE_BYTES;
-/// Bytes of a body before its part of the value.
-pub const BODY_HEADER_SIZE_BYTES: usize = HEADER_SIZE_BYTES;
-
-/// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
-pub fn chain_head_size_bytes(key_len: usize) -> usize {
-    Memory::chain_head_size_bytes(key_len, ItemFields::default())
-}
-
-/// Where the parts of an item are, in bytes from the chunk's start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ItemLayout {
-    state: State,
-}
-
-impl ItemLayout {
-    /// The layout of an item in this state.
-    pub fn new(state: State) -> ItemLayout {
-        ItemLayout { state }
-    }
-
-    fn expiry(self) -> usize {
-        HEADER_SIZE_BYTES + if self.state.fields().flags { 4 } else { 0 }
-    }
-
-    fn cost(self) -> usize {
-        self.expiry() + if self.state.has_expiry() { 4 } else { 0 }
-    }
-
-    fn rank(self) -> usize {
-        self.cost() + if self.state.fields().cost { COST_SIZE_BYTES } else { 0 }
-    }
-
-    fn chain(self) -> usize {
-        self.rank() + if self.state.fields().rank { 4 } else { 0 }
-    }
-
-    /// The key's offset.
-    pub fn key(self) -> usize {
-        self.chain() + if self.state.chained() { CHAIN_SIZE_BYTES } else { 0 }
-    }
-
-    /// The value's offset; also the bytes that an item takes beside its value.
-    pub fn value(self) -> usize {
-        self.key() + self.state.key_len()
-    }
-}
 
 /// The bytes of the cache and who owns which page.
 #[derive(Debug)]
@@ -147,14 +85,14 @@ impl Memory {
     /// An item's layout.
     #[inline]
     pub fn layout(&self, address: ChunkAddress) -> ItemLayout {
-        ItemLayout::new(self.header(address).state().load())
+        self.header(address).state().load().layout()
     }
 
     /// An item's key.
     #[inline]
     pub fn key<'g>(&'g self, address: ChunkAddress, proof: ReadProof<'g>) -> &'g [u8] {
         let state = self.header(address).state().load();
-        self.arena.bytes(address, ItemLayout::new(state).key(), state.key_len(), proof)
+        self.arena.bytes(address, state.layout().key(), state.key_len(), proof)
     }
 
     /// The part of an item's value that is in its first chunk, or the part in a body.
@@ -164,7 +102,7 @@ impl Memory {
         let state = header.state().load();
         let start = match state.kind() {
             Kind::Body => HEADER_SIZE_BYTES,
-            _ => ItemLayout::new(state).value(),
+            _ => state.layout().value(),
         };
         self.arena.bytes(address, start, header.len(), proof)
     }
@@ -187,14 +125,14 @@ impl Memory {
         if !state.has_expiry() {
             return Expiry::NEVER;
         }
-        Expiry::from_bits(self.word(address, ItemLayout::new(state).expiry(), proof))
+        Expiry::from_bits(self.word(address, state.layout().expiry(), proof))
     }
 
     /// Changes when an item that stores an expiry ends.
     pub fn set_expiry(&self, right: &MetaRight<'_>, expiry: Expiry) {
         let state = self.header(right.address()).state().load();
         assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
-        let at = ItemLayout::new(state).expiry();
+        let at = state.layout().expiry();
         self.arena.overwrite_meta(right, at, expiry.to_bits().to_le_bytes());
     }
 
@@ -205,8 +143,7 @@ impl Memory {
         if !state.fields().cost {
             return None;
         }
-        let bytes =
-            self.arena.bytes(address, ItemLayout::new(state).cost(), COST_SIZE_BYTES, proof);
+        let bytes = self.arena.bytes(address, state.layout().cost(), COST_SIZE_BYTES, proof);
         let bits = u16::from_le_bytes(bytes.try_into().expect("two bytes were asked for"));
         (bits != UNKNOWN_COST).then(|| Cost::from_bits(bits))
     }
@@ -225,7 +162,7 @@ impl Memory {
         if !state.fields().rank {
             return 0;
         }
-        self.word(address, ItemLayout::new(state).rank(), proof)
+        self.word(address, state.layout().rank(), proof)
     }
 
     /// Ranks an item that stores a rank.
@@ -248,7 +185,7 @@ impl Memory {
         if !state.chained() {
             return header.len();
         }
-        self.word(address, ItemLayout::new(state).chain(), proof) as usize
+        self.word(address, state.layout().chain(), proof) as usize
     }
 
     /// The first body of a chained item.
@@ -258,7 +195,7 @@ impl Memory {
             return None;
         }
         let mut bits = [0; 8];
-        let at = ItemLayout::new(state).chain() + 4;
+        let at = state.layout().chain() + 4;
         bits[..5].copy_from_slice(self.arena.bytes(address, at, 5, proof));
         ChunkAddress::from_bits(u64::from_le_bytes(bits))
     }
@@ -280,7 +217,7 @@ impl Memory {
     /// Writes those of a new item's fields that it stores.
     pub fn write_meta(&self, chunk: &mut OwnedChunk, meta: ItemMeta) {
         let state = self.header(chunk.address()).state().load();
-        let (fields, layout) = (state.fields(), ItemLayout::new(state));
+        let (fields, layout) = (state.fields(), state.layout());
         let mut write = |at, bytes: &[u8]| {
             self.arena.owned_bytes(chunk, at, bytes.len()).copy_from_slice(bytes);
         };
@@ -311,11 +248,6 @@ impl Memory {
         field[4..].copy_from_slice(&ChunkAddress::to_bits(first_body).to_le_bytes()[..5]);
     }
 
-    /// Bytes that a chained item's first chunk takes: all but the value.
-    pub fn chain_head_size_bytes(key_len: usize, fields: ItemFields) -> usize {
-        ItemLayout::new(State::new_item(key_len as u8, fields, true)).value()
-    }
-
     /// Makes a chunk the copy of another: header words but for state and links, and all contents.
     /// `proof`: the stripe of the item.
     pub fn copy_contents(&self, from: ChunkAddress, to: &mut OwnedChunk, proof: ReadProof<'_>) {
@@ -338,15 +270,10 @@ impl Memory {
         let header = self.header(address);
         let state = header.state().load();
         match state.kind() {
-            Kind::Item => ItemLayout::new(state).value() + header.len() - HEADER_SIZE_BYTES,
+            Kind::Item => state.layout().value() + header.len() - HEADER_SIZE_BYTES,
             Kind::Body => header.len(),
             Kind::Free => 0,
         }
-    }
-
-    /// Bytes that an unchained item takes here.
-    fn item_size_bytes(key_len: usize, value_len: usize, fields: ItemFields) -> usize {
-        ItemLayout::new(State::new_item(key_len as u8, fields, false)).value() + value_len
     }
 
     /// Bytes that count for the choice of a class, the size limit and the stats.
@@ -356,16 +283,7 @@ impl Memory {
         value_len: usize,
         fields: ItemFields,
     ) -> usize {
-        let exact = Memory::item_size_bytes(key_len, value_len, fields);
-        match self.size_model {
-            SizeModel::Exact => exact,
-            SizeModel::Memcached => {
-                let flags = if fields.flags { 4 } else { 0 };
-                let memcached = 48 + 8 + key_len + 1 + flags + value_len + 2;
-                debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
-                memcached
-            }
-        }
+        self.size_model.counted_size_bytes(key_len, value_len, fields)
     }
 
     /// The same, of an item in the cache.

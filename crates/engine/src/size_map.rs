@@ -13,7 +13,7 @@
 //! What is read here is a choice, not a right: a change may come the moment after. Who takes a chunk
 //! compares its choice with the class once more, under the class's lock (`class.rs`).
 
-use crate::class_table::{CHUNK_ALIGN_BYTES, ClassTable};
+use crate::layout::{CHUNK_ALIGN_BYTES, ClassTable};
 use slabwise_base::ClassId;
 // loom would try every stale value of every cell; for it a table does not change.
 use Ordering::{Acquire, Relaxed, Release};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 /// A class, as it was when the table was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub struct Choice {
     pub id: ClassId,
     pub chunk_size_bytes: usize,
 }
@@ -68,7 +68,7 @@ impl Copy {
 /// See the module's documentation.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(crate) struct SizeMap {
+pub struct SizeMap {
     version: AtomicUsize,
     copies: [Copy; 2],
     /// Bytes a chunk, by number, of every class that owns a page.
@@ -129,7 +129,7 @@ impl SizeMap {
 #[cfg(test)]
 mod tests {
     use super::SizeMap;
-    use crate::class_table::ClassTable;
+    use crate::layout::ClassTable;
     use slabwise_base::ClassId;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,14 +1,13 @@
-//! Readings for people and policies: plain structs, summed when asked for.
+//! Readings for people and policies, and the counters of workers that they sum.
+//!
+//! A worker's counters are written by one thread and summed when they are read. Each field of a table of
+//! counters has a namesake in the stats, which holds its sum.
 
-use crate::class::{CHAINED, Class, ClassState, Standing};
-use crate::counters::{ClassCounters, HandleCounters};
-use crate::engine::Engine;
-use crate::mem::QueueKind;
-use crate::memory::Memory;
-use crate::mover::MoverCounters;
-use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Now, SizeHistogram};
+use crate::class::CLASS_NUMBERS;
+use crate::counters::{ClassCounters, MoverCounters};
+use slabwise_base::ClassId;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The whole cache at a moment. Counters count since the start, and are sums over all handles.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,130 +159,169 @@ impl ClassStats {
     pub fn of_number(&self, count: impl Fn(&ClassStats) -> u64) -> u64 {
         count(self) + self.before.as_deref().map_or(0, count)
     }
+}
 
-    /// What a number has counted for all its classes.
-    pub(crate) fn counted(state: &ClassState, registry: &[Arc<HandleCounters>]) -> ClassStats {
-        let mut stats = ClassStats { counters: state.counters, ..ClassStats::default() };
-        registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
-        stats
+/// A counter with one writer: no locked instruction, readers see a recent value. It never falls.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds one. Only the owning worker calls this.
+    #[inline]
+    pub fn bump(&self) {
+        self.add(1);
     }
 
-    /// Adds what a class holds, and what happened in it.
-    fn add_state(&mut self, state: &ClassState, memory: &Memory, now: Now) {
-        self.pages += u64::from(state.page_count());
-        self.used_chunks += state.used_count();
-        self.free_chunks += state.free_count();
-        self.item_bytes += state.item_bytes();
-        self.cost_held += state.cost_held();
-        self.counters += &state.counters;
-        for kind in QueueKind::ALL {
-            self.items[kind.index()] += state.lanes().count(kind);
-            let age = &mut self.tail_age_ticks[kind.index()];
-            *age = (*age).max(state.tail_age(memory, kind, now.ticks));
-        }
+    /// Adds a count. Only the owning worker calls this.
+    #[inline]
+    pub fn add(&self, count: u64) {
+        self.0.store(self.get().wrapping_add(count), Relaxed);
+    }
+
+    /// What was counted since the start.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
     }
 }
 
-impl Engine {
-    /// The whole cache.
-    pub fn stats(&self, now: Now) -> EngineStats {
-        let mut stats = EngineStats::default();
-        {
-            let registry = lock(&self.registry);
-            for class in self.queueing_classes() {
-                self.add_class(&mut stats.total, class, &registry, now);
-            }
-            registry.iter().for_each(|handle| stats.add_tallies(handle));
+/// A table of counters: the struct, and how the stats add it and subtract an earlier reading.
+macro_rules! tallies {
+    (
+        $(#[$doc:meta])*
+        $tallies:ident, summed in $stats:ident:
+        { $($field:ident,)+ }
+        $(by queue { $($queues:ident,)+ })?
+        $(by class { $classes:ident: $class_tallies:ty })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $tallies {
+            $(pub $field: Counter,)+
+            $($(pub $queues: [Counter; 4],)+)?
+            $($classes: Box<[$class_tallies]>,)?
         }
-        stats.items = stats.total.items.iter().sum();
-        stats.bytes = stats.total.item_bytes;
-        stats.page_size_bytes = self.config.page_size_bytes as u64;
-        self.index.for_each_stripe(|table| stats.index_buckets += table.bucket_count() as u64);
-        stats.index_bytes = self.index.size_bytes();
-        let pages = self.page_stats();
-        (stats.pages, stats.pages_free) = (pages.held, pages.free);
-        stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
-        let mover = lock(&self.mover);
-        (stats.mover, stats.mover_running) = (mover.counters, mover.is_running());
+
+        impl $stats {
+            /// Adds what one handle counted.
+            pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
+                $(self.$field += tallies.$field.get();)+
+                $($(
+                    for (sum, counter) in self.$queues.iter_mut().zip(&tallies.$queues) {
+                        *sum += counter.get();
+                    }
+                )+)?
+            }
+
+            /// Subtracts what an earlier reading holds of them.
+            fn subtract_tallies(&mut self, earlier: &$stats) {
+                $(self.$field = self.$field.saturating_sub(earlier.$field);)+
+                $($(
+                    for (count, before) in self.$queues.iter_mut().zip(earlier.$queues) {
+                        *count = count.saturating_sub(before);
+                    }
+                )+)?
+            }
+        }
+    };
+}
+
+impl EngineStats {
+    /// What was counted after an earlier reading; what is there now is as in this one.
+    #[must_use]
+    pub fn since(&self, earlier: &EngineStats) -> EngineStats {
+        let mut stats = self.clone();
+        stats.total = self.total.since(&earlier.total);
+        stats.mover = self.mover.since(&earlier.mover);
+        stats.subtract_tallies(earlier);
         stats
     }
+}
 
-    /// Gets of all handles since the start, those that touched included; cheap.
-    pub fn gets_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.gets()).sum()
+impl ClassStats {
+    /// What was counted after an earlier reading of the number; what is there now is as in this one. If the
+    /// number stood for another class then, all counts came after it.
+    #[must_use]
+    pub fn since(&self, earlier: &ClassStats) -> ClassStats {
+        let class_of = |stats: &ClassStats| (stats.class, stats.before.as_ref().map(Arc::as_ptr));
+        if class_of(self) == class_of(earlier) { self.minus(earlier) } else { self.clone() }
     }
 
-    /// Of these, those that missed; a get that vivified counts as a hit.
-    pub fn misses_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.misses()).sum()
+    /// The counts less those of an earlier reading.
+    pub fn minus(&self, earlier: &ClassStats) -> ClassStats {
+        let mut stats =
+            ClassStats { counters: self.counters.since(&earlier.counters), ..self.clone() };
+        stats.subtract_tallies(earlier);
+        stats
+    }
+}
+
+tallies! {
+    /// Operations by class; of those on an item that is there, its class.
+    ClassOperations, summed in ClassStats: {
+        sets,
+        delete_hits,
+        incr_hits,
+        decr_hits,
+        cas_hits,
+        cas_badval,
+        touch_hits,
+        gat_hits,
+        unshown_hits,
+        inserted,
+        costs_told,
+        cost_paid,
+        cost_saved,
+    }
+    by queue { hits_to, }
+}
+
+tallies! {
+    /// Everything that one [`Handle`](crate::Handle) counts.
+    HandleCounters, summed in EngineStats: {
+        get_misses,
+        get_expired,
+        get_flushed,
+        touches,
+        touch_misses,
+        gat_misses,
+        delete_misses,
+        incr_misses,
+        decr_misses,
+        cas_misses,
+        store_too_large,
+        store_no_memory,
+        items_total,
+    }
+    by class { classes: ClassOperations }
+}
+
+impl HandleCounters {
+    /// Counters at zero, for every class that a table may ever have.
+    pub fn new() -> HandleCounters {
+        let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
+        HandleCounters { classes, ..HandleCounters::default() }
     }
 
-    /// Items that all handles have stored since the start.
-    pub fn stores_ever(&self) -> u64 {
-        lock(&self.registry).iter().map(|handle| handle.items_total.get()).sum()
+    /// Gets, hits and misses, those that touched included.
+    pub fn gets(&self) -> u64 {
+        self.classes.iter().map(ClassOperations::hits).sum::<u64>() + self.misses()
     }
 
-    /// Evictions, and stores that found no memory in their class, since the start.
-    pub fn evictions_ever(&self) -> u64 {
-        let calls = |class: &Class| {
-            let counters = class.lock().counters;
-            counters.evicted + counters.out_of_memory + counters.homeless
-        };
-        self.queueing_classes().map(calls).sum()
+    /// Gets that missed, those that touched included.
+    pub fn misses(&self) -> u64 {
+        self.get_misses.get() + self.gat_misses.get()
     }
 
-    /// Where the pages are; cheap.
-    pub fn page_stats(&self) -> PageStats {
-        let pool = lock(&self.pool);
-        PageStats {
-            held: u64::from(pool.allocated()),
-            free: u64::from(pool.free_count()),
-            limit: u64::from(pool.limit()),
-            limit_for_items: u64::from(pool.limit_for_items()),
-        }
+    /// The counters of one class.
+    #[inline]
+    pub fn class(&self, class: ClassId) -> &ClassOperations {
+        &self.classes[class.index()]
     }
+}
 
-    /// Every class of the table, and every retired one that still has pages, smallest chunks first. Chained
-    /// items are shown in the last, as memcached shows them.
-    pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
-        let tables = lock(&self.tables);
-        let registry = lock(&self.registry);
-        let read = |(id, chunk_size_bytes, standing): (ClassId, usize, Standing)| {
-            let mut stats = ClassStats {
-                class: Some(id),
-                retired: standing == Standing::Retired,
-                chunk_size_bytes,
-                chunks_per_page: self.config.page_size_bytes / chunk_size_bytes,
-                ..ClassStats::default()
-            };
-            self.add_class(&mut stats, self.class(id), &registry, now);
-            if id == self.largest {
-                self.add_class(&mut stats, self.class(CHAINED), &registry, now);
-            }
-            if let Some(before) = tables.counted_before.get(&id) {
-                stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
-            }
-            stats
-        };
-        self.standing_classes().into_iter().map(read).collect()
-    }
-
-    /// How many items there are of which counted size, chained ones included.
-    pub fn item_sizes(&self) -> SizeHistogram {
-        let mut histogram = SizeHistogram::default();
-        self.queueing_classes().for_each(|class| class.lock().sizes().add_to(&mut histogram));
-        histogram
-    }
-
-    fn add_class(
-        &self,
-        stats: &mut ClassStats,
-        class: &Class,
-        registry: &[Arc<HandleCounters>],
-        now: Now,
-    ) {
-        let state = class.lock();
-        stats.add_state(&state, &self.memory, now);
-        registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
+impl ClassOperations {
+    /// Gets that hit, those that touched and those that are not shown included.
+    fn hits(&self) -> u64 {
+        self.hits_to.iter().map(Counter::get).sum::<u64>() + self.gat_hits.get()
     }
 }

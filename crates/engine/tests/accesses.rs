@@ -249,7 +249,7 @@ fn an_item_that_has_ended_is_shown_as_deleted_by_whoever_removes_it() {
     assert_eq!(maintained, [(Delete, SMALL)]);
     let crawled = ended(&|engine, clock| {
         let mut crawler = Crawler::new(engine.class_ids());
-        while crawler.step(engine, 100, clock.now(), &mut |_| ()) == CrawlStep::More {}
+        while engine.crawl_step(&mut crawler, 100, clock.now(), &mut |_| ()) == CrawlStep::More {}
     });
     assert_eq!(crawled, [(Delete, SMALL)]);
     let evicted = ended(&|engine, clock| {

@@ -14,7 +14,7 @@ const LARGEST_CHUNK_BYTES: usize = 1024;
 const HEADER_SIZE_BYTES: usize = 29;
 
 fn engine(pages: u64) -> Engine {
-    engine_with(pages, MoverKind::Warm)
+    engine_with(pages, MoverKind::WARM)
 }
 
 fn engine_with(pages: u64, mover: MoverKind) -> Engine {
@@ -95,7 +95,7 @@ fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
 
 #[test]
 fn a_body_without_room_costs_its_own_item_and_no_colder_ones() {
-    for mover in [MoverKind::Warm, MoverKind::Stock] {
+    for mover in [MoverKind::WARM, MoverKind::STOCK] {
         let (engine, clock) = (engine_with(6, mover), Clock::manual());
         let body_len = LARGEST_CHUNK_BYTES - HEADER_SIZE_BYTES;
         for number in 0..20 {
@@ -162,7 +162,7 @@ fn pin_all(engine: &Engine, pinned: usize, now: Now) -> Vec<Pinned<'_>> {
 
 #[test]
 fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
-    for mover in [MoverKind::Warm, MoverKind::Stock] {
+    for mover in [MoverKind::WARM, MoverKind::STOCK] {
         let (engine, chained) = full_beside_pinned(3, mover);
         let now = Clock::manual().now();
         let pins = pin_all(&engine, 3, now);
@@ -180,7 +180,7 @@ fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
 #[test]
 fn a_class_whose_items_are_all_held_takes_a_page_and_not_all_chained_items() {
     let per_page = PAGE_SIZE_BYTES / 512;
-    let (engine, chained) = full_beside_pinned(per_page, MoverKind::Warm);
+    let (engine, chained) = full_beside_pinned(per_page, MoverKind::WARM);
     let now = Clock::manual().now();
     let pins = pin_all(&engine, per_page, now);
     store(&engine, "one more", 400, now);
@@ -211,11 +211,13 @@ fn they_are_shown_in_the_class_with_the_largest_chunks() {
 
     let mut seen = Vec::new();
     let mut crawler = Crawler::new([largest]);
-    while crawler.step(&engine, 64, now, &mut |item| seen.push(item.class)) != CrawlStep::Done {}
+    while engine.crawl_step(&mut crawler, 64, now, &mut |item| seen.push(item.class))
+        != CrawlStep::Done
+    {}
     assert_eq!(seen, [largest], "a crawl of that class meets it");
     let mut crawler = Crawler::new(engine.config().classes.ids().filter(|&id| id != largest));
     let nobody = &mut |item: slabwise_engine::CrawledItem<'_>| panic!("{item:?}");
-    while crawler.step(&engine, 64, now, nobody) != CrawlStep::Done {}
+    while engine.crawl_step(&mut crawler, 64, now, nobody) != CrawlStep::Done {}
 
     let earlier = engine.stats(now);
     assert!(earlier.total.sets > 0, "its store was counted");

@@ -156,7 +156,7 @@ fn full(pages: u64, mover: MoverKind) -> (Engine, Clock, u32) {
 
 #[test]
 fn a_full_cache_loses_its_coldest_only_and_never_takes_more_memory() {
-    for mover in [MoverKind::Warm, MoverKind::Stock, MoverKind::Base, MoverKind::Fast] {
+    for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
         let pages = 16;
         let (engine, clock, count) = full(pages, mover);
         let now = clock.now();

@@ -10,7 +10,7 @@ use std::time::Duration;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PER_PAGE: u32 = (PAGE_SIZE_BYTES / 128) as u32;
-const KINDS: [MoverKind; 4] = [MoverKind::Warm, MoverKind::Base, MoverKind::Fast, MoverKind::Stock];
+const KINDS: [MoverKind; 4] = [MoverKind::WARM, MoverKind::BASE, MoverKind::FAST, MoverKind::STOCK];
 
 fn engine(pages: u64, chunk_sizes: &[usize], mover: MoverKind) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
@@ -41,7 +41,7 @@ fn pin(engine: &Engine, number: u32, now: Now) -> Pinned<'_> {
 
 #[test]
 fn stock_takes_the_page_that_its_class_has_had_longest() {
-    let engine = engine(4, &[128], MoverKind::Stock);
+    let engine = engine(4, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..3 * PER_PAGE {
         store(&engine, number, now);
@@ -63,7 +63,7 @@ fn stock_takes_the_page_that_its_class_has_had_longest() {
 
 #[test]
 fn what_stock_drops_counts_as_evicted_and_as_busy() {
-    let engine = engine(2, &[128], MoverKind::Stock);
+    let engine = engine(2, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..2 * PER_PAGE {
         store(&engine, number, now);
@@ -79,7 +79,7 @@ fn what_stock_drops_counts_as_evicted_and_as_busy() {
 
 #[test]
 fn stock_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
-    let engine = engine(4, &[128], MoverKind::Stock);
+    let engine = engine(4, &[128], MoverKind::STOCK);
     let clock = Clock::manual();
     let now = clock.now();
     for number in 0..PER_PAGE + 1 {
@@ -159,7 +159,7 @@ fn the_last_page_of_a_class_moves_and_the_class_goes_on() {
 
 #[test]
 fn the_last_page_of_a_class_costs_nothing_while_the_pool_has_another() {
-    let engine = engine(2, &[128, 1024], MoverKind::Warm);
+    let engine = engine(2, &[128, 1024], MoverKind::WARM);
     let clock = Clock::manual();
     for number in 0..PER_PAGE {
         store(&engine, number, clock.now());
@@ -239,7 +239,7 @@ fn a_move_that_pins_hold_up_for_ever_is_given_up_and_harms_nobody() {
 
 #[test]
 fn a_record_counts_its_own_move_alone_and_so_does_a_difference_of_readings() {
-    let engine = engine(3, &[128], MoverKind::Warm);
+    let engine = engine(3, &[128], MoverKind::WARM);
     let now = Clock::manual().now();
     (0..3 * PER_PAGE).for_each(|number| store(&engine, number, now));
     for _ in 0..2 {

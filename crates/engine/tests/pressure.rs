@@ -180,7 +180,7 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
 #[test]
 fn a_moved_page_costs_what_no_longer_fits_whichever_way_it_is_emptied() {
     let page = (PAGE_SIZE_BYTES / 128) as u64;
-    for mover in [MoverKind::Warm, MoverKind::Stock, MoverKind::Base, MoverKind::Fast] {
+    for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
         assert_eq!(items_after_a_move(mover, 0), page, "{mover:?}");
         assert_eq!(items_after_a_move(mover, page as u32), page, "{mover:?}");
     }
@@ -207,8 +207,8 @@ fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
             .filter(|&number| handle.peek(&key(number), clock.now(), |_| ()).is_some())
             .count()
     };
-    assert_eq!(hot(MoverKind::Warm), PAGE_SIZE_BYTES / 128 / 8);
-    assert_eq!(hot(MoverKind::Stock), 0);
+    assert_eq!(hot(MoverKind::WARM), PAGE_SIZE_BYTES / 128 / 8);
+    assert_eq!(hot(MoverKind::STOCK), 0);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The pages of a class and their free chunks: what it takes, hands out and gets back.
 
 use super::{ClassState, Standing};
-use crate::mem::{ChunkAddress, OwnedChunk, State};
+use crate::layout::ChunkAddress;
+use crate::mem::{OwnedChunk, Page, PageState, State};
 use crate::memory::Memory;
-use crate::page_table::{Page, PageState};
 use slabwise_base::PageId;
 
 impl ClassState {

@@ -5,7 +5,8 @@
 //! use one by one (they *cut* them), until all are in their hand.
 
 use super::{ClassState, Standing};
-use crate::mem::{ChunkAddress, Kind, OwnedChunk};
+use crate::layout::ChunkAddress;
+use crate::mem::{Kind, OwnedChunk};
 use crate::memory::Memory;
 use slabwise_base::PageId;
 

@@ -2,8 +2,9 @@
 
 use super::ClassState;
 use crate::evict::{Entry, Hit, Lane, Move, Order, Place, Queue};
-use crate::index::StripeGuard;
-use crate::mem::{ChunkAddress, MetaRight, OwnedChunk, Pin, QueueKind, ReadProof};
+use crate::layout::ChunkAddress;
+use crate::mem::StripeGuard;
+use crate::mem::{MetaRight, OwnedChunk, Pin, QueueKind, ReadProof};
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
 

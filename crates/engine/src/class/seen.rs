@@ -2,7 +2,8 @@
 
 use super::{ClassState, ItemCosts};
 use crate::evict::{ClassOrder, Item, Lanes, Place, View};
-use crate::mem::{ChunkAddress, ReadProof, State};
+use crate::layout::ChunkAddress;
+use crate::mem::{ReadProof, State};
 use crate::memory::Memory;
 use slabwise_base::{Cost, Ticks};
 

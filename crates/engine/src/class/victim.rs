@@ -9,7 +9,7 @@
 
 use super::ClassState;
 use crate::evict::{COLDEST_FIRST, Lane, Move, Order, Place, Victim};
-use crate::mem::ChunkAddress;
+use crate::layout::ChunkAddress;
 use crate::memory::Memory;
 use slabwise_base::Ticks;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,7 +1,6 @@
 //! A list of items through the items themselves, under the lock of their class.
 
-use crate::flush_mark::is_later;
-use crate::mem::ChunkAddress;
+use crate::layout::ChunkAddress;
 use crate::memory::Memory;
 
 /// How far from either end the place of an item is sought by its age.
@@ -64,7 +63,7 @@ impl Queue {
     /// belongs farther from both counts as newer.
     pub fn insert_by_age(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         let time = memory.header(address).time();
-        let is_newer = |other: &ChunkAddress| is_later(memory.header(*other).time(), time);
+        let is_newer = |other: &ChunkAddress| memory.header(*other).time().is_after(time);
         let mut from_tail = self.iter_from_tail(memory).take(LOOKS_MAX);
         let behind = match from_tail.find(is_newer) {
             Some(newer) => memory.header(newer).next(),

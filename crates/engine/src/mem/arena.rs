@@ -19,11 +19,11 @@
 //! A memory file outlives the process with these bytes in it: another layout here, in the state word or
 //! of an item is another format of memory files (`restart/meta.rs`).
 
-use super::address::{ChunkAddress, UNIT_SIZE_BYTES};
 use super::mapping::{Mapping, MappingError};
 use super::prefetch::prefetch;
 use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
+use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Ticks};
 use std::marker::PhantomData;
@@ -33,9 +33,6 @@ use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
-
-/// Bytes of a chunk before its contents.
-pub const HEADER_SIZE_BYTES: usize = 29;
 
 /// What memory moves in.
 const LINE_SIZE_BYTES: usize = 64;
@@ -52,7 +49,7 @@ const LEN_HIGH: usize = 28;
 
 const _: () = {
     assert!(
-        CAS.is_multiple_of(align_of::<AtomicU64>()) && UNIT_SIZE_BYTES >= align_of::<AtomicU64>()
+        CAS.is_multiple_of(align_of::<AtomicU64>()) && CHUNK_ALIGN_BYTES >= align_of::<AtomicU64>()
     );
     assert!(TIME == CAS + 8 && STATE == TIME + 4 && PREV_LOW == STATE + 4);
     assert!(STATE.is_multiple_of(align_of::<StateWord>()) && size_of::<StateWord>() == 4);
@@ -217,7 +214,7 @@ impl<'a> Header<'a> {
     unsafe fn field<T>(self, offset: usize) -> &'a T {
         // SAFETY: in bounds: `Arena::header` checked the whole header.
         let field = unsafe { self.base.add(offset) }.cast::<T>();
-        // SAFETY: 1. aligned: chunks are aligned to UNIT_SIZE_BYTES and the assertions above align the
+        // SAFETY: 1. aligned: chunks are aligned to CHUNK_ALIGN_BYTES and the assertions above align the
         // offsets. 2. any bit pattern is valid for an integer atomic, and nobody reaches these bytes
         // otherwise (HEADER-ATOMIC).
         unsafe { field.as_ref() }

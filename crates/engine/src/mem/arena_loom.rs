@@ -5,10 +5,10 @@
 //! a race. CAS values are read without the stripe, too, so they are steps as well; times and free links are
 //! hints or covered by the same locks and stay ordinary.
 
-use super::address::ChunkAddress;
 use super::mapping::MappingError;
 use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::{State, StateWord};
+use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{
     AtomicU64,
@@ -20,9 +20,6 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// Bytes of a chunk before its contents.
-pub const HEADER_SIZE_BYTES: usize = 29;
 
 /// Contents of one chunk in a model; its classes must be no larger.
 const CONTENTS_SIZE_BYTES: usize = 1024;

@@ -2,28 +2,20 @@
 //! of a file, which outlive the process.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 /// Why the arena could not be reserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
+     (ulimit -v)"
+)]
 pub struct MappingError {
     /// The bytes asked for.
     pub bytes: usize,
     /// The system's answer.
     pub errno: rustix::io::Errno,
-}
-
-impl fmt::Display for MappingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "cannot reserve {} bytes of address space ({}): lower -m, or raise the limit of \
-             address space (ulimit -v)",
-            self.bytes, self.errno
-        )
-    }
 }
 
 /// A mapping: private and zeroed until written, or of a file.

@@ -18,7 +18,6 @@
 //!   but the writer's), or an [`MetaRight`] (stripe and class).
 //!
 //! Rights are values, made from the guards that give them (`proof.rs`).
-mod address;
 #[cfg(not(loom))]
 mod arena;
 #[cfg(loom)]
@@ -26,13 +25,18 @@ mod arena;
 mod arena;
 #[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
 mod mapping;
+mod pages;
 mod prefetch;
 mod proof;
 mod state;
+mod table;
 
-pub use address::{ADDRESS_BITS, ChunkAddress};
-pub use arena::{Arena, HEADER_SIZE_BYTES, Header};
+pub use arena::{Arena, Header};
 pub use mapping::MappingError;
+pub use pages::{Page, PageState, PageTable};
 pub use prefetch::prefetch;
-pub use proof::{AtRest, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight};
-pub use state::{ItemFields, Kind, QueueKind, State};
+pub use proof::{
+    AtRest, LockedClass, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight,
+};
+pub use state::{Kind, QueueKind, State};
+pub use table::{Slot, StripeGuard, Table};

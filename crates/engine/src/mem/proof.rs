@@ -16,15 +16,12 @@
 //!
 //! None of the values costs anything at run time: they are empty, or an address.
 
-use super::address::ChunkAddress;
 use super::arena::Arena;
 use super::state::{Kind, QueueKind, State};
-use crate::class::ClassState;
-use crate::engine::Engine;
-use crate::evict::Lanes;
-use crate::index::{StripeGuard, Table};
-use crate::page_table::Pool;
+use super::table::{StripeGuard, Table};
+use crate::layout::ChunkAddress;
 use slabwise_base::PageId;
+use slabwise_base::sync::MutexGuard;
 use std::marker::PhantomData;
 
 /// The sole right to a chunk's bytes, from its allocation until it is published or freed.
@@ -65,20 +62,25 @@ pub struct UnusedPage {
     page: PageId,
 }
 
-/// A whole engine that nobody else has: no thread serves, so every chunk stands still.
-pub struct AtRest<'e> {
-    engine: &'e Engine,
+/// What a class's lock protects: it can be reached only while the lock is held.
+pub trait LockedClass {}
+
+impl<T: LockedClass> LockedClass for MutexGuard<'_, T> {}
+
+/// The arena's owner, which nobody else has: no thread serves, so every chunk stands still.
+pub struct AtRest<'e, E> {
+    owner: &'e E,
 }
 
-impl<'e> AtRest<'e> {
-    /// The engine is the caller's alone for as long as this lives.
-    pub fn of(engine: &'e mut Engine) -> AtRest<'e> {
-        AtRest { engine }
+impl<'e, E> AtRest<'e, E> {
+    /// The owner is the caller's alone for as long as this lives.
+    pub fn of(owner: &'e mut E) -> AtRest<'e, E> {
+        AtRest { owner }
     }
 
-    /// That engine.
-    pub fn engine(&self) -> &'e Engine {
-        self.engine
+    /// That owner.
+    pub fn owner(&self) -> &'e E {
+        self.owner
     }
 
     /// Nobody writes.
@@ -87,8 +89,8 @@ impl<'e> AtRest<'e> {
     }
 
     /// Takes the pins off a linked item: who held them is gone.
-    pub fn forget_pins(&self, address: ChunkAddress) {
-        let word = self.engine.memory.header(address).state();
+    pub fn forget_pins(&self, arena: &Arena, address: ChunkAddress) {
+        let word = arena.header(address).state();
         word.store(word.load().unpinned());
     }
 }
@@ -104,15 +106,15 @@ impl<'g> ReadProof<'g> {
         (stripe, ReadProof(PhantomData))
     }
 
-    /// The class whose queue holds the item is locked (a `ClassState` is reached in no other way): key and
+    /// The class whose queue holds the item is locked (what its lock protects is reached in no other way): key and
     /// expiry stand still.
-    pub fn under_class(_class: &'g ClassState) -> ReadProof<'g> {
+    pub fn under_class(_class: &'g impl LockedClass) -> ReadProof<'g> {
         ReadProof(PhantomData)
     }
 
     /// The class whose queues these are is locked (they are reached in no other way), as for
     /// [`ReadProof::under_class`].
-    pub fn under_queues(_queues: &'g Lanes) -> ReadProof<'g> {
+    pub fn under_queues(_queues: &'g impl LockedClass) -> ReadProof<'g> {
         ReadProof(PhantomData)
     }
 
@@ -130,7 +132,7 @@ impl<'g> ReadProof<'g> {
 impl OwnedChunk {
     /// The chunk that just left a free list of its page, or is its next fresh one (OWNED-ALONE). Only the
     /// class's lock lets anybody take it there.
-    pub fn claim(address: ChunkAddress, _class: &mut ClassState) -> OwnedChunk {
+    pub fn claim(address: ChunkAddress, _class: &mut impl LockedClass) -> OwnedChunk {
         OwnedChunk { address }
     }
 
@@ -157,7 +159,7 @@ impl<'g> MetaRight<'g> {
     pub fn under_both(
         address: ChunkAddress,
         _stripe: &'g StripeGuard<'_>,
-        _class: &'g ClassState,
+        _class: &'g impl LockedClass,
     ) -> MetaRight<'g> {
         MetaRight { address, locks: PhantomData }
     }
@@ -177,7 +179,7 @@ impl ValueRight<'_> {
 
 impl UnusedPage {
     /// The page that the pool has just taken off its list of free pages.
-    pub fn taken_from(_pool: &mut Pool, page: PageId) -> UnusedPage {
+    pub fn taken_from_pool(page: PageId) -> UnusedPage {
         UnusedPage { page }
     }
 

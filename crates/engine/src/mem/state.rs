@@ -29,6 +29,7 @@
 //! - A pin is taken only on a linked item.
 //! - There is no edge from unlinked back to linked: a store always publishes a new chunk.
 
+use crate::layout::{ItemFields, ItemLayout};
 use slabwise_base::sync::{AtomicU32, Ordering};
 
 /// The most pins an item may have at once; who wants one more goes without.
@@ -77,19 +78,6 @@ pub enum Kind {
     Item,
     /// A part of a chained item's value.
     Body,
-}
-
-/// Which of the fields that not every item needs an item stores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ItemFields {
-    /// Client flags; others have 0.
-    pub flags: bool,
-    /// An expiry; others have none.
-    pub expiry: bool,
-    /// A cost; that of others is not known.
-    pub cost: bool,
-    /// A rank among the items of its class: under eviction kinds that go by ranks.
-    pub rank: bool,
 }
 
 /// The queues of a class.
@@ -234,6 +222,12 @@ impl State {
         }
     }
 
+    /// Where the parts of an item in this state lie.
+    #[inline(always)]
+    pub fn layout(self) -> ItemLayout {
+        ItemLayout::new(self.key_len(), self.fields(), self.chained())
+    }
+
     /// Whether it stores an expiry.
     pub fn has_expiry(self) -> bool {
         self.0 & HAS_EXPIRY != 0
@@ -373,7 +367,8 @@ fn place_in(queue: QueueKind) -> u32 {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    use super::{ItemFields, QueueKind, State, StateWord};
+    use super::{QueueKind, State, StateWord};
+    use crate::layout::ItemFields;
     use loom::sync::Arc;
     use loom::thread;
 
@@ -420,7 +415,8 @@ mod loom_tests {
 
 #[cfg(test)]
 mod tests {
-    use super::{ItemFields, Kind, QueueKind, State, StateWord};
+    use super::{Kind, QueueKind, State, StateWord};
+    use crate::layout::ItemFields;
 
     const ALL: ItemFields = ItemFields { flags: true, expiry: true, cost: true, rank: true };
     const WITH_FLAGS: ItemFields =

@@ -1,26 +1,85 @@
-//! One page's move while it is under way.
+//! One page's move while it is under way: the job, a pass over its chunks, and what a kind of mover decides.
+//!
+//! The three know each other: a job names its kind, a kind is given a pass, and a pass is a step of the job.
 
-use super::counters::{Busy, MoverCounters};
 use crate::class::ClassState;
-use crate::config::MoverKind;
-use crate::mem::{ChunkAddress, OwnedChunk, State};
+use crate::counters::{Busy, MoverCounters};
+use crate::layout::ChunkAddress;
+use crate::mem::{Kind as ChunkKind, OwnedChunk, Page, PageState, State};
 use crate::memory::Memory;
+use crate::space::Space;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
-/// Who asked for a page to move, and where to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+/// For how long nothing may move before a kind gives a page up, unless it says otherwise.
+pub const GIVE_UP_AFTER_TICKS: u32 = 2 * Ticks::PER_SECOND;
+
+/// A page that may be emptied.
+#[derive(Clone, Copy)]
+pub struct Candidate<'p> {
+    pub id: PageId,
+    pub page: &'p Page,
+    /// It was chosen last, and perhaps could not be emptied: taken only if there is no other.
+    pub is_last_choice: bool,
+}
+
+/// Where a pass over a page stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassStep {
+    /// Chunks are left, and may be visited at once.
+    GoesOn,
+    /// The next visit is due after the configured rest.
+    Rests,
+    /// Every chunk of the page was visited.
+    Ended,
+}
+
+/// A way to empty a page. The default is a page that drains: it hands out nothing while it is emptied.
+pub trait Kind: Sync {
+    /// Chooses a page of the victim, without a lock: what is read of a page is a hint.
+    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId>;
+
+    /// Visits up to `budget_chunks` chunks.
+    fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep;
+
+    /// Takes a page out of service.
+    fn begin(&self, class: &mut ClassState, memory: &Memory, page: PageId) {
+        class.begin_drain(memory, page);
+    }
+
+    /// Takes the empty page away from its class.
+    fn finish(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
+        class.finish_drain(memory, job.page);
+    }
+
+    /// Puts the page back into service.
+    fn give_up(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
+        class.abort_drain(memory, job.page);
+    }
+
+    /// For how long nothing may move before the page is given up.
+    fn give_up_after_ticks(&self) -> u32 {
+        GIVE_UP_AFTER_TICKS
+    }
+
+    /// Whether an item in this state is carried although somebody pins it.
+    fn carries_pinned(&self, _state: State) -> bool {
+        false
+    }
+}
+
+/// A page that is to move, and where to.
+#[derive(Clone, Copy)]
+pub struct Order {
     pub victim: ClassId,
     /// `None` is the pool.
     pub receiver: Option<ClassId>,
     pub reason: &'static str,
     /// How the page is emptied.
-    pub kind: MoverKind,
+    pub kind: &'static dyn Kind,
 }
 
 /// The page that is moving, and how far it has come.
-#[derive(Debug)]
-pub(super) struct Job {
+pub struct Job {
     pub order: Order,
     pub page: PageId,
     chunk_size_bytes: usize,
@@ -41,19 +100,19 @@ pub(super) struct Job {
     pub freed: Option<ChunkAddress>,
     /// When something was emptied last.
     pub progress_at: Ticks,
-    /// What was so when it began.
+    /// The counts when it began.
     pub start: Start,
 }
 
-/// What a move's record is reckoned from.
+/// The counts from which a move's record is computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Start {
+pub struct Start {
     /// Of the first step.
     pub nanos: Option<u64>,
     pub gets: u64,
     /// Chunks in use on the page.
     pub chunks: u32,
-    /// What the mover had counted.
+    /// Of the mover's counters.
     pub rescued: u64,
     pub evicted: u64,
 }
@@ -112,31 +171,99 @@ impl Job {
         self.todo = std::mem::take(&mut self.held);
     }
 
-    /// Whether an item in this state is carried although somebody pins it, as memcached does: those who do
-    /// keep the old chunk. The bodies of a chained one cannot be in two chains.
+    /// Whether an item in this state is carried although somebody pins it.
     pub fn carries_pinned(&self, state: State) -> bool {
-        self.order.kind == MoverKind::Stock && state.queued() && !state.chained()
+        self.order.kind.carries_pinned(state)
+    }
+
+    /// Gives back the room that no item has taken.
+    pub fn return_spares(&mut self, space: &Space) {
+        self.spares.drain(..).for_each(|chunk| space.give_free(chunk));
+    }
+}
+
+/// A step of a page's move.
+pub struct Pass<'p> {
+    pub space: &'p Space,
+    pub job: &'p mut Job,
+    pub counters: &'p mut MoverCounters,
+    pub now: Now,
+}
+
+/// What a chunk of the page is, as the mover meets it.
+pub enum Met {
+    /// Nobody uses it.
+    Free,
+    /// Its item can be carried now.
+    Carriable,
+    /// It cannot be emptied now.
+    Busy(Busy),
+}
+
+impl Pass<'_> {
+    /// The chunk to visit next; `None` at the end of a pass.
+    pub fn next_chunk(&mut self) -> Option<ChunkAddress> {
+        self.job.next_chunk(&self.space.memory)
+    }
+
+    /// What a chunk of a locked class is.
+    pub fn meet(&self, address: ChunkAddress, _class: &ClassState) -> Met {
+        let memory = &self.space.memory;
+        let header = memory.header(address);
+        let state = header.state().load();
+        let holder = match state.kind() {
+            ChunkKind::Free => return Met::Free,
+            ChunkKind::Item => state,
+            // While a body is in use its head is too, and it is freed under this lock.
+            ChunkKind::Body => match header.prev() {
+                Some(head) => memory.header(head).state().load(),
+                None => return Met::Busy(Busy::Unlinked),
+            },
+        };
+        if holder.pins() == 0 || self.job.carries_pinned(state) {
+            Met::Carriable
+        } else if holder.linked() {
+            Met::Busy(Busy::Held)
+        } else {
+            Met::Busy(Busy::Unlinked)
+        }
+    }
+
+    /// Leaves in a batch of chunks of a locked class what can be carried now; what is busy is met again.
+    pub fn keep_carriable(&mut self, batch: &mut Vec<ChunkAddress>, class: &ClassState) {
+        batch.retain(|&address| match self.meet(address, class) {
+            Met::Free => false,
+            Met::Carriable => true,
+            Met::Busy(why) => {
+                self.counters.note_busy(why);
+                self.job.held.push(address);
+                false
+            }
+        });
     }
 
     /// Notes what became of a chunk: one that is busy is met again in the next pass.
-    pub fn note(
-        &mut self,
-        outcome: Result<(), Busy>,
-        address: ChunkAddress,
-        counters: &mut MoverCounters,
-        now: Now,
-    ) {
+    pub fn note(&mut self, outcome: Result<(), Busy>, address: ChunkAddress) {
         match outcome {
-            Ok(()) => self.progress(now),
+            Ok(()) => self.progress(),
             Err(why) => {
-                counters.note_busy(why);
-                self.held.push(address);
+                self.counters.note_busy(why);
+                self.job.held.push(address);
             }
         }
     }
 
     /// Notes that the move goes on.
-    pub fn progress(&mut self, now: Now) {
-        self.progress_at = now.ticks;
+    pub fn progress(&mut self) {
+        self.job.progress_at = self.now.ticks;
+    }
+
+    /// Keeps a victim's chunk for what is to be carried, unless it lies on the draining page itself.
+    pub fn keep_as_room(&mut self, chunk: OwnedChunk) {
+        if self.space.memory.page_entry(chunk.address()).state() == PageState::Owned {
+            self.job.spares.push(chunk);
+        } else {
+            self.space.give_free(chunk);
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! The law of `warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
+//! The invariant of `kinds/warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
 
-use super::MoverStep;
+use super::moves::MoverStep;
 use crate::mem::ReadProof;
 use crate::{
     ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta, MoverKind, Pinned, StoreMode,
@@ -24,7 +24,7 @@ fn engine(eviction: EvictionKind) -> Engine {
     config.classes = ClassTable::explicit(&CHUNK_SIZES, PAGE_SIZE_BYTES).expect("a valid table");
     config.index_within_limit = false;
     config.eviction = eviction;
-    config.mover = MoverKind::Warm;
+    config.mover = MoverKind::WARM;
     Engine::new(config).expect("the arena can be reserved")
 }
 
@@ -66,11 +66,12 @@ fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned
 }
 
 fn evict(engine: &Engine, count: u64, now: Now) {
-    for victim in engine.detach_victims(ClassId(0), count as usize, now) {
+    let space = engine.space();
+    for victim in space.detach_victims(ClassId(0), count as usize, now) {
         let proof = ReadProof::under_pin(&victim.pin);
-        let hash = engine.hash_of(victim.pin.address(), proof);
-        let chunk = engine.finish_eviction(victim, hash, ClassId(0));
-        chunk.into_iter().for_each(|chunk| engine.give_free(chunk));
+        let hash = space.hash_of(victim.pin.address(), proof);
+        let chunk = space.finish_eviction(victim, hash, ClassId(0));
+        chunk.into_iter().for_each(|chunk| space.give_free(chunk));
     }
 }
 

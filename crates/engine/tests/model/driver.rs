@@ -378,7 +378,8 @@ impl<'e> Driver<'e> {
         let budget = 1 + self.random.below(64) as usize;
         self.note(format!("crawl({budget})"));
         let oracle = &mut self.oracle;
-        let step = crawler.step(self.engine, budget, now, &mut |item| oracle.crawled(&item));
+        let step =
+            self.engine.crawl_step(&mut crawler, budget, now, &mut |item| oracle.crawled(&item));
         if step == CrawlStep::More {
             self.crawler = Some(crawler);
         }
@@ -390,7 +391,7 @@ impl<'e> Driver<'e> {
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let oracle = &mut self.oracle;
         let mut steps = 0;
-        while crawler.step(self.engine, 257, now, &mut |item| {
+        while self.engine.crawl_step(&mut crawler, 257, now, &mut |item| {
             oracle.crawled(&item);
             assert!(visited.insert(item.key.to_vec()), "law CRAWL: {} twice", show(item.key));
         }) == CrawlStep::More

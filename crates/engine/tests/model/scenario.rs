@@ -129,10 +129,10 @@ pub fn eviction(random: &mut Random) -> EvictionKind {
 /// How a page is emptied; all but `Warm` drop items, however much memory there is.
 fn mover(memory: Memory, random: &mut Random) -> MoverKind {
     match random.below(6) {
-        0 if memory != Memory::Ample => MoverKind::Base,
-        1 if memory != Memory::Ample => MoverKind::Fast,
-        2 if memory != Memory::Ample => MoverKind::Stock,
-        _ => MoverKind::Warm,
+        0 if memory != Memory::Ample => MoverKind::BASE,
+        1 if memory != Memory::Ample => MoverKind::FAST,
+        2 if memory != Memory::Ample => MoverKind::STOCK,
+        _ => MoverKind::WARM,
     }
 }
 

@@ -108,52 +108,52 @@ fn play(mover: MoverKind, memory: Memory, table: Table) {
 
 #[test]
 fn shuttle_warm_moves_with_room_lose_nothing() {
-    play(MoverKind::Warm, Memory::Ample, Table::Stays);
+    play(MoverKind::WARM, Memory::Ample, Table::Stays);
 }
 
 #[test]
 fn shuttle_warm_moves_without_room_tell_no_lie() {
-    play(MoverKind::Warm, Memory::Short, Table::Stays);
+    play(MoverKind::WARM, Memory::Short, Table::Stays);
 }
 
 #[test]
 fn shuttle_base_moves_tell_no_lie() {
-    play(MoverKind::Base, Memory::Short, Table::Stays);
+    play(MoverKind::BASE, Memory::Short, Table::Stays);
 }
 
 #[test]
 fn shuttle_fast_moves_tell_no_lie() {
-    play(MoverKind::Fast, Memory::Short, Table::Stays);
+    play(MoverKind::FAST, Memory::Short, Table::Stays);
 }
 
 #[test]
 fn shuttle_stock_moves_tell_no_lie() {
-    play(MoverKind::Stock, Memory::Short, Table::Stays);
+    play(MoverKind::STOCK, Memory::Short, Table::Stays);
 }
 
 #[test]
 fn shuttle_a_table_that_changes_with_room_loses_nothing() {
-    play(MoverKind::Warm, Memory::Ample, Table::Changes);
+    play(MoverKind::WARM, Memory::Ample, Table::Changes);
 }
 
 #[test]
 fn shuttle_a_table_that_changes_without_room_tells_no_lie() {
-    play(MoverKind::Warm, Memory::Short, Table::Changes);
+    play(MoverKind::WARM, Memory::Short, Table::Changes);
 }
 
 #[test]
 fn shuttle_a_table_that_changes_while_base_moves_tells_no_lie() {
-    play(MoverKind::Base, Memory::Short, Table::Changes);
+    play(MoverKind::BASE, Memory::Short, Table::Changes);
 }
 
 #[test]
 fn shuttle_a_table_that_changes_while_fast_moves_tells_no_lie() {
-    play(MoverKind::Fast, Memory::Short, Table::Changes);
+    play(MoverKind::FAST, Memory::Short, Table::Changes);
 }
 
 #[test]
 fn shuttle_a_table_that_changes_while_stock_moves_tells_no_lie() {
-    play(MoverKind::Stock, Memory::Short, Table::Changes);
+    play(MoverKind::STOCK, Memory::Short, Table::Changes);
 }
 
 /// The canary of the schedules: two clients that read, add one and store are not one after the other in all
@@ -163,7 +163,7 @@ fn shuttle_a_table_that_changes_while_stock_moves_tells_no_lie() {
 fn shuttle_canary_a_lost_update_is_found() {
     explore(|| {
         let (engine, now) =
-            (scene::engine(MoverKind::Warm, Memory::Ample, 0), Clock::manual().now());
+            (scene::engine(MoverKind::WARM, Memory::Ample, 0), Clock::manual().now());
         engine.handle().set(b"n", &[0], META, StoreMode::Set, now);
         let increment = || {
             let mut handle = engine.handle();
@@ -185,7 +185,7 @@ fn shuttle_canary_a_lost_update_is_found() {
 #[should_panic(expected = "law FRESH")]
 fn shuttle_canary_a_stale_answer_is_found() {
     explore(|| {
-        let engine = scene::engine(MoverKind::Warm, Memory::Ample, 0);
+        let engine = scene::engine(MoverKind::WARM, Memory::Ample, 0);
         let world = World::new(&engine, 8, false);
         let history: &History = &world.registers[0];
         let write = |writer| {

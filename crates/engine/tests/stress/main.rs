@@ -82,7 +82,7 @@ fn four_threads_with_little_memory_see_no_lie() {
 
 #[test]
 fn four_threads_whose_pages_move_at_a_loss_see_no_lie() {
-    stress(EngineConfig { mover: MoverKind::Stock, ..little_memory() }, true);
+    stress(EngineConfig { mover: MoverKind::STOCK, ..little_memory() }, true);
 }
 
 /// The canary: a value that a later, ended write replaced must be found out.

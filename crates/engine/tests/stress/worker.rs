@@ -322,7 +322,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         let engine = self.world.engine;
         let new = || Crawler::new(engine.class_ids());
         let mut crawler = self.crawler.take().unwrap_or_else(new);
-        let step = crawler.step(engine, 64, now, &mut |item| {
+        let step = engine.crawl_step(&mut crawler, 64, now, &mut |item| {
             let kind = item.key.first().copied();
             assert!(matches!(kind, Some(b'r' | b'l' | b'c')), "law OWN-BYTES: a key of no kind");
             assert!(!item.expiry.is_past(now.seconds), "law EXPIRED: a crawl shows an ended item");

@@ -25,10 +25,10 @@ impl MoverName {
     /// The engine's kind. The control runs on any, and is never asked to move.
     pub fn kind(self) -> MoverKind {
         match self {
-            MoverName::None | MoverName::Warm => MoverKind::Warm,
-            MoverName::Base => MoverKind::Base,
-            MoverName::Fast => MoverKind::Fast,
-            MoverName::Stock => MoverKind::Stock,
+            MoverName::None | MoverName::Warm => MoverKind::WARM,
+            MoverName::Base => MoverKind::BASE,
+            MoverName::Fast => MoverKind::FAST,
+            MoverName::Stock => MoverKind::STOCK,
         }
     }
 }

@@ -5,7 +5,7 @@ use super::raw::Raw;
 use slabwise_base::Seconds;
 use slabwise_engine::{
     CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, EvictionOptions, LruConfig,
-    MoverKind, SizeModel, page_size_default,
+    MoverKind, SizeModel, mover_kind, page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -54,13 +54,8 @@ pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
 }
 
 fn mover(raw: &Raw) -> MoverKind {
-    match raw.page_mover {
-        Some("base") => MoverKind::Base,
-        Some("fast") => MoverKind::Fast,
-        Some("stock") => MoverKind::Stock,
-        None if raw.memcached_preset => MoverKind::Stock,
-        _ => MoverKind::Warm,
-    }
+    let default = if raw.memcached_preset { MoverKind::STOCK } else { MoverKind::WARM };
+    raw.page_mover.and_then(mover_kind).unwrap_or(default)
 }
 
 fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError> {

@@ -284,7 +284,7 @@ fn the_preset_is_memcached() {
     assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
     assert_eq!(engine.size_model, SizeModel::Memcached);
     assert!(engine.first_page_beyond_limit);
-    assert_eq!(engine.mover, MoverKind::Stock);
+    assert_eq!(engine.mover, MoverKind::STOCK);
     // What is said explicitly stands, in whichever order it is said.
     let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
     assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));

@@ -95,7 +95,7 @@ impl<'e> Crawl<'e> {
             }
             listing => {
                 let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, out);
-                let step = self.crawler.step(engine, STEP_CHUNKS, worker.now, visit);
+                let step = engine.crawl_step(&mut self.crawler, STEP_CHUNKS, worker.now, visit);
                 step == CrawlStep::Done || listing.is_full()
             }
         };

@@ -72,7 +72,7 @@ impl Expiring {
         };
         let mut seen = 0;
         let budget = budget_chunks.min(walk.items_left);
-        let step = walk.crawler.step(engine, budget, now, &mut |_| seen += 1);
+        let step = engine.crawl_step(&mut walk.crawler, budget, now, &mut |_| seen += 1);
         walk.items_left -= seen.min(walk.items_left);
         if step == engine::CrawlStep::Done || walk.items_left == 0 {
             self.walks.pop();

@@ -1,0 +1,350 @@
+//! The .meta file: lines of `name=value` behind a first line that names the format, in one order, and a
+//! checksum of all before it at the end.
+//!
+//! Settings come first. A later start must have the same ones, or chunks would not be where they were.
+
+use super::outcome::ColdReason;
+use crate::class::{CHAINED, CLASS_NUMBERS};
+use crate::config::EngineConfig;
+use crate::evict::{ClassOrder, Lane, Order};
+use crate::layout::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, ClassTable, SizeModel};
+use crate::space::FlushSaved;
+use slabwise_base::{ClassId, KeyHasher};
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::{Display, Write};
+use std::str::{FromStr, Lines};
+use std::time::Duration;
+
+/// The number of this format. It changes with the lines here, with the layout of headers and items
+/// (`mem/arena.rs`, `mem/state.rs`, `memory.rs`), and with what a queue is.
+const FORMAT: &str = "3";
+const FIRST_LINE: &str = "slabwise memory file, format ";
+/// How memcached's file begins.
+const MEMCACHEDS: &[u8] = b"Tmain\n";
+const CHECKSUM: &str = "checksum=";
+/// Makes the checksum another function than the key hash of any run.
+const CHECKSUM_SEED: u64 = 0x736c_6162_7769_7365;
+const NONE: &str = "-";
+
+/// What a process leaves beside its arena.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The number behind the arena.
+    pub seal: u64,
+    /// The date of the stop.
+    pub unix_time: Duration,
+    /// What the clock read then.
+    pub elapsed: Duration,
+    pub flush: FlushSaved,
+    pub index_buckets: u64,
+    /// The class table in force, which need not be the configured one.
+    pub table: ClassTable,
+    /// The retired classes and their chunk sizes in bytes.
+    pub retired: Vec<(ClassId, usize)>,
+    /// The class of each page that was ever used.
+    pub owners: Vec<Option<ClassId>>,
+    /// The last item of each queue of each lane that holds any, by the number of the class.
+    pub tails: Vec<Tails>,
+    /// What the ranks of each class go by, by its number.
+    pub rankings: Vec<[u32; 3]>,
+}
+
+/// The last items of a class's queues, lane by lane.
+pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
+
+/// Why a .meta file is of no use.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is none.
+    Malformed,
+    /// The cache must start empty.
+    Cold(ColdReason),
+}
+
+/// What must be the same at the next start.
+fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
+    let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
+    let size_model = match config.size_model {
+        SizeModel::Exact => "exact",
+        SizeModel::Memcached => "memcached",
+    };
+    let order = ClassOrder::new(config.eviction, &config.eviction_options);
+    let byte_order = if cfg!(target_endian = "little") { "little" } else { "big" };
+    [
+        ("memory_limit_bytes", config.memory_limit_bytes.to_string()),
+        ("page_size_bytes", config.page_size_bytes.to_string()),
+        ("arena_size_bytes", config.arena_size_bytes().to_string()),
+        ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
+        ("chunk_sizes", sizes.join(",")),
+        ("size_model", size_model.to_owned()),
+        ("lanes", order.lanes_name()),
+        ("byte_order", byte_order.to_owned()),
+    ]
+}
+
+/// The text of a .meta file.
+pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
+    let mut text = format!("{FIRST_LINE}{FORMAT}\n");
+    let mut line = |name: &str, value: &dyn Display| {
+        writeln!(text, "{name}={value}").expect("a string takes everything");
+    };
+    settings(config).iter().for_each(|(name, value)| line(name, value));
+    line("seal", &saved.seal);
+    line("unix_time_ns", &saved.unix_time.as_nanos());
+    line("clock_ns", &saved.elapsed.as_nanos());
+    line("cas", &saved.flush.last_cas);
+    line("flush_cas_bound", &saved.flush.cas_bound);
+    line("flush_due_second", &saved.flush.due_second);
+    line("flush_mark", &saved.flush.mark);
+    line("index_buckets", &saved.index_buckets);
+    line("class_table", &compose_classes(saved.table.classes()));
+    line("retired_classes", &compose_classes(saved.retired.iter().copied()));
+    line("page_owners", &compose_owners(&saved.owners));
+    for class in queueing(&saved.table, &saved.retired) {
+        line(&queue_tails(class), &compose_tails(&saved.tails[class.index()]));
+        let [inflation, entry_bar, has_evicted] = saved.rankings[class.index()];
+        line(&ranking(class), &format!("{inflation},{entry_bar},{has_evicted}"));
+    }
+    let checksum = checksum(&text);
+    text + CHECKSUM + &checksum + "\n"
+}
+
+/// The tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
+fn compose_tails(tails: &Tails) -> String {
+    let offset = |tail: &Option<ChunkAddress>| match tail {
+        Some(address) => address.offset().to_string(),
+        None => NONE.to_owned(),
+    };
+    let lane = |(lane, tails): (&Lane, &[Option<ChunkAddress>; 4])| {
+        format!("{}:{}", lane.0, tails.each_ref().map(offset).join(","))
+    };
+    tails.iter().map(lane).collect::<Vec<String>>().join(";")
+}
+
+fn queue_tails(class: ClassId) -> String {
+    format!("queue_tails.{}", class.0)
+}
+
+fn ranking(class: ClassId) -> String {
+    format!("ranking.{}", class.0)
+}
+
+/// The classes that may have items, by number; those of the table, retired ones, and chained items.
+fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
+    let retired = retired.iter().map(|&(id, _)| id);
+    let mut classes: Vec<ClassId> = table.ids().chain(retired).chain([CHAINED]).collect();
+    classes.sort_unstable();
+    classes
+}
+
+/// For tests that forge a file.
+#[cfg(all(test, not(loom)))]
+pub fn checksum_for_test(text: &str) -> String {
+    checksum(text)
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
+}
+
+/// Classes and their chunk sizes: `0:64,3:128`.
+fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
+    classes.map(|(id, size)| format!("{}:{size}", id.0)).collect::<Vec<String>>().join(",")
+}
+
+/// Runs of pages of one owner: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
+fn compose_owners(owners: &[Option<ClassId>]) -> String {
+    let runs = owners.chunk_by(|a, b| a == b).map(|run| match run[0] {
+        Some(class) => format!("{}*{}", class.0, run.len()),
+        None => format!("{NONE}*{}", run.len()),
+    });
+    runs.collect::<Vec<String>>().join(",")
+}
+
+/// What a .meta file says, to a start with this configuration.
+pub fn parse(bytes: &[u8], config: &EngineConfig) -> Result<Saved, Refusal> {
+    if bytes.starts_with(MEMCACHEDS) {
+        return Err(Refusal::Cold(ColdReason::ByMemcached));
+    }
+    let Some(rest) = bytes.strip_prefix(FIRST_LINE.as_bytes()) else {
+        return Err(Refusal::Malformed);
+    };
+    let format = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    if format != FORMAT.as_bytes() {
+        let format = String::from_utf8_lossy(format).chars().take(40).collect();
+        return Err(Refusal::Cold(ColdReason::OtherFormat(format)));
+    }
+    parse_lines(bytes, config).map_err(Refusal::Cold)
+}
+
+fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {
+    let text = std::str::from_utf8(bytes).map_err(|_| torn("it is no text"))?;
+    let body = text.rfind(CHECKSUM).and_then(|at| {
+        let (body, line) = text.split_at(at);
+        (line == format!("{CHECKSUM}{}\n", checksum(body))).then_some(body)
+    });
+    let body = body.ok_or_else(|| torn("its checksum is wrong or missing"))?;
+    let mut fields = Fields { lines: body.lines() };
+    fields.lines.next();
+    for (name, present) in settings(config) {
+        let saved = fields.text(name)?;
+        if saved != present {
+            let (name, saved) = (name.to_owned(), saved.to_owned());
+            return Err(ColdReason::OtherSetting { name, saved, present });
+        }
+    }
+    let pages = (config.arena_size_bytes() / config.page_size_bytes as u64) as usize;
+    let mut saved = Saved {
+        seal: fields.number("seal")?,
+        unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
+        // Clock and counter go on from here: they must have somewhere to go.
+        elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
+        flush: FlushSaved {
+            last_cas: fields.number("cas").map(lower_half)?,
+            cas_bound: fields.number("flush_cas_bound")?,
+            due_second: fields.number("flush_due_second")?,
+            mark: fields.number("flush_mark")?,
+        },
+        index_buckets: fields.number("index_buckets")?,
+        table: parse_table(fields.text("class_table")?, config)
+            .ok_or_else(|| torn("class_table"))?,
+        retired: Vec::new(),
+        owners: Vec::new(),
+        tails: vec![Tails::new(); CLASS_NUMBERS],
+        rankings: vec![[0; 3]; CLASS_NUMBERS],
+    };
+    saved.retired = parse_retired(fields.text("retired_classes")?, &saved.table, config)
+        .ok_or_else(|| torn("retired_classes"))?;
+    let queueing = queueing(&saved.table, &saved.retired);
+    saved.owners = parse_owners(fields.text("page_owners")?, &queueing, pages)
+        .ok_or_else(|| torn("page_owners"))?;
+    for class in queueing {
+        let name = queue_tails(class);
+        saved.tails[class.index()] = parse_tails(fields.text(&name)?, config.arena_size_bytes())
+            .ok_or_else(|| torn(&name))?;
+        let name = ranking(class);
+        saved.rankings[class.index()] =
+            parse_ranking(fields.text(&name)?).ok_or_else(|| torn(&name))?;
+    }
+    Ok(saved)
+}
+
+fn lower_half(number: u64) -> u64 {
+    number.min(u64::MAX / 2)
+}
+
+fn torn(what: &str) -> ColdReason {
+    ColdReason::Torn(what.to_owned())
+}
+
+/// The lines that are still to be read.
+struct Fields<'t> {
+    lines: Lines<'t>,
+}
+
+impl<'t> Fields<'t> {
+    /// The value of the next line, which must be of this name.
+    fn text(&mut self, name: &str) -> Result<&'t str, ColdReason> {
+        let line = self.lines.next().and_then(|line| line.strip_prefix(name));
+        line.and_then(|line| line.strip_prefix('=')).ok_or_else(|| torn(name))
+    }
+
+    fn number<T: FromStr>(&mut self, name: &str) -> Result<T, ColdReason> {
+        self.text(name)?.parse().map_err(|_| torn(name))
+    }
+}
+
+fn parse_classes(text: &str) -> Option<Vec<(ClassId, usize)>> {
+    let parse = |class: &str| {
+        let (id, size) = class.split_once(':')?;
+        let id = id.parse().ok().filter(|&id| usize::from(id) < ClassId::NUMBERS)?;
+        Some((ClassId(id), size.parse().ok()?))
+    };
+    text.split(',').filter(|class| !class.is_empty()).map(parse).collect()
+}
+
+/// `None`: no table that this configuration can have come to.
+fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
+    let (ids, sizes): (Vec<ClassId>, Vec<usize>) = parse_classes(text)?.into_iter().unzip();
+    let distinct: HashSet<&ClassId> = ids.iter().collect();
+    if distinct.len() != ids.len() {
+        return None;
+    }
+    let table = ClassTable::explicit(&sizes, config.page_size_bytes).ok()?.renumbered(ids);
+    let exact = table.classes().map(|(_, size)| size).eq(sizes);
+    let same_largest = table.classes().next_back() == config.classes.classes().next_back();
+    (exact && same_largest).then_some(table)
+}
+
+/// `None`: classes that this table and page size cannot have beside it.
+fn parse_retired(
+    text: &str,
+    table: &ClassTable,
+    config: &EngineConfig,
+) -> Option<Vec<(ClassId, usize)>> {
+    let retired = parse_classes(text)?;
+    let largest = config.classes.chunk_size_bytes_max();
+    let mut ids: HashSet<ClassId> = table.ids().collect();
+    let mut sizes: HashSet<usize> = table.classes().map(|(_, size)| size).collect();
+    let sound = |&(id, size): &(ClassId, usize)| {
+        let possible = (CHUNK_SIZE_BYTES_MIN..largest).contains(&size)
+            && size.is_multiple_of(CHUNK_ALIGN_BYTES);
+        possible && ids.insert(id) && sizes.insert(size)
+    };
+    retired.iter().all(sound).then_some(retired)
+}
+
+/// `None`: a class that there is not, or more pages than there are.
+fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec<Option<ClassId>>> {
+    let mut owners = Vec::new();
+    for run in text.split(',').filter(|run| !run.is_empty()) {
+        let (owner, count) = run.split_once('*')?;
+        let count: usize = count.parse().ok()?;
+        let owner = match owner {
+            NONE => None,
+            class => {
+                let class = ClassId(class.parse().ok()?);
+                Some(class).filter(|class| *class != CHAINED && classes.contains(class))?;
+                Some(class)
+            }
+        };
+        if count > pages_max - owners.len() {
+            return None;
+        }
+        owners.resize(owners.len() + count, owner);
+    }
+    Some(owners)
+}
+
+/// `None`: no lanes in order, or places that are none.
+fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
+    let mut tails = Tails::new();
+    for lane in text.split(';').filter(|lane| !lane.is_empty()) {
+        let (lane, offsets) = lane.split_once(':')?;
+        let lane = Lane(lane.parse().ok().filter(|&lane| lane <= Lane::MAX.0)?);
+        let in_order = tails.last_key_value().is_none_or(|(last, _)| *last < lane);
+        in_order.then_some(())?;
+        tails.insert(lane, parse_lane_tails(offsets, arena_size_bytes)?);
+    }
+    Some(tails)
+}
+
+fn parse_ranking(text: &str) -> Option<[u32; 3]> {
+    let numbers: Vec<u32> =
+        text.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    numbers.try_into().ok()
+}
+
+fn parse_lane_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {
+    let mut offsets = text.split(',');
+    let mut tails = [None; 4];
+    for tail in &mut tails {
+        let offset = offsets.next()?;
+        if offset != NONE {
+            let offset: u64 = offset.parse().ok()?;
+            let possible = offset < arena_size_bytes && offset.is_multiple_of(8);
+            *tail = possible.then(|| Some(ChunkAddress::from_offset(offset as usize)))?;
+        }
+    }
+    offsets.next().is_none().then_some(tails)
+}

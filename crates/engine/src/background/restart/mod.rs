@@ -1,0 +1,182 @@
+//! Warm restart: a cache whose arena lies in a file goes on where another process left it.
+//!
+//! ```text
+//!   FILE        the arena, page by page, mapped; behind it the seal (8 bytes)
+//!   FILE.meta   text: settings, seal, clock, CAS counter, flush, the class table in force and what is
+//!               left of earlier ones, who owns each page, where each queue ends; a checksum
+//!
+//!   close:  seal the arena, then write FILE.meta          open:  take FILE.meta away, break the seal,
+//!                                                                rebuild the rest by walking the arena
+//! ```
+//!
+//! What is persistent is what lies in the arena anyhow: items, with their CAS values, times, states and
+//! queue links. Chunks are named by their distance from its start, so it does not matter where it is
+//! mapped. What can be told from that is rebuilt: index, free lists, counters (`rebuild.rs`). Which
+//! chunks are in use follows from who is linked, so that an upload or a move that the stop cut short
+//! leaves nothing behind.
+//!
+//! Laws:
+//!
+//! - ONE-LIFE: `FILE.meta` is there only while no process uses FILE. It is gone from the disk before the
+//!   first byte of the arena changes, and the seal, a number that only the two share, is broken: after a
+//!   crash, or beside a copy of an older FILE.meta, the arena is not believed.
+//! - ALL-OR-NOTHING: every header, chain and queue is checked before it is followed, as if a stranger
+//!   had written it. One that does not hold means that somebody else wrote to the file, so no value in it
+//!   can be trusted: the cache starts cold. It may forget, but must not lie.
+//! - ONE-PROCESS: FILE is locked as long as its process lives.
+//!
+//! Time: the clock of the new process goes on from where the old one's would be now ([`Warm::elapsed`]),
+//! so that expiries and access times mean what they meant, and nothing is converted.
+//!
+//! Who may call it: the server, before the first and after the last handle. It reads no clock.
+
+mod file;
+mod meta;
+mod outcome;
+mod rebuild;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::class::{CLASS_NUMBERS, Standing};
+use crate::config::EngineConfig;
+use crate::evict::Place;
+use crate::heap::Pool;
+use crate::mem::{Arena, AtRest, QueueKind};
+use crate::ops::Cache;
+use crate::space::Space;
+use meta::{Refusal, Saved};
+use slabwise_base::sync::lock;
+use slabwise_base::{KeyHasher, PageId};
+use std::path::Path;
+use std::time::Duration;
+
+pub use file::MemoryFile;
+pub use outcome::{ColdReason, Progress, RestartError, Start, Stop, Warm};
+
+/// A cache over the memory file at `path`, which is made if it is not there: as the last process left
+/// it if that one closed it, and empty otherwise. `unix_time` is the machine's date.
+pub fn open(
+    config: EngineConfig,
+    path: &Path,
+    unix_time: Duration,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Cache, MemoryFile, Start), RestartError> {
+    let file = MemoryFile::open(path)?;
+    let size_bytes = config.arena_size_bytes();
+    let saved = judge(&file, &config, unix_time)?;
+    file.take_meta_away()?;
+    let sealed = file.break_seal(size_bytes)?;
+    let reason = match saved {
+        Ok(saved) if sealed == Some(saved.seal) => {
+            let elapsed = saved.elapsed + (unix_time - saved.unix_time);
+            let mut cache = over(config.clone(), &file)?;
+            match resume(&mut cache, &saved, progress) {
+                Ok(items) => return Ok((cache, file, Start::Warm(Warm { items, elapsed }))),
+                Err(damage) => damage,
+            }
+        }
+        Ok(_) => ColdReason::OtherArena,
+        Err(reason) => reason,
+    };
+    file.begin_anew(size_bytes)?;
+    let cache = over(config, &file)?;
+    Ok((cache, file, Start::Cold(reason)))
+}
+
+/// Ends a cache over a memory file so that the next [`open`] finds everything again. After an
+/// error it will find nothing.
+pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), RestartError> {
+    let saved = saved(cache, stop);
+    let config = &cache.space.config;
+    file.seal(config.arena_size_bytes(), saved.seal)?;
+    file.write_meta(&meta::compose(config, &saved))
+}
+
+fn over(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> {
+    let size_bytes = config.arena_size_bytes() as usize;
+    let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages)?;
+    Ok(Cache::new(config, arena))
+}
+
+/// Fills an empty cache with what lies in its arena; returns the number of items.
+fn resume(
+    cache: &mut Cache,
+    saved: &Saved,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<u64, ColdReason> {
+    let space = &mut cache.space;
+    space.flush.restore(saved.flush);
+    space.index.presize(saved.index_buckets.min(index_buckets_max(space, saved)));
+    space.restore_classes(saved.table.clone(), &saved.retired);
+    {
+        let pages = (0..saved.owners.len() as u32).map(PageId);
+        let returned = pages.filter(|page| saved.owners[page.index()].is_none()).collect();
+        let mut pool = lock(&space.pool);
+        *pool = Pool::resumed(pool.limit(), saved.owners.len() as u32, returned);
+    }
+    let items = rebuild::rebuild(&AtRest::of(space), saved, progress)?;
+    space.retire_restored(&saved.retired);
+    space.charge_index();
+    Ok(items)
+}
+
+/// The buckets that an index over an arena full of the least items has.
+fn index_buckets_max(space: &Space, saved: &Saved) -> u64 {
+    let classes = saved.table.classes().chain(saved.retired.iter().copied());
+    let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
+    space.memory.arena.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
+}
+
+/// What the arena does not tell by itself. Slots that were never handed out are made to read as free.
+fn saved(cache: &Cache, stop: Stop) -> Saved {
+    let space = &cache.space;
+    let frontier = lock(&space.pool).frontier();
+    let pages = || (0..frontier).map(PageId);
+    let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
+    let mut rankings = vec![[0; 3]; CLASS_NUMBERS];
+    let mut retired = Vec::new();
+    for class in space.queueing_classes() {
+        let mut state = class.lock();
+        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail();
+        let of_lane = |lane| QueueKind::ALL.map(|queue| tail(lane, queue));
+        tails[state.id().index()] = state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
+        rankings[state.id().index()] = state.saved_order();
+        if state.standing() == Standing::Retired {
+            retired.push((state.id(), state.chunk_size_bytes()));
+        }
+        if state.page_count() == 0 {
+            continue;
+        }
+        let owner = Some(state.id());
+        let own = |id: &PageId| space.memory.pages.page(*id).owner() == owner;
+        pages().filter(own).for_each(|id| state.blank_fresh(&space.memory, id));
+    }
+    let nanos = (stop.unix_time.as_nanos() as u64).to_le_bytes();
+    Saved {
+        seal: KeyHasher::new(space.config.hash_seed).hash(&nanos),
+        unix_time: stop.unix_time,
+        elapsed: stop.elapsed,
+        flush: space.flush.saved(),
+        index_buckets: space.index.bucket_count(),
+        table: space.class_table(),
+        retired,
+        owners: pages().map(|id| space.memory.pages.page(id).owner()).collect(),
+        tails,
+        rankings,
+    }
+}
+
+/// What was saved, or why it is of no use.
+fn judge(
+    file: &MemoryFile,
+    config: &EngineConfig,
+    unix_time: Duration,
+) -> Result<Result<Saved, ColdReason>, RestartError> {
+    let Some(text) = file.read_meta()? else { return Ok(Err(ColdReason::NothingSaved)) };
+    match meta::parse(&text, config) {
+        Ok(saved) if saved.unix_time > unix_time => Ok(Err(ColdReason::ClockBack)),
+        Ok(saved) => Ok(Ok(saved)),
+        Err(Refusal::Cold(reason)) => Ok(Err(reason)),
+        Err(Refusal::Malformed) => Err(RestartError::MalformedMeta(file.meta_path())),
+    }
+}

@@ -1,0 +1,193 @@
+//! Torn and hostile files: whatever they hold, a start is warm with every law in force, or cold, or
+//! refused; it never crashes.
+
+use super::{Start, TestFile, config, live, live_and_close, seeds};
+use crate::background::restart::meta::{checksum_for_test, parse};
+use crate::config::EngineConfig;
+use crate::layout::HEADER_SIZE_BYTES;
+use crate::{ColdReason, RestartError};
+use slabwise_base::{Clock, Random};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+/// Opens whatever is there and lives in it.
+fn must_hold(file: &TestFile, config: &EngineConfig, random: &mut Random) -> bool {
+    let (engine, start) = file.try_open(config).expect("the .meta file is one of ours");
+    engine.check();
+    let mut clock = Clock::manual();
+    if let Start::Warm(warm) = &start {
+        clock.resume(warm.elapsed.min(Duration::from_secs(1 << 30)));
+    }
+    live(&engine, &clock, random);
+    engine.check();
+    matches!(start, Start::Warm(_))
+}
+
+/// The starts of chunks that may hold something: of every page, by its class.
+fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
+    let meta = std::fs::read(file.meta()).expect("it was written");
+    let saved = parse(&meta, config).expect("it was just written");
+    let mut offsets = Vec::new();
+    for (page, owner) in saved.owners.iter().enumerate() {
+        let Some(class) = owner else { continue };
+        let mut classes = saved.table.classes().chain(saved.retired.iter().copied());
+        let (_, size) = classes.find(|(id, _)| id == class).expect("an owner is a class");
+        let start = page * config.page_size_bytes;
+        offsets.extend((0..config.page_size_bytes / size).map(|slot| (start + slot * size) as u64));
+    }
+    offsets
+}
+
+#[test]
+fn any_flipped_header_bit_is_harmless() {
+    let (mut warm, mut cold) = (0, 0);
+    for seed in seeds() {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let config = config(&mut random);
+        for _ in 0..4 {
+            let file = TestFile::new();
+            live_and_close(&file, &config, &mut random);
+            let offsets = chunk_offsets(&file, &config);
+            let memory = OpenOptions::new().read(true).write(true).open(&file.0).expect("there");
+            for _ in 0..1 + random.below(3) {
+                // Header, flags, expiry, chain and the beginning of the key.
+                let field = random.below(HEADER_SIZE_BYTES as u64 + 20);
+                let at = offsets[random.below(offsets.len() as u64) as usize] + field;
+                let mut byte = [0];
+                memory.read_exact_at(&mut byte, at).expect("within the file");
+                byte[0] ^= 1 << random.below(8);
+                memory.write_all_at(&byte, at).expect("within the file");
+            }
+            drop(memory);
+            *(if must_hold(&file, &config, &mut random) { &mut warm } else { &mut cold }) += 1;
+        }
+    }
+    println!("{warm} warm, {cold} cold");
+    assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "both must occur to be tested");
+}
+
+#[test]
+fn an_arena_of_noise_is_harmless() {
+    for seed in seeds() {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let (file, config) = (TestFile::new(), config(&mut random));
+        live_and_close(&file, &config, &mut random);
+        let memory = OpenOptions::new().write(true).open(&file.0).expect("there");
+        let page: Vec<u8> = std::iter::repeat_with(|| random.next_u64().to_le_bytes())
+            .flatten()
+            .take(config.page_size_bytes)
+            .collect();
+        memory.write_all_at(&page, 0).expect("within the file");
+        drop(memory);
+        must_hold(&file, &config, &mut random);
+    }
+}
+
+#[test]
+fn a_torn_meta_file_starts_cold_or_is_refused() {
+    let mut random = Random::new(7);
+    let config = config(&mut random);
+    let file = TestFile::new();
+    live_and_close(&file, &config, &mut random);
+    let (meta, memory) = (std::fs::read(file.meta()), std::fs::read(&file.0));
+    let (meta, memory) = (meta.expect("it was written"), memory.expect("it was written"));
+    for _ in 0..60 {
+        let mut torn = meta.clone();
+        let at = random.below(meta.len() as u64) as usize;
+        if random.below(2) == 0 {
+            torn.truncate(at);
+        } else {
+            torn[at] ^= 1 << random.below(8);
+        }
+        std::fs::write(file.meta(), &torn).expect("it is written");
+        std::fs::write(&file.0, &memory).expect("it is written");
+        match file.try_open(&config) {
+            Ok((engine, Start::Cold(_))) => engine.check(),
+            Err(RestartError::MalformedMeta(_)) => assert!(at < 30, "its first line is whole"),
+            other => panic!("byte {at}: {:?}", other.map(|(_, start)| start)),
+        }
+    }
+    for malformed in [&b""[..], b"\n", b"something else\n", &meta[1..]] {
+        std::fs::write(file.meta(), malformed).expect("it is written");
+        assert!(matches!(file.try_open(&config), Err(RestartError::MalformedMeta(_))));
+        assert!(file.meta().exists(), "it may be somebody's");
+    }
+    for (other, reason) in [
+        (&b"Tmain\nKslab_config 1.25\n"[..], ColdReason::ByMemcached),
+        (b"slabwise memory file, format 0\nx", ColdReason::OtherFormat("0".to_owned())),
+    ] {
+        std::fs::write(file.meta(), other).expect("it is written");
+        assert_eq!(file.open_cold(&config).1, reason);
+    }
+}
+
+#[test]
+fn a_hostile_meta_file_with_a_right_checksum_is_harmless() {
+    for seed in seeds() {
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        let config = config(&mut random);
+        let file = TestFile::new();
+        live_and_close(&file, &config, &mut random);
+        let meta = std::fs::read_to_string(file.meta()).expect("it was written");
+        let memory = std::fs::read(&file.0).expect("it was written");
+        for _ in 0..5 {
+            std::fs::write(file.meta(), hostile(&meta, &mut random)).expect("it is written");
+            std::fs::write(&file.0, &memory).expect("it is written");
+            must_hold(&file, &config, &mut random);
+        }
+    }
+}
+
+/// The text with one number changed, and vouched for.
+fn hostile(meta: &str, random: &mut Random) -> String {
+    let mut lines: Vec<String> = meta.lines().map(str::to_owned).collect();
+    lines.pop();
+    // The clock and the seal are no use to change: the first is judged, the second not believed.
+    let first = lines.iter().position(|line| line.starts_with("cas=")).expect("it is there");
+    let index = first + random.below((lines.len() - first) as u64) as usize;
+    let (name, value) = lines[index].split_once('=').expect("a line is a field");
+    let mut parts: Vec<String> = value.split(',').map(str::to_owned).collect();
+    let part = random.below(parts.len() as u64) as usize;
+    let replaced = [
+        "0",
+        "8",
+        "-",
+        "255*1",
+        "0*1000000",
+        "-*3",
+        "4096",
+        "18446744073709551615",
+        "0:64",
+        "5:72",
+        "126:80",
+        "3:0",
+        "",
+    ];
+    parts[part] = match random.below(15) {
+        choice if choice < 13 => replaced[choice as usize].to_owned(),
+        _ => (random.below(1 << 20) * 8).to_string(),
+    };
+    lines[index] = format!("{name}={}", parts.join(","));
+    let body = lines.join("\n") + "\n";
+    format!("{body}checksum={}\n", checksum_for_test(&body))
+}
+
+#[test]
+fn a_file_of_another_size_starts_cold() {
+    let mut random = Random::new(3);
+    let config = config(&mut random);
+    for change in [-1, 1] {
+        let file = TestFile::new();
+        live_and_close(&file, &config, &mut random);
+        let size = std::fs::metadata(&file.0).expect("there").len();
+        assert_eq!(size, config.arena_size_bytes() + 8);
+        let memory = OpenOptions::new().write(true).open(&file.0).expect("there");
+        memory.set_len(size.saturating_add_signed(change)).expect("it is resized");
+        drop(memory);
+        assert_eq!(file.open_cold(&config).1, ColdReason::OtherArena);
+    }
+}

@@ -1,0 +1,4 @@
+//! Pages beside the classes that own them.
+mod pool;
+
+pub use pool::Pool;

@@ -1,0 +1,252 @@
+//! Chunk sizes, and which class an item of a given size belongs to.
+//!
+//! Laws of a table: sizes ascend strictly; every size is a multiple of 8; the least holds a header
+//! and one byte of key; the largest is at most a page; there are at most
+//! [`ClassId::COUNT_MAX`] classes. A table that an engine starts with numbers its classes in the order
+//! of their sizes; after a change (`class_change.rs`) the numbers may come in any order.
+
+use super::address::CHUNK_ALIGN_BYTES;
+use super::item::HEADER_SIZE_BYTES;
+use slabwise_base::ClassId;
+use std::fmt;
+
+/// The least chunk: a header and a short key.
+pub const CHUNK_SIZE_BYTES_MIN: usize = (HEADER_SIZE_BYTES + 1).next_multiple_of(CHUNK_ALIGN_BYTES);
+
+/// The growth factor of slabwise's own table.
+pub const GROWTH_FACTOR_DEFAULT: f64 = 1.12;
+
+/// The classes, by their chunk sizes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassTable {
+    /// In bytes, ascending.
+    sizes: Vec<u32>,
+    /// The class of each size.
+    ids: Vec<ClassId>,
+}
+
+/// Why a class table is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassTableError {
+    /// No size was given.
+    Empty,
+    /// More sizes than there are class ids.
+    TooMany {
+        /// How many were given.
+        count: usize,
+    },
+    /// A size is not above the one before it (both as rounded up to [`CHUNK_ALIGN_BYTES`]).
+    NotAscending {
+        /// The size as given.
+        size_bytes: usize,
+    },
+    /// A size is below [`CHUNK_SIZE_BYTES_MIN`].
+    TooSmall {
+        /// The size as given.
+        size_bytes: usize,
+    },
+    /// A size is above the page size.
+    TooLarge {
+        /// The size as given.
+        size_bytes: usize,
+        /// The page size.
+        page_size_bytes: usize,
+    },
+}
+
+impl fmt::Display for ClassTableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ClassTableError::Empty => write!(f, "a class table needs at least one chunk size"),
+            ClassTableError::TooMany { count } => {
+                write!(f, "{count} chunk sizes are too many: give at most {}", ClassId::COUNT_MAX)
+            }
+            ClassTableError::NotAscending { size_bytes } => write!(
+                f,
+                "chunk size {size_bytes} is not at least {CHUNK_ALIGN_BYTES} bytes above the one \
+                 before it: give sizes in ascending order"
+            ),
+            ClassTableError::TooSmall { size_bytes } => {
+                write!(
+                    f,
+                    "chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes"
+                )
+            }
+            ClassTableError::TooLarge { size_bytes, page_size_bytes } => write!(
+                f,
+                "chunk size {size_bytes} is above the page size, {page_size_bytes} bytes: give a \
+                 smaller size or a larger page_size"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ClassTableError {}
+
+impl ClassTable {
+    /// A table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
+    pub fn explicit(
+        sizes: &[usize],
+        page_size_bytes: usize,
+    ) -> Result<ClassTable, ClassTableError> {
+        if sizes.is_empty() {
+            return Err(ClassTableError::Empty);
+        }
+        if sizes.len() > ClassId::COUNT_MAX {
+            return Err(ClassTableError::TooMany { count: sizes.len() });
+        }
+        let mut table: Vec<u32> = Vec::with_capacity(sizes.len());
+        for &size_bytes in sizes {
+            if size_bytes > page_size_bytes {
+                return Err(ClassTableError::TooLarge { size_bytes, page_size_bytes });
+            }
+            let rounded = size_bytes.next_multiple_of(CHUNK_ALIGN_BYTES);
+            if rounded < CHUNK_SIZE_BYTES_MIN {
+                return Err(ClassTableError::TooSmall { size_bytes });
+            }
+            if table.last().is_some_and(|&last| rounded <= last as usize) {
+                return Err(ClassTableError::NotAscending { size_bytes });
+            }
+            table.push(rounded as u32);
+        }
+        Ok(ClassTable::numbered(table))
+    }
+
+    /// A table whose classes are numbered in the order of their sizes.
+    fn numbered(sizes: Vec<u32>) -> ClassTable {
+        let ids = (0..sizes.len() as u8).map(ClassId).collect();
+        ClassTable { sizes, ids }
+    }
+
+    /// The same sizes under other numbers, of which none comes twice.
+    pub(crate) fn renumbered(self, ids: Vec<ClassId>) -> ClassTable {
+        assert_eq!(ids.len(), self.sizes.len(), "a number for every class");
+        ClassTable { sizes: self.sizes, ids }
+    }
+
+    /// memcached's geometric table: from `first_bytes`, each size `factor` times the one before,
+    /// ending with `chunk_size_bytes_max`. Where the class ids run out first, the last one is the
+    /// maximum, too.
+    pub fn geometric(first_bytes: usize, factor: f64, chunk_size_bytes_max: usize) -> ClassTable {
+        assert!(factor > 1.0, "a growth factor of {factor} does not grow");
+        let last = chunk_size_bytes_max / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;
+        assert!(last >= CHUNK_SIZE_BYTES_MIN, "largest chunk of {last} bytes holds no item");
+        let mut sizes: Vec<u32> = Vec::new();
+        let mut size = first_bytes.max(CHUNK_SIZE_BYTES_MIN);
+        while sizes.len() + 1 < ClassId::COUNT_MAX && (size as f64) < last as f64 / factor {
+            size = size.next_multiple_of(CHUNK_ALIGN_BYTES);
+            sizes.push(size as u32);
+            // A small factor may not reach the next multiple: the step is then one multiple.
+            size = ((size as f64 * factor) as usize).max(size + 1);
+        }
+        if sizes.last().is_none_or(|&before| (before as usize) < last) {
+            sizes.push(last as u32);
+        }
+        ClassTable::numbered(sizes)
+    }
+
+    /// slabwise's own table for a page size: fine steps up to half a page.
+    pub fn default_for(page_size_bytes: usize) -> ClassTable {
+        ClassTable::geometric(CHUNK_SIZE_BYTES_MIN, GROWTH_FACTOR_DEFAULT, page_size_bytes / 2)
+    }
+
+    /// The chunk sizes in bytes, ascending.
+    pub fn sizes(&self) -> &[u32] {
+        &self.sizes
+    }
+
+    /// How many classes there are.
+    pub fn count(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Every class, smallest chunks first.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + '_ {
+        self.ids.iter().copied()
+    }
+
+    /// Every class with its chunk size in bytes, smallest chunks first.
+    pub fn classes(&self) -> impl DoubleEndedIterator<Item = (ClassId, usize)> + '_ {
+        self.ids.iter().copied().zip(self.sizes.iter().map(|&size| size as usize))
+    }
+
+    /// Whether it has a class of this number.
+    pub fn has(&self, class: ClassId) -> bool {
+        self.ids.contains(&class)
+    }
+
+    /// The class whose chunks have this size.
+    pub fn class_of_size(&self, chunk_size_bytes: usize) -> Option<ClassId> {
+        let index = self.sizes.binary_search(&u32::try_from(chunk_size_bytes).ok()?).ok()?;
+        Some(self.ids[index])
+    }
+
+    /// Bytes a chunk of this class, which is in the table.
+    pub fn chunk_size_bytes(&self, class: ClassId) -> usize {
+        let size = self.classes().find_map(|(id, size)| (id == class).then_some(size));
+        size.expect("a class of this table was asked for")
+    }
+
+    /// The class with the largest chunks.
+    pub fn largest(&self) -> ClassId {
+        *self.ids.last().expect("a table has a class")
+    }
+
+    /// Bytes a chunk of that class.
+    pub fn chunk_size_bytes_max(&self) -> usize {
+        *self.sizes.last().expect("a table has a class") as usize
+    }
+
+    /// The class with the least chunks that hold `size_bytes`; `None` if no chunk does.
+    pub fn class_for(&self, size_bytes: usize) -> Option<ClassId> {
+        let index = self.sizes.partition_point(|&size| (size as usize) < size_bytes);
+        self.ids.get(index).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError};
+    use slabwise_base::ClassId;
+
+    #[test]
+    fn memcacheds_table_is_reproduced() {
+        // memcached -vv with its defaults: chunk sizes 96, 120, 152, ... and 524288 last (39 classes).
+        let table = ClassTable::geometric(96, 1.25, 512 << 10);
+        assert_eq!(table.sizes()[..6], [96, 120, 152, 192, 240, 304]);
+        assert_eq!(table.sizes()[table.count() - 2..], [394840, 524288]);
+        assert_eq!(table.count(), 39);
+    }
+
+    #[test]
+    fn every_size_goes_to_the_least_chunk_that_holds_it() {
+        let table = ClassTable::default_for(64 << 10);
+        assert!(table.count() <= ClassId::COUNT_MAX);
+        for size in 1..=table.chunk_size_bytes(table.largest()) {
+            let class = table.class_for(size).expect("a class holds it");
+            assert!(table.chunk_size_bytes(class) >= size);
+            assert!(class.0 == 0 || table.chunk_size_bytes(ClassId(class.0 - 1)) < size);
+        }
+        assert_eq!(table.class_for((32 << 10) + 1), None);
+    }
+
+    #[test]
+    fn bad_tables_are_refused_with_the_reason() {
+        let page = 64 << 10;
+        assert_eq!(ClassTable::explicit(&[], page), Err(ClassTableError::Empty));
+        assert_eq!(
+            ClassTable::explicit(&[96, 96], page),
+            Err(ClassTableError::NotAscending { size_bytes: 96 })
+        );
+        assert_eq!(
+            ClassTable::explicit(&[8], page),
+            Err(ClassTableError::TooSmall { size_bytes: 8 })
+        );
+        assert_eq!(
+            ClassTable::explicit(&[page + 1], page),
+            Err(ClassTableError::TooLarge { size_bytes: page + 1, page_size_bytes: page })
+        );
+        let many: Vec<usize> = (1..=64).map(|i| i * CHUNK_SIZE_BYTES_MIN).collect();
+        assert_eq!(ClassTable::explicit(&many, page), Err(ClassTableError::TooMany { count: 64 }));
+    }
+}

@@ -1,0 +1,499 @@
+//! One stripe's table: linear hashing over cache-line buckets.
+//!
+//! A bucket is one cache line of ten entries; an entry is a tag (8 bits of the hash) and a chunk
+//! address (40 bits). A look-up reads one line and, on a matching tag, the item; buckets that are full
+//! go on in overflow buckets.
+//!
+//! The table grows by one bucket at a time (W. Litwin, "Linear Hashing", VLDB 1980): with
+//! `bucket_count = 2^L + s` the first `s` buckets of level `L` are already split, and a hash belongs to
+//! its low `L + 1` bits if that bucket exists, else to its low `L` bits. Each insertion splits at most
+//! one bucket, so growth never stops anybody, and memory follows the most items there ever were.
+//!
+//! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
+//! in exactly one chain or on the free list, and holds an entry while it is in a chain.
+
+use super::prefetch::prefetch;
+use crate::layout::{ADDRESS_BITS, ChunkAddress};
+use slabwise_base::sync::MutexGuard;
+
+/// Entries a bucket.
+pub const ENTRY_COUNT: usize = 10;
+
+/// The mean load, in entries a bucket, above which a bucket is split. Models have few items, and are to
+/// meet growth.
+const SPLIT_LOAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
+
+/// Buckets are allocated in segments of this many (512 B), so that growth never copies a table.
+const SEGMENT_BUCKETS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
+
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Bucket {
+    /// 0 marks an empty entry.
+    tags: [u8; ENTRY_COUNT],
+    high: [u8; ENTRY_COUNT],
+    low: [u32; ENTRY_COUNT],
+    /// The overflow bucket that goes on with this chain, plus one; 0 for none.
+    overflow: u32,
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
+const _: () = assert!(ADDRESS_BITS == 40, "low and high hold 32 + 8 bits");
+
+type Segment = Box<[Bucket; SEGMENT_BUCKETS]>;
+
+/// An entry's place, valid until the table changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Where the entry's chain begins.
+    home: u32,
+    bucket: BucketRef,
+    entry: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BucketRef {
+    Home(u32),
+    Overflow(u32),
+}
+
+/// Buckets that go on with full ones.
+#[derive(Default)]
+struct Overflow {
+    segments: Vec<Segment>,
+    /// Buckets ever handed out.
+    bucket_count: u32,
+    /// The first free one, plus one; the others follow through their `overflow` fields.
+    free_head: u32,
+    free_count: u32,
+}
+
+/// A locked stripe.
+pub type StripeGuard<'i> = MutexGuard<'i, Table>;
+
+/// The table of one stripe.
+pub struct Table {
+    segments: Vec<Segment>,
+    overflow: Overflow,
+    bucket_count: u32,
+    item_count: u32,
+}
+
+impl Bucket {
+    const EMPTY: Bucket = Bucket {
+        tags: [0; ENTRY_COUNT],
+        high: [0; ENTRY_COUNT],
+        low: [0; ENTRY_COUNT],
+        overflow: 0,
+    };
+
+    fn address(&self, entry: usize) -> ChunkAddress {
+        let bits = u64::from(self.low[entry]) | u64::from(self.high[entry]) << 32;
+        ChunkAddress::from_bits(bits).expect("a tagged entry holds an address")
+    }
+
+    fn set(&mut self, entry: usize, tag: u8, address: ChunkAddress) {
+        let bits = ChunkAddress::to_bits(Some(address));
+        self.tags[entry] = tag;
+        self.low[entry] = bits as u32;
+        self.high[entry] = (bits >> 32) as u8;
+    }
+
+    /// The entries with this tag, as a bit each.
+    #[inline]
+    fn matches(&self, tag: u8) -> u32 {
+        let mut mask = 0;
+        for (entry, &present) in self.tags.iter().enumerate() {
+            mask |= u32::from(present == tag) << entry;
+        }
+        mask
+    }
+
+    fn first_entry(&self) -> Option<usize> {
+        self.tags.iter().position(|&tag| tag != 0)
+    }
+
+    fn next(&self) -> Option<BucketRef> {
+        self.overflow.checked_sub(1).map(BucketRef::Overflow)
+    }
+}
+
+/// The tag of a hash: never 0, and of other bits than those that choose stripe and bucket.
+fn tag_of(hash: u64) -> u8 {
+    ((hash >> 40) as u8).max(1)
+}
+
+fn new_segment() -> Segment {
+    Box::new([Bucket::EMPTY; SEGMENT_BUCKETS])
+}
+
+impl Table {
+    /// An empty table of one segment, allocated on the first insertion.
+    pub fn new() -> Table {
+        Table {
+            segments: Vec::new(),
+            overflow: Overflow::default(),
+            bucket_count: SEGMENT_BUCKETS as u32,
+            item_count: 0,
+        }
+    }
+
+    /// Gives an empty table the buckets that it would have grown to; fewer than it begins with change
+    /// nothing.
+    pub fn presize(&mut self, bucket_count: u32) {
+        assert!(self.segments.is_empty(), "a table is given its size before its items");
+        if bucket_count > self.bucket_count {
+            self.bucket_count = bucket_count;
+            let segments = (bucket_count as usize).div_ceil(SEGMENT_BUCKETS);
+            self.segments = (0..segments).map(|_| new_segment()).collect();
+        }
+    }
+
+    /// Entries in the table.
+    pub fn item_count(&self) -> usize {
+        self.item_count as usize
+    }
+
+    /// Buckets that hashes lead to.
+    pub fn bucket_count(&self) -> usize {
+        self.bucket_count as usize
+    }
+
+    /// Heap bytes of the table.
+    pub fn size_bytes(&self) -> usize {
+        let segments = self.segments.len() + self.overflow.segments.len();
+        let pointers = self.segments.capacity() + self.overflow.segments.capacity();
+        segments * size_of::<[Bucket; SEGMENT_BUCKETS]>() + pointers * size_of::<Segment>()
+    }
+
+    /// The entry of `hash` for which `is_match` holds.
+    #[inline(always)]
+    pub fn find(
+        &self,
+        hash: u64,
+        mut is_match: impl FnMut(ChunkAddress) -> bool,
+    ) -> Option<(Slot, ChunkAddress)> {
+        if self.segments.is_empty() {
+            return None;
+        }
+        let tag = tag_of(hash);
+        let home = self.home(hash);
+        let mut at = BucketRef::Home(home);
+        loop {
+            let bucket = self.bucket(at);
+            let mut mask = bucket.matches(tag);
+            while mask != 0 {
+                let entry = mask.trailing_zeros() as usize;
+                let address = bucket.address(entry);
+                if is_match(address) {
+                    return Some((Slot { home, bucket: at, entry: entry as u8 }, address));
+                }
+                mask &= mask - 1;
+            }
+            at = bucket.next()?;
+        }
+    }
+
+    /// Asks for the line that says where a hash's bucket is.
+    #[inline]
+    pub fn prefetch_segment(&self, hash: u64) {
+        if let Some(segment) = self.segments.get(self.home(hash) as usize / SEGMENT_BUCKETS) {
+            prefetch(std::ptr::from_ref(segment));
+        }
+    }
+
+    /// Asks for the line of a hash's bucket.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        if !self.segments.is_empty() {
+            prefetch(std::ptr::from_ref(self.bucket(BucketRef::Home(self.home(hash)))));
+        }
+    }
+
+    /// The first entry that a look-up of `hash` would compare.
+    #[inline]
+    pub fn candidate(&self, hash: u64) -> Option<ChunkAddress> {
+        let bucket =
+            (!self.segments.is_empty()).then(|| self.bucket(BucketRef::Home(self.home(hash))))?;
+        let mask = bucket.matches(tag_of(hash));
+        (mask != 0).then(|| bucket.address(mask.trailing_zeros() as usize))
+    }
+
+    /// Adds an entry, which must not be in the table, and splits a bucket if the table is full enough.
+    /// `hash_of` gives the hash of an item in the table.
+    pub fn insert(
+        &mut self,
+        hash: u64,
+        address: ChunkAddress,
+        hash_of: impl Fn(ChunkAddress) -> u64,
+    ) {
+        if self.segments.is_empty() {
+            self.segments.push(new_segment());
+        }
+        self.place(hash, address);
+        self.item_count += 1;
+        if self.item_count as usize > self.bucket_count as usize * SPLIT_LOAD {
+            self.split(hash_of);
+        }
+    }
+
+    /// Takes an entry out. The last entry of the chain takes its place, so that a chain is never longer
+    /// than its entries need.
+    pub fn remove(&mut self, slot: Slot) {
+        let bucket = self.bucket_mut(slot.bucket);
+        debug_assert!(bucket.tags[usize::from(slot.entry)] != 0, "an entry is removed once");
+        bucket.tags[usize::from(slot.entry)] = 0;
+        self.item_count -= 1;
+        let mut before = BucketRef::Home(slot.home);
+        let Some(mut last) = self.bucket(before).next() else { return };
+        while let Some(next) = self.bucket(last).next() {
+            (before, last) = (last, next);
+        }
+        let tail = self.bucket_mut(last);
+        if last != slot.bucket {
+            let moved = tail.first_entry().expect("an overflow bucket holds an entry");
+            let (tag, address) = (tail.tags[moved], tail.address(moved));
+            tail.tags[moved] = 0;
+            self.bucket_mut(slot.bucket).set(usize::from(slot.entry), tag, address);
+        }
+        if let (BucketRef::Overflow(index), None) = (last, self.bucket(last).first_entry()) {
+            self.bucket_mut(before).overflow = 0;
+            self.overflow.give(index);
+        }
+    }
+
+    /// Lets an entry lead to another chunk of the same key.
+    pub fn replace(&mut self, slot: Slot, address: ChunkAddress) {
+        let entry = usize::from(slot.entry);
+        let bucket = self.bucket_mut(slot.bucket);
+        let tag = bucket.tags[entry];
+        bucket.set(entry, tag, address);
+    }
+
+    /// Every entry, in no order.
+    pub fn addresses(&self) -> impl Iterator<Item = ChunkAddress> + '_ {
+        let overflow = &self.overflow;
+        let home = self.segments.iter().flat_map(|segment| segment.iter());
+        home.chain(overflow.segments.iter().flat_map(|segment| segment.iter())).flat_map(|bucket| {
+            (0..ENTRY_COUNT)
+                .filter(|&entry| bucket.tags[entry] != 0)
+                .map(|entry| bucket.address(entry))
+        })
+    }
+
+    /// The bucket that a hash belongs to.
+    #[inline]
+    fn home(&self, hash: u64) -> u32 {
+        let level = self.bucket_count.ilog2();
+        let wide = hash as u32 & ((2u32 << level) - 1);
+        if wide < self.bucket_count { wide } else { wide & ((1 << level) - 1) }
+    }
+
+    /// Splits the next bucket of the level in two.
+    fn split(&mut self, hash_of: impl Fn(ChunkAddress) -> u64) {
+        let count = self.bucket_count;
+        if (count as usize).is_multiple_of(SEGMENT_BUCKETS) {
+            self.segments.push(new_segment());
+        }
+        let old = count - (1 << count.ilog2());
+        let entries = self.drain_chain(old);
+        self.bucket_count = count + 1;
+        for address in entries {
+            self.place(hash_of(address), address);
+        }
+    }
+
+    /// Empties a chain, returning its entries; its overflow buckets go to the free list.
+    fn drain_chain(&mut self, home: u32) -> Vec<ChunkAddress> {
+        let mut entries = Vec::with_capacity(2 * ENTRY_COUNT);
+        let mut at = Some(BucketRef::Home(home));
+        while let Some(reference) = at {
+            let bucket = std::mem::replace(self.bucket_mut(reference), Bucket::EMPTY);
+            let present = (0..ENTRY_COUNT).filter(|&entry| bucket.tags[entry] != 0);
+            entries.extend(present.map(|entry| bucket.address(entry)));
+            if let BucketRef::Overflow(index) = reference {
+                self.overflow.give(index);
+            }
+            at = bucket.next();
+        }
+        entries
+    }
+
+    /// Puts an entry into the first empty place of its chain, lengthening the chain if there is none.
+    fn place(&mut self, hash: u64, address: ChunkAddress) {
+        let mut at = BucketRef::Home(self.home(hash));
+        loop {
+            let bucket = self.bucket_mut(at);
+            let empty = bucket.matches(0);
+            if empty != 0 {
+                bucket.set(empty.trailing_zeros() as usize, tag_of(hash), address);
+                return;
+            }
+            at = match bucket.next() {
+                Some(next) => next,
+                None => {
+                    let index = self.overflow.take();
+                    self.bucket_mut(at).overflow = index + 1;
+                    BucketRef::Overflow(index)
+                }
+            };
+        }
+    }
+
+    #[inline]
+    fn bucket(&self, at: BucketRef) -> &Bucket {
+        let (segments, index) = match at {
+            BucketRef::Home(index) => (&self.segments, index as usize),
+            BucketRef::Overflow(index) => (&self.overflow.segments, index as usize),
+        };
+        &segments[index / SEGMENT_BUCKETS][index % SEGMENT_BUCKETS]
+    }
+
+    fn bucket_mut(&mut self, at: BucketRef) -> &mut Bucket {
+        let (segments, index) = match at {
+            BucketRef::Home(index) => (&mut self.segments, index as usize),
+            BucketRef::Overflow(index) => (&mut self.overflow.segments, index as usize),
+        };
+        &mut segments[index / SEGMENT_BUCKETS][index % SEGMENT_BUCKETS]
+    }
+
+    /// Recomputes the laws; panics naming the one that is broken.
+    pub fn check(&self, hash_of: impl Fn(ChunkAddress) -> u64) {
+        let mut seen = 0;
+        let mut overflow_seen = 0;
+        let homes = if self.segments.is_empty() { 0 } else { self.bucket_count };
+        for home in 0..homes {
+            let mut at = Some(BucketRef::Home(home));
+            while let Some(reference) = at {
+                overflow_seen += usize::from(matches!(reference, BucketRef::Overflow(_)));
+                let bucket = self.bucket(reference);
+                let empty = bucket.first_entry().is_none();
+                assert!(
+                    !empty || matches!(reference, BucketRef::Home(_)),
+                    "an overflow bucket in a chain holds an entry"
+                );
+                for entry in (0..ENTRY_COUNT).filter(|&entry| bucket.tags[entry] != 0) {
+                    let hash = hash_of(bucket.address(entry));
+                    assert_eq!(self.home(hash), home, "an entry is in the bucket of its hash");
+                    assert_eq!(bucket.tags[entry], tag_of(hash), "an entry has its hash's tag");
+                    seen += 1;
+                }
+                at = bucket.next();
+            }
+        }
+        assert_eq!(seen, self.item_count(), "item_count is the number of entries");
+        let overflow_known = overflow_seen + self.overflow.free_count as usize;
+        assert_eq!(
+            overflow_known, self.overflow.bucket_count as usize,
+            "overflow buckets are kept"
+        );
+    }
+}
+
+impl Overflow {
+    /// An empty bucket.
+    fn take(&mut self) -> u32 {
+        if let Some(index) = self.free_head.checked_sub(1) {
+            let bucket = self.bucket_mut(index);
+            let next = std::mem::replace(&mut bucket.overflow, 0);
+            self.free_head = next;
+            self.free_count -= 1;
+            return index;
+        }
+        if (self.bucket_count as usize).is_multiple_of(SEGMENT_BUCKETS) {
+            self.segments.push(new_segment());
+        }
+        self.bucket_count += 1;
+        self.bucket_count - 1
+    }
+
+    /// Takes an empty bucket back that is in no chain any more.
+    fn give(&mut self, index: u32) {
+        let next = self.free_head;
+        self.bucket_mut(index).overflow = next;
+        self.free_head = index + 1;
+        self.free_count += 1;
+    }
+
+    fn bucket_mut(&mut self, index: u32) -> &mut Bucket {
+        &mut self.segments[index as usize / SEGMENT_BUCKETS][index as usize % SEGMENT_BUCKETS]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Table;
+    use crate::layout::ChunkAddress;
+    use slabwise_base::{Random, random::mix};
+    use std::collections::HashMap;
+
+    /// In these tests the item at offset 8 * n has hash mix(n).
+    fn hash_of(address: ChunkAddress) -> u64 {
+        mix((address.offset() / 8) as u64)
+    }
+
+    #[test]
+    fn agrees_with_a_map_while_it_grows_and_empties() {
+        let mut random = Random::new(42);
+        let mut table = Table::new();
+        let mut model = HashMap::new();
+        for step in 0..60_000u64 {
+            let id = random.below(20_000);
+            let address = ChunkAddress::from_offset(id as usize * 8);
+            let found = table.find(mix(id), |candidate| candidate == address);
+            assert_eq!(found.map(|(_, found)| found), model.get(&id).copied());
+            match (found, random.below(3)) {
+                (Some((slot, _)), 0) => {
+                    table.remove(slot);
+                    model.remove(&id);
+                }
+                (None, _) => {
+                    table.insert(mix(id), address, hash_of);
+                    model.insert(id, address);
+                }
+                (Some(_), _) => {}
+            }
+            if step % 10_000 == 0 {
+                table.check(hash_of);
+            }
+        }
+        table.check(hash_of);
+        assert_eq!(table.item_count(), model.len());
+    }
+
+    #[test]
+    fn churn_does_not_make_it_grow() {
+        let mut random = Random::new(5);
+        let mut table = Table::new();
+        let mut present: Vec<u64> = (0..2_000).collect();
+        for &id in &present {
+            table.insert(mix(id), ChunkAddress::from_offset(id as usize * 8), hash_of);
+        }
+        let before = table.size_bytes();
+        for fresh in 2_000..400_000u64 {
+            let place = random.below(2_000) as usize;
+            let gone = ChunkAddress::from_offset(present[place] as usize * 8);
+            let (slot, _) =
+                table.find(mix(present[place]), |address| address == gone).expect("present");
+            table.remove(slot);
+            table.insert(mix(fresh), ChunkAddress::from_offset(fresh as usize * 8), hash_of);
+            present[place] = fresh;
+        }
+        table.check(hash_of);
+        let after = table.size_bytes();
+        assert!(after <= before + before / 5, "{before} bytes became {after}");
+    }
+
+    #[test]
+    fn its_share_of_an_item_stays_small_at_every_size() {
+        let mut table = Table::new();
+        let mut worst = 0.0f64;
+        for id in 0..200_000u64 {
+            table.insert(mix(id), ChunkAddress::from_offset(id as usize * 8), hash_of);
+            if id > 10_000 {
+                worst = worst.max(table.size_bytes() as f64 / (id + 1) as f64);
+            }
+        }
+        assert!(worst < 11.0, "{worst} bytes an item");
+    }
+}

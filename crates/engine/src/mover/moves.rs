@@ -1,0 +1,285 @@
+//! The mover: the move under way, and what it counts.
+
+use super::choose;
+use super::job::{GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep};
+use super::kinds;
+use super::log::{MoveLog, MoveOutcome, MoveRecord};
+use crate::class::Standing;
+use crate::config::MoverKind;
+use crate::counters::MoverCounters;
+use crate::layout::CHUNK_SIZE_BYTES_MIN;
+use crate::space::Space;
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
+use std::time::Duration;
+
+/// Between two passes over chunks that are held: a tick.
+const REST_WHILE_HELD: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
+
+/// Why a page cannot be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReassignError {
+    /// A move is under way; there is one at a time.
+    #[error("a page is being moved: try again when it is done")]
+    Running,
+    /// The victim owns no page.
+    #[error("the victim owns no page: choose another")]
+    NoSpare,
+    /// Victim and receiver are one.
+    #[error("victim and receiver are the same class")]
+    SameClass,
+    /// There is no such class.
+    #[error("there is no such class: see stats slabs")]
+    BadClass,
+}
+
+/// What a step of the mover came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoverStep {
+    /// There is nothing to do.
+    Idle,
+    /// A move is under way.
+    Working,
+    /// Come back after so long: a chunk that was met is held, or a published kind sleeps.
+    Rest(Duration),
+    /// A page arrived.
+    Done,
+    /// A move was given up, and the page is back in service.
+    GivenUp,
+}
+
+/// Moves pages, one at a time.
+#[derive(Default)]
+pub struct Mover {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    /// When a move was given up last.
+    gave_up_at: Option<Ticks>,
+    /// The class whose page that was.
+    gave_up_on: Option<ClassId>,
+    /// The number behind the page that was chosen last: the search begins there, and takes that page
+    /// again only if there is no other, for it may be one that could not be emptied.
+    page_cursor: u32,
+    counters: MoverCounters,
+    log: MoveLog,
+}
+
+impl Mover {
+    /// Begins to move a page of `victim` (`None`: of the class with the oldest tail) to `receiver`
+    /// (`None`: the pool).
+    pub fn reassign(
+        &self,
+        space: &Space,
+        victim: Option<ClassId>,
+        receiver: Option<ClassId>,
+        reason: &'static str,
+        now: Now,
+    ) -> Result<(), ReassignError> {
+        let kind = kinds::of(space.config.mover);
+        lock(&self.state).begin(space, victim, receiver, (reason, kind), now)
+    }
+
+    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
+    /// shrinks the cache to a lowered memory limit, a page at a time.
+    pub fn step(&self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
+        lock(&self.state).step(space, budget_chunks, at)
+    }
+
+    /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
+    /// first. False: there is no page that could move.
+    pub fn seize_page(&self, space: &Space, receiver: ClassId, now: Now) -> bool {
+        // Locked throughout: the move that is given up is the one that was looked at.
+        let mut state = lock(&self.state);
+        let why = ("the receiver could get no chunk", kinds::of(MoverKind::WARM));
+        let begun = state.begin(space, None, Some(receiver), why, now);
+        if !matches!(begun, Ok(()) | Err(ReassignError::Running)) {
+            return false;
+        }
+        let slots = space.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
+        match state.step(space, 2 * slots, now.into()) {
+            MoverStep::Done | MoverStep::GivenUp => true,
+            // A chunk of this page is held, perhaps by a store that waits for this very page: try another. A
+            // requested move gives way to a store that would fail.
+            MoverStep::Rest(_) => {
+                if let Some(job) = state.job.take() {
+                    state.give_up(space, job, now.into());
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The chunks of the page that is moving; `None`: none is.
+    pub fn chunks_of_moving_page(&self, space: &Space) -> Option<usize> {
+        lock(&self.state).job.as_ref().map(|job| job.chunks_per_page(&space.memory))
+    }
+
+    /// The counters, and whether a move is under way.
+    pub fn counters(&self) -> (MoverCounters, bool) {
+        let state = lock(&self.state);
+        (state.counters, state.job.is_some())
+    }
+
+    /// The last moves, the oldest first.
+    pub fn log(&self) -> Vec<MoveRecord> {
+        lock(&self.state).log.to_vec()
+    }
+}
+
+impl State {
+    fn begin(
+        &mut self,
+        space: &Space,
+        victim: Option<ClassId>,
+        receiver: Option<ClassId>,
+        (reason, kind): (&'static str, &'static dyn Kind),
+        now: Now,
+    ) -> Result<(), ReassignError> {
+        let standing = |id: ClassId| match space.classes.get(id.index()) {
+            Some(class) => class.lock().standing(),
+            None => Standing::Vacant,
+        };
+        // A retired class gives, and gets nothing.
+        let victim_is_bad = victim.is_some_and(|id| standing(id) == Standing::Vacant);
+        let receiver_is_bad = receiver.is_some_and(|id| standing(id) != Standing::Present);
+        if victim_is_bad || receiver_is_bad {
+            return Err(ReassignError::BadClass);
+        }
+        if victim.is_some() && victim == receiver {
+            return Err(ReassignError::SameClass);
+        }
+        if self.job.is_some() {
+            return Err(ReassignError::Running);
+        }
+        let victim = victim.or_else(|| choose::oldest_class(space, receiver, now));
+        let victim = victim.ok_or(ReassignError::NoSpare)?;
+        self.begin_job(space, Order { victim, receiver, reason, kind }, now);
+        if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoSpare) }
+    }
+
+    fn begin_job(&mut self, space: &Space, order: Order, now: Now) {
+        self.job = choose::begin(space, order, &mut self.page_cursor, &self.counters, now);
+    }
+
+    fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
+        let Some(mut job) = self.job.take() else {
+            return self.begin_by_itself(space, at.now);
+        };
+        job.start.nanos.get_or_insert(at.nanos);
+        let kind = job.order.kind;
+        let counters = &mut self.counters;
+        let mut pass = Pass { space, job: &mut job, counters, now: at.now };
+        match kind.pass(&mut pass, budget_chunks) {
+            PassStep::GoesOn => {
+                self.job = Some(job);
+                MoverStep::Working
+            }
+            PassStep::Rests => self.rest(space, job, space.config.mover_rest, at),
+            PassStep::Ended => self.end_of_pass(space, job, at),
+        }
+    }
+
+    /// While more memory is held than the limit allows: releases a free page, or starts to free one. Before
+    /// that, pages of retired classes are freed.
+    fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
+        let released = lock(&space.pool).take_for_release();
+        if let Some(page) = released {
+            space.memory.arena.release(&page, space.memory.page_size_bytes());
+            lock(&space.pool).put_released(page);
+            return MoverStep::Working;
+        }
+        // A move that was given up lately is not begun again unless it is requested.
+        if self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < GIVE_UP_AFTER_TICKS) {
+            return MoverStep::Idle;
+        }
+        let (receiver, warm) = (None, kinds::of(MoverKind::WARM));
+        if let Some(victim) = choose::retired_class(space, self.gave_up_on, now) {
+            let reason = "its class is retired";
+            self.begin_job(space, Order { victim, receiver, reason, kind: warm }, now);
+        }
+        let over = lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
+        if self.job.is_none()
+            && over
+            && let Some(victim) = choose::oldest_class(space, None, now)
+        {
+            let reason = "more memory is held than the limit allows";
+            let kind = kinds::of(space.config.mover);
+            self.begin_job(space, Order { victim, receiver, reason, kind }, now);
+        }
+        if self.job.is_some() { MoverStep::Working } else { MoverStep::Idle }
+    }
+
+    /// Every chunk was met once more: the page is empty, or what is left of it is held.
+    fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
+        let in_use = space.memory.pages.page(job.page).used() as usize;
+        if in_use == job.cut.len() {
+            self.complete(space, job, at);
+            return MoverStep::Done;
+        }
+        job.begin_pass();
+        self.rest(space, job, REST_WHILE_HELD, at)
+    }
+
+    /// Asks for a rest, unless nothing has moved for too long.
+    fn rest(&mut self, space: &Space, job: Job, rest: Duration, at: Moment) -> MoverStep {
+        if job.progress_at.age_at(at.now.ticks) >= job.order.kind.give_up_after_ticks() {
+            self.gave_up_on = Some(job.order.victim);
+            self.gave_up_at = Some(at.now.ticks);
+            self.give_up(space, job, at);
+            return MoverStep::GivenUp;
+        }
+        self.job = Some(job);
+        MoverStep::Rest(rest)
+    }
+
+    /// Hands the empty page on.
+    fn complete(&mut self, space: &Space, mut job: Job, at: Moment) {
+        job.return_spares(space);
+        let order = job.order;
+        order.kind.finish(&mut space.class(order.victim).lock(), &space.memory, &mut job);
+        hand_on(space, job.page, order.receiver);
+        self.counters.moved += 1;
+        self.record(space, &job, MoveOutcome::Moved, at);
+    }
+
+    /// Puts the page back into service.
+    fn give_up(&mut self, space: &Space, mut job: Job, at: Moment) {
+        job.return_spares(space);
+        let order = job.order;
+        order.kind.give_up(&mut space.class(order.victim).lock(), &space.memory, &mut job);
+        self.counters.aborted += 1;
+        self.record(space, &job, MoveOutcome::GivenUp, at);
+    }
+
+    fn record(&mut self, space: &Space, job: &Job, outcome: MoveOutcome, at: Moment) {
+        let start = &job.start;
+        let nanos = at.nanos.saturating_sub(start.nanos.unwrap_or(at.nanos));
+        self.log.push(MoveRecord {
+            victim: job.order.victim,
+            receiver: job.order.receiver,
+            reason: job.order.reason,
+            outcome,
+            chunks: start.chunks,
+            rescued: self.counters.carried() - start.rescued,
+            evicted: self.counters.evicted - start.evicted,
+            gets: space.gets_ever() - start.gets,
+            duration: Duration::from_nanos(nanos),
+        });
+    }
+}
+
+/// Gives an empty page to a class; to the pool if there is no receiver, or it was retired meanwhile.
+fn hand_on(space: &Space, page: PageId, receiver: Option<ClassId>) {
+    if let Some(receiver) = receiver {
+        let mut state = space.class(receiver).lock();
+        if state.standing() == Standing::Present {
+            return state.adopt(&space.memory, page);
+        }
+    }
+    lock(&space.pool).put(page);
+}

@@ -1,0 +1,320 @@
+//! incr and decr: a number as text, changed in place where its length allows it.
+//!
+//! As in memcached: the value must begin with a decimal `u64`, spaces and a plus sign before it allowed,
+//! and end there or go on after a space; incr wraps at 2^64, decr
+//! stops at 0; a result shorter than the text that was there is padded with spaces behind it.
+
+use super::cache::Cache;
+use super::handle::Handle;
+use super::lookup::{Found, Lookup};
+use super::publish::{publish_new, publish_over};
+use super::reservation::Reservation;
+use super::spare::{Room, Spare};
+use crate::layout::ItemMeta;
+use crate::space::AccessKind;
+use slabwise_base::{Expiry, HashedKey, LookupKey, Now};
+use std::io::Write;
+
+/// Which way, and by how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Adds, modulo 2^64.
+    Increment(u64),
+    /// Subtracts, down to 0.
+    Decrement(u64),
+}
+
+/// On what a change of a number depends, and what it does beside. The default asks for nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArithmeticConditions {
+    /// The CAS value that the item must have.
+    pub expected_cas: Option<u64>,
+    /// The item's CAS value afterwards, if not the engine's next.
+    pub new_cas: Option<u64>,
+    /// When the item ends now, if that changes.
+    pub touch: Option<Expiry>,
+    /// Where there is no item, makes one that holds this.
+    pub initial: Option<Initial>,
+}
+
+/// A number that is stored where there was none; the delta is not applied to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Initial {
+    /// The number.
+    pub value: u64,
+    /// When its item ends.
+    pub expiry: Expiry,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArithmeticOutcome {
+    /// The new value, stored under a new CAS value.
+    Value {
+        /// The number.
+        value: u64,
+        /// The CAS value.
+        cas: u64,
+        /// It is an initial value: there was no item.
+        is_new: bool,
+        /// When the item was to end before this gave it another expiry.
+        expiry_before: Expiry,
+    },
+    /// The CAS value did not match.
+    Exists,
+    /// There is no such item.
+    NotFound,
+    /// The value is not a number.
+    NotNumeric,
+    /// The number needs more room than can be had.
+    OutOfMemory,
+}
+
+/// One call of [`Handle::arithmetic_if`].
+#[derive(Clone, Copy)]
+struct Change<'a> {
+    key: HashedKey<'a>,
+    delta: Delta,
+    conditions: &'a ArithmeticConditions,
+    now: Now,
+}
+
+/// The longest text that can be a number, its trailing spaces included.
+const NUMBER_LEN_MAX: usize = 64;
+
+impl Delta {
+    fn apply(self, value: u64) -> u64 {
+        match self {
+            Delta::Increment(by) => value.wrapping_add(by),
+            Delta::Decrement(by) => value.saturating_sub(by),
+        }
+    }
+}
+
+/// The number that a value stands for.
+fn parse(text: &[u8]) -> Option<u64> {
+    let text = text.trim_ascii_start();
+    let text = text.strip_prefix(b"+").unwrap_or(text);
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let ends_well = text.get(end).is_none_or(|&byte| byte.is_ascii_whitespace());
+    let digits = std::str::from_utf8(&text[..end]).ok()?;
+    if ends_well { digits.parse().ok() } else { None }
+}
+
+impl<'e> Handle<'e> {
+    /// Changes the number that an item's value stands for.
+    pub fn arithmetic<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        delta: Delta,
+        now: Now,
+    ) -> ArithmeticOutcome {
+        self.arithmetic_if(key, delta, &ArithmeticConditions::default(), now)
+    }
+
+    /// The same under conditions.
+    pub fn arithmetic_if<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        delta: Delta,
+        conditions: &ArithmeticConditions,
+        now: Now,
+    ) -> ArithmeticOutcome {
+        let (cache, space) = (self.cache(), self.space());
+        let key = key.hashed_by(&space.hasher);
+        let mut spare = Spare::new(cache);
+        let mut made: Option<Reservation<'e>> = None;
+        let change = Change { key, delta, conditions, now };
+        loop {
+            let found = match Lookup::of(space, key, now, self.counters()) {
+                Lookup::Found(found) => found,
+                Lookup::Missing(mut stripe) => {
+                    let Some(initial) = conditions.initial else {
+                        self.count_miss(delta);
+                        return ArithmeticOutcome::NotFound;
+                    };
+                    if let Some(first) = made.take() {
+                        self.counters().items_total.bump();
+                        let cas = conditions.new_cas;
+                        let address = publish_new(space, &mut stripe, first, cas, now);
+                        let cas = space.memory.header(address).cas();
+                        let class = space.queue_class(address);
+                        drop(stripe);
+                        space.show_access(key.hash(), AccessKind::Store, Some(class));
+                        let (value, expiry_before) = (initial.value, Expiry::NEVER);
+                        return ArithmeticOutcome::Value {
+                            value,
+                            cas,
+                            is_new: true,
+                            expiry_before,
+                        };
+                    }
+                    drop(stripe);
+                    made = reserve_number(cache, key, initial, now);
+                    if made.is_none() {
+                        return ArithmeticOutcome::OutOfMemory;
+                    }
+                    continue;
+                }
+            };
+            if let Some(outcome) = self.change(&change, found, &mut spare) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Changes a found number; `None`: memory was taken, look again.
+    fn change(
+        &self,
+        change: &Change<'_>,
+        found: Found<'e>,
+        spare: &mut Spare<'e>,
+    ) -> Option<ArithmeticOutcome> {
+        let Change { key, delta, conditions, now } = *change;
+        let header = found.header();
+        // In memcached's order: what can be no number is told before a CAS value that differs.
+        if found.value_len() == 0 || header.state().load().chained() {
+            return Some(ArithmeticOutcome::NotNumeric);
+        }
+        if conditions.expected_cas.is_some_and(|expected| expected != header.cas()) {
+            return Some(ArithmeticOutcome::Exists);
+        }
+        let Some((old_len, number)) = number(&found) else {
+            return Some(ArithmeticOutcome::NotNumeric);
+        };
+        let value = delta.apply(number);
+        let text = Text::padded(value, old_len);
+        let expiry_before = found.expiry();
+        let expiry = conditions.touch.unwrap_or(expiry_before);
+        let new_cas = conditions.new_cas;
+        if text.len == old_len
+            && found.can_hold(expiry)
+            && overwrite_number(&found, text.as_bytes(), new_cas, now)
+        {
+            if conditions.touch.is_some() {
+                found.set_expiry_in_place(expiry);
+            }
+            self.count_hit(&found, delta);
+            let cas = header.cas();
+            let class = found.class();
+            let space = found.space;
+            drop(found);
+            space.show_access(key.hash(), AccessKind::Touch, Some(class));
+            return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
+        }
+        let meta = ItemMeta { expiry, ..found.meta() };
+        match spare.room(found, key, text.len, meta, now) {
+            Ok(Room::LookAgain) => None,
+            Err(_) => Some(ArithmeticOutcome::OutOfMemory),
+            Ok(Room::Ready(found, mut changed)) => {
+                changed.fill_all(text.as_bytes());
+                self.count_hit(&found, delta);
+                if text.len == old_len {
+                    // It would have been written in place, had there been nobody reading, and a field for
+                    // its expiry.
+                    let old = header.state().load();
+                    found.space.memory.header(changed.address()).state().inherit(old);
+                }
+                let cas = publish_over(changed, found, new_cas, now).cas;
+                Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
+            }
+        }
+    }
+
+    fn count_miss(&self, delta: Delta) {
+        match delta {
+            Delta::Increment(_) => self.counters().incr_misses.bump(),
+            Delta::Decrement(_) => self.counters().decr_misses.bump(),
+        }
+    }
+
+    fn count_hit(&self, found: &Found<'_>, delta: Delta) {
+        let class = self.counters().class(found.class());
+        match delta {
+            Delta::Increment(_) => class.incr_hits.bump(),
+            Delta::Decrement(_) => class.decr_hits.bump(),
+        }
+    }
+}
+
+/// A number as text, padded with spaces to a least length.
+struct Text {
+    bytes: [u8; NUMBER_LEN_MAX],
+    len: usize,
+}
+
+impl Text {
+    fn padded(value: u64, len_min: usize) -> Text {
+        let mut bytes = [b' '; NUMBER_LEN_MAX];
+        let mut rest = &mut bytes[..];
+        write!(rest, "{value}").expect("every u64 is shorter than the longest number");
+        let digits = NUMBER_LEN_MAX - rest.len();
+        Text { bytes, len: digits.max(len_min) }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// The length and the number of a found item's value, if it is one.
+fn number(found: &Found<'_>) -> Option<(usize, u64)> {
+    if found.header().state().load().chained() {
+        return None;
+    }
+    let text = found.space.memory.value_part(found.address, found.proof());
+    (text.len() <= NUMBER_LEN_MAX).then_some(())?;
+    Some((text.len(), parse(text)?))
+}
+
+/// Writes a number over one of the same length; false if somebody is reading the value.
+fn overwrite_number(found: &Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
+    let memory = &found.space.memory;
+    let Some(right) = memory.arena.value_right(found.address, 0, &found.stripe) else {
+        return false;
+    };
+    memory.arena.overwrite_value(&right, memory.layout(found.address).value(), text);
+    // A change is no hit, as in memcached. But what changes is in use and worth keeping.
+    found.mark_use(now);
+    found.space.flush.give_cas(found.header(), new_cas, now);
+    true
+}
+
+/// An item that holds an initial number, not yet published.
+fn reserve_number<'e>(
+    cache: &'e Cache,
+    key: HashedKey<'_>,
+    initial: Initial,
+    now: Now,
+) -> Option<Reservation<'e>> {
+    let text = Text::padded(initial.value, 0);
+    let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
+    let mut first = Reservation::take(cache, key, text.len, meta, now).ok()?;
+    first.fill_all(text.as_bytes());
+    Some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Delta, Text, parse};
+
+    #[test]
+    fn only_decimal_numbers_within_64_bits_are_numbers() {
+        assert_eq!(parse(b"0"), Some(0));
+        assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(parse(b"18446744073709551616"), None);
+        assert_eq!(parse(b"9  "), Some(9));
+        assert_eq!(parse(b" +9 8"), Some(9));
+        for text in [&b""[..], b" ", b"-1", b"+", b"+ 1", b"1a", b"0x1"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn incr_wraps_decr_stops_and_short_results_are_padded() {
+        assert_eq!(Delta::Increment(2).apply(u64::MAX), 1);
+        assert_eq!(Delta::Decrement(2).apply(1), 0);
+        assert_eq!(Text::padded(9, 2).as_bytes(), b"9 ");
+        assert_eq!(Text::padded(100, 2).as_bytes(), b"100");
+    }
+}

@@ -1,0 +1,27 @@
+//! What operations share: the memory, its classes and the index, and the steps on them that take more than
+//! one lock.
+//!
+//! ```text
+//!   Space --- index: stripes, each a lock over its own growing table of cache-line buckets
+//!     |           |  entry = tag + ChunkAddress
+//!     |           v
+//!     |--- memory: pages of chunks; a chunk = header (29 B) [flags] [expiry] key value
+//!     |           ^
+//!     |           | prev/next, free lists
+//!     |--- classes: one lock each over its queues, its pages and their free chunks
+//!     '--- pool: one lock over the pages that no class owns
+//! ```
+
+mod change;
+mod evict;
+mod flush;
+mod free;
+mod gather;
+mod shared;
+mod tap;
+
+pub use change::ClassChangeError;
+pub use evict::Evicted;
+pub use flush::FlushSaved;
+pub use shared::{Death, Space};
+pub use tap::{AccessKind, AccessObserver, Eviction, EvictionObserver, KeyAccess};

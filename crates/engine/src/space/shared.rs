@@ -1,0 +1,243 @@
+//! What every operation shares: memory, pages, classes, index, the flush and the tap.
+//!
+//! Lock order: tables, stripe, class, pool (`docs/locking.md`). No lock is held across a system call.
+
+use super::flush::Flush;
+use super::tap::{AccessKind, KeyAccess, Tap};
+use crate::class::{CHAINED, Class, ClassState, TABLE_NUMBERS};
+use crate::config::EngineConfig;
+use crate::evict::{ClassOrder, LruConfig, Segments};
+use crate::heap::Pool;
+use crate::index::Index;
+use crate::layout::{ChunkAddress, ClassTable};
+use crate::mem::{Arena, ReadProof};
+use crate::memory::Memory;
+use crate::size_map::SizeMap;
+use crate::stats::{ClassStats, HandleCounters};
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::{ClassId, Expiry, KeyHasher, Now};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+const NO_TEMPORARY_TTL: u32 = u32::MAX;
+
+/// The memory of a cache and what finds its way in it; see the module's documentation.
+pub struct Space {
+    pub config: EngineConfig,
+    pub hasher: KeyHasher,
+    pub memory: Memory,
+    pub pool: Mutex<Pool>,
+    /// A class for every number that the table may use.
+    pub classes: Box<[Class]>,
+    /// The class [`CHAINED`].
+    chained: Class,
+    /// The present table.
+    pub tables: Mutex<Tables>,
+    /// The present table again, read without a lock by stores.
+    pub size_map: SizeMap,
+    /// The class with the largest chunks, which is in every table.
+    pub largest: ClassId,
+    /// Whether a retired class may have pages left: the mover looks.
+    pub retiring: AtomicBool,
+    pub index: Index,
+    pub flush: Flush,
+    /// The rules in force for hot, warm and cold.
+    segments: Mutex<Segments>,
+    /// The counters of every handle that was ever made.
+    pub registry: Mutex<Vec<Arc<HandleCounters>>>,
+    /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
+    temporary_ttl: AtomicU32,
+    /// Whether classes keep one queue in exact order of use.
+    pub exact_order: AtomicBool,
+    /// Whether a hit may move its item.
+    pub acts_on_hits: AtomicBool,
+    pub tap: Tap,
+}
+
+/// What the tables' lock protects.
+#[derive(Debug)]
+pub struct Tables {
+    /// The present one.
+    pub table: ClassTable,
+    /// What numbers that stand for a second class, or a later one, had counted when it began.
+    pub counted_before: BTreeMap<ClassId, Arc<ClassStats>>,
+}
+
+impl Tables {
+    fn new(table: ClassTable) -> Tables {
+        Tables { table, counted_before: BTreeMap::new() }
+    }
+}
+
+/// Why an item that is still linked counts as gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// Its expiry has come.
+    Expired,
+    /// A flush ended it.
+    Flushed,
+}
+
+impl Space {
+    /// An empty cache in an arena that has room for it.
+    pub fn new(config: EngineConfig, arena: Arena) -> Space {
+        let page_size_bytes = config.page_size_bytes;
+        assert!(
+            page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
+            "page size {page_size_bytes}: a power of two from 4 KiB to 16 MiB is needed"
+        );
+        let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();
+        assert!(
+            chunk_size_bytes_max <= page_size_bytes,
+            "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
+        );
+        let memory = Memory::new(arena, page_size_bytes, config.size_model);
+        let (kind, options) = (config.eviction, &config.eviction_options);
+        let vacant = |number| Class::vacant(ClassId(number), ClassOrder::new(kind, options));
+        let segments = Segments { limits: options.lru, is_exact: kind.is_exact() };
+        let space = Space {
+            hasher: KeyHasher::new(config.hash_seed),
+            memory,
+            pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
+            classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
+            chained: vacant(CHAINED.0),
+            tables: Mutex::new(Tables::new(config.classes.clone())),
+            size_map: SizeMap::new(&config.classes),
+            largest: config.classes.largest(),
+            retiring: AtomicBool::new(false),
+            index: Index::new(config.memory_limit_bytes),
+            flush: Flush::default(),
+            segments: Mutex::new(segments),
+            registry: Mutex::new(Vec::new()),
+            temporary_ttl: AtomicU32::new(temporary_ttl_word(&options.lru)),
+            exact_order: AtomicBool::new(kind.is_exact()),
+            acts_on_hits: AtomicBool::new(kind.is_exact() || kind.acts_on_hits()),
+            tap: Tap::default(),
+            config,
+        };
+        for (id, chunk_size_bytes) in space.config.classes.classes() {
+            space.establish(&mut space.class(id).lock(), chunk_size_bytes);
+        }
+        space
+    }
+
+    /// Lets a vacant number stand for a class of this chunk size.
+    pub fn establish(&self, state: &mut ClassState, chunk_size_bytes: usize) {
+        state.establish(chunk_size_bytes, self.config.page_size_bytes);
+        self.size_map.set_chunk_size(state.id(), chunk_size_bytes);
+    }
+
+    /// Counters for a new handle, which count until the cache ends.
+    pub fn register(&self) -> Arc<HandleCounters> {
+        let counters = Arc::new(HandleCounters::new());
+        lock(&self.registry).push(Arc::clone(&counters));
+        counters
+    }
+
+    /// Gets of all handles since the start, those that touched included; cheap.
+    pub fn gets_ever(&self) -> u64 {
+        lock(&self.registry).iter().map(|handle| handle.gets()).sum()
+    }
+
+    /// The limits of the segmented LRU.
+    pub fn lru(&self) -> LruConfig {
+        lock(&self.segments).limits
+    }
+
+    /// Changes the limits of the segmented LRU.
+    pub fn set_lru(&self, lru: LruConfig) {
+        let mut segments = lock(&self.segments);
+        segments.limits = lru;
+        self.temporary_ttl.store(temporary_ttl_word(&lru), Relaxed);
+        self.spread_segments(*segments);
+    }
+
+    /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Only
+    /// for an eviction kind that [can switch](crate::EvictionKind::can_switch).
+    pub fn set_segmented(&self, segmented: bool) {
+        assert!(self.config.eviction.can_switch(), "this eviction kind has one order");
+        let is_exact = !segmented;
+        let mut segments = lock(&self.segments);
+        segments.is_exact = is_exact;
+        self.exact_order.store(is_exact, Relaxed);
+        self.acts_on_hits.store(is_exact || self.config.eviction.acts_on_hits(), Relaxed);
+        self.spread_segments(*segments);
+    }
+
+    fn spread_segments(&self, segments: Segments) {
+        for class in self.queueing_classes() {
+            class.lock().set_segments(segments);
+        }
+    }
+
+    /// The class by its id.
+    pub fn class(&self, id: ClassId) -> &Class {
+        if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
+    }
+
+    /// Every class that may have items: one a number, and [`CHAINED`].
+    pub fn queueing_classes(&self) -> impl Iterator<Item = &Class> {
+        self.classes.iter().chain([&self.chained])
+    }
+
+    /// The class in whose queue an item is.
+    #[inline]
+    pub fn queue_class(&self, address: ChunkAddress) -> ClassId {
+        let chained = self.memory.header(address).state().load().chained();
+        if chained { CHAINED } else { self.memory.class_of(address) }
+    }
+
+    /// The class that an item is shown in: a chained one in the class of the table with the largest chunks,
+    /// where memcached has it, too.
+    pub fn shown_class(&self, address: ChunkAddress) -> ClassId {
+        match self.queue_class(address) {
+            CHAINED => self.largest,
+            class => class,
+        }
+    }
+
+    /// The hash of an item's key; the proof is the caller's lock or pin.
+    pub fn hash_of(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u64 {
+        self.hasher.hash(self.memory.key(address, proof))
+    }
+
+    /// Lets the index count against the memory limit, where the limit is meant to hold for the whole.
+    pub fn charge_index(&self) {
+        if self.config.index_within_limit {
+            let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
+            lock(&self.pool).set_charged(pages as u32);
+        }
+    }
+
+    /// Shows an access to the key of this hash, if it is in the sample. The caller has locked no class, no
+    /// pool, and should hold no stripe.
+    #[inline(always)]
+    pub fn show_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
+        if self.tap.wants_access(hash) {
+            let class = class.map(|class| if class == CHAINED { self.largest } else { class });
+            self.tap.show_access(&KeyAccess { hash, kind, class });
+        }
+    }
+
+    /// Whether an item with this expiry belongs in the temp queue.
+    pub fn is_short_lived(&self, expiry: Expiry, now: Now) -> bool {
+        let ttl_max = self.temporary_ttl.load(Relaxed);
+        let ttl = expiry.second().map(|end| end.0.saturating_sub(now.seconds.0));
+        ttl_max != NO_TEMPORARY_TTL && ttl.is_some_and(|ttl| ttl <= ttl_max)
+    }
+
+    /// Why an item is gone though it is still linked, if it is.
+    #[inline(always)]
+    pub fn death_of(&self, address: ChunkAddress, now: Now, proof: ReadProof<'_>) -> Option<Death> {
+        if self.flush.ends(self.memory.header(address), now) {
+            return Some(Death::Flushed);
+        }
+        let expired = self.memory.expiry(address, proof).is_past(now.seconds);
+        expired.then_some(Death::Expired)
+    }
+}
+
+fn temporary_ttl_word(lru: &LruConfig) -> u32 {
+    lru.temporary_ttl.map_or(NO_TEMPORARY_TTL, |ttl| ttl.0.min(NO_TEMPORARY_TTL - 1))
+}
