@@ -1,13 +1,13 @@
 //! memcached's protocol as pure functions over bytes: no sockets, no storage, no clock.
 //!
 //! ```text
-//!   socket bytes --> text::parse --> Request (borrows the bytes) --> the server acts
-//!   socket bytes <-- text::compose <-- what it found
+//!   socket bytes --> parse --> Request (borrows the bytes), Answer --> the server acts
+//!   socket bytes <-- compose <-- what it found
 //! ```
 //!
-//! The classic text protocol is one folder, [`text`], and [`Request`] what it says; the meta protocol,
-//! [`meta`], shares its connections and has requests of its own, told apart by a line's first bytes; the
-//! binary one is [`binary`]. [`client`] is the other end of the wire, for the tools that
+//! A connection speaks one [`Dialect`]: lines, which are those of the classic text protocol ([`text`]) and of
+//! the meta protocol ([`meta`]), or packets ([`binary`]). Each parses into the same [`Request`] and an
+//! [`Answer`], which says how it is to be answered. [`client`] is the other end of the wire, for the tools that
 //! talk to servers.
 //!
 //! Laws, checked by `tests/parser_property.rs` and the fuzz target:
@@ -16,19 +16,38 @@
 //! - nothing on the way of a get or a set allocates.
 #![forbid(unsafe_code)]
 
+mod admin;
+mod answer;
 pub mod binary;
 pub mod client;
+mod dialect;
+mod echo;
+mod exptime;
+mod fault;
+mod head;
 mod limits;
 pub mod meta;
 mod number;
+mod parsed;
 mod request;
+mod stats;
+mod status;
 pub mod text;
 pub mod udp;
 mod watch;
 
-pub use limits::{LIMITS, Limits};
-pub use request::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, Direction,
-    LruMode, LruRequest, Request, Retrieval, ShutdownMode, StatsRequest, StoreHeader, StoreVerb,
+pub use admin::{
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest,
+    ShutdownMode,
 };
+pub use answer::{Answer, TextAnswer};
+pub use dialect::Dialect;
+pub use exptime::Exptime;
+pub use limits::{LIMITS, Limits};
+pub use parsed::{Parsed, Refusal};
+pub use request::{
+    Arithmetic, Delete, Direction, Get, Initial, Leave, Request, Retrieval, Sasl, Store, StoreVerb,
+    Vivify,
+};
+pub use stats::{DetailMode, StatsRequest};
 pub use watch::WatchKinds;

@@ -1,40 +1,41 @@
 //! What a client can ask for, whatever dialect it speaks.
 //!
 //! Requests borrow from the bytes they were read from. Two kinds are only a beginning, because what
-//! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`StoreHeader`]'s value are
-//! read from the bytes after it.
+//! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`Store`]'s value are
+//! read from the bytes after it. How a request is answered is its [`Answer`](crate::Answer)'s to say.
 
-use crate::{WatchKinds, number};
+use crate::admin::Admin;
+use crate::exptime::Exptime;
+use crate::stats::StatsRequest;
 use slabwise_base::Cost;
 
-/// One request.
+/// One request. A key is as it stands on the wire: in base64 where the [`Answer`](crate::Answer) says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
     /// get, gets, gat, gats: the keys follow.
-    Get(Retrieval),
+    Retrieve(Retrieval),
+    /// A get of one key.
+    Get(Get<'a>),
     /// set, add, replace, append, prepend, cas: the value follows.
-    Store(StoreHeader<'a>),
+    Store(Store<'a>),
     /// delete.
-    Delete {
-        /// What to delete.
-        key: &'a [u8],
-    },
+    Delete(Delete<'a>),
     /// incr, decr.
-    Arithmetic {
-        /// Which number.
-        key: &'a [u8],
-        /// Up or down.
-        direction: Direction,
-        /// By how much.
-        delta: u64,
-    },
+    Arithmetic(Arithmetic<'a>),
     /// touch.
     Touch {
         /// Which item.
         key: &'a [u8],
-        /// Its new lifetime, as on the wire: see [`StoreHeader::exptime`].
-        exptime: i32,
+        /// Its new lifetime.
+        exptime: Exptime,
     },
+    /// me: what is known of an item.
+    Examine {
+        /// Which item.
+        key: &'a [u8],
+    },
+    /// mn, noop: nothing but an answer.
+    NoOp,
     /// version.
     Version,
     /// quit: close the connection.
@@ -43,15 +44,46 @@ pub enum Request<'a> {
     Stats(StatsRequest<'a>),
     /// An order to the server.
     Admin(Admin<'a>),
+    /// A step of authenticating.
+    Sasl(Sasl<'a>),
 }
 
-/// How the keys that follow are to be answered.
+/// How the keys that follow are to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retrieval {
-    /// Whether each value comes with its CAS value.
-    pub with_cas: bool,
     /// A new lifetime for every item that is found.
-    pub touch: Option<i32>,
+    pub touch: Option<Exptime>,
+}
+
+/// A get of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Get<'a> {
+    /// Which item.
+    pub key: &'a [u8],
+    /// A new lifetime, if it is found.
+    pub touch: Option<Exptime>,
+    /// An empty item to make, if there is none.
+    pub vivify: Option<Vivify>,
+    /// With less than this to live, an item is to be stored anew.
+    pub recache: Option<Exptime>,
+    /// Leaves the item as unused as it was.
+    pub leaves_no_mark: bool,
+}
+
+impl<'a> Get<'a> {
+    /// A get that only looks.
+    pub fn new(key: &'a [u8]) -> Get<'a> {
+        Get { key, touch: None, vivify: None, recache: None, leaves_no_mark: false }
+    }
+}
+
+/// An item that is made where there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vivify {
+    /// Its lifetime.
+    pub exptime: Exptime,
+    /// Its CAS value, if not the server's next.
+    pub cas: Option<u64>,
 }
 
 /// What a storage command does with the item that is there.
@@ -73,20 +105,124 @@ pub enum StoreVerb {
 
 /// A storage command without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreHeader<'a> {
+pub struct Store<'a> {
     /// What to do.
     pub verb: StoreVerb,
     /// Where.
     pub key: &'a [u8],
     /// The client's own 32 bits.
     pub client_flags: u32,
-    /// The lifetime as on the wire: 0 for ever, negative past at once, up to 30 days from now, and a
-    /// Unix time beyond.
-    pub exptime: i32,
-    /// What the item costs to recompute, where the client has told it.
+    /// The item's lifetime.
+    pub exptime: Exptime,
+    /// What the item costs to recompute, where the client says so.
     pub cost: Option<Cost>,
     /// Bytes of the value that follows, without its end of line.
     pub value_len: usize,
+    /// The CAS value that the item must have, whatever the verb.
+    pub expected_cas: Option<u64>,
+    /// The item's CAS value, if not the server's next.
+    pub new_cas: Option<u64>,
+    /// A value that comes too late for its CAS value is stored all the same, as stale.
+    pub stale_allowed: bool,
+    /// append and prepend store the value as it is where there is no item.
+    pub vivify: bool,
+}
+
+impl<'a> Store<'a> {
+    /// A store that depends on its verb alone.
+    pub fn new(verb: StoreVerb, key: &'a [u8], value_len: usize) -> Store<'a> {
+        Store {
+            verb,
+            key,
+            client_flags: 0,
+            exptime: Exptime::Never,
+            cost: None,
+            value_len,
+            expected_cas: None,
+            new_cas: None,
+            stale_allowed: false,
+            vivify: false,
+        }
+    }
+}
+
+/// A delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delete<'a> {
+    /// Which item.
+    pub key: &'a [u8],
+    /// The CAS value that the item must have.
+    pub expected_cas: Option<u64>,
+    /// What is left in its place.
+    pub leaves: Leave,
+}
+
+impl<'a> Delete<'a> {
+    /// A delete that depends on nothing and leaves nothing.
+    pub fn new(key: &'a [u8]) -> Delete<'a> {
+        Delete { key, expected_cas: None, leaves: Leave::Nothing }
+    }
+}
+
+/// What a delete leaves in the item's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing.
+    Nothing,
+    /// The item, stale.
+    Stale {
+        /// Its new lifetime, if it is given one.
+        exptime: Option<Exptime>,
+        /// Its CAS value, if not the server's next.
+        new_cas: Option<u64>,
+    },
+    /// An item without a value.
+    Empty {
+        /// The client's own 32 bits.
+        client_flags: u32,
+        /// Its lifetime.
+        exptime: Exptime,
+        /// Whether it is stale.
+        stale: bool,
+        /// Its CAS value, if the client chooses it.
+        new_cas: Option<u64>,
+    },
+}
+
+/// A change of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arithmetic<'a> {
+    /// Which number.
+    pub key: &'a [u8],
+    /// Up or down.
+    pub direction: Direction,
+    /// By how much.
+    pub delta: u64,
+    /// The CAS value that the item must have.
+    pub expected_cas: Option<u64>,
+    /// Its CAS value afterwards, if not the server's next.
+    pub new_cas: Option<u64>,
+    /// A new lifetime.
+    pub touch: Option<Exptime>,
+    /// The number to store where there is none.
+    pub initial: Option<Initial>,
+}
+
+impl<'a> Arithmetic<'a> {
+    /// A change that depends on nothing.
+    pub fn new(key: &'a [u8], direction: Direction, delta: u64) -> Arithmetic<'a> {
+        let (expected_cas, new_cas, touch, initial) = (None, None, None, None);
+        Arithmetic { key, direction, delta, expected_cas, new_cas, touch, initial }
+    }
+}
+
+/// A number that is stored where there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Initial {
+    /// The number.
+    pub value: u64,
+    /// Its item's lifetime.
+    pub exptime: Exptime,
 }
 
 /// Up or down.
@@ -98,243 +234,37 @@ pub enum Direction {
     Decrement,
 }
 
-/// Questions about the server.
+/// Authentication in the binary protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatsRequest<'a> {
-    /// The general counters.
-    General,
-    /// Every setting.
-    Settings,
-    /// Items by class.
-    Items,
-    /// Memory by class.
-    Slabs,
-    /// A histogram of item sizes.
-    Sizes,
-    /// Allows `stats sizes`.
-    SizesEnable,
-    /// Forbids it.
-    SizesDisable,
-    /// Every connection.
-    Conns,
-    /// What items cost to recompute, by class and key prefix.
-    Cost,
-    /// The page mover's counters and its last moves.
-    Moves,
-    /// Curves by class, and what profiling takes.
-    Profile,
-    /// The page policy's last plan.
-    Plan,
-    /// The class table, and the best one for the items in the cache.
-    SizesPlan,
-    /// Counters by key prefix.
-    Detail(DetailMode),
-    /// Sets counters back to zero.
-    Reset,
-    /// The keys of a class.
-    Cachedump {
-        /// The class's number on the wire.
-        class_number: u32,
-        /// The most keys to list; 0 for no limit.
-        limit: u32,
+pub enum Sasl<'a> {
+    /// Which mechanisms there are.
+    ListMechanisms,
+    /// Begins to authenticate.
+    Auth {
+        /// The mechanism's name, 1 to 32 bytes.
+        mechanism: &'a [u8],
+        /// What the client says first; empty if it waits to be asked.
+        response: &'a [u8],
     },
-    /// Something that nobody counts.
-    Unknown(&'a [u8]),
+    /// Goes on authenticating.
+    Step {
+        /// What the client answers.
+        response: &'a [u8],
+    },
 }
 
-/// `stats detail`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DetailMode {
-    /// Starts counting.
-    On,
-    /// Stops counting.
-    Off,
-    /// Lists the counts.
-    Dump,
-    /// A word that means none of these, or no word.
-    Unknown,
-}
-
-/// Orders to the server.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Admin<'a> {
-    /// flush_all: everything stored until then is gone; at once if not above 0, otherwise as
-    /// [`StoreHeader::exptime`].
-    FlushAll {
-        /// When.
-        exptime: i32,
-    },
-    /// verbosity.
-    Verbosity {
-        /// How much is logged.
-        level: u32,
-    },
-    /// cache_memlimit.
-    MemoryLimit {
-        /// The new limit, in MiB.
-        megabytes: u32,
-    },
-    /// shutdown.
-    Shutdown(ShutdownMode),
-    /// slabs reassign: moves a page. -1 stands for any class, 0 for the pool of free pages.
-    Reassign {
-        /// The class that gives.
-        victim: i32,
-        /// The class that takes.
-        receiver: i32,
-    },
-    /// slabs automove.
-    Automove(Automove),
-    /// slabs classes.
-    Classes(Classes<'a>),
-    /// lru.
-    Lru(LruRequest),
-    /// lru_crawler.
-    Crawler(Crawler<'a>),
-    /// refresh_certs: reads the server's certificate and key again.
-    RefreshCertificates,
-    /// watch: turns the connection into a watcher of these kinds of events; `None` if a word names
-    /// no kind.
-    Watch(Option<WatchKinds>),
-    /// What memcached's own tests ask of a debug build.
-    Debug(Debug<'a>),
-}
-
-/// `slabs classes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Classes<'a> {
-    /// Shows the class table in force.
-    Show,
-    /// Puts this one in force, which then stays.
-    Set(ChunkSizes<'a>),
-    /// From here on the table is learned.
-    Learn,
-}
-
-/// Chunk sizes in bytes, as `-o slab_sizes` takes them: numbers separated by `-`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ChunkSizes<'a> {
-    text: &'a [u8],
-}
-
-impl<'a> ChunkSizes<'a> {
-    /// The sizes that a word gives; `None` where a part of it is no number.
-    pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
-        let sizes = ChunkSizes { text };
-        sizes.parts().all(|part| number::exact_u32(part).is_some()).then_some(sizes)
+impl<'a> Request<'a> {
+    /// The one key that the request names, as it stands on the wire; empty if it names none, or several.
+    #[inline]
+    pub fn key(&self) -> &'a [u8] {
+        match *self {
+            Request::Get(Get { key, .. })
+            | Request::Store(Store { key, .. })
+            | Request::Delete(Delete { key, .. })
+            | Request::Arithmetic(Arithmetic { key, .. })
+            | Request::Touch { key, .. }
+            | Request::Examine { key } => key,
+            _ => b"",
+        }
     }
-
-    fn parts(self) -> impl Iterator<Item = &'a [u8]> {
-        self.text.split(|&byte| byte == b'-')
-    }
-
-    /// Each size, in the order in which they were given.
-    pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
-        self.parts().filter_map(number::exact_u32)
-    }
-}
-
-/// `debugtime`, `debugitem`, `misbehave`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Debug<'a> {
-    /// Stops the clock.
-    TimePause,
-    /// Lets it go on.
-    TimeResume,
-    /// Moves it forward.
-    TimeMove {
-        /// By how much.
-        seconds: u32,
-    },
-    /// Holds an item.
-    ItemHold {
-        /// Which.
-        key: &'a [u8],
-    },
-    /// Lets go of an item.
-    ItemRelease {
-        /// Which; `reffed` for the one held last.
-        key: &'a [u8],
-    },
-    /// Tries what a server without privileges cannot do.
-    Misbehave,
-}
-
-/// `shutdown`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShutdownMode {
-    /// At once.
-    Now,
-    /// After what is under way.
-    Graceful,
-    /// A word that means neither.
-    Unknown,
-}
-
-/// `slabs automove`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Automove {
-    /// 0 off, 1 slow, 2 on every eviction.
-    Level(u32),
-    /// How much younger a class's oldest item must be for it to receive a page.
-    Ratio(f64),
-    /// The share of memory that is kept free.
-    FreeRatio(f64),
-    /// Seconds over which ages are averaged.
-    Window(u32),
-}
-
-/// `lru`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LruRequest {
-    /// The limits of hot and warm.
-    Tune {
-        /// Hot's share, in percent.
-        hot_percent: u32,
-        /// Warm's share, in percent.
-        warm_percent: u32,
-        /// Hot's age limit, as a factor of the cold tail's age.
-        hot_age_factor: f64,
-        /// Warm's.
-        warm_age_factor: f64,
-    },
-    /// One queue or several.
-    Mode(LruMode),
-    /// Items that live at most so many seconds are kept apart; never if negative.
-    TemporaryTtl(i32),
-}
-
-/// `lru mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LruMode {
-    /// One queue.
-    Flat,
-    /// Hot, warm and cold.
-    Segmented,
-}
-
-/// `lru_crawler`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crawler<'a> {
-    /// Allows crawls.
-    Enable,
-    /// Forbids them.
-    Disable,
-    /// Microseconds of rest between items.
-    Sleep(u32),
-    /// The most items of a queue that a crawl visits; 0 for all.
-    Tocrawl(u32),
-    /// Starts a crawl over `all`, `hash`, or a list of class numbers.
-    Crawl(CrawlKind, &'a [u8]),
-}
-
-/// What a crawl does with each item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrawlKind {
-    /// Frees it if its time is over.
-    Expire,
-    /// Lists its key and metadata.
-    Metadump,
-    /// Lists its key as a meta get.
-    Mgdump,
 }

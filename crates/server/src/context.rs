@@ -3,6 +3,7 @@
 use crate::shared::{Shared, Traffic};
 use slabwise_base::{Expiry, Now, Seconds};
 use slabwise_engine::Handle;
+use slabwise_protocol::Exptime;
 use std::os::fd::RawFd;
 
 /// A worker's face of everything shared. One worker has one, for ever.
@@ -70,35 +71,40 @@ impl<'e> WorkerContext<'e> {
     }
 
     /// The expiry that a lifetime on the wire asks for.
-    pub(crate) fn expiry(&self, exptime: i32) -> Expiry {
+    #[inline]
+    pub(crate) fn expiry(&self, exptime: Exptime) -> Expiry {
         match exptime {
-            0 => Expiry::NEVER,
-            i32::MIN..0 => Expiry::PAST,
-            _ => Expiry::at(self.second(exptime)),
+            Exptime::Never => Expiry::NEVER,
+            Exptime::Past => Expiry::PAST,
+            Exptime::At(time) => Expiry::at(self.second(time)),
         }
     }
 
-    /// The same in the binary protocol, whose lifetimes have no sign.
-    pub(crate) fn expiry_unsigned(&self, exptime: u32) -> Expiry {
-        match exptime {
-            0 => Expiry::NEVER,
-            _ => Expiry::at(self.second_unsigned(exptime)),
-        }
-    }
-
-    /// The second that a positive lifetime on the wire names. A Unix time before the start is the
+    /// The second that a time on the wire names. A Unix time before the start is the
     /// earliest second there is, so that it is past.
-    pub(crate) fn second(&self, exptime: i32) -> Seconds {
-        self.second_unsigned(exptime.unsigned_abs())
+    pub(crate) fn second(&self, time: u32) -> Seconds {
+        if time <= RELATIVE_EXPTIME_MAX {
+            return Seconds(self.now.seconds.0 + time);
+        }
+        let since_zero = u64::from(time).saturating_sub(self.shared.clock.zero_unix_seconds());
+        Seconds((since_zero as u32).max(1))
     }
 
-    /// The same in the binary protocol.
-    pub(crate) fn second_unsigned(&self, exptime: u32) -> Seconds {
-        if exptime <= RELATIVE_EXPTIME_MAX {
-            return Seconds(self.now.seconds.0 + exptime);
+    /// A CAS value as clients see it.
+    #[inline]
+    pub(crate) fn shown_cas(&self, cas: u64) -> u64 {
+        if self.shared.settings.cas_enabled { cas } else { 0 }
+    }
+
+    /// The CAS value that an item must have. With `-C` items have none: 0 asks for nothing, and nothing matches
+    /// another.
+    pub(crate) fn expected_cas(&self, asked: Option<u64>) -> Option<u64> {
+        match asked {
+            Some(0) if !self.shared.settings.cas_enabled => None,
+            // No item has this one.
+            Some(_) if !self.shared.settings.cas_enabled => Some(0),
+            expected => expected,
         }
-        let since_zero = u64::from(exptime).saturating_sub(self.shared.clock.zero_unix_seconds());
-        Seconds((since_zero as u32).max(1))
     }
 
     /// The Unix time of a second of the clock.
@@ -112,6 +118,7 @@ mod tests {
     use super::Served;
     use crate::session::testing::{Client, Fixture};
     use slabwise_base::{Expiry, Seconds};
+    use slabwise_protocol::Exptime;
     use std::time::Duration;
 
     #[test]
@@ -163,18 +170,20 @@ mod tests {
         fixture.clock.advance(Duration::from_secs(100));
         let worker = fixture.worker(&shared);
         let start = fixture.clock.zero_unix_seconds() as i32;
-        assert_eq!(worker.expiry(0), Expiry::NEVER);
-        assert_eq!(worker.expiry(-1), Expiry::PAST);
-        assert_eq!(worker.expiry(i32::MIN), Expiry::PAST);
-        assert_eq!(worker.expiry(5), Expiry::at(Seconds(107)));
-        assert_eq!(worker.expiry(2_592_000), Expiry::at(Seconds(2_592_102)));
-        assert_eq!(worker.expiry(2_592_001), Expiry::PAST);
-        assert_eq!(worker.expiry(start - 5), Expiry::PAST);
-        assert_eq!(worker.expiry(start + 500), Expiry::at(Seconds(500)));
-        assert_eq!(worker.expiry_unsigned(0), Expiry::NEVER);
-        assert_eq!(worker.expiry_unsigned(5), Expiry::at(Seconds(107)));
+        let signed = |number| worker.expiry(Exptime::of_signed(number));
+        let unsigned = |number| worker.expiry(Exptime::of_unsigned(number));
+        assert_eq!(signed(0), Expiry::NEVER);
+        assert_eq!(signed(-1), Expiry::PAST);
+        assert_eq!(signed(i32::MIN), Expiry::PAST);
+        assert_eq!(signed(5), Expiry::at(Seconds(107)));
+        assert_eq!(signed(2_592_000), Expiry::at(Seconds(2_592_102)));
+        assert_eq!(signed(2_592_001), Expiry::PAST);
+        assert_eq!(signed(start - 5), Expiry::PAST);
+        assert_eq!(signed(start + 500), Expiry::at(Seconds(500)));
+        assert_eq!(unsigned(0), Expiry::NEVER);
+        assert_eq!(unsigned(5), Expiry::at(Seconds(107)));
         // In 2106, where a number with a sign would be long past.
         let since_start = u32::MAX - start as u32;
-        assert_eq!(worker.expiry_unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
+        assert_eq!(unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
     }
 }

@@ -10,6 +10,7 @@
 //! they borrow the engine and end before it does. Any of them may stop the server; a stop wakes all.
 #![forbid(unsafe_code)]
 
+mod admin;
 pub mod background;
 pub mod context;
 pub mod net;
@@ -26,6 +27,7 @@ pub mod shared;
 pub mod stats;
 pub mod sys;
 pub mod tls;
+mod wire;
 
 use net::{Listeners, Loops, Roster};
 use options::Request;

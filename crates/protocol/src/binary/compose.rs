@@ -1,6 +1,9 @@
 //! Replies. Everything is appended to a buffer that the caller keeps.
 
-use super::{HEAD_LEN, Head, REPLY_MAGIC, Status, opcode};
+use super::magic::{HEAD_LEN, REPLY_MAGIC};
+use super::opcode;
+use crate::head::Head;
+use crate::status::Status;
 use std::fmt::Display;
 use std::io::Write;
 
@@ -118,7 +121,7 @@ pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
 }
 
 fn stats_head(opaque: [u8; 4]) -> Head {
-    Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false }
+    Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false, with_key: false }
 }
 
 fn key_len(key: &[u8]) -> u16 {
@@ -130,7 +133,8 @@ mod tests {
     use super::{error, hit, miss_with_key, number, stat, stats_end, success, text};
     use crate::binary::{Head, Status, opcode};
 
-    const HEAD: Head = Head { opcode: 0x0d, opaque: *b"opaq", cas: 77, quiet: true };
+    const HEAD: Head =
+        Head { opcode: 0x0d, opaque: *b"opaq", cas: 77, quiet: true, with_key: true };
 
     fn reply(compose: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = b"before".to_vec();

@@ -74,8 +74,8 @@ pub const GATKQ: u8 = 0x24;
 /// What an opcode means, quiet or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    Get { with_key: bool },
-    GetAndTouch { with_key: bool },
+    Get,
+    GetAndTouch,
     Touch,
     Set,
     Add,
@@ -98,10 +98,8 @@ pub(super) enum Command {
 /// The command behind an opcode. As in memcached, `verbosity` (0x1b) is none.
 pub(super) fn command(opcode: u8) -> Option<Command> {
     Some(match opcode {
-        GET | GETQ => Command::Get { with_key: false },
-        GETK | GETKQ => Command::Get { with_key: true },
-        GAT | GATQ => Command::GetAndTouch { with_key: false },
-        GATK | GATKQ => Command::GetAndTouch { with_key: true },
+        GET | GETQ | GETK | GETKQ => Command::Get,
+        GAT | GATQ | GATK | GATKQ => Command::GetAndTouch,
         TOUCH => Command::Touch,
         SET | SETQ => Command::Set,
         ADD | ADDQ => Command::Add,
@@ -128,16 +126,19 @@ pub(super) fn is_quiet(opcode: u8) -> bool {
     matches!(opcode, GETQ | GETKQ | SETQ..=PREPENDQ | GATQ | GATKQ)
 }
 
+/// Whether the answer to a get repeats its key.
+pub(super) fn names_key(opcode: u8) -> bool {
+    matches!(opcode, GETK | GETKQ | GATK | GATKQ)
+}
+
 impl Command {
     /// Whether the command comes with extras, key and value of these lengths.
     pub(super) fn takes(self, extras_len: usize, key_len: usize, value_len: usize) -> bool {
         let has_key = key_len > 0;
         let has_value = value_len > 0;
         match self {
-            Command::Get { .. } | Command::Delete => extras_len == 0 && has_key && !has_value,
-            Command::GetAndTouch { .. } | Command::Touch => {
-                extras_len == 4 && has_key && !has_value
-            }
+            Command::Get | Command::Delete => extras_len == 0 && has_key && !has_value,
+            Command::GetAndTouch | Command::Touch => extras_len == 4 && has_key && !has_value,
             Command::Set | Command::Add | Command::Replace => extras_len == 8 && has_key,
             Command::Append | Command::Prepend => extras_len == 0 && has_key,
             Command::Increment | Command::Decrement => extras_len == 20 && has_key && !has_value,

@@ -1,5 +1,9 @@
-use super::{Fault, HEAD_LEN, Parsed, Request, StoreOrder, opcode, parse};
-use crate::{DetailMode, Direction, StatsRequest, StoreVerb};
+use super::parse;
+use crate::binary::{Fault, HEAD_LEN, Head, opcode};
+use crate::{
+    Answer, Arithmetic, Delete, DetailMode, Direction, Exptime, Get, Initial, Parsed, Refusal,
+    Request, Sasl, StatsRequest, Store, StoreVerb,
+};
 
 /// A request with these parts.
 fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
@@ -22,20 +26,31 @@ fn head(opcode: u8, extras_len: usize, key_len: usize, body_len: usize) -> Vec<u
 }
 
 #[track_caller]
-fn request(input: &[u8]) -> (Request<'_>, usize) {
+fn read(input: &[u8]) -> (Request<'_>, Head, usize) {
     match parse(input) {
-        Parsed::Request { head, request, consumed } => {
+        Parsed::Request { request, answer: Answer::Binary(head), consumed } => {
             assert_eq!((head.opcode, head.opaque, head.cas), (input[1], *b"opaq", 7));
-            (request, consumed)
+            (request, head, consumed)
         }
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
+fn request(input: &[u8]) -> (Request<'_>, usize) {
+    let (request, _, consumed) = read(input);
+    (request, consumed)
+}
+
+/// The CAS value in every head here.
+const CAS: Option<u64> = Some(7);
+
+#[track_caller]
 fn fault(input: &[u8]) -> (Fault, usize) {
     match parse(input) {
-        Parsed::Refused { fault, skip_len, .. } => (fault, skip_len),
+        Parsed::Refused { refusal: Refusal::Packet { fault, .. }, skip_len, .. } => {
+            (fault, skip_len)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -43,31 +58,33 @@ fn fault(input: &[u8]) -> (Fault, usize) {
 #[test]
 fn retrievals_have_a_key_and_perhaps_a_lifetime() {
     let input = frame(opcode::GET, b"", b"key", b"");
-    assert_eq!(request(&input), (Request::Get { key: b"key", with_key: false }, 27));
+    assert_eq!(request(&input), (Request::Get(Get::new(b"key")), 27));
+    assert!(!read(&input).1.with_key);
     let input = frame(opcode::GETKQ, b"", b"key", b"");
-    assert_eq!(request(&input).0, Request::Get { key: b"key", with_key: true });
+    assert_eq!(request(&input).0, Request::Get(Get::new(b"key")));
+    assert!(read(&input).1.with_key);
     let input = frame(opcode::GATK, &[0xff, 0, 0, 1], b"k", b"");
-    let expected = Request::GetAndTouch { key: b"k", exptime: 0xff00_0001, with_key: true };
-    assert_eq!(request(&input), (expected, 29));
+    let touch = Some(Exptime::At(0xff00_0001));
+    assert_eq!(request(&input), (Request::Get(Get { touch, ..Get::new(b"k") }), 29));
+    assert!(read(&input).1.with_key);
     let input = frame(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
-    assert_eq!(request(&input).0, Request::Touch { key: b"k", exptime: 9 });
+    assert_eq!(request(&input).0, Request::Touch { key: b"k", exptime: Exptime::At(9) });
 }
 
 #[test]
 fn a_value_is_left_to_be_read() {
     let input = frame(opcode::SET, &[1, 2, 3, 4, 0, 0, 0, 5], b"key", b"value");
-    let order = StoreOrder {
-        verb: StoreVerb::Set,
-        key: b"key",
+    let order = Store {
         client_flags: 0x0102_0304,
-        exptime: 5,
-        value_len: 5,
+        exptime: Exptime::At(5),
+        expected_cas: CAS,
+        ..Store::new(StoreVerb::Set, b"key", 5)
     };
     assert_eq!(request(&input), (Request::Store(order), HEAD_LEN + 11));
     assert_eq!(request(&input[..HEAD_LEN + 11]).0, Request::Store(order));
     let input = frame(opcode::PREPENDQ, b"", b"key", b"value");
     let verb = StoreVerb::Prepend;
-    let order = StoreOrder { verb, client_flags: 0, exptime: 0, ..order };
+    let order = Store { verb, client_flags: 0, exptime: Exptime::Never, ..order };
     assert_eq!(request(&input).0, Request::Store(order));
 }
 
@@ -75,14 +92,18 @@ fn a_value_is_left_to_be_read() {
 fn numbers_are_created_unless_told_not_to() {
     let mut extras = [&[0; 7][..], &[3], &[0; 7], &[9], &[0, 0, 0, 60]].concat();
     let input = frame(opcode::INCREMENT, &extras, b"n", b"");
-    let direction = Direction::Increment;
-    let expected = Request::Arithmetic { key: b"n", direction, delta: 3, initial: Some((9, 60)) };
-    assert_eq!(request(&input).0, expected);
+    let change = |direction, initial| {
+        let change = Arithmetic::new(b"n", direction, 3);
+        Request::Arithmetic(Arithmetic { expected_cas: CAS, initial, ..change })
+    };
+    let initial = Initial { value: 9, exptime: Exptime::At(60) };
+    assert_eq!(request(&input).0, change(Direction::Increment, Some(initial)));
     extras[16..].copy_from_slice(&[0xff; 4]);
     let input = frame(opcode::DECREMENTQ, &extras, b"n", b"");
-    let direction = Direction::Decrement;
-    let expected = Request::Arithmetic { key: b"n", direction, delta: 3, initial: None };
-    assert_eq!(request(&input).0, expected);
+    assert_eq!(request(&input).0, change(Direction::Decrement, None));
+    let input = frame(opcode::DELETEQ, b"", b"n", b"");
+    let delete = Delete { expected_cas: CAS, ..Delete::new(b"n") };
+    assert_eq!(request(&input).0, Request::Delete(delete));
 }
 
 #[test]
@@ -103,7 +124,7 @@ fn subjects_of_statistics_are_few() {
 
 #[test]
 fn quiet_opcodes_are_the_ones_that_memcached_has() {
-    let quiet = |&opcode: &u8| super::opcode::is_quiet(opcode);
+    let quiet = |&opcode: &u8| opcode::is_quiet(opcode);
     let all: Vec<u8> = (0..=255).filter(quiet).collect();
     let expected =
         [0x09, 0x0d, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1e, 0x24];
@@ -125,7 +146,7 @@ fn lengths_are_checked_before_anything_is_read() {
     let input = frame(opcode::GET, b"", &[b'k'; 251], b"");
     assert_eq!(fault(&input), (Fault::BadArguments, 0));
     let input = frame(opcode::GET, b"", &[b'k'; 250], b"");
-    assert!(matches!(request(&input).0, Request::Get { .. }));
+    assert!(matches!(request(&input).0, Request::Get(_)));
 }
 
 #[test]
@@ -161,7 +182,10 @@ fn every_command_has_its_own_parts_and_no_others() {
                         format!("{opcode:#x} {extras_len} {key_len} {value_len}: {parsed:?}");
                     match parsed {
                         Parsed::Request { .. } => assert!(is_good, "{what}"),
-                        Parsed::Refused { fault: Fault::BadArguments, .. } => {
+                        Parsed::Refused {
+                            refusal: Refusal::Packet { fault: Fault::BadArguments, .. },
+                            ..
+                        } => {
                             assert!(!is_good, "{what}");
                         }
                         _ => panic!("{what}"),
@@ -185,11 +209,11 @@ fn an_unknown_command_is_skipped_with_its_body() {
 #[test]
 fn what_authenticates_is_read_whole_and_bounded() {
     let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", b"\0user\0pass");
-    let expected = Request::SaslAuth { mechanism: b"PLAIN", response: b"\0user\0pass" };
+    let expected = Request::Sasl(Sasl::Auth { mechanism: b"PLAIN", response: b"\0user\0pass" });
     assert_eq!(request(&input), (expected, input.len()));
     assert_eq!(parse(&input[..input.len() - 1]), Parsed::Incomplete);
     let input = frame(opcode::SASL_STEP, b"", b"PLAIN", b"x");
-    assert_eq!(request(&input).0, Request::SaslStep { response: b"x" });
+    assert_eq!(request(&input).0, Request::Sasl(Sasl::Step { response: b"x" }));
     let input = frame(opcode::SASL_AUTH, b"", &[b'X'; 33], b"value");
     assert_eq!(fault(&input), (Fault::MechanismTooLong, 5));
     let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", &[b'x'; 1025]);

@@ -1,7 +1,7 @@
 //! Replies that are not fixed. Everything is appended to a buffer that the caller keeps.
 
-use super::Echo;
 use super::key::encode;
+use crate::echo::Echo;
 use crate::text::compose::number;
 use slabwise_base::Cost;
 
@@ -64,13 +64,13 @@ pub fn flag_opaque(out: &mut Vec<u8>, opaque: &[u8]) {
     out.extend_from_slice(opaque);
 }
 
-/// A whole line for what tells nothing of an item: the code, the key and the opaque token as asked for.
-pub fn bare_line(out: &mut Vec<u8>, code: &[u8], echo: &Echo<'_>, is_base64: bool, bytes: &[u8]) {
+/// A whole line that says nothing of an item: the code, the key and the opaque token as asked for.
+pub fn bare_line(out: &mut Vec<u8>, code: &[u8], echo: &Echo, bytes: &[u8]) {
     out.extend_from_slice(code);
     for &letter in echo.letters() {
         match letter {
             b'O' => flag_opaque(out, echo.opaque()),
-            b'k' => flag_key(out, is_base64, bytes),
+            b'k' => flag_key(out, echo.key_is_base64, bytes),
             _ => {}
         }
     }

@@ -1,76 +1,38 @@
-//! The flags of one request: as values, and their letters in order.
+//! The flags of one request as values.
 
 use super::reply;
+use crate::echo::{Echo, bit};
+use crate::exptime::Exptime;
 use crate::number;
 use slabwise_base::Cost;
 
-/// The most flags of a request; memcached counts 20 words with command and key.
-pub const FLAG_COUNT_MAX: usize = 18;
-
-/// The most bytes of an opaque token with its letter.
-pub const OPAQUE_LEN_MAX: usize = 32;
-
-/// The flags of a request as values. Times are as on the wire: see
-/// [`StoreHeader::exptime`](crate::StoreHeader::exptime).
+/// The flags of a request as values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// A bit for each letter.
-    seen: u64,
+pub(super) struct Options {
     /// T: a new lifetime.
-    pub exptime: Option<i32>,
+    pub(super) exptime: Option<Exptime>,
     /// N: the lifetime of an item that is made where there is none.
-    pub vivify: Option<i32>,
+    pub(super) vivify: Option<Exptime>,
     /// R: with less than this to live, an item is to be stored anew.
-    pub recache: Option<i32>,
+    pub(super) recache: Option<Exptime>,
     /// C: the CAS value that the item must have.
-    pub expected_cas: Option<u64>,
+    pub(super) expected_cas: Option<u64>,
     /// E: the CAS value that it is given.
-    pub new_cas: Option<u64>,
+    pub(super) new_cas: Option<u64>,
     /// F: the client's own 32 bits.
-    pub client_flags: u32,
+    pub(super) client_flags: u32,
     /// G: what the item costs to recompute.
-    pub cost: Option<Cost>,
+    pub(super) cost: Option<Cost>,
     /// M: the first letter of the token.
     pub(super) mode: Option<u8>,
     /// J: the number where there was none.
-    pub initial: u64,
+    pub(super) initial: u64,
     /// D: by how much a number changes.
-    pub delta: u64,
-}
-
-/// The flags of a request in order, for its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Echo<'a> {
-    letters: [u8; FLAG_COUNT_MAX],
-    len: u8,
-    opaque: &'a [u8],
-}
-
-impl<'a> Echo<'a> {
-    pub(super) const EMPTY: Echo<'static> =
-        Echo { letters: [0; FLAG_COUNT_MAX], len: 0, opaque: b"" };
-
-    /// The letters, in order.
-    #[inline]
-    pub fn letters(&self) -> &[u8] {
-        &self.letters[..usize::from(self.len)]
-    }
-
-    /// The opaque token, with its letter.
-    pub fn opaque(&self) -> &'a [u8] {
-        self.opaque
-    }
-
-    /// Whether one flag stands before another.
-    pub fn has_before(&self, first: u8, second: u8) -> bool {
-        let at = |flag| self.letters().iter().position(|&letter| letter == flag);
-        at(first).is_some_and(|first| at(second).is_some_and(|second| first < second))
-    }
+    pub(super) delta: u64,
 }
 
 impl Options {
     pub(super) const NONE: Options = Options {
-        seen: 0,
         exptime: None,
         vivify: None,
         recache: None,
@@ -82,18 +44,6 @@ impl Options {
         initial: 0,
         delta: 1,
     };
-
-    /// Whether a flag was given.
-    #[inline]
-    pub fn has(&self, letter: u8) -> bool {
-        self.seen & bit(letter) != 0
-    }
-}
-
-/// The bit of a letter from `A` to `z`.
-#[inline]
-const fn bit(letter: u8) -> u64 {
-    1 << (letter - b'A')
 }
 
 /// Letters that mean something to some command, or are let through.
@@ -110,14 +60,17 @@ const KNOWN: u64 = {
 /// What was read of a request's flags.
 pub(super) struct Flags<'a> {
     pub(super) options: Options,
-    pub(super) echo: Echo<'a>,
-    /// What is wrong with them, as memcached tells it.
+    pub(super) echo: Echo,
+    /// O, with its letter.
+    pub(super) opaque: &'a [u8],
+    /// What is wrong with them, in memcached's words.
     pub(super) fault: Option<&'static [u8]>,
 }
 
 /// Reads the words after the key, at most so many. `Err`: they are no flags.
 pub(super) fn read(words: &[u8], count_max: usize) -> Result<Flags<'_>, &'static [u8]> {
-    let mut flags = Flags { options: Options::NONE, echo: Echo::EMPTY, fault: None };
+    let (options, echo) = (Options::NONE, Echo::EMPTY);
+    let mut flags = Flags { options, echo, opaque: b"", fault: None };
     // Beyond a letter that is unknown or repeated nothing is read but the words' count.
     let mut is_readable = true;
     let mut rest = words;
@@ -132,12 +85,9 @@ pub(super) fn read(words: &[u8], count_max: usize) -> Result<Flags<'_>, &'static
         if !matches!(letter, b'A'..=b'z' | b'0'..=b'9') {
             return Err(reply::BAD_FORMAT);
         }
-        let count = usize::from(flags.echo.len);
-        if count == count_max {
+        if !flags.echo.push(letter, count_max) {
             return Err(reply::TOO_MANY_FLAGS);
         }
-        flags.echo.letters[count] = letter;
-        flags.echo.len += 1;
         if is_readable && let Err(fault) = flags.note(letter, word) {
             flags.fault = Some(fault);
             is_readable = false;
@@ -154,10 +104,9 @@ impl<'a> Flags<'a> {
         if letter < b'A' || KNOWN & bit(letter) == 0 {
             return Err(reply::INVALID_FLAG);
         }
-        if self.options.seen & bit(letter) != 0 {
+        if !self.echo.note(letter) {
             return Err(reply::DUPLICATE_FLAG);
         }
-        self.options.seen |= bit(letter);
         // The capitals have tokens; `I`, `P` and `L` ignore theirs.
         if letter < b'a' {
             self.token(letter, word);
@@ -168,10 +117,11 @@ impl<'a> Flags<'a> {
     fn token(&mut self, letter: u8, word: &'a [u8]) {
         let token = &word[1..];
         let options = &mut self.options;
+        let exptime = || number::exact_i32(token).map(Exptime::of_signed);
         let (is_good, fault) = match letter {
-            b'T' => (put(&mut options.exptime, number::exact_i32(token)), reply::BAD_TOKEN),
-            b'N' => (put(&mut options.vivify, number::exact_i32(token)), reply::BAD_TOKEN),
-            b'R' => (put(&mut options.recache, number::exact_i32(token)), reply::BAD_TOKEN),
+            b'T' => (put(&mut options.exptime, exptime()), reply::BAD_TOKEN),
+            b'N' => (put(&mut options.vivify, exptime()), reply::BAD_TOKEN),
+            b'R' => (put(&mut options.recache, exptime()), reply::BAD_TOKEN),
             b'C' => (put(&mut options.expected_cas, number::exact_u64(token)), reply::BAD_TOKEN),
             b'E' => (put(&mut options.new_cas, number::exact_u64(token)), reply::BAD_TOKEN),
             b'G' => {
@@ -190,7 +140,7 @@ impl<'a> Flags<'a> {
                 return;
             }
             b'O' => {
-                self.echo.opaque = word;
+                self.opaque = word;
                 return;
             }
             _ => return,

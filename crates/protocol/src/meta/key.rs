@@ -1,10 +1,10 @@
-//! A key as it stands on the line: itself, or in base64.
+//! Keys in base64.
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use crate::LIMITS;
+use crate::limits::LIMITS;
 
 /// Bytes that a decoded key needs at most: what is checked is the length on the line.
 pub const KEY_BUFFER_LEN: usize = LIMITS.key_len_max / 4 * 3 + 3;
@@ -17,45 +17,18 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// A key as a client sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key<'a> {
-    wire: &'a [u8],
-    is_base64: bool,
+/// Whether a key is in base64, and holds something.
+#[cold]
+pub(super) fn is_base64(wire: &[u8]) -> bool {
+    let mut buffer = [0; KEY_BUFFER_LEN];
+    BASE64.decode_slice(wire, &mut buffer).is_ok_and(|len| len > 0)
 }
 
-impl<'a> Key<'a> {
-    /// A key of these bytes.
-    pub fn plain(bytes: &'a [u8]) -> Key<'a> {
-        Key { wire: bytes, is_base64: false }
-    }
-
-    /// A key in base64; `None` if it is not, or holds nothing.
-    #[cold]
-    pub(super) fn base64(wire: &'a [u8]) -> Option<Key<'a>> {
-        let mut buffer = [0; KEY_BUFFER_LEN];
-        let len = BASE64.decode_slice(wire, &mut buffer).ok()?;
-        (len > 0).then_some(Key { wire, is_base64: true })
-    }
-
-    /// Whether it was sent in base64, and so is told in base64.
-    #[inline]
-    pub fn is_base64(self) -> bool {
-        self.is_base64
-    }
-
-    /// What was sent.
-    #[inline]
-    pub fn wire(self) -> &'a [u8] {
-        self.wire
-    }
-
-    /// Its bytes, decoded into `buffer` if it was sent in base64.
-    #[cold]
-    pub fn decode(self, buffer: &mut [u8; KEY_BUFFER_LEN]) -> &[u8] {
-        let len = BASE64.decode_slice(self.wire, buffer).expect("it was decoded once before");
-        &buffer[..len]
-    }
+/// The bytes of a key that was sent in base64 and found good by the parser, decoded into `buffer`.
+#[cold]
+pub fn decode_key<'b>(wire: &[u8], buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
+    let len = BASE64.decode_slice(wire, buffer).expect("it was decoded once before");
+    &buffer[..len]
 }
 
 /// Appends bytes in base64.

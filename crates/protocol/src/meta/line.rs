@@ -1,8 +1,16 @@
 //! One command line of the meta protocol.
 
-use super::flags::{self, Echo, FLAG_COUNT_MAX, Flags, Options};
-use super::{Key, OPAQUE_LEN_MAX, Parsed, Request, SetMode, Verb, reply};
-use crate::{Direction, LIMITS, number};
+use super::flags::{self, Flags, Options};
+use super::{key, reply};
+use crate::answer::Answer;
+use crate::echo::{Echo, FLAG_COUNT_MAX};
+use crate::exptime::Exptime;
+use crate::limits::LIMITS;
+use crate::number;
+use crate::parsed::{self, Parsed};
+use crate::request::{
+    Arithmetic, Delete, Direction, Get, Initial, Leave, Request, Store, StoreVerb, Vivify,
+};
 
 /// Whether `input` begins with a command of the meta protocol. Needs three bytes, or four at the end of a
 /// line; of fewer it says no. As in memcached a line of three bytes in all is no command.
@@ -24,8 +32,10 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     let line = input[..newline].strip_suffix(b"\r").unwrap_or(&input[..newline]);
     let (command, rest) = (line[1], &line[2..]);
     match read(command, rest) {
-        Ok(request) => Parsed::Request { request, consumed },
-        Err(Refusal { reply, skip_len }) => Parsed::Refused { reply, consumed, skip_len },
+        Ok((request, echo)) => Parsed::Request { request, answer: Answer::Meta(echo), consumed },
+        Err(Refusal { reply, skip_len }) => {
+            Parsed::Refused { refusal: parsed::Refusal::Line(reply), consumed, skip_len }
+        }
     }
 }
 
@@ -49,10 +59,12 @@ fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(memchr::memchr(b' ', line).unwrap_or(line.len()))
 }
 
-fn read(command: u8, rest: &[u8]) -> Result<Request<'_>, Refusal> {
+/// What a line asks for, and how it is answered.
+type Read<'a> = (Request<'a>, Echo);
+
+fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
     if command == b'n' {
-        let (key, echo) = (Key::plain(b""), Echo::EMPTY);
-        return Ok(Request { verb: Verb::NoOp, key, options: Options::NONE, echo });
+        return Ok((Request::NoOp, Echo::EMPTY));
     }
     let (key, rest) = split_first(rest);
     if command == b's' {
@@ -67,10 +79,10 @@ fn read(command: u8, rest: &[u8]) -> Result<Request<'_>, Refusal> {
     }
     let flags = read_flags(key, rest, FLAG_COUNT_MAX)?;
     Ok(match command {
-        b'g' => finish(Verb::Get, key, flags)?,
-        b'd' => finish(Verb::Delete, key, flags)?,
+        b'g' => get(key, flags)?,
+        b'd' => delete(key, flags)?,
         b'a' => arithmetic(key, flags)?,
-        _ => debug(key, flags)?,
+        _ => examine(key, flags)?,
     })
 }
 
@@ -85,64 +97,138 @@ fn read_flags<'a>(
     flags::read(words, count_max)
 }
 
-/// A request whose flags mean nothing to its verb.
-fn finish<'a>(verb: Verb, key: &'a [u8], flags: Flags<'a>) -> Result<Request<'a>, &'static [u8]> {
-    let Flags { options, echo, fault } = flags;
-    let key = if options.has(b'b') {
+/// Flags without a fault.
+#[inline]
+fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8]> {
+    let Flags { options, mut echo, opaque, fault } = flags;
+    if echo.has(b'b') {
         // F has no words of its own for its fault.
         let said = fault.filter(|&fault| fault != reply::BAD_FORMAT);
-        Key::base64(key).ok_or(said.unwrap_or(reply::BAD_KEY))?
-    } else {
-        Key::plain(key)
-    };
-    match fault {
-        Some(fault) => Err(fault),
-        None if echo.opaque().len() > OPAQUE_LEN_MAX => Err(reply::OPAQUE_TOO_LONG),
-        None => Ok(Request { verb, key, options, echo }),
+        if !key::is_base64(key) {
+            return Err(said.unwrap_or(reply::BAD_KEY));
+        }
+        echo.key_is_base64 = true;
     }
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    if !echo.keep_opaque(opaque) {
+        return Err(reply::OPAQUE_TOO_LONG);
+    }
+    echo.unless_cas = options.expected_cas;
+    Ok((options, echo))
 }
 
-fn set<'a>(
-    key: &'a [u8],
-    value_len: usize,
-    flags: Flags<'a>,
-) -> Result<Request<'a>, &'static [u8]> {
-    let mode = match flags.options.mode {
-        None | Some(b'S') => Some(SetMode::Set),
-        Some(b'E') => Some(SetMode::Add),
-        Some(b'A') => Some(SetMode::Append),
-        Some(b'P') => Some(SetMode::Prepend),
-        Some(b'R') => Some(SetMode::Replace),
+/// The lifetime of an item that is made where there was none: by the last of N and T.
+fn vivify_exptime(options: &Options, echo: &Echo) -> Option<Exptime> {
+    let vivify = options.vivify?;
+    let exptime = options.exptime.filter(|_| echo.has_before(b'N', b'T'));
+    Some(exptime.unwrap_or(vivify))
+}
+
+fn get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+    let (options, echo) = checked(key, flags)?;
+    let vivify = vivify_exptime(&options, &echo);
+    let get = Get {
+        key,
+        touch: options.exptime,
+        vivify: vivify.map(|exptime| Vivify { exptime, cas: options.new_cas }),
+        recache: options.recache,
+        leaves_no_mark: echo.has(b'u'),
+    };
+    Ok((Request::Get(get), echo))
+}
+
+fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+    let verb = match flags.options.mode {
+        None | Some(b'S') => Some(StoreVerb::Set),
+        Some(b'E') => Some(StoreVerb::Add),
+        Some(b'A') => Some(StoreVerb::Append),
+        Some(b'P') => Some(StoreVerb::Prepend),
+        Some(b'R') => Some(StoreVerb::Replace),
         Some(_) => None,
     };
-    let verb = Verb::Set { value_len, mode: mode.unwrap_or(SetMode::Set) };
-    let request = finish(verb, key, flags);
-    match (mode, &request) {
-        (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => Err(reply::BAD_SET_MODE),
-        _ => request,
-    }
+    let (options, echo, verb) = match (verb, checked(key, flags)) {
+        (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::BAD_SET_MODE),
+        (verb, checked) => {
+            let (options, echo) = checked?;
+            (options, echo, verb.unwrap_or(StoreVerb::Set))
+        }
+    };
+    // To set and replace, a CAS value is one to match, and no item has 0; to append and prepend, 0 is none.
+    let joins = matches!(verb, StoreVerb::Append | StoreVerb::Prepend);
+    let (verb, expected_cas) = match (verb, options.expected_cas) {
+        (StoreVerb::Set | StoreVerb::Replace, Some(cas)) => (StoreVerb::Cas(cas), None),
+        (verb, cas) => (verb, cas.filter(|&cas| joins && cas != 0)),
+    };
+    let vivify = joins && options.vivify.is_some();
+    let exptime = if vivify { options.vivify } else { options.exptime };
+    let store = Store {
+        verb,
+        key,
+        client_flags: options.client_flags,
+        exptime: exptime.unwrap_or_default(),
+        cost: options.cost,
+        value_len,
+        expected_cas,
+        new_cas: options.new_cas.filter(|&cas| cas != 0),
+        stale_allowed: echo.has(b'I') && options.expected_cas.is_some_and(|cas| cas != 0),
+        vivify,
+    };
+    Ok((Request::Store(store), echo))
 }
 
-fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Request<'a>, &'static [u8]> {
+fn delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+    let (options, echo) = checked(key, flags)?;
+    let Options { exptime, new_cas, client_flags, expected_cas, .. } = options;
+    let stale = echo.has(b'I');
+    let leaves = match (echo.has(b'x'), stale) {
+        (true, _) => {
+            Leave::Empty { client_flags, exptime: exptime.unwrap_or_default(), stale, new_cas }
+        }
+        (false, true) => Leave::Stale { exptime, new_cas },
+        (false, false) => Leave::Nothing,
+    };
+    Ok((Request::Delete(Delete { key, expected_cas, leaves }), echo))
+}
+
+fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
     let direction = match flags.options.mode {
         None | Some(b'I' | b'+') => Some(Direction::Increment),
         Some(b'D' | b'-') => Some(Direction::Decrement),
         Some(_) => None,
     };
-    let verb = Verb::Arithmetic(direction.unwrap_or(Direction::Increment));
-    match (direction, finish(verb, key, flags)) {
-        (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => Err(reply::BAD_ARITHMETIC_MODE),
-        (_, Err(reply::OPAQUE_TOO_LONG)) => Err(reply::OPAQUE_TOO_LONG),
-        (_, Err(_)) => Err(reply::BAD_ARITHMETIC_FLAG),
-        (Some(_), request) => request,
-    }
+    let (options, echo, direction) = match (direction, checked(key, flags)) {
+        (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::BAD_ARITHMETIC_MODE),
+        (_, Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::OPAQUE_TOO_LONG),
+        (_, Err(_)) => return Err(reply::BAD_ARITHMETIC_FLAG),
+        (Some(direction), Ok((options, echo))) => (options, echo, direction),
+    };
+    let exptime = vivify_exptime(&options, &echo);
+    let change = Arithmetic {
+        key,
+        direction,
+        delta: options.delta,
+        // 0 asks for nothing.
+        expected_cas: options.expected_cas.filter(|&cas| cas != 0),
+        new_cas: options.new_cas,
+        touch: options.exptime,
+        initial: exptime.map(|exptime| Initial { value: options.initial, exptime }),
+    };
+    Ok((Request::Arithmetic(change), echo))
 }
 
 /// `me` looks at nothing but a `b` right behind the key.
-fn debug<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Request<'a>, &'static [u8]> {
-    let key = match flags.echo.letters().first() {
-        Some(b'b') => Key::base64(key).ok_or(reply::BAD_FORMAT)?,
-        _ => Key::plain(key),
-    };
-    Ok(Request { verb: Verb::Debug, key, options: Options::NONE, echo: Echo::EMPTY })
+fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+    let key_is_base64 = flags.echo.letters().first() == Some(&b'b');
+    if key_is_base64 && !key::is_base64(key) {
+        return Err(reply::BAD_FORMAT);
+    }
+    let mut echo = Echo::EMPTY;
+    echo.key_is_base64 = key_is_base64;
+    Ok((Request::Examine { key }, echo))
 }
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,20 +1,35 @@
-use super::{KEY_BUFFER_LEN, Parsed, Request, SetMode, Verb, begins, parse, reply};
-use crate::Direction;
+use super::{begins, parse};
+use crate::meta::{Echo, KEY_BUFFER_LEN, compose, decode_key, reply};
+use crate::{
+    Answer, Arithmetic, Direction, Exptime, Get, Initial, Parsed, Refusal, Request, Store,
+    StoreVerb, Vivify,
+};
 use slabwise_base::Cost;
 
-fn request(line: &'static str) -> Request<'static> {
+fn read(line: &'static str) -> (Request<'static>, Echo) {
     match parse(line.as_bytes()) {
-        Parsed::Request { request, consumed } => {
+        Parsed::Request { request, answer: Answer::Meta(echo), consumed } => {
             assert_eq!(consumed, line.find('\n').expect("a whole line") + 1, "{line}");
-            request
+            (request, echo)
         }
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn request(line: &'static str) -> Request<'static> {
+    read(line).0
+}
+
+fn store(line: &'static str) -> Store<'static> {
+    match request(line) {
+        Request::Store(store) => store,
         other => panic!("{line}: {other:?}"),
     }
 }
 
 fn refused(line: &str) -> (&'static [u8], usize) {
     match parse(line.as_bytes()) {
-        Parsed::Refused { reply, skip_len, .. } => (reply, skip_len),
+        Parsed::Refused { refusal: Refusal::Line(reply), skip_len, .. } => (reply, skip_len),
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -42,55 +57,74 @@ fn only_its_own_commands_begin_it() {
 
 #[test]
 fn flags_are_values_and_letters_in_order() {
-    let get = request("mg  key  v t Oab  T30 N-1 R7 C5 E18446744073709551615 k\r\nrest");
-    assert_eq!(get.verb, Verb::Get);
-    assert_eq!((get.key.wire(), get.key.is_base64()), (&b"key"[..], false));
-    assert_eq!(get.echo.letters(), b"vtOTNRCEk");
-    assert_eq!(get.echo.opaque(), b"Oab");
-    assert!(get.echo.has_before(b't', b'T') && !get.echo.has_before(b'T', b't'));
-    let options = get.options;
-    assert!(options.has(b'v') && options.has(b'k') && !options.has(b'q'));
-    assert_eq!((options.exptime, options.vivify, options.recache), (Some(30), Some(-1), Some(7)));
-    assert_eq!((options.expected_cas, options.new_cas), (Some(5), Some(u64::MAX)));
-    let arithmetic = request("ma k MD D9 J8\n");
-    assert_eq!(arithmetic.verb, Verb::Arithmetic(Direction::Decrement));
-    assert_eq!((arithmetic.options.delta, arithmetic.options.initial), (9, 8));
-    assert_eq!(request("ma k P1 L2\n").options.delta, 1);
+    let (get, echo) = read("mg  key  v t Oab  T30 N-1 R7 C5 E18446744073709551615 k\r\nrest");
+    assert_eq!(echo.letters(), b"vtOTNRCEk");
+    assert_eq!(echo.opaque(), b"Oab");
+    assert!(echo.has_before(b't', b'T') && !echo.has_before(b'T', b't'));
+    assert!(echo.has(b'v') && echo.has(b'k') && !echo.has(b'q'));
+    assert_eq!((echo.key_is_base64, echo.unless_cas), (false, Some(5)));
+    let expected = Get {
+        key: b"key",
+        touch: Some(Exptime::At(30)),
+        vivify: Some(Vivify { exptime: Exptime::Past, cas: Some(u64::MAX) }),
+        recache: Some(Exptime::At(7)),
+        leaves_no_mark: false,
+    };
+    assert_eq!(get, Request::Get(expected));
+    let change = Arithmetic::new(b"k", Direction::Decrement, 9);
+    assert_eq!(request("ma k MD D9\n"), Request::Arithmetic(change));
+    let initial = Some(Initial { value: 8, exptime: Exptime::Never });
+    let expected = Request::Arithmetic(Arithmetic { initial, ..change });
+    assert_eq!(request("ma k MD D9 J8 N0\n"), expected);
+    let expected = Request::Arithmetic(Arithmetic::new(b"k", Direction::Increment, 1));
+    assert_eq!(request("ma k P1 L2\n"), expected);
+}
+
+#[test]
+fn the_last_of_n_and_t_is_the_lifetime_of_what_is_made() {
+    for (line, exptime) in [
+        ("mg k N5\r\n", Exptime::At(5)),
+        ("mg k N5 T9\r\n", Exptime::At(9)),
+        ("mg k T9 N5\r\n", Exptime::At(5)),
+    ] {
+        let Request::Get(get) = request(line) else { panic!("{line} is a get") };
+        assert_eq!(get.vivify, Some(Vivify { exptime, cas: None }), "{line}");
+    }
 }
 
 #[test]
 fn a_cost_is_told_and_asked_for() {
-    let cost = |line| request(line).options.cost;
+    let cost = |line| store(line).cost;
     assert_eq!(cost("ms k 3 G0\r\n"), Some(Cost::from_units(0)));
     assert_eq!(cost("ms k 3 T30 G4294967295 MA\r\n"), Some(Cost::from_units(u32::MAX)));
     assert_eq!(cost("ms k 3 g\r\n"), None);
-    assert!(request("mg k v g\r\n").options.has(b'g'));
+    assert!(read("mg k v g\r\n").1.has(b'g'));
     for line in ["ms k 3 G\r\n", "ms k 3 G-1\r\n", "ms k 3 G4294967296\r\n", "ms k 3 G1.5\r\n"] {
         assert_eq!(refused(line), (reply::BAD_TOKEN, 5), "{line}");
     }
     assert_eq!(refused("ms k 3 G1 G2\r\n"), (reply::DUPLICATE_FLAG, 5));
     let mut out = Vec::new();
-    super::compose::flag_cost(&mut out, Some(Cost::from_units(450)));
-    super::compose::flag_cost(&mut out, Some(Cost::default()));
-    super::compose::flag_cost(&mut out, None);
+    compose::flag_cost(&mut out, Some(Cost::from_units(450)));
+    compose::flag_cost(&mut out, Some(Cost::default()));
+    compose::flag_cost(&mut out, None);
     assert_eq!(out, b" g450 g0 g-1");
 }
 
 #[test]
 fn sets_have_a_length_and_a_mode() {
     let modes = [
-        ("", SetMode::Set),
-        ("MS", SetMode::Set),
-        ("ME", SetMode::Add),
-        ("MA", SetMode::Append),
-        ("MPlenty", SetMode::Prepend),
-        ("MR", SetMode::Replace),
+        ("", StoreVerb::Set),
+        ("MS", StoreVerb::Set),
+        ("ME", StoreVerb::Add),
+        ("MA", StoreVerb::Append),
+        ("MPlenty", StoreVerb::Prepend),
+        ("MR", StoreVerb::Replace),
     ];
     for (flag, mode) in modes {
         let line: &'static str = format!("ms k 3 {flag}\r\n").leak();
-        assert_eq!(request(line).verb, Verb::Set { value_len: 3, mode });
+        assert_eq!(store(line), Store::new(mode, b"k", 3));
     }
-    assert_eq!(request("ms k 3 F7\r\n").options.client_flags, 7);
+    assert_eq!(store("ms k 3 F7\r\n").client_flags, 7);
     for line in ["ms k\r\n", "ms k x\r\n", "ms k -1\r\n", "ms k 2147483646\r\n", "ms\r\n"] {
         assert_eq!(refused(line), (reply::BAD_FORMAT, 0), "{line}");
     }
@@ -128,7 +162,7 @@ fn faults_are_told_as_memcached_tells_them() {
     for (line, expected) in cases {
         assert_eq!(refused(line).0, expected, "{line}");
     }
-    assert_eq!(request("mg k O1234567890123456789012345678901\r\n").echo.opaque().len(), 32);
+    assert_eq!(read("mg k O1234567890123456789012345678901\r\n").1.opaque().len(), 32);
 }
 
 #[test]
@@ -138,14 +172,14 @@ fn keys_in_base64_are_decoded() {
         ("mg QR== b\r\n", b"A"),
         ("me YWJj b\r\n", b"abc"),
     ] {
-        let key = request(line).key;
-        assert!(key.is_base64());
-        assert_eq!(key.decode(&mut [0; KEY_BUFFER_LEN]), expected, "{line}");
+        let (request, echo) = read(line);
+        assert!(echo.key_is_base64);
+        assert_eq!(decode_key(request.key(), &mut [0; KEY_BUFFER_LEN]), expected, "{line}");
     }
     let longest: &'static str = format!("mg {}== b\r\n", "A".repeat(246)).leak();
-    assert_eq!(request(longest).key.decode(&mut [0; KEY_BUFFER_LEN]).len(), 184);
+    assert_eq!(decode_key(request(longest).key(), &mut [0; KEY_BUFFER_LEN]).len(), 184);
     let mut out = Vec::new();
-    super::compose::flag_key(&mut out, true, b"A");
+    compose::flag_key(&mut out, true, b"A");
     assert_eq!(out, b" kQQ== b");
 }
 
@@ -154,5 +188,5 @@ fn a_line_is_waited_for_up_to_the_limit() {
     assert_eq!(parse(b"mg key"), Parsed::Incomplete);
     let long = format!("mg {}", "k".repeat(2046));
     assert_eq!(parse(long.as_bytes()), Parsed::Hangup);
-    assert_eq!(request("mn anything ! at all\r\n").verb, Verb::NoOp);
+    assert_eq!(request("mn anything ! at all\r\n"), Request::NoOp);
 }

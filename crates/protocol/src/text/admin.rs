@@ -1,11 +1,16 @@
 //! Orders to the server.
 
+use super::refusal::Refusal;
+use super::reply;
 use super::words::Words;
-use super::{Refusal, reply};
-use crate::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest, Request,
-    ShutdownMode, WatchKinds, number,
+use crate::admin::{
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest,
+    ShutdownMode,
 };
+use crate::exptime::Exptime;
+use crate::number;
+use crate::request::Request;
+use crate::watch::WatchKinds;
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
@@ -30,7 +35,7 @@ pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
         1 if words.end_in_noreply() => 0,
         _ => number::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
     };
-    Ok(Request::Admin(Admin::FlushAll { exptime }))
+    Ok(Request::Admin(Admin::FlushAll { exptime: Exptime::of_signed(exptime) }))
 }
 
 /// `<level>`.

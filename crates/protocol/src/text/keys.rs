@@ -50,9 +50,30 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
     NextKey::Key { key, consumed: start + key.len() }
 }
 
+/// The key of a retrieval that has one, and the length of its line; `None` if there are several, or if the end
+/// of the line is not in sight.
+#[inline]
+pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
+    let NextKey::Key { key, consumed } = next_key(input) else { return None };
+    match &input[consumed..] {
+        [b'\r', b'\n', ..] => Some((key, consumed + 2)),
+        [b'\n', ..] => Some((key, consumed + 1)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{NextKey, next_key};
+    use super::{NextKey, next_key, sole_key};
+
+    #[test]
+    fn a_sole_key_ends_with_its_line() {
+        assert_eq!(sole_key(b" a\r\nget b"), Some((&b"a"[..], 4)));
+        assert_eq!(sole_key(b" a\n"), Some((&b"a"[..], 3)));
+        for several in [&b" a b\r\n"[..], b" a \r\n", b" a", b" a\r", b"\r\n", b""] {
+            assert_eq!(sole_key(several), None, "{}", several.escape_ascii());
+        }
+    }
 
     #[test]
     fn reads_keys_up_to_the_end_of_the_line() {

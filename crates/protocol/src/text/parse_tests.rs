@@ -1,7 +1,7 @@
-use super::{CostWire, Parsed, reply};
+use crate::text::{CostWire, reply};
 use crate::{
-    Admin, Automove, Direction, LruRequest, Request, Retrieval, ShutdownMode, StoreHeader,
-    StoreVerb, WatchKinds,
+    Admin, Answer, Arithmetic, Automove, Delete, Direction, Exptime, LruRequest, Parsed, Refusal,
+    Request, Retrieval, ShutdownMode, Store, StoreVerb, TextAnswer, WatchKinds,
 };
 use slabwise_base::Cost;
 
@@ -12,7 +12,7 @@ fn parse(input: &[u8]) -> Parsed<'_> {
 
 fn refused(input: &[u8]) -> (&'static [u8], usize) {
     match parse(input) {
-        Parsed::Refused { reply, consumed, skip_len } => {
+        Parsed::Refused { refusal: Refusal::Line(reply), consumed, skip_len } => {
             assert_eq!(consumed, input.len(), "the whole line is consumed");
             (reply, skip_len)
         }
@@ -22,16 +22,23 @@ fn refused(input: &[u8]) -> (&'static [u8], usize) {
 
 fn request(input: &[u8]) -> (Request<'_>, bool) {
     match parse(input) {
-        Parsed::Request { request, noreply, .. } => (request, noreply),
+        Parsed::Request { request, answer, .. } => (request, noreply(answer)),
         other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(input)),
+    }
+}
+
+fn noreply(answer: Answer) -> bool {
+    match answer {
+        Answer::Text(TextAnswer { noreply, with_cas: false }) => noreply,
+        other => panic!("{other:?}"),
     }
 }
 
 #[test]
 fn a_retrieval_stops_before_its_keys() {
-    let get = |with_cas, touch, consumed| Parsed::Request {
-        request: Request::Get(Retrieval { with_cas, touch }),
-        noreply: false,
+    let get = |with_cas, touch: Option<i32>, consumed| Parsed::Request {
+        request: Request::Retrieve(Retrieval { touch: touch.map(Exptime::of_signed) }),
+        answer: Answer::Text(TextAnswer { noreply: false, with_cas }),
         consumed,
     };
     assert_eq!(parse(b"get a b\r\n"), get(false, None, 3));
@@ -54,16 +61,13 @@ fn a_retrieval_with_a_fault_is_refused_whole() {
 
 #[test]
 fn a_storage_command_announces_its_value() {
-    let header = StoreHeader {
-        verb: StoreVerb::Cas(9),
-        key: b"k",
+    let header = Store {
         client_flags: 5,
-        exptime: -1,
-        cost: None,
-        value_len: 10,
+        exptime: Exptime::Past,
+        ..Store::new(StoreVerb::Cas(9), b"k", 10)
     };
     assert_eq!(request(b"cas k 5 -1 10 9 noreply\r\n"), (Request::Store(header), true));
-    let header = StoreHeader { verb: StoreVerb::Set, ..header };
+    let header = Store { verb: StoreVerb::Set, ..header };
     assert_eq!(request(b"set k 5 -1 10\r\n"), (Request::Store(header), false));
     assert_eq!(request(b"set k 5 -1 10 x\r\n"), (Request::Store(header), false));
     assert_eq!(request(b"set k 5 -1 10 x y noreply\r\n"), (Request::Store(header), true));
@@ -73,18 +77,14 @@ fn a_storage_command_announces_its_value() {
 #[test]
 fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
     let on = |line: &'static str| match super::parse(line.as_bytes(), CostWire::On) {
-        Parsed::Request { request: Request::Store(header), noreply, .. } => (header, noreply),
+        Parsed::Request { request: Request::Store(header), answer, .. } => {
+            (header, noreply(answer))
+        }
         other => panic!("{line:?} gave {other:?}"),
     };
-    let standard = StoreHeader {
-        verb: StoreVerb::Set,
-        key: b"k",
-        client_flags: 5,
-        exptime: -1,
-        cost: None,
-        value_len: 10,
-    };
-    let told = |units| StoreHeader { cost: Some(Cost::from_units(units)), ..standard };
+    let standard =
+        Store { client_flags: 5, exptime: Exptime::Past, ..Store::new(StoreVerb::Set, b"k", 10) };
+    let told = |units| Store { cost: Some(Cost::from_units(units)), ..standard };
     assert_eq!(on("set k 5 -1 10\r\n"), (standard, false));
     assert_eq!(on("set k 5 -1 10 noreply\r\n"), (standard, true));
     assert_eq!(on("set k 400 5 -1 10\r\n"), (told(400), false));
@@ -93,10 +93,10 @@ fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
     assert_eq!(on("set k 0 5 -1 10\n"), (told(0), false));
     for (name, verb) in [("add", StoreVerb::Add), ("replace", StoreVerb::Replace)] {
         let line: &'static str = format!("{name} k 7 5 -1 10\r\n").leak();
-        assert_eq!(on(line).0, StoreHeader { verb, ..told(7) });
+        assert_eq!(on(line).0, Store { verb, ..told(7) });
     }
     // No other verb has such a form, and no other number of words.
-    assert_eq!(on("cas k 5 -1 10 9\r\n").0, StoreHeader { verb: StoreVerb::Cas(9), ..standard });
+    assert_eq!(on("cas k 5 -1 10 9\r\n").0, Store { verb: StoreVerb::Cas(9), ..standard });
     assert_eq!(on("append k 5 -1 10 9\r\n").0.cost, None);
     assert_eq!(on("prepend k 5 -1 10 9 noreply\r\n").0.value_len, 10);
     assert_eq!(on("set k 5 -1 10 1 2\r\n"), (standard, false));
@@ -106,7 +106,7 @@ fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
 #[test]
 fn a_cost_out_of_range_is_a_bad_line() {
     let refused = |line: &str| match super::parse(line.as_bytes(), CostWire::On) {
-        Parsed::Refused { reply, skip_len, .. } => (reply, skip_len),
+        Parsed::Refused { refusal: Refusal::Line(reply), skip_len, .. } => (reply, skip_len),
         other => panic!("{line:?} gave {other:?}"),
     };
     for cost in ["4294967296", "-1", "+1", "x", "1.5"] {
@@ -175,7 +175,7 @@ fn what_comes_before_noreply_is_refused_aloud() {
 fn words_behind_the_23rd_are_not_seen() {
     let line =
         |fill, last: &str| ["touch k 0", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
-    let touch = Request::Touch { key: b"k", exptime: 0 };
+    let touch = Request::Touch { key: b"k", exptime: Exptime::Never };
     assert_eq!(request(&line(19, " noreply")), (touch, true));
     assert_eq!(request(&line(20, " noreply")), (touch, false));
     assert_eq!(request(&line(19, " noreply x")), (touch, true));
@@ -183,20 +183,20 @@ fn words_behind_the_23rd_are_not_seen() {
 
 #[test]
 fn words_that_no_command_reads_mean_nothing() {
-    let delete = Request::Delete { key: b"k" };
+    let delete = Request::Delete(Delete::new(b"k"));
     assert_eq!(request(b"delete k\r\n"), (delete, false));
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
     assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
-    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete { key: b"noreply" }, true));
+    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete(Delete::new(b"noreply")), true));
     // A delay would not be kept.
     assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k a b c\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));
-    let touch = Request::Touch { key: b"k", exptime: 0 };
+    let touch = Request::Touch { key: b"k", exptime: Exptime::Never };
     assert_eq!(request(b"touch k 0 0 0\r\n"), (touch, false));
-    let flush = |exptime| Request::Admin(Admin::FlushAll { exptime });
+    let flush = |exptime| Request::Admin(Admin::FlushAll { exptime: Exptime::of_signed(exptime) });
     assert_eq!(request(b"flush_all noreply\r\n"), (flush(0), true));
     assert_eq!(request(b"  flush_all 3 x noreply\r\n"), (flush(3), true));
     assert_eq!(refused(b"flush_all noreply x\r\n"), (reply::BAD_EXPTIME, 0));
@@ -218,7 +218,7 @@ fn the_beginning_of_an_orders_name_is_enough() {
 
 #[test]
 fn numbers_are_checked_where_memcached_checks_them() {
-    let up = Request::Arithmetic { key: b"k", direction: Direction::Increment, delta: u64::MAX };
+    let up = Request::Arithmetic(Arithmetic::new(b"k", Direction::Increment, u64::MAX));
     assert_eq!(request(b"incr k 18446744073709551615\r\n"), (up, false));
     assert_eq!(refused(b"incr k 18446744073709551616\r\n"), (reply::BAD_DELTA, 0));
     assert_eq!(refused(b"decr k -1\r\n"), (reply::BAD_DELTA, 0));
@@ -266,7 +266,7 @@ fn only_a_retrieval_may_go_on_beyond_the_limit() {
     assert_eq!(parse(&[&b" get k"[..], &[b' '; 2049]].concat()), Parsed::Hangup);
     let keys = [b' '; 3000];
     let consumed = |input: &[u8]| match parse(input) {
-        Parsed::Request { request: Request::Get(_), consumed, .. } => consumed,
+        Parsed::Request { request: Request::Retrieve(_), consumed, .. } => consumed,
         other => panic!("{other:?}"),
     };
     assert_eq!(consumed(&[&b"gets"[..], &keys].concat()), 4);

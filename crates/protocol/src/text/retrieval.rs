@@ -1,16 +1,14 @@
 //! get, gets, gat, gats: where the keys begin.
 
+use super::reply;
+use super::table::{self, Form};
 use super::words::split_first;
-use super::{Parsed, reply, table};
-use crate::{LIMITS, Request, Retrieval, number};
-
-/// One of the four.
-#[derive(Clone, Copy)]
-pub(super) struct Form {
-    pub(super) with_cas: bool,
-    /// Whether a lifetime stands before the keys.
-    pub(super) touches: bool,
-}
+use crate::answer::{Answer, TextAnswer};
+use crate::exptime::Exptime;
+use crate::limits::LIMITS;
+use crate::number;
+use crate::parsed::{Parsed, Refusal};
+use crate::request::{Request, Retrieval};
 
 /// Reads a retrieval whose whole line is at hand; `rest` is what follows its name. Every key is
 /// checked here, so that a line with a bad one is answered with the error alone.
@@ -20,7 +18,7 @@ pub(super) fn parse_line<'a>(
     rest: &'a [u8],
     consumed: usize,
 ) -> Parsed<'a> {
-    let refused = |reply| Parsed::Refused { reply, consumed, skip_len: 0 };
+    let refused = |reply| Parsed::Refused { refusal: Refusal::Line(reply), consumed, skip_len: 0 };
     let (exptime, keys) = if form.touches { split_first(rest) } else { (&b""[..], rest) };
     if keys.iter().all(|&byte| byte == b' ') {
         return refused(reply::BAD_FORMAT);
@@ -56,9 +54,10 @@ pub(super) fn parse_beginning(input: &[u8]) -> Parsed<'_> {
     }
 }
 
-fn request<'a>(form: Form, touch: Option<i32>, consumed: usize) -> Parsed<'a> {
-    let retrieval = Retrieval { with_cas: form.with_cas, touch };
-    Parsed::Request { request: Request::Get(retrieval), noreply: false, consumed }
+fn request<'a>(form: Form, exptime: Option<i32>, consumed: usize) -> Parsed<'a> {
+    let retrieval = Retrieval { touch: exptime.map(Exptime::of_signed) };
+    let answer = Answer::Text(TextAnswer { noreply: false, with_cas: form.with_cas });
+    Parsed::Request { request: Request::Retrieve(retrieval), answer, consumed }
 }
 
 fn has_long_word(words: &[u8]) -> bool {

@@ -1,8 +1,12 @@
 //! stats and its subjects.
 
+use super::refusal::Refusal;
+use super::reply;
 use super::words::Words;
-use super::{Refusal, reply};
-use crate::{DetailMode, LIMITS, Request, StatsRequest, number};
+use crate::limits::LIMITS;
+use crate::number;
+use crate::request::Request;
+use crate::stats::{DetailMode, StatsRequest};
 
 /// `[<subject> [<more>]]`.
 pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {

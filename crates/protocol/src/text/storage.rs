@@ -1,8 +1,13 @@
 //! Commands on one key: set and its kin, delete, incr, decr, touch.
 
+use super::cost_wire::CostWire;
+use super::refusal::Refusal;
+use super::reply;
 use super::words::Words;
-use super::{CostWire, Refusal, reply};
-use crate::{Direction, LIMITS, Request, StoreHeader, StoreVerb, number};
+use crate::exptime::Exptime;
+use crate::limits::LIMITS;
+use crate::number;
+use crate::request::{Arithmetic, Delete, Direction, Request, Store, StoreVerb};
 use slabwise_base::Cost;
 
 /// A storage command's name.
@@ -83,13 +88,14 @@ fn store_words<'a>(
         Verb::Prepend => StoreVerb::Prepend,
         Verb::Cas => StoreVerb::Cas(number::exact_u64(words.at(4)).ok_or(refusal)?),
     };
-    Ok(Request::Store(StoreHeader {
-        verb,
-        key: short(words.at(0)).ok_or(refusal)?,
-        client_flags: number::unsigned_low_32(words.at(flags_at)).ok_or(refusal)?,
-        exptime: number::signed_low_32(words.at(flags_at + 1)).ok_or(refusal)?,
+    let key = short(words.at(0)).ok_or(refusal)?;
+    let client_flags = number::unsigned_low_32(words.at(flags_at)).ok_or(refusal)?;
+    let exptime = number::signed_low_32(words.at(flags_at + 1)).ok_or(refusal)?;
+    Ok(Request::Store(Store {
+        client_flags,
+        exptime: Exptime::of_signed(exptime),
         cost,
-        value_len,
+        ..Store::new(verb, key, value_len)
     }))
 }
 
@@ -100,7 +106,7 @@ pub(super) fn arithmetic<'a>(
 ) -> Result<Request<'a>, Refusal> {
     let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
     let delta = number::exact_u64(words.at(1)).ok_or(Refusal::new(reply::BAD_DELTA))?;
-    Ok(Request::Arithmetic { key, direction, delta })
+    Ok(Request::Arithmetic(Arithmetic::new(key, direction, delta)))
 }
 
 /// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send. Another delay is
@@ -114,14 +120,14 @@ pub(super) fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         return Err(Refusal::new(reply::BAD_DELETE));
     }
     let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
-    Ok(Request::Delete { key })
+    Ok(Request::Delete(Delete::new(key)))
 }
 
 /// `<key> <exptime>`.
 pub(super) fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
     let exptime = number::exact_i32(words.at(1)).ok_or(Refusal::new(reply::BAD_EXPTIME))?;
-    Ok(Request::Touch { key, exptime })
+    Ok(Request::Touch { key, exptime: Exptime::of_signed(exptime) })
 }
 
 fn short(key: &[u8]) -> Option<&[u8]> {

@@ -1,9 +1,11 @@
 //! Every command, as data: its name, what its family asks of a line, and what the line becomes.
 
-use super::retrieval::Form;
+use super::cost_wire::CostWire;
+use super::refusal::Refusal;
 use super::words::Words;
-use super::{CostWire, Refusal, admin, stats, storage};
-use crate::{Admin, Debug, Direction, Request};
+use super::{admin, stats, storage};
+use crate::admin::{Admin, Debug};
+use crate::request::{Direction, Request};
 
 pub(super) struct Command {
     name: &'static [u8],
@@ -24,6 +26,14 @@ pub(super) enum Family {
     Question,
     /// May stand behind spaces, takes any words; a last `noreply` silences it.
     Order,
+}
+
+/// get, gets, gat or gats.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    pub(super) with_cas: bool,
+    /// Whether a lifetime stands before the keys.
+    pub(super) touches: bool,
 }
 
 /// What a command's words mean.

@@ -1,11 +1,11 @@
 //! The binary protocol. Beside the other laws, nothing is waited for without bound.
 
 use super::{Expecting, Reader, check_cuts};
-use slabwise_protocol::LIMITS;
-use slabwise_protocol::binary::{HEAD_LEN, Parsed, REQUEST_MAGIC, Request, compose, parse};
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose};
+use slabwise_protocol::{Answer, Dialect, LIMITS, Parsed, Refusal, Request};
 
 fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
-    match parse(input) {
+    match Dialect::Binary.parse(input) {
         Parsed::Incomplete => {
             assert!(input.len() < LIMITS.line_len_max, "so much is not waited for");
             None
@@ -14,7 +14,8 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
             assert_ne!(input[0], REQUEST_MAGIC);
             reader.hang_up()
         }
-        Parsed::Refused { head, fault, consumed, skip_len } => {
+        Parsed::Refused { refusal, consumed, skip_len } => {
+            let Refusal::Packet { head, fault } = refusal else { panic!("a packet is no line") };
             assert!(consumed >= HEAD_LEN, "a request has a head");
             reader.events.push(format!("{head:?} {fault:?} {skip_len}"));
             if fault.closes() {
@@ -24,7 +25,8 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
             reader.expecting = Expecting::Skip(skip_len);
             Some(consumed)
         }
-        Parsed::Request { head, request, consumed } => {
+        Parsed::Request { request, answer, consumed } => {
+            let Answer::Binary(head) = answer else { panic!("{answer:?}") };
             assert!(consumed >= HEAD_LEN, "a request has a head");
             reader.events.push(format!("{head:?} {request:?}"));
             reader.expecting = match request {
@@ -33,10 +35,10 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
                     assert!(order.value_len <= LIMITS.body_len_max);
                     Expecting::Skip(order.value_len)
                 }
-                Request::Get { key, .. } => {
+                Request::Get(get) => {
                     // What a server would answer has room in its lengths.
-                    compose::hit(&mut Vec::new(), &head, 0, key, LIMITS.value_len_max, 0);
-                    compose::miss_with_key(&mut Vec::new(), &head, key);
+                    compose::hit(&mut Vec::new(), &head, 0, get.key, LIMITS.value_len_max, 0);
+                    compose::miss_with_key(&mut Vec::new(), &head, get.key);
                     Expecting::Request
                 }
                 Request::Quit => Expecting::Nothing,

@@ -2,8 +2,8 @@
 
 use super::{Expecting, Reader, check_cuts, events};
 use slabwise_protocol::meta;
-use slabwise_protocol::text::{CostWire, NextKey, Parsed, next_key, parse};
-use slabwise_protocol::{LIMITS, Request};
+use slabwise_protocol::text::{CostWire, NextKey, next_key};
+use slabwise_protocol::{Answer, Dialect, LIMITS, Parsed, Refusal, Request};
 
 fn request_with_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     request(reader, input, CostWire::On)
@@ -14,25 +14,31 @@ fn request_without_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
 }
 
 fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usize> {
-    if meta::begins(input) {
-        return meta_request(reader, input);
-    }
-    match parse(input, cost_wire) {
+    let dialect = Dialect::Text(cost_wire);
+    let parsed = dialect.parse(input);
+    check_item(dialect, &parsed, input);
+    match parsed {
         Parsed::Incomplete => None,
         Parsed::Hangup => reader.hang_up(),
-        Parsed::Refused { reply, consumed, skip_len } => {
+        Parsed::Refused { refusal, consumed, skip_len } => {
+            let Refusal::Line(reply) = refusal else { panic!("a line is no packet") };
+            assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply is a line");
+            assert!(!reply.is_empty() || !meta::begins(input), "meta errors are never silenced");
             reader.events.push(format!("{reply:?} {skip_len}"));
             reader.expecting = Expecting::Skip(skip_len);
             assert!(consumed > 0, "a line has an end");
             Some(consumed)
         }
-        Parsed::Request { request, noreply, consumed } => {
-            reader.events.push(format!("{request:?} {noreply}"));
+        Parsed::Request { request, answer, consumed } => {
+            if meta::begins(input) {
+                check_meta(&request, &answer);
+            }
+            reader.events.push(format!("{request:?} {answer:?}"));
             reader.expecting = match request {
-                Request::Get(_) => Expecting::Part(key),
-                Request::Store(header) => {
-                    assert!(header.key.len() <= LIMITS.key_len_max);
-                    Expecting::Skip(header.value_len + 2)
+                Request::Retrieve(_) => Expecting::Part(key),
+                Request::Store(store) => {
+                    assert!(store.key.len() <= LIMITS.key_len_max);
+                    Expecting::Skip(store.value_len + answer.value_end().len())
                 }
                 _ => Expecting::Request,
             };
@@ -42,25 +48,26 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
     }
 }
 
-fn meta_request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
-    match meta::parse(input) {
-        meta::Parsed::Incomplete => None,
-        meta::Parsed::Hangup => reader.hang_up(),
-        meta::Parsed::Refused { reply, consumed, skip_len } => {
-            assert!(reply.ends_with(b"\r\n"), "a reply is a line");
-            reader.events.push(format!("{reply:?} {skip_len}"));
-            reader.expecting = Expecting::Skip(skip_len);
-            Some(consumed)
-        }
-        meta::Parsed::Request { request, consumed } => {
-            check_meta(&request);
-            reader.events.push(format!("{request:?}"));
-            if let meta::Verb::Set { value_len, .. } = request.verb {
-                reader.expecting = Expecting::Skip(value_len + 2);
-            }
-            Some(consumed)
-        }
-    }
+/// A retrieval that is read as an item is the same as one whose keys are read one by one.
+fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
+    let item = dialect.parse_item(input);
+    let (Parsed::Request { request: Request::Retrieve(retrieval), consumed, answer }, false) =
+        (parsed, item == *parsed)
+    else {
+        assert_eq!(item, *parsed);
+        return;
+    };
+    let Parsed::Request { request: Request::Get(get), answer: item_answer, consumed: end } = item
+    else {
+        panic!("{item:?}");
+    };
+    assert_eq!((get.touch, item_answer), (retrieval.touch, *answer));
+    let NextKey::Key { key, consumed: key_len } = next_key(&input[*consumed..]) else {
+        panic!("{parsed:?} has no key");
+    };
+    assert_eq!(key, get.key);
+    let rest = &input[consumed + key_len..];
+    assert_eq!(next_key(rest), NextKey::End { consumed: end - consumed - key_len });
 }
 
 fn key(reader: &mut Reader, input: &[u8]) -> Option<usize> {
@@ -93,22 +100,22 @@ fn line_end(reader: &mut Reader, input: &[u8]) -> Option<usize> {
 }
 
 /// A request of the meta protocol can be carried out and answered.
-fn check_meta(request: &meta::Request<'_>) {
+fn check_meta(request: &Request<'_>, answer: &Answer) {
+    let Answer::Meta(echo) = answer else { panic!("{answer:?}") };
     let mut buffer = [0; meta::KEY_BUFFER_LEN];
-    let key = match request.key.is_base64() {
-        true => request.key.decode(&mut buffer),
-        false => request.key.wire(),
+    let key = match echo.key_is_base64 {
+        true => meta::decode_key(request.key(), &mut buffer),
+        false => request.key(),
     };
-    assert!(!key.is_empty() || request.verb == meta::Verb::NoOp, "an item has a key");
-    assert!(key.len() <= LIMITS.key_len_max && request.echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
-    let mut letters = request.echo.letters().to_vec();
-    assert!(letters.iter().all(|&letter| request.options.has(letter)), "each flag is noted");
+    assert!(!key.is_empty() || *request == Request::NoOp, "an item has a key");
+    assert!(key.len() <= LIMITS.key_len_max && echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
+    let mut letters = echo.letters().to_vec();
+    assert!(letters.iter().all(|&letter| echo.has(letter)), "each flag is noted");
     letters.sort_unstable();
     letters.dedup();
-    assert_eq!(letters.len(), request.echo.letters().len(), "each flag is there once");
+    assert_eq!(letters.len(), echo.letters().len(), "each flag is there once");
     let mut reply = Vec::new();
-    let is_base64 = request.key.is_base64();
-    meta::compose::bare_line(&mut reply, meta::reply::CODE_MISS, &request.echo, is_base64, key);
+    meta::compose::bare_line(&mut reply, meta::reply::CODE_MISS, echo, key);
     assert!(reply.starts_with(b"EN") && reply.ends_with(b"\r\n"));
 }
 

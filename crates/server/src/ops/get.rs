@@ -4,7 +4,8 @@ use super::Rules;
 use super::hooks::{events, measuring, prefix_costs};
 use crate::context::WorkerContext;
 use slabwise_base::{Expiry, HashedKey};
-use slabwise_engine::{GetOptions, ItemView, Met, ReserveError};
+use slabwise_engine::{GetOptions, ItemView, Met, ReserveError, Vivify};
+use slabwise_protocol::Get;
 
 /// Values of at least this size are written from the arena. Below it, copying costs less than the pin
 /// and the two more slices of the write; 16 KiB is copied in about a microsecond.
@@ -19,6 +20,34 @@ pub(crate) enum Access {
     Touch(Expiry),
     /// What a meta get asks for.
     With(GetOptions),
+}
+
+impl Access {
+    /// What a request asks for.
+    #[inline]
+    pub(crate) fn of(worker: &WorkerContext<'_>, request: &Get<'_>, rules: Rules) -> Access {
+        let touch = request.touch.map(|exptime| worker.expiry(exptime));
+        match rules {
+            Rules::Classic => touch.map_or(Access::Plain, Access::Touch),
+            Rules::Meta => {
+                let vivify = request.vivify.map(|vivify| {
+                    let cas = vivify.cas.filter(|_| worker.shared.settings.cas_enabled);
+                    Vivify { expiry: worker.expiry(vivify.exptime), cas }
+                });
+                let options = GetOptions { touch, vivify, marks: !request.leaves_no_mark };
+                if options == GetOptions::default() { Access::Plain } else { Access::With(options) }
+            }
+        }
+    }
+
+    /// The expiry that an item is given.
+    pub(crate) fn touch(&self) -> Option<Expiry> {
+        match self {
+            Access::Plain => None,
+            Access::Touch(expiry) => Some(*expiry),
+            Access::With(options) => options.touch,
+        }
+    }
 }
 
 /// What the client learned of an item that was found.
@@ -41,7 +70,7 @@ const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
 pub(crate) fn get<'e>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
-    access: Access,
+    access: &Access,
     rules: Rules,
     show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
 ) -> Result<Option<Shown>, ReserveError> {
@@ -49,12 +78,12 @@ pub(crate) fn get<'e>(
     worker.served.gets += 1;
     let (now, counted) = (worker.now, prefix_costs::Counted::now(worker));
     let show = |view: ItemView<'_, 'e>, met| (show(&view, met), counted.cost(&view));
-    let found = match access {
+    let found = match *access {
         Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),
         Access::Touch(expiry) => {
             worker.handle.get_and_touch(key, expiry, now, |view| show(view, UNCHANGED))?
         }
-        Access::With(options) => worker.handle.get_with(key, &options, now, show)?,
+        Access::With(ref options) => worker.handle.get_with(key, options, now, show)?,
     };
     let (shown, cost) = found.unzip();
     if matches!(shown, None | Some(Shown::Recache)) {

@@ -15,6 +15,7 @@ use slabwise_base::HashedKey;
 use slabwise_engine::{
     ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
+use slabwise_protocol::{Store, StoreVerb};
 
 /// What an item takes in memcached beside key, value, CAS and flags: its header, and the ends of key and
 /// value.
@@ -51,6 +52,48 @@ pub(crate) enum Begun<'e> {
         /// Bytes of the input that were taken.
         consumed: usize,
     },
+}
+
+impl<'a> Order<'a> {
+    /// What a request asks for.
+    #[inline(always)]
+    pub(crate) fn of(
+        worker: &WorkerContext<'_>,
+        key: HashedKey<'a>,
+        request: &Store<'_>,
+        rules: Rules,
+    ) -> Order<'a> {
+        let expiry = worker.expiry(request.exptime);
+        let Store { client_flags, cost, value_len, .. } = *request;
+        let meta = ItemMeta { client_flags, expiry, cost };
+        Order { key, meta, conditions: conditions(worker, request), value_len, rules }
+    }
+}
+
+/// As in memcached, `-C` makes a packet's store with a CAS value one without, but nothing that is there matches the
+/// CAS value of the text protocols: 0 is no item's.
+#[inline(always)]
+fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreConditions {
+    let cas_enabled = worker.shared.settings.cas_enabled;
+    let expected_cas = request.expected_cas.filter(|_| cas_enabled);
+    let (mode, expected_cas) = match (request.verb, expected_cas) {
+        // A client that names the item which must be there does not mean that there must be none.
+        (StoreVerb::Add, Some(cas)) => (StoreMode::Cas(cas), expected_cas),
+        (StoreVerb::Cas(_), _) if !cas_enabled => (StoreMode::Cas(0), None),
+        (StoreVerb::Cas(cas), _) => (StoreMode::Cas(cas), None),
+        (StoreVerb::Set, _) => (StoreMode::Set, expected_cas),
+        (StoreVerb::Add, None) => (StoreMode::Add, None),
+        (StoreVerb::Replace, _) => (StoreMode::Replace, expected_cas),
+        (StoreVerb::Append, _) => (StoreMode::Append, expected_cas),
+        (StoreVerb::Prepend, _) => (StoreMode::Prepend, expected_cas),
+    };
+    StoreConditions {
+        mode,
+        expected_cas,
+        new_cas: request.new_cas.filter(|_| cas_enabled),
+        stale_allowed: request.stale_allowed && cas_enabled,
+        vivify: request.vivify,
+    }
 }
 
 /// Begins a store; `rest` is the input from the value on, and `value_end` what follows the value.

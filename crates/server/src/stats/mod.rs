@@ -10,16 +10,15 @@ mod moves;
 mod plan;
 mod prefix;
 mod profile;
-mod rows;
 mod settings;
 mod sizes;
 mod sizes_plan;
 
+pub(crate) use crate::wire::rows::{Rows, StatsForm};
 pub use prefix::PrefixStats;
-pub(crate) use rows::{Rows, StatsForm};
 
+use crate::admin::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
-use crate::session::crawl::{Crawl, Listing, all_classes};
 use slabwise_base::ClassId;
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{DetailMode, StatsRequest};

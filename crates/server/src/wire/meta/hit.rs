@@ -1,68 +1,31 @@
-//! `mg`.
+//! `mg` of an item that is there.
 
-use super::{Asked, Lifetime};
-use crate::context::WorkerContext;
-use crate::ops::get::{Access, PINNED_VALUE_LEN_MIN, Shown};
-use crate::ops::{self, Rules};
+use super::lifetime::Lifetime;
+use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
 use crate::out::Out;
 use slabwise_base::{Expiry, Now, Ticks};
-use slabwise_engine::{GetOptions, ItemView, Met, Pinned, Vivify};
-use slabwise_protocol::meta::{compose, reply};
-
-/// Flags without which a get only looks.
-const ACTS: [u8; 3] = [b'N', b'T', b'u'];
-
-pub(super) fn get<'e>(worker: &mut WorkerContext<'e>, asked: Asked<'_>, out: &mut Out<'e>) {
-    let now = worker.now;
-    let cas_enabled = worker.shared.settings.cas_enabled;
-    let (access, touch) = if ACTS.iter().any(|&letter| asked.has(letter)) {
-        let options = options(worker, &asked);
-        (Access::With(options), options.touch)
-    } else {
-        (Access::Plain, None)
-    };
-    let answer = Answer { asked, now, cas_enabled, touch, recache: recache(worker, &asked) };
-    let key = worker.handle.hashed(asked.key);
-    match ops::get::get(worker, key, access, Rules::Meta, |view, met| answer.write(view, met, out))
-    {
-        Ok(Some(_)) => {}
-        Ok(None) if asked.has(b'q') => {}
-        Ok(None) => asked.bare_line(out.bytes(), reply::CODE_MISS),
-        Err(_) => out.bytes().extend_from_slice(reply::NO_MEMORY),
-    }
-}
-
-fn options(worker: &WorkerContext<'_>, asked: &Asked<'_>) -> GetOptions {
-    let vivify = asked.vivify_expiry(worker);
-    GetOptions {
-        touch: asked.request.options.exptime.map(|exptime| worker.expiry(exptime)),
-        vivify: vivify.map(|expiry| Vivify { expiry, cas: asked.new_cas(worker) }),
-        marks: !asked.has(b'u'),
-    }
-}
-
-/// An item that ends before this is to be stored anew.
-fn recache(worker: &WorkerContext<'_>, asked: &Asked<'_>) -> Option<Expiry> {
-    asked.request.options.recache.map(|exptime| worker.expiry(exptime))
-}
+use slabwise_engine::{ItemView, Met, Pinned};
+use slabwise_protocol::meta::{Echo, compose, reply};
 
 /// The answer to a get that hit.
-struct Answer<'a> {
-    asked: Asked<'a>,
-    now: Now,
-    cas_enabled: bool,
-    touch: Option<Expiry>,
-    recache: Option<Expiry>,
+pub(crate) struct Hit<'a> {
+    pub(crate) echo: &'a Echo,
+    /// Decoded, if it was sent in base64.
+    pub(crate) key: &'a [u8],
+    pub(crate) now: Now,
+    pub(crate) cas_enabled: bool,
+    pub(crate) touch: Option<Expiry>,
+    /// An item that ends before this is to be stored anew.
+    pub(crate) recache: Option<Expiry>,
 }
 
-impl Answer<'_> {
+impl Hit<'_> {
     /// Appends an item's line and value.
     #[inline]
-    fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
+    pub(crate) fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
         let value_len = view.value_len();
-        let options = &self.asked.request.options;
-        let tells_value = options.has(b'v') && options.expected_cas != Some(self.cas(view));
-        if !tells_value {
+        let shows_value = self.echo.has(b'v') && self.echo.unless_cas != Some(self.cas(view));
+        if !shows_value {
             out.bytes().extend_from_slice(reply::CODE_DONE);
             return self.write_flags(view, met, out.bytes());
         }
@@ -89,9 +52,9 @@ impl Answer<'_> {
         if self.cas_enabled { view.cas() } else { 0 }
     }
 
-    /// The flags of the reply, in the order of the request's, and what the client is told beside.
+    /// The flags of the reply, in the order of the request's, and what else the client learns.
     fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> Shown {
-        let letters = self.asked.request.echo.letters();
+        let letters = self.echo.letters();
         // Of most requests: `v` alone, which is answered already.
         let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
         let claimed = view.is_claimed();
@@ -118,7 +81,6 @@ impl Answer<'_> {
         met: Met,
         out: &mut Vec<u8>,
     ) -> bool {
-        let request = self.asked.request;
         let mut wins = false;
         let mut lifetime = self.lifetime(view, met);
         for &letter in letters {
@@ -142,8 +104,8 @@ impl Answer<'_> {
                     compose::flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
                 }
                 b'h' => compose::flag_number(out, b'h', u8::from(view.fetched())),
-                b'O' => compose::flag_opaque(out, request.echo.opaque()),
-                b'k' => compose::flag_key(out, request.key.is_base64(), self.asked.key),
+                b'O' => compose::flag_opaque(out, self.echo.opaque()),
+                b'k' => compose::flag_key(out, self.echo.key_is_base64, self.key),
                 _ => {}
             }
         }

@@ -1,10 +1,10 @@
 //! debugtime, debugitem, misbehave: what memcached's tests ask of its debug build. Off unless
 //! `-o debug_commands` is given, as they let any client move the clock and hold memory.
 
-use super::Reply;
 use crate::context::WorkerContext;
 use crate::ops::look;
 use crate::sys;
+use crate::wire::reply::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::Debug;
 use slabwise_protocol::text::reply;
@@ -15,7 +15,7 @@ const MISS: &[u8] = b"MISS\r\n";
 /// The key that stands for the item held last.
 const HELD_LAST: &[u8] = b"reffed";
 
-pub(super) fn carry_out<'e>(
+pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
     order: Debug<'_>,
     held: &mut Vec<Pinned<'e>>,

@@ -4,21 +4,22 @@
 //! What clients sent is escaped: a log line is always one line.
 
 use crate::context::WorkerContext;
-use slabwise_protocol::binary::{HEAD_LEN, Parsed, REQUEST_MAGIC, parse};
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
+use slabwise_protocol::{Dialect, Parsed};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
 /// Whether anybody listens.
 #[inline]
-pub(super) fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
 /// The command line or the packet that `input` begins with, if it will be acted on: what is not at hand
 /// up to its value comes again with more behind it.
-pub(super) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
+pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
-        if !matches!(parse(input), Parsed::Incomplete) {
+        if !matches!(Dialect::Binary.parse(input), Parsed::Incomplete) {
             packet(worker, '<', input);
         }
         return;
@@ -29,7 +30,7 @@ pub(super) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
 }
 
 /// The replies of one step: of values the keys alone, and nothing of statistics.
-pub(super) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
+pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
     let descriptor = worker.descriptor;
     while let Some((line, rest)) = split_line(replies) {
         replies = rest;
@@ -51,14 +52,14 @@ pub(super) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
 }
 
 /// The head of a packet, which says all but keys and values. Of several replies that of the first.
-pub(super) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
+pub(crate) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() else { return };
     let digits = head.map(|byte| format!(" {byte:02x}")).concat();
     tracing::debug!("{direction}{} packet{digits}", worker.descriptor);
 }
 
 /// A reply that the client does not want.
-pub(super) fn unwanted_reply(descriptor: RawFd, line: &[u8]) {
+pub(crate) fn unwanted_reply(descriptor: RawFd, line: &[u8]) {
     let line = line.strip_suffix(b"\r\n").unwrap_or(line);
     tracing::debug!(">{descriptor} NOREPLY {}", printable(line));
 }

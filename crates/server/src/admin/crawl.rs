@@ -1,12 +1,11 @@
-//! Walks over all items for one client, a bounded step at a time: metadump, mgdump and cachedump; likewise over all prefixes and all connections. Between steps the session
+//! Walks over all items for one client, a bounded step at a time: metadump, mgdump and cachedump; likewise over
+//! all prefixes and all connections. Between steps the session
 //! yields, so no other client waits for them, and while the output is full there is no step, so one that
 //! does not read holds little.
 
-use super::{Next, Phase, Session, Step};
 use crate::context::WorkerContext;
-use crate::out::Out;
 use crate::shared::{CrawlTicket, Shared};
-use crate::stats::Rows;
+use crate::wire::rows::Rows;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
 use slabwise_protocol::text::{compose, reply};
@@ -79,8 +78,8 @@ impl<'e> Crawl<'e> {
         Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
     }
 
-    /// A bounded part of it.
-    fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> CrawlStep {
+    /// A bounded part of it. True: that was the last one.
+    pub(crate) fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> bool {
         let Shared { engine, prefixes, roster, .. } = worker.shared;
         let is_over = match &mut self.listing {
             Listing::Prefixes { after } => {
@@ -99,41 +98,13 @@ impl<'e> Crawl<'e> {
                 step == CrawlStep::Done || listing.is_full()
             }
         };
-        if is_over { CrawlStep::Done } else { CrawlStep::More }
-    }
-
-    fn finish(self, out: &mut Vec<u8>) {
-        match self.listing {
-            Listing::Metadump
-            | Listing::Cachedump { .. }
-            | Listing::Prefixes { .. }
-            | Listing::Connections { .. } => {}
-            Listing::Mgdump => {
-                out.extend_from_slice(reply::MGDUMP_END);
-                return;
-            }
+        if is_over {
+            out.extend_from_slice(match self.listing {
+                Listing::Mgdump => reply::MGDUMP_END,
+                _ => reply::END,
+            });
         }
-        out.extend_from_slice(reply::END);
-    }
-}
-
-impl<'e> Session<'e> {
-    /// One step of the walk, and its end.
-    pub(super) fn crawl(&mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) -> Step {
-        let Phase::Crawl(crawl) = &mut self.phase else {
-            unreachable!("called only while a crawl is on");
-        };
-        if out.is_full() {
-            return Step::Pause(0, Next::Yield);
-        }
-        if crawl.step(worker, out.bytes()) == CrawlStep::More {
-            return Step::Pause(0, Next::Yield);
-        }
-        let Phase::Crawl(crawl) = std::mem::take(&mut self.phase) else {
-            unreachable!("it was a crawl above");
-        };
-        crawl.finish(out.bytes());
-        Step::Took(0)
+        is_over
     }
 }
 

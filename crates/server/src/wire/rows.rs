@@ -32,7 +32,7 @@ impl<'o> Rows<'o> {
     }
 
     /// The form, for rows that follow later.
-    pub(super) fn form(&self) -> StatsForm {
+    pub(crate) fn form(&self) -> StatsForm {
         self.form
     }
 
@@ -55,7 +55,7 @@ impl<'o> Rows<'o> {
     }
 
     /// A list that `write` appends as text, its end included; in packets it is one statistic's value.
-    pub(super) fn list(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn list(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             StatsForm::Text => write(self.out),
             StatsForm::Binary { opaque } => {
@@ -66,7 +66,7 @@ impl<'o> Rows<'o> {
     }
 
     /// An order was carried out; packets say so by ending.
-    pub(super) fn done(&mut self, line: &[u8]) {
+    pub(crate) fn done(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),
             StatsForm::Binary { .. } => self.end(),
@@ -74,7 +74,7 @@ impl<'o> Rows<'o> {
     }
 
     /// There is nothing to answer.
-    pub(super) fn refuse(&mut self, line: &[u8]) {
+    pub(crate) fn refuse(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),
             StatsForm::Binary { opaque } => binary::compose::stats_refused(self.out, opaque),

@@ -1,20 +1,21 @@
 //! Orders to the server.
 
-use super::Reply;
 use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
 use crate::process;
 use crate::shared::Driver;
+use crate::wire::reply::Reply;
 use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, LruMode, LruRequest, ShutdownMode,
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
+    ShutdownMode,
 };
 use std::sync::atomic::Ordering;
 
 /// What the session does after an order.
-pub(super) enum Then<'e> {
+pub(crate) enum Then<'e> {
     Nothing,
     /// Walks, before it reads on.
     Crawl(Box<Crawl<'e>>),
@@ -27,7 +28,7 @@ const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
 /// Above it, it must have been bytes.
 const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
 
-pub(super) fn carry_out<'e>(
+pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
     order: Admin<'_>,
     reply: &mut Reply<'_>,
@@ -101,20 +102,24 @@ pub(super) fn carry_out<'e>(
     Then::Nothing
 }
 
-fn flush_all(worker: &WorkerContext<'_>, exptime: i32, reply: &mut Reply<'_>) {
-    let shared = worker.shared;
-    shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
-    if !shared.settings.flush_enabled {
+fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime, reply: &mut Reply<'_>) {
+    if !worker.shared.settings.flush_enabled {
+        worker.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
         reply.line(reply::FLUSH_FORBIDDEN);
         return;
     }
-    end_all_items(worker, (exptime > 0).then(|| worker.second(exptime)));
+    end_all_items(worker, exptime);
     reply.line(reply::OK);
 }
 
-/// Everything stored before a second ends then; at once without one.
-pub(super) fn end_all_items(worker: &WorkerContext<'_>, at: Option<Seconds>) {
+/// Everything stored before a time ends then, and counts as a flush; at once without one.
+pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
     let shared = worker.shared;
+    shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
+    let at = match exptime {
+        Exptime::At(time) => Some(worker.second(time)),
+        Exptime::Never | Exptime::Past => None,
+    };
     // What was stored before the start is nothing.
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);

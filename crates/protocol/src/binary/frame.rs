@@ -1,0 +1,240 @@
+//! One packet, taken apart.
+
+use super::magic::{HEAD_LEN, REQUEST_MAGIC};
+use super::opcode::{self, Command};
+use crate::admin::Admin;
+use crate::answer::Answer;
+use crate::exptime::Exptime;
+use crate::fault::Fault;
+use crate::head::Head;
+use crate::limits::LIMITS;
+use crate::parsed::{Parsed, Refusal};
+use crate::request::{
+    Arithmetic, Delete, Direction, Get, Initial, Request, Sasl, Store, StoreVerb,
+};
+use crate::stats::{DetailMode, StatsRequest};
+
+/// An item that is to be created if it is missing has an expiry other than this.
+const DO_NOT_CREATE: u32 = 0xffff_ffff;
+/// The longest name of a SASL mechanism, in bytes.
+const MECHANISM_LEN_MAX: usize = 32;
+/// The longest word of a SASL dialogue that is waited for; longer ones name no user of any password file.
+const SASL_RESPONSE_LEN_MAX: usize = 1024;
+
+const _: () = assert!(
+    HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LIMITS.line_len_max,
+    "a SASL request is waited for whole"
+);
+const _: () = assert!(
+    HEAD_LEN + u8::MAX as usize + LIMITS.key_len_max <= LIMITS.line_len_max,
+    "extras and a key that may be are waited for whole"
+);
+
+/// Reads one request, up to where its value begins.
+pub fn parse(input: &[u8]) -> Parsed<'_> {
+    if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
+        return Parsed::Hangup;
+    }
+    let Some(frame) = Frame::read(input) else { return Parsed::Incomplete };
+    let command = opcode::command(frame.head.opcode);
+    if let Err(fault) = frame.check(command) {
+        return frame.refused(fault);
+    }
+    let Some(command) = command else { return frame.refused(Fault::UnknownCommand) };
+    if matches!(command, Command::SaslAuth | Command::SaslStep) {
+        return frame.sasl(command);
+    }
+    let request = frame.request(command);
+    Parsed::Request { request, answer: Answer::Binary(frame.head), consumed: frame.consumed }
+}
+
+/// A request taken apart.
+struct Frame<'a> {
+    head: Head,
+    key_len: usize,
+    extras_len: usize,
+    body_len: usize,
+    /// What the body holds beside extras and key; 0 if those alone are longer than it.
+    value_len: usize,
+    extras: &'a [u8],
+    /// Cut off where the input is, which only a key that is too long can be.
+    key: &'a [u8],
+    /// The input after the key.
+    rest: &'a [u8],
+    /// Bytes of the input up to there.
+    consumed: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// `None` until head, extras and key are at hand, or as much of them as is waited for.
+    fn read(input: &'a [u8]) -> Option<Frame<'a>> {
+        let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
+        let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+        let extras_len = usize::from(head[4]);
+        let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+        let opcode = head[1];
+        if input.len() < (HEAD_LEN + extras_len + key_len).min(LIMITS.line_len_max) {
+            return None;
+        }
+        let (extras, rest) = body.split_at(extras_len.min(body.len()));
+        let (key, rest) = rest.split_at(key_len.min(rest.len()));
+        let [.., c0, c1, c2, c3, c4, c5, c6, c7] = *head;
+        Some(Frame {
+            head: Head {
+                opcode,
+                opaque: [head[12], head[13], head[14], head[15]],
+                cas: u64::from_be_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
+                quiet: opcode::is_quiet(opcode),
+                with_key: opcode::names_key(opcode),
+            },
+            key_len,
+            extras_len,
+            body_len,
+            value_len: body_len.saturating_sub(extras_len + key_len),
+            extras,
+            key,
+            rest,
+            consumed: HEAD_LEN + extras.len() + key.len(),
+        })
+    }
+
+    /// Whether the lengths are possible, and such as the command has them.
+    fn check(&self, command: Option<Command>) -> Result<(), Fault> {
+        if self.extras_len + self.key_len > self.body_len {
+            return Err(Fault::BadLengths);
+        }
+        if self.body_len > LIMITS.body_len_max {
+            return Err(Fault::BodyTooLarge);
+        }
+        if self.key_len > LIMITS.key_len_max {
+            return Err(Fault::BadArguments);
+        }
+        match command {
+            Some(command) if !command.takes(self.extras_len, self.key_len, self.value_len) => {
+                Err(Fault::BadArguments)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn refused(&self, fault: Fault) -> Parsed<'a> {
+        let skip_len = if fault.closes() { 0 } else { self.value_len };
+        let refusal = Refusal::Packet { head: self.head, fault };
+        Parsed::Refused { refusal, consumed: self.consumed, skip_len }
+    }
+
+    /// A SASL request, which is waited for with its value: that is one word of a dialogue.
+    fn sasl(&self, command: Command) -> Parsed<'a> {
+        if self.key.len() > MECHANISM_LEN_MAX {
+            return self.refused(Fault::MechanismTooLong);
+        }
+        if self.value_len > SASL_RESPONSE_LEN_MAX {
+            return self.refused(Fault::ResponseTooLong);
+        }
+        let Some(response) = self.rest.get(..self.value_len) else { return Parsed::Incomplete };
+        let request = match command {
+            Command::SaslAuth => Sasl::Auth { mechanism: self.key, response },
+            _ => Sasl::Step { response },
+        };
+        let consumed = self.consumed + self.value_len;
+        let answer = Answer::Binary(self.head);
+        Parsed::Request { request: Request::Sasl(request), answer, consumed }
+    }
+
+    fn request(&self, command: Command) -> Request<'a> {
+        let key = self.key;
+        let store = |verb| {
+            // append and prepend have no extras: the item keeps its own.
+            let has_extras = self.extras_len > 0;
+            let exptime = if has_extras { self.u32_at(4) } else { 0 };
+            Request::Store(Store {
+                client_flags: if has_extras { self.u32_at(0) } else { 0 },
+                exptime: Exptime::of_unsigned(exptime),
+                expected_cas: self.expected_cas(),
+                ..Store::new(verb, key, self.value_len)
+            })
+        };
+        match command {
+            Command::Get => Request::Get(Get::new(key)),
+            Command::GetAndTouch => {
+                let touch = Some(Exptime::of_unsigned(self.u32_at(0)));
+                Request::Get(Get { touch, ..Get::new(key) })
+            }
+            Command::Touch => Request::Touch { key, exptime: Exptime::of_unsigned(self.u32_at(0)) },
+            Command::Set => store(StoreVerb::Set),
+            Command::Add => store(StoreVerb::Add),
+            Command::Replace => store(StoreVerb::Replace),
+            Command::Append => store(StoreVerb::Append),
+            Command::Prepend => store(StoreVerb::Prepend),
+            Command::Delete => {
+                Request::Delete(Delete { expected_cas: self.expected_cas(), ..Delete::new(key) })
+            }
+            Command::Increment => self.arithmetic(Direction::Increment),
+            Command::Decrement => self.arithmetic(Direction::Decrement),
+            Command::Quit => Request::Quit,
+            Command::Flush => {
+                let exptime = if self.extras_len > 0 { self.u32_at(0) } else { 0 };
+                let exptime = Exptime::of_unsigned(exptime);
+                Request::Admin(Admin::FlushAll { exptime })
+            }
+            Command::Noop => Request::NoOp,
+            Command::Version => Request::Version,
+            Command::Stat => Request::Stats(subject(key)),
+            Command::SaslListMechanisms => Request::Sasl(Sasl::ListMechanisms),
+            Command::SaslAuth | Command::SaslStep => unreachable!("these have a value to wait for"),
+        }
+    }
+
+    fn arithmetic(&self, direction: Direction) -> Request<'a> {
+        let exptime = self.u32_at(16);
+        let initial = (exptime != DO_NOT_CREATE)
+            .then(|| Initial { value: self.u64_at(8), exptime: Exptime::of_unsigned(exptime) });
+        Request::Arithmetic(Arithmetic {
+            expected_cas: self.expected_cas(),
+            initial,
+            ..Arithmetic::new(self.key, direction, self.u64_at(0))
+        })
+    }
+
+    /// The CAS value that the item must have; 0 asks for none.
+    fn expected_cas(&self) -> Option<u64> {
+        (self.head.cas != 0).then_some(self.head.cas)
+    }
+
+    /// The extras' number at this byte; [`Command::takes`] has made sure that it is there.
+    fn u32_at(&self, at: usize) -> u32 {
+        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        u32::from_be_bytes(*bytes)
+    }
+
+    fn u64_at(&self, at: usize) -> u64 {
+        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        u64::from_be_bytes(*bytes)
+    }
+}
+
+/// What `stat` asks for. As in memcached only some subjects are answered in this protocol, and of some
+/// only the beginning counts.
+fn subject(name: &[u8]) -> StatsRequest<'_> {
+    match name {
+        b"" => StatsRequest::General,
+        b"items" => StatsRequest::Items,
+        b"slabs" => StatsRequest::Slabs,
+        b"sizes" => StatsRequest::Sizes,
+        b"cost" => StatsRequest::Cost,
+        b"moves" => StatsRequest::Moves,
+        b"profile" => StatsRequest::Profile,
+        b"sizes_plan" => StatsRequest::SizesPlan,
+        b"plan" => StatsRequest::Plan,
+        _ if name.starts_with(b"reset") => StatsRequest::Reset,
+        _ if name.starts_with(b"settings") => StatsRequest::Settings,
+        _ if name.starts_with(b"detail on") => StatsRequest::Detail(DetailMode::On),
+        _ if name.starts_with(b"detail off") => StatsRequest::Detail(DetailMode::Off),
+        _ if name.starts_with(b"detail dump") => StatsRequest::Detail(DetailMode::Dump),
+        _ => StatsRequest::Unknown(name),
+    }
+}
+
+#[cfg(test)]
+#[path = "parse_tests.rs"]
+mod tests;

@@ -1,0 +1,6 @@
+//! Orders to the server, and walks over what it holds.
+
+pub(crate) mod commands;
+pub(crate) mod crawl;
+pub(crate) mod debug;
+pub(crate) mod watch;

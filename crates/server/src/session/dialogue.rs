@@ -1,0 +1,544 @@
+//! The phases of a dialogue.
+
+use super::authentication::{may_ask, refuse};
+use super::batch::{Batch, Item, hashed};
+use super::items::{Done, carry_out};
+use super::keys::{KEYS_AHEAD_MAX, Keys, KeysStep};
+use super::login::{LoginStep, login};
+use super::orders::{self, Then};
+use super::step::{Next, Progress, Step};
+use super::value::Arriving;
+use crate::admin::crawl::Crawl;
+use crate::context::WorkerContext;
+use crate::out::Out;
+use crate::sasl::Exchange;
+use crate::settings::Protocol;
+use crate::shared::{CloseReason, Watcher};
+use crate::wire::narration;
+use slabwise_base::HashedKey;
+use slabwise_engine::Pinned;
+use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
+use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
+use slabwise_protocol::{Answer, Dialect, Parsed, Refusal, Request};
+
+/// The dialogue on one connection.
+pub struct Session<'e> {
+    phase: Phase<'e>,
+    /// What its listener speaks.
+    protocol: Protocol,
+    speech: Speech,
+    /// What `debugitem` made it hold; nothing, but in tests.
+    debug_held: Vec<Pinned<'e>>,
+}
+
+/// How the client speaks, from its first byte on.
+#[derive(Default)]
+enum Speech {
+    /// Lines.
+    #[default]
+    Text,
+    /// Packets, from a client that may have to authenticate.
+    Binary(Exchange),
+}
+
+impl Speech {
+    /// Of a client that begins with this byte.
+    fn of(first: u8, protocol: Protocol) -> Speech {
+        match protocol {
+            Protocol::Binary => Speech::Binary(Exchange::default()),
+            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
+            Protocol::Auto | Protocol::Ascii => Speech::Text,
+        }
+    }
+
+    #[inline]
+    fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
+        match self {
+            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
+            Speech::Binary(_) => Dialect::Binary,
+        }
+    }
+
+    /// Whether the client may ask for what is answered so.
+    #[inline]
+    fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
+        match (self, answer) {
+            (Speech::Binary(exchange), Answer::Binary(head)) => {
+                may_ask(worker, exchange, head.opcode)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// What the next bytes of input are.
+#[derive(Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation in the middle of a set"
+)]
+enum Phase<'e> {
+    /// The first byte of all, which decides the dialect; then a command.
+    Begin,
+    /// A command. Where a phase ends, this is what follows: a session begins only once.
+    #[default]
+    Command,
+    /// What lets the client in.
+    Login,
+    /// The keys of a retrieval.
+    Keys(Keys),
+    /// A value, then its end of line if the dialect has one.
+    Value(Arriving<'e>),
+    /// Data of this length that means nothing.
+    Skip(usize),
+    /// The rest of a line that means nothing.
+    SkipLine,
+    /// Not looked at before the crawl is over.
+    Crawl(Box<Crawl<'e>>),
+    /// Nothing; the client is sent what happens in the server.
+    Watch(Watcher<'e>),
+    /// Never looked at again.
+    Closed(CloseReason),
+}
+
+impl Default for Session<'_> {
+    fn default() -> Self {
+        Session::new()
+    }
+}
+
+impl<'e> Session<'e> {
+    /// A dialogue that has not begun.
+    pub fn new() -> Session<'e> {
+        Session {
+            phase: Phase::Begin,
+            protocol: Protocol::Auto,
+            speech: Speech::default(),
+            debug_held: Vec::new(),
+        }
+    }
+
+    /// A dialogue on a listener that speaks this.
+    pub fn speaking(protocol: Protocol) -> Session<'e> {
+        Session { protocol, ..Session::new() }
+    }
+
+    /// Consumes what is complete in `input`, appends replies to `out`.
+    pub fn consume(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Progress {
+        let mut consumed = 0;
+        loop {
+            let rest = &input[consumed..];
+            let step = if narration::is_on() {
+                self.narrated_step(worker, rest, out)
+            } else if matches!(self.phase, Phase::Command) {
+                self.requests(worker, rest, out)
+            } else {
+                self.step(worker, rest, KEYS_AHEAD_MAX, out)
+            };
+            match step {
+                Step::Took(count) => consumed += count,
+                Step::Pause(count, next) => {
+                    return Progress { consumed: consumed + count, next };
+                }
+            }
+            if consumed == input.len() && matches!(self.phase, Phase::Command) {
+                return Progress { consumed, next: Next::Read };
+            }
+        }
+    }
+
+    /// While a value that was not wholly at hand is arriving: where the socket's next bytes go.
+    /// `None` otherwise, and when so little is missing that one read had better take what follows,
+    /// too.
+    pub fn upload_target(&mut self) -> Option<&mut [u8]> {
+        match &mut self.phase {
+            Phase::Value(arriving) => arriving.upload.target(),
+            _ => None,
+        }
+    }
+
+    /// Notes that `count` bytes were read into [`Session::upload_target`].
+    pub fn upload_advance(&mut self, count: usize) {
+        match &mut self.phase {
+            Phase::Value(arriving) => arriving.upload.advance(count),
+            _ => panic!("bytes were read into a value, but none is expected"),
+        }
+    }
+
+    /// Whether no command is half finished.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
+    }
+
+    /// Whether a reply is begun that is not complete yet.
+    pub fn is_mid_reply(&self) -> bool {
+        matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
+    }
+
+    /// Whether the connection is a watcher.
+    pub fn is_watching(&self) -> bool {
+        matches!(self.phase, Phase::Watch(_))
+    }
+
+    /// Appends the lines that a watcher has not been given yet; nothing for other connections. Call it
+    /// when everything before is written.
+    pub fn take_lines(&mut self, out: &mut Out<'e>) {
+        if let Phase::Watch(watcher) = &mut self.phase {
+            watcher.take_lines(out.bytes());
+        }
+    }
+
+    /// Why the session wanted the connection closed, if it did.
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        match self.phase {
+            Phase::Closed(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Whether the next bytes are a command line that will be served.
+    fn expects_command(&self, worker: &WorkerContext<'_>) -> bool {
+        match self.phase {
+            Phase::Command => true,
+            Phase::Begin => worker.shared.logins.is_none(),
+            _ => false,
+        }
+    }
+
+    /// A step that is logged, for a server that was started with `-vv`: one request, or one key.
+    #[cold]
+    fn narrated_step(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        let before = out.bytes().len();
+        // A login is never logged: it holds a password.
+        if self.expects_command(worker) && worker.requests_left > 0 && !out.is_full() {
+            narration::request(worker, input);
+        }
+        let step = self.step(worker, input, 1, out);
+        match self.speech {
+            Speech::Text => narration::replies(worker, &out.bytes()[before..]),
+            Speech::Binary(_) => narration::packet(worker, '>', &out.bytes()[before..]),
+        }
+        step
+    }
+
+    /// Whether a request cannot be served now.
+    #[inline]
+    fn pause(worker: &WorkerContext<'_>, input: &[u8], out: &Out<'_>) -> Option<Step> {
+        if input.is_empty() {
+            Some(Step::Pause(0, Next::Read))
+        } else if worker.requests_left == 0 || out.is_full() {
+            Some(Step::Pause(0, Next::Yield))
+        } else {
+            None
+        }
+    }
+
+    /// The requests that `input` begins with.
+    #[inline]
+    fn requests(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        if let Some(pause) = Self::pause(worker, input, out) {
+            return pause;
+        }
+        let dialect = self.speech.dialect(worker);
+        let parsed = dialect.parse_item(input);
+        match parsed.end(input.len()) {
+            Some(end) if end < input.len() && worker.requests_left > 1 => {
+                let batch = Batch::read(worker, dialect, input, &parsed, end);
+                self.batch(worker, &batch, input, out)
+            }
+            _ => self.serve(worker, &parsed, input, out),
+        }
+    }
+
+    fn batch(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        batch: &Batch<'_>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        for Item { parsed, key, start } in batch.items() {
+            if worker.requests_left == 0 || out.is_full() {
+                return Step::Pause(*start, Next::Yield);
+            }
+            let Parsed::Request { request, answer, consumed } = parsed else {
+                unreachable!("items are requests");
+            };
+            let line_end = start + consumed;
+            match self.serve_item(worker, (request, answer, *key), &input[line_end..], out) {
+                Step::Took(count) if !matches!(self.phase, Phase::Command) => {
+                    return Step::Took(line_end + count);
+                }
+                Step::Took(_) => {}
+                Step::Pause(count, next) => return Step::Pause(line_end + count, next),
+            }
+        }
+        let (end, last) = batch.rest();
+        let (Some(last), rest) = (last, &input[end..]) else { return Step::Took(end) };
+        if let Some(Step::Pause(_, next)) = Self::pause(worker, rest, out) {
+            return Step::Pause(end, next);
+        }
+        self.serve(worker, last, rest, out).behind(end)
+    }
+
+    /// What the next bytes of input are good for, in any phase; of a retrieval's keys at most `keys_max`.
+    fn step(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        keys_max: usize,
+        out: &mut Out<'e>,
+    ) -> Step {
+        match &mut self.phase {
+            Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
+                Step::Pause(0, Next::Read)
+            }
+            Phase::Begin => self.begin(worker, input[0]),
+            Phase::Login => self.login(worker, input, out),
+            Phase::Command => match Self::pause(worker, input, out) {
+                Some(pause) => pause,
+                None => {
+                    let parsed = self.speech.dialect(worker).parse(input);
+                    self.serve(worker, &parsed, input, out)
+                }
+            },
+            Phase::Keys(keys) => {
+                let (phase, step) = match keys.step(worker, input, keys_max, out) {
+                    KeysStep::Took(count) => return Step::Took(count),
+                    KeysStep::Pause(count, next) => return Step::Pause(count, next),
+                    KeysStep::Ended(count) => (Phase::Command, Step::Took(count)),
+                    KeysStep::Failed(count) => (Phase::SkipLine, Step::Took(count)),
+                };
+                self.phase = phase;
+                step
+            }
+            Phase::Value(_) => self.value(worker, input, out),
+            Phase::Crawl(_) => self.crawl(worker, out),
+            Phase::Watch(_) => Step::Pause(input.len(), Next::Read),
+            Phase::Closed(_) => Step::Pause(input.len(), Next::Close),
+            Phase::Skip(0) => {
+                self.phase = Phase::Command;
+                Step::Took(0)
+            }
+            Phase::Skip(_) if input.is_empty() => Step::Pause(0, Next::Read),
+            Phase::Skip(left) => {
+                let count = input.len().min(*left);
+                *left -= count;
+                Step::Took(count)
+            }
+            Phase::SkipLine => match input.iter().position(|&byte| byte == b'\n') {
+                Some(end) => {
+                    self.phase = Phase::Command;
+                    Step::Took(end + 1)
+                }
+                None => Step::Pause(input.len(), Next::Read),
+            },
+        }
+    }
+
+    /// The beginning of a dialogue, by its first byte.
+    fn begin(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
+        if worker.shared.logins.is_some() {
+            self.phase = Phase::Login;
+            return Step::Took(0);
+        }
+        // Where SASL is asked for nothing else is spoken, whatever the listener says.
+        let protocol = match worker.shared.settings.sasl_enabled {
+            true => Protocol::Binary,
+            false => self.protocol,
+        };
+        self.speech = Speech::of(first, protocol);
+        self.phase = Phase::Command;
+        Step::Took(0)
+    }
+
+    fn login(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+        match login(worker, input, out) {
+            LoginStep::Pause(next) => Step::Pause(0, next),
+            LoginStep::Hangup => self.close(input.len(), CloseReason::Error),
+            LoginStep::Refused(count) => Step::Took(count),
+            LoginStep::LetIn(count) => {
+                self.phase = Phase::Command;
+                Step::Took(count)
+            }
+        }
+    }
+
+    /// What was read of the next request; `input` begins with it.
+    fn serve(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        parsed: &Parsed<'_>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        match parsed {
+            Parsed::Incomplete => Step::Pause(0, Next::Read),
+            Parsed::Hangup => self.close(input.len(), CloseReason::Error),
+            Parsed::Refused { refusal, consumed, skip_len } => {
+                worker.charge();
+                let goes_on = match (refusal, &mut self.speech) {
+                    (Refusal::Line(reply), _) => {
+                        out.bytes().extend_from_slice(reply);
+                        true
+                    }
+                    (Refusal::Packet { head, fault }, Speech::Binary(exchange)) => {
+                        refuse(worker, exchange, head, *fault, out.bytes())
+                    }
+                    _ => unreachable!("packets come in the binary dialect only"),
+                };
+                if !goes_on {
+                    return self.close(*consumed, CloseReason::Error);
+                }
+                self.phase = Phase::Skip(*skip_len);
+                Step::Took(*consumed)
+            }
+            Parsed::Request { request, answer, consumed } => match request {
+                Request::Retrieve(retrieval) => {
+                    worker.charge();
+                    let Answer::Text(answer) = answer else {
+                        unreachable!("only the classic text protocol names several keys");
+                    };
+                    self.phase = Phase::Keys(Keys::new(worker, *retrieval, *answer));
+                    Step::Took(*consumed)
+                }
+                Request::Version
+                | Request::Quit
+                | Request::Stats(_)
+                | Request::Admin(_)
+                | Request::Sasl(_) => self
+                    .order(worker, (request, answer), input.len() - consumed, out)
+                    .behind(*consumed),
+                _ => {
+                    let key = hashed(worker, request, answer);
+                    let item = (request, answer, key);
+                    self.serve_item(worker, item, &input[*consumed..], out).behind(*consumed)
+                }
+            },
+        }
+    }
+
+    /// A request about one item or none; `rest` is the input behind its line.
+    #[inline(always)]
+    fn serve_item(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        (request, answer, key): (&Request<'_>, &Answer, Option<HashedKey<'_>>),
+        rest: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
+        worker.charge();
+        if !self.speech.allows(worker, answer) {
+            return self.forbid(answer, rest.len(), out);
+        }
+        worker.served.others += u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
+        let mut buffer;
+        let key = match key {
+            Some(key) => key,
+            None => {
+                buffer = [0; KEY_BUFFER_LEN];
+                worker.handle.hashed(decode_key(request.key(), &mut buffer))
+            }
+        };
+        match carry_out(worker, request, answer, key, rest, out) {
+            Done::Answered(count) => Step::Took(count),
+            Done::Skips { consumed, skip_len } => {
+                self.phase = Phase::Skip(skip_len);
+                Step::Took(consumed)
+            }
+            Done::Arriving(count, arriving) => {
+                self.phase = Phase::Value(arriving);
+                Step::Took(count)
+            }
+        }
+    }
+
+    /// A request about no item, with input of this length behind it.
+    fn order(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        (request, answer): (&Request<'_>, &Answer),
+        rest_len: usize,
+        out: &mut Out<'e>,
+    ) -> Step {
+        worker.charge();
+        if !self.speech.allows(worker, answer) {
+            return self.forbid(answer, rest_len, out);
+        }
+        worker.served.others += 1;
+        let then = match (answer, &mut self.speech) {
+            (Answer::Text(answer), _) => {
+                orders::line(worker, *request, *answer, &mut self.debug_held, out)
+            }
+            (Answer::Binary(head), Speech::Binary(exchange)) => {
+                orders::packet(worker, *request, head, exchange, out.bytes())
+            }
+            _ => unreachable!("the meta protocol has no orders, and packets their own dialect"),
+        };
+        match then {
+            Then::Nothing => {}
+            Then::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
+            Then::Watch(watcher) => self.phase = Phase::Watch(watcher),
+            Then::Close(reason) => return self.close(0, reason),
+        }
+        Step::Took(0)
+    }
+
+    /// Answers a packet from a client that has not authenticated, and closes.
+    #[cold]
+    fn forbid(&mut self, answer: &Answer, consumed: usize, out: &mut Out<'e>) -> Step {
+        if let Answer::Binary(head) = answer {
+            compose::error(out.bytes(), head, Status::AuthError);
+        }
+        self.close(consumed, CloseReason::Error)
+    }
+
+    /// More of a value, or its end.
+    fn value(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+        let Phase::Value(arriving) = &mut self.phase else {
+            unreachable!("called only while a value is read");
+        };
+        let (count, is_over) = arriving.fill(input);
+        if !is_over {
+            return Step::Pause(count, Next::Read);
+        }
+        let Phase::Value(arriving) = std::mem::take(&mut self.phase) else {
+            unreachable!("it was a value above");
+        };
+        let skip_len = arriving.finish(worker, &input[count..], out);
+        self.phase = Phase::Skip(skip_len);
+        Step::Took(count)
+    }
+
+    /// One step of the walk, and its end.
+    fn crawl(&mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) -> Step {
+        let Phase::Crawl(crawl) = &mut self.phase else {
+            unreachable!("called only while a crawl is on");
+        };
+        if out.is_full() || !crawl.step(worker, out.bytes()) {
+            return Step::Pause(0, Next::Yield);
+        }
+        self.phase = Phase::Command;
+        Step::Took(0)
+    }
+
+    fn close(&mut self, consumed: usize, reason: CloseReason) -> Step {
+        self.phase = Phase::Closed(reason);
+        Step::Pause(consumed, Next::Close)
+    }
+}

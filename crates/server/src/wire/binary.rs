@@ -1,0 +1,128 @@
+//! Replies of the binary protocol: every one repeats its request's head; a quiet command is answered only with an
+//! error, a quiet get only with a hit.
+
+use crate::context::WorkerContext;
+use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
+use crate::out::Out;
+use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
+use slabwise_protocol::binary::{Head, Status, compose, opcode};
+
+/// Appends a hit. A large value that too many
+/// clients are being sent already is passed over like a miss, as in text.
+#[inline]
+pub(crate) fn hit<'e>(
+    view: &ItemView<'_, 'e>,
+    head: &Head,
+    key_shown: &[u8],
+    cas_enabled: bool,
+    out: &mut Out<'e>,
+) -> Shown {
+    let value_len = view.value_len();
+    let is_large = value_len >= PINNED_VALUE_LEN_MIN;
+    let pinned = if is_large { view.pin() } else { None };
+    if is_large && pinned.is_none() {
+        return Shown::PassedOver;
+    }
+    let cas = if cas_enabled { view.cas() } else { 0 };
+    compose::hit(out.bytes(), head, view.client_flags(), key_shown, value_len, cas);
+    match pinned {
+        Some(pinned) => out.push_pinned(pinned),
+        None => view.copy_value(out.bytes()),
+    }
+    Shown::Answered
+}
+
+/// The rest of the answer to a get, after [`hit`] has shown an item or not.
+#[inline]
+pub(crate) fn got(
+    head: &Head,
+    key: &[u8],
+    shown: Result<Option<Shown>, ReserveError>,
+    out: &mut Vec<u8>,
+) {
+    match shown {
+        Err(_) => compose::error(out, head, Status::OutOfMemory),
+        Ok(Some(Shown::Answered | Shown::Recache)) => {}
+        Ok(Some(Shown::PassedOver) | None) if head.quiet => {}
+        Ok(_) if head.with_key => compose::miss_with_key(out, head, key),
+        Ok(_) => compose::error(out, head, Status::NotFound),
+    }
+}
+
+/// The answer to a touch: the item's flags and CAS value, if there is one.
+pub(crate) fn touched(
+    worker: &WorkerContext<'_>,
+    head: &Head,
+    found: Result<Option<(u32, u64)>, ReserveError>,
+    out: &mut Vec<u8>,
+) {
+    match found {
+        Ok(Some((client_flags, cas))) => {
+            compose::hit(out, head, client_flags, b"", 0, worker.shown_cas(cas));
+        }
+        Ok(None) => compose::error(out, head, Status::NotFound),
+        Err(_) => compose::error(out, head, Status::OutOfMemory),
+    }
+}
+
+/// The answer to a delete.
+pub(crate) fn deleted(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
+    match outcome {
+        DeleteOutcome::Done if head.quiet => {}
+        DeleteOutcome::Done => compose::success(out, head, 0),
+        DeleteOutcome::NotFound => compose::error(out, head, Status::NotFound),
+        DeleteOutcome::Exists => compose::error(out, head, Status::Exists),
+        DeleteOutcome::OutOfMemory => unreachable!("to leave nothing takes no memory"),
+    }
+}
+
+/// The answer to a change of a number.
+pub(crate) fn number(
+    worker: &WorkerContext<'_>,
+    head: &Head,
+    outcome: ArithmeticOutcome,
+    out: &mut Vec<u8>,
+) {
+    match outcome {
+        ArithmeticOutcome::Value { .. } if head.quiet => {}
+        ArithmeticOutcome::Value { value, cas, .. } => {
+            compose::number(out, head, value, worker.shown_cas(cas));
+        }
+        ArithmeticOutcome::Exists => compose::error(out, head, Status::Exists),
+        ArithmeticOutcome::NotFound => compose::error(out, head, Status::NotFound),
+        ArithmeticOutcome::NotNumeric => compose::error(out, head, Status::NotNumeric),
+        ArithmeticOutcome::OutOfMemory => {
+            compose::text(out, head, Status::OutOfMemory, b"Out of memory incrementing value");
+        }
+    }
+}
+
+/// The answer to a store.
+#[inline]
+pub(crate) fn stored(
+    worker: &WorkerContext<'_>,
+    head: &Head,
+    outcome: StoreOutcome,
+    out: &mut Vec<u8>,
+) {
+    match outcome {
+        StoreOutcome::Stored { .. } if head.quiet => {}
+        StoreOutcome::Stored { cas, .. } => compose::success(out, head, worker.shown_cas(cas)),
+        StoreOutcome::Exists => compose::error(out, head, Status::Exists),
+        StoreOutcome::NotFound => compose::error(out, head, Status::NotFound),
+        StoreOutcome::NotStored => compose::error(out, head, not_stored(head.opcode)),
+        StoreOutcome::TooLarge => compose::error(out, head, Status::TooLarge),
+        StoreOutcome::OutOfMemory => {
+            compose::text(out, head, Status::OutOfMemory, b"Out of memory allocating item");
+        }
+    }
+}
+
+/// The status where the command's own condition did not hold.
+fn not_stored(opcode: u8) -> Status {
+    match opcode {
+        opcode::ADD | opcode::ADDQ => Status::Exists,
+        opcode::REPLACE | opcode::REPLACEQ => Status::NotFound,
+        _ => Status::NotStored,
+    }
+}
