@@ -6,6 +6,9 @@ use slabwise_engine::Handle;
 use slabwise_protocol::Exptime;
 use std::os::fd::RawFd;
 
+/// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
+pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
+
 /// A worker's face of everything shared. One worker has one, for ever.
 pub struct WorkerContext<'e> {
     /// The engine's operations.

@@ -17,7 +17,8 @@ pub(crate) fn begin<'e>(
     } else if !out.is_empty() {
         Err(reply::WATCH_PIPELINED)
     } else if let Some(kinds) = kinds {
-        Watcher::new(worker.shared, worker.index, kinds).ok_or(reply::WATCH_TOO_MANY)
+        Watcher::new(&worker.shared.watch, worker.shared.engine, worker.index, kinds)
+            .ok_or(reply::WATCH_TOO_MANY)
     } else {
         Err(reply::ERROR)
     };

@@ -6,8 +6,8 @@
 
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
-use super::roster::Address;
 use crate::passwords::PasswordFile;
+use crate::shared::Address;
 use crate::shared::Shared;
 use crate::sys;
 use mio::unix::SourceFd;

@@ -33,8 +33,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::roster::{Client, ClientState};
-use super::stream::{Receipt, Stream};
+use super::receipt::Receipt;
+use super::stream::Stream;
+use crate::shared::{Client, ClientState};
 
 /// A turn cut short by the request budget writes only from this much on; less waits for the turn
 /// that ends the batch, so that one receive still costs one send.

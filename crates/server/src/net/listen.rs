@@ -1,9 +1,8 @@
 //! The sockets that the server listens on: bound from the settings, before any thread exists.
 
-use super::roster::Address;
 use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::shared::Address;
 use crate::sys;
-use std::fmt;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,27 +31,23 @@ pub struct Listeners {
 }
 
 /// Why the server cannot listen.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {place}: {error}{}", remedy(error))]
 pub struct ListenError {
     place: String,
     error: io::Error,
 }
 
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ListenError { place, error } = self;
-        write!(f, "cannot listen on {place}: {error}")?;
-        match error.kind() {
-            io::ErrorKind::AddrInUse => write!(f, "; stop the other server or choose another port"),
-            io::ErrorKind::PermissionDenied => {
-                write!(f, "; choose a place that this user may use (ports below 1024 are root's)")
-            }
-            _ => Ok(()),
+/// What the operator can do about it.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
+        io::ErrorKind::PermissionDenied => {
+            "; choose a place that this user may use (ports below 1024 are root's)"
         }
+        _ => "",
     }
 }
-
-impl std::error::Error for ListenError {}
 
 impl Listeners {
     /// Binds and listens as the settings say.

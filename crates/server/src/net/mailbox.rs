@@ -1,8 +1,8 @@
 //! How connections come to a worker: a queue that the acceptor fills, and a waker, which also tells of
 //! lines for watchers.
 
-use super::roster::Client;
 use crate::settings::{ListenSecurity, Protocol};
+use crate::shared::Client;
 use mio::Waker;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -12,7 +12,7 @@ mod acceptor;
 mod connection;
 mod listen;
 mod mailbox;
-mod roster;
+mod receipt;
 mod stream;
 mod tls_stream;
 #[cfg(test)]
@@ -20,10 +20,8 @@ mod tls_stream_tests;
 mod udp;
 mod worker;
 
+pub use crate::shared::{Address, Client, ClientState, Roster};
 pub use listen::{ListenError, Listeners};
-pub use roster::{Address, Client, ClientState, Roster};
-
-pub(crate) use worker::READ_BUFFER_BYTES;
 
 use crate::context::WorkerContext;
 use crate::shared::{Shared, Wake};

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! One match a call is all that plain connections pay for the others.
-//!
-//! Who may call it: the connection that owns it.
 
+use super::receipt::{Receipt, receipt};
 use super::tls_stream::TlsStream;
 use crate::out::{Flush, Out};
 use crate::sys;
@@ -21,32 +20,6 @@ pub(super) enum Stream {
     Plain(OwnedFd),
     /// A socket with TLS before it. Boxed: most connections are plain.
     Tls(Box<TlsStream>),
-}
-
-/// What a receive brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Receipt {
-    /// So many bytes for the session; none, where all that came was TLS's own.
-    Bytes {
-        /// How many.
-        count: usize,
-        /// Whether another receive may bring more, without a new event.
-        more: bool,
-    },
-    /// Nothing is there; there will be an event.
-    Nothing,
-    /// The peer will send no more.
-    End,
-}
-
-impl Receipt {
-    /// Bytes for the session.
-    pub fn count(self) -> usize {
-        match self {
-            Receipt::Bytes { count, .. } => count,
-            Receipt::Nothing | Receipt::End => 0,
-        }
-    }
 }
 
 impl Stream {
@@ -104,18 +77,5 @@ impl Stream {
         if let Stream::Tls(tls) = self {
             tls.part();
         }
-    }
-}
-
-/// SHORT-READ: what one system call into `room` bytes says.
-pub(super) fn receipt(received: io::Result<usize>, room: usize) -> io::Result<Receipt> {
-    match received {
-        Ok(0) => Ok(Receipt::End),
-        Ok(count) => Ok(Receipt::Bytes { count, more: count == room }),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Receipt::Nothing),
-        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-            Ok(Receipt::Bytes { count: 0, more: true })
-        }
-        Err(error) => Err(error),
     }
 }

@@ -26,7 +26,7 @@
 //!
 //! A connection whose handshake is not through holds rustls's state and at most 64 KiB of a message.
 
-use super::stream::{Receipt, receipt};
+use super::receipt::{Receipt, receipt};
 use crate::out::{Flush, Out, Sink};
 use crate::shared::{WatchEvent, WatchLog};
 use crate::sys;

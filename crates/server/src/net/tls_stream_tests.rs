@@ -1,6 +1,6 @@
 //! The stream over a pair of sockets, with rustls's client at the other end.
 
-use super::stream::Receipt;
+use super::receipt::Receipt;
 use super::tls_stream::TlsStream;
 use crate::out::{Flush, Out};
 use crate::shared::WatchLog;

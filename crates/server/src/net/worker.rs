@@ -19,7 +19,7 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
-use crate::context::{Served, WorkerContext};
+use crate::context::{READ_BUFFER_BYTES, Served, WorkerContext};
 use crate::settings::ListenSecurity;
 use crate::shared::{CloseReason, WatchEvent};
 use mio::event::Event;
@@ -34,8 +34,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
-pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 const EVENTS_MAX: usize = 256;
 /// Of so many turns one is timed.
 const TURNS_PER_TIMED: u64 = 64;

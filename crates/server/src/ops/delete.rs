@@ -1,7 +1,7 @@
 //! Deleting an item, or leaving something in its place.
 
-use super::Rules;
 use super::hooks::events;
+use super::rules::Rules;
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_engine::{DeleteOutcome, ItemMeta, Leave};

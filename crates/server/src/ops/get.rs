@@ -1,7 +1,7 @@
 //! Getting an item, in any of the ways that a dialect has.
 
-use super::Rules;
 use super::hooks::{events, measuring, prefix_costs};
+use super::rules::Rules;
 use crate::context::WorkerContext;
 use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{GetOptions, ItemView, Met, ReserveError, Vivify};

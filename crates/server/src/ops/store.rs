@@ -8,8 +8,8 @@
 //!
 //! A store that fails must not leave the value that it was to replace: the client counts on its end.
 
-use super::Rules;
 use super::hooks::{events, measuring, prefix_costs};
+use super::rules::Rules;
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_engine::{

@@ -114,3 +114,71 @@ struct Prefetched<'a> {
     keys: [HashedKey<'a>; ITEMS_MAX],
     count: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, ITEMS_MAX};
+    use crate::session::testing::Fixture;
+    use slabwise_protocol::text::CostWire;
+    use slabwise_protocol::{Dialect, Parsed};
+
+    const TEXT: Dialect = Dialect::Text(CostWire::Off);
+
+    /// The keys of the batch that an input begins with, where its last item ends, and whether a request behind it
+    /// was read, too.
+    fn batch(dialect: Dialect, input: &[u8], requests_left: u32) -> (Vec<&[u8]>, usize, bool) {
+        let fixture = Fixture::new();
+        let shared = fixture.shared();
+        let mut worker = fixture.worker(&shared);
+        worker.requests_left = requests_left;
+        let first = dialect.parse_item(input);
+        let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
+        let batch = Batch::read(&worker, dialect, input, &first, end);
+        let keys = batch.items().map(|item| item.key.expect("no key is in base64").bytes());
+        let (keys, (end, last)) = (keys.collect(), batch.rest());
+        let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));
+        (keys, end, is_request)
+    }
+
+    #[test]
+    fn keys_of_a_batch_are_found_in_order() {
+        let input = b"get a\r\nset bb 1 0 3\r\nx\ny\r\ngat 5 ccc\r\ndelete d\r\nget e\r\n";
+        let keys = vec![&b"a"[..], b"bb", b"ccc", b"d", b"e"];
+        assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
+        let input = b"mg a v\r\nms bb 3 T0 k\r\nx\ny\r\nmn\r\nmg ccc\r\nget e\r\n";
+        let keys = vec![&b"a"[..], b"bb", b"", b"ccc", b"e"];
+        assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
+    }
+
+    #[test]
+    fn it_stops_where_a_request_is_no_item_or_not_whole() {
+        let only = |keys: &[&'static [u8]], end, is_request| (keys.to_vec(), end, is_request);
+        assert_eq!(batch(TEXT, b"get a\r\nget b", 20), only(&[b"a"], 7, false));
+        assert_eq!(batch(TEXT, b"get a\r\nstats\r\nget c\r\n", 20), only(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"get a\r\nget b c\r\nget d\r\n", 20), only(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"mg a\r\nbogus\r\nmg b\r\n", 20), only(&[b"a"], 6, true));
+        let cut = b"get a\r\nset b 0 0 99\r\nshort\r\n";
+        assert_eq!(batch(TEXT, cut, 20), only(&[b"a"], 7, true));
+        for none in [
+            &b"set a 0 0 99\r\nshort\r\n"[..],
+            b"get ",
+            b"mg \n",
+            b"ms a 99 T0\r\nshort\r\n",
+            b"version\r\nget a\r\n",
+        ] {
+            assert_eq!(batch(TEXT, none, 20), only(&[], 0, false), "{}", none.escape_ascii());
+        }
+        let get = b"\x80\0\0\x02\0\0\0\0\0\0\0\x02opaqcasvalueab";
+        let set = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0bopaqcasvalueexptimexkvv";
+        let packets = [&get[..], set, &get[..25]].concat();
+        let expected = only(&[b"ab", b"k"], get.len() + set.len(), false);
+        assert_eq!(batch(Dialect::Binary, &packets, 20), expected);
+    }
+
+    #[test]
+    fn it_is_bounded_by_its_size_and_by_the_turn() {
+        let many = b"get a\r\n".repeat(ITEMS_MAX + 1);
+        assert_eq!(batch(TEXT, &many, 20).0.len(), ITEMS_MAX);
+        assert_eq!(batch(TEXT, &many, 3).0.len(), 3);
+    }
+}

@@ -1,7 +1,8 @@
 //! What `stats reset` does: no counter ever falls; a reset keeps what they have come to, and statistics show what was
 //! counted since.
 
-use super::{ConnectionCounts, Shared, TrafficCounts, WatchCounts};
+use super::counters::{ConnectionCounts, TrafficCounts};
+use super::watch::WatchCounts;
 use crate::tls::TlsCounts;
 use slabwise_engine::{ClassStats, EngineStats};
 use slabwise_profile::MissClockCounts;
@@ -26,21 +27,6 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// The counts at present.
-    pub fn read(shared: &Shared<'_>) -> Baseline {
-        let now = shared.clock.now();
-        let measured = shared.measured_costs.as_ref();
-        Baseline {
-            engine: shared.engine.stats(now),
-            classes: shared.engine.class_stats(now),
-            connections: shared.counters.read(),
-            traffic: shared.traffic_counts(),
-            watch: shared.watch.counts(),
-            tls: shared.tls.as_ref().map(|tls| tls.counters.read()).unwrap_or_default(),
-            timed_misses: measured.map(|costs| costs.counts().counts).unwrap_or_default(),
-        }
-    }
-
     /// What a class counted since.
     pub fn since(&self, class: &ClassStats) -> ClassStats {
         let earlier = self.classes.iter().find(|earlier| earlier.class == class.class);

@@ -1,8 +1,7 @@
 //! `stats` without a subject: the general counters.
 
 use super::Rows;
-use crate::context::WorkerContext;
-use crate::net::READ_BUFFER_BYTES;
+use crate::context::{READ_BUFFER_BYTES, WorkerContext};
 use crate::process::descriptors_of_our_own;
 use crate::settings::Settings;
 use crate::shared::{Baseline, ConnectionCounts, TrafficCounts};

@@ -8,14 +8,12 @@ mod cost;
 mod general;
 mod moves;
 mod plan;
-mod prefix;
 mod profile;
 mod settings;
 mod sizes;
 mod sizes_plan;
 
 pub(crate) use crate::wire::rows::{Rows, StatsForm};
-pub use prefix::PrefixStats;
 
 use crate::admin::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;

@@ -27,9 +27,9 @@ mod message;
 
 use super::connection::OutPool;
 use super::listen::DatagramSockets;
-use super::roster::{Client, ClientState};
 use crate::context::WorkerContext;
 use crate::session::{Next, Session};
+use crate::shared::{Client, ClientState};
 use crate::sys;
 use message::{Message, Sending};
 use slabwise_protocol::text::{CostWire, parse, reply};

@@ -283,8 +283,8 @@ fn whoever_writes_and_whenever_it_is_read_each_line_comes_once_and_in_order() {
         fixture.settings.reported.watcher_log_bytes = 4_000;
         let shared = fixture.shared();
         let watch = &shared.watch;
-        let mut watcher =
-            Watcher::new(&shared, 5, WatchKinds::SYSEVENTS).expect("nobody else watches");
+        let mut watcher = Watcher::new(&shared.watch, shared.engine, 5, WatchKinds::SYSEVENTS)
+            .expect("nobody else watches");
         let mut taken = Vec::new();
         std::thread::scope(|scope| {
             let write = |_| {

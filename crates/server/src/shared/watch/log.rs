@@ -2,7 +2,6 @@
 
 use super::buffer::{LineBuffer, Pushed};
 use super::event::WatchEvent;
-use crate::shared::Shared;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Clock, Seconds, counts};
 use slabwise_engine::{Engine, Eviction, EvictionObserver};
@@ -175,7 +174,8 @@ impl EvictionObserver for WatchLog {
 
 /// One watcher's side of the log; dropping it ends the watch.
 pub struct Watcher<'e> {
-    shared: &'e Shared<'e>,
+    log: &'e WatchLog,
+    engine: &'e Engine,
     slot: usize,
     /// Lines taken and not yet handed on; empty between two calls, and kept for its memory.
     taken: Vec<u8>,
@@ -183,14 +183,19 @@ pub struct Watcher<'e> {
 
 impl<'e> Watcher<'e> {
     /// Watches from now on, on this worker; `None`: there are as many watchers as there may be.
-    pub fn new(shared: &'e Shared<'e>, worker: usize, kinds: WatchKinds) -> Option<Watcher<'e>> {
-        let slot = shared.watch.add(kinds, worker, shared.engine)?;
-        Some(Watcher { shared, slot, taken: Vec::new() })
+    pub fn new(
+        log: &'e WatchLog,
+        engine: &'e Engine,
+        worker: usize,
+        kinds: WatchKinds,
+    ) -> Option<Watcher<'e>> {
+        let slot = log.add(kinds, worker, engine)?;
+        Some(Watcher { log, engine, slot, taken: Vec::new() })
     }
 
     /// Appends the lines that wait to `out`. To keep the law BOUNDED, only when all before is written.
     pub fn take_lines(&mut self, out: &mut Vec<u8>) {
-        if let Some(reader) = &mut lock(&self.shared.watch.state).readers[self.slot] {
+        if let Some(reader) = &mut lock(&self.log.state).readers[self.slot] {
             reader.buffer.take(&mut self.taken);
         }
         // Copied without the lock: who writes must not wait for it.
@@ -200,6 +205,6 @@ impl<'e> Watcher<'e> {
 
 impl Drop for Watcher<'_> {
     fn drop(&mut self) {
-        self.shared.watch.remove(self.slot, self.shared.engine);
+        self.log.remove(self.slot, self.engine);
     }
 }

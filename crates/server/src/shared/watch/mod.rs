@@ -23,7 +23,7 @@
 //!   written calls `deliver` before it waits.
 //! - ONE-WAKE: a worker is woken when a buffer that was empty has something, not for each line.
 //!
-//! Who may call it: event sites, through the small functions of [`crate::session`]'s `events`; the
+//! Who may call it: event sites, through the hooks of `ops`; the
 //! session that watches; drivers of threads, for `deliver`.
 
 mod buffer;

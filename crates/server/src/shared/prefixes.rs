@@ -34,10 +34,10 @@ impl Counts {
 
 /// What the items of a prefix cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PrefixCosts {
-    pub(super) prefix: Box<[u8]>,
-    pub(super) saved: u64,
-    pub(super) paid: u64,
+pub(crate) struct PrefixCosts {
+    pub(crate) prefix: Box<[u8]>,
+    pub(crate) saved: u64,
+    pub(crate) paid: u64,
 }
 
 /// Counters by key prefix.
@@ -93,7 +93,7 @@ impl PrefixStats {
     }
 
     /// The prefixes that cost most, saved and paid together, and no more than so many; the costliest first.
-    pub(super) fn costliest(&self, count_max: usize) -> Vec<PrefixCosts> {
+    pub(crate) fn costliest(&self, count_max: usize) -> Vec<PrefixCosts> {
         let counts = lock(&self.counts);
         let mut costs: Vec<_> = counts
             .iter()

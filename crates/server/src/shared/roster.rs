@@ -103,17 +103,17 @@ impl ClientState {
 
 impl Client {
     /// Where it is connected from.
-    pub(super) fn address(&self) -> &Address {
+    pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
     /// Notes that a request arrived.
-    pub(super) fn note_active(&self, now: Seconds) {
+    pub(crate) fn note_active(&self, now: Seconds) {
         self.last_active_seconds.store(now.0, Ordering::Relaxed);
         self.set_state(ClientState::Serving);
     }
 
-    pub(super) fn set_state(&self, state: ClientState) {
+    pub(crate) fn set_state(&self, state: ClientState) {
         if tracing::enabled!(tracing::Level::TRACE) {
             let before = ClientState::ALL[usize::from(self.state.load(Ordering::Relaxed))];
             let (before, after) = (before.name(), state.name());
@@ -125,19 +125,19 @@ impl Client {
     }
 
     /// Whether it is connected by TCP; only such clients time out.
-    pub(super) fn is_internet(&self) -> bool {
+    pub(crate) fn is_internet(&self) -> bool {
         matches!(self.address, Address::Internet(_))
     }
 }
 
 impl Roster {
     /// Adds a listening socket.
-    pub(super) fn add_listener(&self, descriptor: RawFd, address: Address, now: Seconds) {
+    pub(crate) fn add_listener(&self, descriptor: RawFd, address: Address, now: Seconds) {
         self.add(descriptor, address, None, ClientState::Listening, now);
     }
 
     /// Adds a UDP socket, which serves all its clients.
-    pub(super) fn add_datagram_socket(
+    pub(crate) fn add_datagram_socket(
         &self,
         descriptor: RawFd,
         address: SocketAddr,
@@ -177,7 +177,7 @@ impl Roster {
     }
 
     /// Removes a connection; call before its descriptor is closed and thereby free for the next.
-    pub(super) fn remove(&self, client: &Client) {
+    pub(crate) fn remove(&self, client: &Client) {
         self.lock().remove(&client.descriptor);
     }
 

@@ -1,0 +1,193 @@
+//! The one value that all threads share.
+
+use super::baseline::Baseline;
+use super::bell::Bell;
+use super::counters::{ConnectionCounters, Traffic, TrafficCounts};
+use super::crawls::Crawls;
+use super::measured_costs::MeasuredCosts;
+use super::prefixes::PrefixStats;
+use super::roster::Roster;
+use super::tunables::Tunables;
+use super::watch::WatchLog;
+use crate::passwords::{Kind, PasswordFile};
+use crate::settings::Settings;
+use crate::tls::Tls;
+use slabwise_base::Clock;
+use slabwise_base::sync::{Mutex, lock};
+use slabwise_engine::Engine;
+use slabwise_profile::MissClockOptions;
+use slabwise_tuner::Board;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What all threads share.
+pub struct Shared<'e> {
+    /// The cache.
+    pub engine: &'e Engine,
+    /// The time.
+    pub clock: &'e Clock,
+    /// The options, as the server was started.
+    pub settings: &'e Settings,
+    /// What commands change while it runs.
+    pub tunables: Tunables,
+    /// Counters of connections and traffic.
+    pub counters: ConnectionCounters,
+    /// Bytes from and to clients, by worker.
+    pub traffic: Box<[Traffic]>,
+    /// Which pages move, and what is known of the keys: as the tuner shows it.
+    pub board: Arc<Board>,
+    /// What the threads of the background wait at.
+    pub bell: Arc<Bell>,
+    /// What all counters had come to at the last `stats reset`.
+    baseline: Mutex<Arc<Baseline>>,
+    /// Counters by key prefix.
+    pub prefixes: PrefixStats,
+    /// What items cost, where that is measured: `-o cost=measured`.
+    pub measured_costs: Option<MeasuredCosts>,
+    /// Who is told what happens.
+    pub watch: Arc<WatchLog>,
+    /// Who crawls.
+    pub crawls: Crawls,
+    /// The server's credentials; `None` without `-Z`.
+    pub tls: Option<Tls>,
+    /// Who is connected, for `stats conns`.
+    pub roster: &'e Roster,
+    /// Who may authenticate, with `-S`.
+    pub passwords: Option<PasswordFile>,
+    /// Set once, by [`Shared::stop`].
+    stopping: AtomicBool,
+    /// Set by [`Shared::stop_gracefully`].
+    graceful: AtomicBool,
+    /// `-Y`: who may log in; `None` where nobody needs to.
+    pub logins: Option<PasswordFile>,
+    /// Wakes event loops.
+    wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
+}
+
+/// Which event loops are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// Every one, to notice that the server stops.
+    All,
+    /// A worker's, by its number, to look at its mail and its watchers.
+    Worker(usize),
+}
+
+impl<'e> Shared<'e> {
+    /// What all threads share; `wake` is called by [`Shared::stop`] and for watchers.
+    pub fn new(
+        engine: &'e Engine,
+        clock: &'e Arc<Clock>,
+        settings: &'e Settings,
+        roster: &'e Roster,
+        wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
+    ) -> Shared<'e> {
+        let sasl_passwords = settings.sasl_password_file.clone();
+        let counters = ConnectionCounters::default();
+        counters.accepting_conns.store(true, Ordering::Relaxed);
+        Shared {
+            engine,
+            clock,
+            settings,
+            tunables: Tunables::new(settings, engine.config()),
+            counters,
+            traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
+            board: Arc::new(Board::default()),
+            bell: Arc::new(Bell::default()),
+            baseline: Mutex::default(),
+            prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
+            measured_costs: settings.costs_measured.then(|| {
+                let options = MissClockOptions::default();
+                MeasuredCosts::new(options, settings.prefix_delimiter, engine.config().hash_seed)
+            }),
+            watch: Arc::new(WatchLog::new(
+                Arc::clone(clock),
+                settings.reported.watcher_log_bytes as usize,
+            )),
+            crawls: Crawls::default(),
+            tls: None,
+            roster,
+            passwords: sasl_passwords.map(|path| PasswordFile::new(path, Kind::Sasl)),
+            stopping: AtomicBool::new(false),
+            logins: None,
+            graceful: AtomicBool::new(false),
+            wake,
+        }
+    }
+
+    /// Ends the server: the `shutdown` command and signals come here.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.bell.ring();
+        (self.wake)(Wake::All);
+    }
+
+    /// Wakes who watches what this thread wrote. Every thread that may have written calls it before it
+    /// waits.
+    #[inline]
+    pub fn deliver_watched(&self) {
+        self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
+    }
+
+    /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
+    /// come here.
+    pub fn stop_gracefully(&self) {
+        self.graceful.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// What all workers counted of their traffic.
+    pub fn traffic_counts(&self) -> TrafficCounts {
+        let mut sum = TrafficCounts::default();
+        self.traffic.iter().for_each(|traffic| sum += &traffic.read());
+        sum
+    }
+
+    /// Bytes from clients.
+    pub fn bytes_read(&self) -> u64 {
+        self.traffic_counts().bytes_read
+    }
+
+    /// The shares of all turns with gets that were timed, and the nanoseconds that those took.
+    pub fn timed_turns(&self) -> (u64, u64) {
+        let counts = self.traffic_counts();
+        (counts.timed_shares, counts.timed_nanos)
+    }
+
+    /// The counts that statistics begin at.
+    pub fn baseline(&self) -> Arc<Baseline> {
+        Arc::clone(&lock(&self.baseline))
+    }
+
+    /// Lets statistics begin at zero.
+    pub fn reset_statistics(&self) {
+        let counts = Arc::new(self.counts());
+        *lock(&self.baseline) = counts;
+        self.prefixes.clear();
+    }
+
+    /// What all counters have come to.
+    fn counts(&self) -> Baseline {
+        let now = self.clock.now();
+        let measured = self.measured_costs.as_ref();
+        Baseline {
+            engine: self.engine.stats(now),
+            classes: self.engine.class_stats(now),
+            connections: self.counters.read(),
+            traffic: self.traffic_counts(),
+            watch: self.watch.counts(),
+            tls: self.tls.as_ref().map(|tls| tls.counters.read()).unwrap_or_default(),
+            timed_misses: measured.map(|costs| costs.counts().counts).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the end that was asked for is a graceful one.
+    pub fn is_stopping_gracefully(&self) -> bool {
+        self.graceful.load(Ordering::Acquire)
+    }
+
+    /// Whether the server is ending.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
