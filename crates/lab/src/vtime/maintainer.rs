@@ -1,29 +1,24 @@
-//! The maintainer of segmented queues on virtual time, as often as a server's: it waits twice as long after a step
-//! that found nothing to do, half as long after one that did.
+//! The maintainer of segmented queues on virtual time, at the pace of a server's.
 
 use slabwise_base::Now;
 use slabwise_engine::Engine;
-
-/// Items that a step may move in a class.
-const BUDGET: usize = 1_000;
-/// Nanoseconds between two steps, at least and at most.
-const WAIT_NANOS_MIN: f64 = 1e6;
-const WAIT_NANOS_MAX: f64 = 1e9;
+use slabwise_tuner::{Backoff, MAINTAINER_ITEMS_PER_STEP};
 
 /// The maintainer of an engine.
 pub struct Maintainer<'e> {
     engine: &'e Engine,
     /// When it takes its next step.
     due_at_nanos: f64,
-    wait_nanos: f64,
+    backoff: Backoff,
 }
 
 impl<'e> Maintainer<'e> {
     /// That of this engine, from the start of time on; it never works where there is one queue only.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
         let is_exact = engine.config().eviction.is_exact();
-        let due_at_nanos = if is_exact { f64::INFINITY } else { WAIT_NANOS_MIN };
-        Maintainer { engine, due_at_nanos, wait_nanos: WAIT_NANOS_MIN }
+        let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
+        let due_at_nanos = if is_exact { f64::INFINITY } else { first_nanos };
+        Maintainer { engine, due_at_nanos, backoff: Backoff::default() }
     }
 
     /// Takes the steps that are due until `nanos`.
@@ -31,21 +26,21 @@ impl<'e> Maintainer<'e> {
     pub fn work_until(&mut self, nanos: f64) {
         while self.due_at_nanos <= nanos {
             let now = Now::from_nanos(self.due_at_nanos as u64);
-            let has_moved = self.engine.maintain_step(BUDGET, now) > 0;
-            let factor = if has_moved { 0.5 } else { 2.0 };
-            self.wait_nanos = (self.wait_nanos * factor).clamp(WAIT_NANOS_MIN, WAIT_NANOS_MAX);
-            self.due_at_nanos += self.wait_nanos;
+            let moved = self.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, now);
+            self.backoff.step(moved > 0);
+            self.due_at_nanos += self.backoff.wait().as_nanos() as f64;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Maintainer, WAIT_NANOS_MAX, WAIT_NANOS_MIN};
+    use super::Maintainer;
     use crate::vtime::Cache;
     use slabwise_base::Now;
     use slabwise_engine::{Engine, EngineConfig, EvictionKind};
     use slabwise_replay::workload::{Op, Request};
+    use slabwise_tuner::Backoff;
 
     fn engine(eviction: EvictionKind) -> Engine {
         let config = EngineConfig { eviction, ..EngineConfig::new(1 << 20) };
@@ -67,7 +62,7 @@ mod tests {
         maintainer.work_until(1e11);
         let after: u64 = hot();
         assert!(after < before, "{after} hot items, before {before}");
-        assert_eq!(maintainer.wait_nanos, WAIT_NANOS_MAX);
+        assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MAX);
     }
 
     #[test]
@@ -75,6 +70,6 @@ mod tests {
         let engine = engine(EvictionKind::Lru);
         let mut maintainer = Maintainer::new(&engine);
         maintainer.work_until(1e12);
-        assert_eq!(maintainer.wait_nanos, WAIT_NANOS_MIN);
+        assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MIN);
     }
 }
