@@ -1,0 +1,135 @@
+//! A server's tuner thread on virtual time: each step under the load that the bytes of clients show, under the policy
+//! that commands request, and after the wait that the pace says.
+
+use slabwise_base::{Clock, Expiry, Random};
+use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
+use slabwise_policy::PagePolicy;
+use slabwise_tuner::{
+    AutomoveSettings, Backoff, Load, LoadClassifier, MoveBudget, RequestedPolicy, Tuner, TunerPace,
+};
+use std::time::Duration;
+
+const PAGE_SIZE_BYTES: usize = 16 << 10;
+const PAGES: u64 = 256;
+const PAGES_PER_SECOND: u32 = 8;
+const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
+const REQUEST: Duration = Duration::from_micros(100);
+const SEED: u64 = 5;
+const ON: AutomoveSettings = AutomoveSettings { level: 1, window_seconds: 10, age_ratio: 0.8 };
+
+fn engine() -> Engine {
+    let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::geometric(64, 1.5, PAGE_SIZE_BYTES / 2);
+    config.index_within_limit = false;
+    config.hash_seed = SEED;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+/// A client and the thread that drives the tuner.
+struct Server<'e> {
+    engine: &'e Engine,
+    handle: Handle<'e>,
+    clock: Clock,
+    random: Random,
+    bytes_read: u64,
+    tuner: Tuner,
+    requested: RequestedPolicy,
+    pace: TunerPace,
+    classifier: LoadClassifier,
+    woken_at: Duration,
+    load: Load,
+}
+
+impl<'e> Server<'e> {
+    fn new(engine: &'e Engine) -> Server<'e> {
+        let budget =
+            MoveBudget { pages_per_second: PAGES_PER_SECOND, ..MoveBudget::for_pages_of(1) };
+        let configured = PagePolicy::parse("space_time").expect("a policy's name");
+        Server {
+            engine,
+            handle: engine.handle(),
+            clock: Clock::manual(),
+            random: Random::new(SEED),
+            bytes_read: 0,
+            tuner: Tuner::new(PagePolicy::none(), budget, SEED),
+            requested: RequestedPolicy::new(Some(configured)),
+            pace: TunerPace::default(),
+            classifier: LoadClassifier::default(),
+            woken_at: Duration::ZERO,
+            load: Load::Idle,
+        }
+    }
+
+    /// The steps that are due.
+    fn tune(&mut self, automove: AutomoveSettings) {
+        for _ in 0..100_000 {
+            let at = self.clock.moment();
+            if Duration::from_nanos(at.nanos) < self.woken_at + self.pace.wait() {
+                return;
+            }
+            self.woken_at = Duration::from_nanos(at.nanos);
+            if let Some(policy) = self.requested.change(automove) {
+                self.tuner.set_policy(policy);
+            }
+            self.load = self.classifier.load(self.bytes_read, at);
+            let step = self.tuner.step(self.engine, self.load, at);
+            self.pace.step(&step, self.bytes_read);
+        }
+        panic!("seed {SEED}: the tuner finds no rest");
+    }
+
+    /// Stores of keys drawn from so many, as fast as clients of a busy server send them.
+    fn serve(&mut self, requests: u64, keys: u64, value_len: usize, automove: AutomoveSettings) {
+        let value = vec![b'v'; value_len];
+        for _ in 0..requests {
+            self.clock.advance(REQUEST);
+            let key = format!("{value_len}-{}", self.random.below(keys));
+            self.handle.set(key.as_bytes(), &value, META, StoreMode::Set, self.clock.now());
+            self.bytes_read += (key.len() + value_len) as u64;
+            self.tune(automove);
+        }
+    }
+
+    fn be_silent(&mut self, time: Duration) {
+        for _ in 0..time.as_millis() {
+            self.clock.advance(Duration::from_millis(1));
+            self.tune(ON);
+        }
+    }
+
+    fn moved(&self) -> u64 {
+        self.engine.mover_counters().moved
+    }
+}
+
+#[test]
+fn pages_move_at_their_rate_while_clients_are_served_and_at_once_when_they_are_silent() {
+    let engine = engine();
+    let mut server = Server::new(&engine);
+    server.serve(20_000, 20_000, 1_200, ON);
+    assert_eq!(server.load, Load::Serving);
+    let before = server.moved();
+    // Smaller items need the pages of larger ones.
+    server.serve(20_000, 40_000, 300, ON);
+    let moved = server.moved() - before;
+    let most = 2 * u64::from(PAGES_PER_SECOND);
+    assert!((most / 2..=most + 1).contains(&moved), "seed {SEED}: {moved} pages in 2 s");
+    // What is planned is carried out at once; then nothing is left to do.
+    server.be_silent(Duration::from_secs(10));
+    assert_eq!((server.load, server.pace.wait()), (Load::Idle, Backoff::WAIT_MAX));
+    engine.check();
+}
+
+#[test]
+fn a_command_turns_page_moves_off_and_on_again() {
+    let engine = engine();
+    let mut server = Server::new(&engine);
+    let off = AutomoveSettings { level: 0, ..ON };
+    server.serve(20_000, 20_000, 1_200, off);
+    server.serve(20_000, 40_000, 300, off);
+    assert_eq!((server.moved(), server.tuner.policy().name()), (0, "none"));
+    server.serve(20_000, 40_000, 300, ON);
+    assert_eq!(server.tuner.policy().name(), "space_time");
+    assert!(server.moved() > 0, "seed {SEED}");
+}
