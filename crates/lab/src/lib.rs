@@ -5,7 +5,7 @@
 //! experiment/NAME: set-up --> trials --> rows       demo: a server beside memcached's rules, in a terminal
 //! trial: one run of a workload on one engine        report: an outcome as a page
 //! vtime: the engine on virtual time                 result: rows, series, figures, an experiment's file
-//! wire: live servers    simulation: caches by bytes
+//! wire: live servers    simulation: caches by bytes    footprint: curves from reuse times
 //! ```
 //!
 //! The lab never starts inside a server; it is driven by the command line through [`main`].
@@ -17,6 +17,7 @@ mod demo;
 #[path = "../../replay/src/exact_lru.rs"]
 mod exact_lru;
 mod experiment;
+mod footprint;
 mod jobs;
 mod registry;
 mod report;

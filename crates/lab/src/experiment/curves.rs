@@ -11,6 +11,7 @@
 //! The sample is bounded as that of a server with so much memory.
 
 use super::kind::{Experiment, Job};
+use crate::footprint::{Footprint, LocalFootprint};
 use crate::result::{Outcome, Series, measures, number};
 use crate::trial::divider::profiling_options;
 use crate::trial::error::ExperimentError;
@@ -21,8 +22,7 @@ use serde::Deserialize;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 use slabwise_profile::{
-    Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
-    StackDistances,
+    Access, AccessKind, Distances, Mrc, Profiler, ProfilerOptions, StackDistances,
 };
 
 measures! {

@@ -11,13 +11,13 @@
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, Series, measures, number};
+use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
 use crate::trial::streams::{StreamSetup, StreamsSetup};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::random::mix;
-use slabwise_profile::{Distances, MiniatureSimulation, Mrc, Segmented, StackDistances};
-use std::collections::HashSet;
+use slabwise_profile::{Distances, KeyMap, Mrc, StackDistances};
 
 /// Sizes that are simulated, evenly below all keys.
 const SIZES: u64 = 6;
@@ -65,23 +65,26 @@ impl Experiment for EvictionCurvesSetup {
 fn simulate(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError> {
     let (scale, seed) = job.size();
     let bar = job.progress.bar(&stream.name);
-    let mut known = HashSet::new();
+    let mut numbers: KeyMap<u32> = KeyMap::default();
     let mut references = 0;
     for key in stream.keys(scale, seed)? {
-        known.insert(key?);
+        let next = numbers.len() as u32;
+        numbers.entry(key?).or_insert(next);
         references += 1;
     }
     bar.set_length(references);
-    let count = known.len() as u64;
+    let count = numbers.len() as u64;
     let sizes: Vec<u64> = (1..=SIZES).map(|size| (count * size / (SIZES + 1)).max(1)).collect();
-    let mut segmented = MiniatureSimulation::<Segmented>::new(&sizes, 1.0);
-    let mut miniature = MiniatureSimulation::<Segmented>::new(&sizes, RATE);
+    let cache =
+        |chunks| -> Box<dyn Simulation> { Box::new(Segmented::new(count as usize, chunks)) };
+    let mut segmented = MiniatureSimulation::new(&sizes, 1.0, cache);
+    let mut miniature = MiniatureSimulation::new(&sizes, RATE, cache);
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
     for key in stream.keys(scale, seed)? {
         let key = key?;
-        let hash = mix(key ^ seed);
-        segmented.get(hash);
-        miniature.get(hash);
+        let (number, hash) = (numbers[&key], mix(key ^ seed));
+        segmented.get(number, hash);
+        miniature.get(number, hash);
         distances.record(stack.reference(key));
         bar.inc(1);
     }

@@ -16,18 +16,22 @@ mod belady_size;
 mod cache;
 mod catalog;
 mod gdsf;
-mod list;
 mod lru;
+mod miniature;
+mod queues;
 mod s3_fifo;
+mod segmented;
 mod w_tiny_lfu;
 
 #[cfg(test)]
 mod tests;
 
+pub use cache::Simulation;
 pub use catalog::Catalog;
+pub use miniature::MiniatureSimulation;
+pub use segmented::Segmented;
 
 use belady_size::BeladySize;
-use cache::Simulation;
 use gdsf::Gdsf;
 use lru::Lru;
 use s3_fifo::S3Fifo;

@@ -5,7 +5,12 @@
 //! to three hits.
 
 use super::cache::Simulation;
-use super::list::List;
+use super::queues::Queues;
+
+const SMALL: usize = 0;
+const MAIN: usize = 1;
+/// Keys whose items are gone, with the bytes that these took: as many as the main queue may hold.
+const GHOSTS: usize = 2;
 
 const SMALL_DIVISOR: u64 = 10;
 const FREQUENCY_MAX: u8 = 3;
@@ -15,10 +20,7 @@ const FREQUENCY_OF_MAIN: u8 = 2;
 /// The cache.
 #[derive(Debug)]
 pub struct S3Fifo {
-    small: List,
-    main: List,
-    /// Keys whose items are gone, with the bytes that these took: as many as the main queue may hold.
-    ghosts: List,
+    queues: Queues<3>,
     frequencies: Vec<u8>,
     small_limit_bytes: u64,
     limit_bytes: u64,
@@ -28,9 +30,7 @@ impl S3Fifo {
     /// An empty one.
     pub fn new(key_count: usize, limit_bytes: u64) -> S3Fifo {
         S3Fifo {
-            small: List::new(key_count),
-            main: List::new(key_count),
-            ghosts: List::new(key_count),
+            queues: Queues::new(key_count),
             frequencies: vec![0; key_count],
             small_limit_bytes: limit_bytes / SMALL_DIVISOR,
             limit_bytes,
@@ -39,8 +39,10 @@ impl S3Fifo {
 
     fn make_room(&mut self, size_bytes: u32) {
         while self.held_bytes() + u64::from(size_bytes) > self.limit_bytes {
-            let small_is_full = self.small.bytes() >= self.small_limit_bytes;
-            if (small_is_full && self.small.tail().is_some()) || self.main.tail().is_none() {
+            let small_is_full = self.queues.bytes(SMALL) >= self.small_limit_bytes;
+            if (small_is_full && self.queues.tail(SMALL).is_some())
+                || self.queues.tail(MAIN).is_none()
+            {
                 self.shrink_small();
             } else {
                 self.shrink_main();
@@ -50,47 +52,46 @@ impl S3Fifo {
 
     /// Moves what proved itself into the main queue, until something went.
     fn shrink_small(&mut self) {
-        while let Some((key, size_bytes)) = self.small.pop_tail() {
+        while let Some((key, size_bytes)) = self.queues.pop_tail(SMALL) {
             let frequency = &mut self.frequencies[key as usize];
             let has_proved_itself = *frequency >= FREQUENCY_OF_MAIN;
             *frequency = 0;
             if has_proved_itself {
-                self.main.push_head(key, size_bytes);
+                self.queues.push_head(MAIN, key, size_bytes);
                 continue;
             }
-            self.ghosts.push_head(key, size_bytes);
-            while self.ghosts.bytes() > self.limit_bytes - self.small_limit_bytes {
-                self.ghosts.pop_tail();
+            self.queues.push_head(GHOSTS, key, size_bytes);
+            while self.queues.bytes(GHOSTS) > self.limit_bytes - self.small_limit_bytes {
+                self.queues.pop_tail(GHOSTS);
             }
             return;
         }
     }
 
     fn shrink_main(&mut self) {
-        while let Some((key, size_bytes)) = self.main.pop_tail() {
+        while let Some((key, size_bytes)) = self.queues.pop_tail(MAIN) {
             match &mut self.frequencies[key as usize] {
                 0 => return,
                 frequency => *frequency -= 1,
             }
-            self.main.push_head(key, size_bytes);
+            self.queues.push_head(MAIN, key, size_bytes);
         }
     }
 }
 
 impl Simulation for S3Fifo {
     fn held_bytes(&self) -> u64 {
-        self.small.bytes() + self.main.bytes()
+        self.queues.bytes(SMALL) + self.queues.bytes(MAIN)
     }
 
     fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
-        let in_small = self.small.has(key);
-        if in_small || self.main.has(key) {
+        let queue = self.queues.queue_of(key);
+        if matches!(queue, Some(SMALL | MAIN)) {
             if u64::from(size_bytes) > self.limit_bytes {
                 self.remove(key);
                 return true;
             }
-            let list = if in_small { &mut self.small } else { &mut self.main };
-            list.resize(key, size_bytes);
+            self.queues.resize(key, size_bytes);
             self.make_room(0);
             let frequency = &mut self.frequencies[key as usize];
             *frequency = (*frequency + 1).min(FREQUENCY_MAX);
@@ -99,25 +100,15 @@ impl Simulation for S3Fifo {
         if u64::from(size_bytes) > self.limit_bytes {
             return false;
         }
-        let is_ghost = self.ghosts.has(key);
-        if is_ghost {
-            self.ghosts.remove(key);
-        }
+        self.queues.remove(key);
         self.make_room(size_bytes);
         self.frequencies[key as usize] = 0;
-        if is_ghost {
-            self.main.push_head(key, size_bytes);
-        } else {
-            self.small.push_head(key, size_bytes);
-        }
+        let entered = if queue == Some(GHOSTS) { MAIN } else { SMALL };
+        self.queues.push_head(entered, key, size_bytes);
         false
     }
 
     fn remove(&mut self, key: u32) {
-        for list in [&mut self.small, &mut self.main, &mut self.ghosts] {
-            if list.has(key) {
-                list.remove(key);
-            }
-        }
+        self.queues.remove(key);
     }
 }

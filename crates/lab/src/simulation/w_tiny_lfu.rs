@@ -6,7 +6,11 @@
 //! held: a sketch would add its errors.
 
 use super::cache::Simulation;
-use super::list::List;
+use super::queues::Queues;
+
+const WINDOW: usize = 0;
+const PROBATION: usize = 1;
+const PROTECTED: usize = 2;
 
 const WINDOW_DIVISOR: u64 = 100;
 const FREQUENCY_MAX: u8 = 15;
@@ -16,9 +20,7 @@ const SAMPLE_FACTOR: u64 = 10;
 /// The cache.
 #[derive(Debug)]
 pub struct WTinyLfu {
-    window: List,
-    probation: List,
-    protected: List,
+    queues: Queues<3>,
     frequencies: Vec<u8>,
     gets: u64,
     held: u64,
@@ -31,9 +33,7 @@ impl WTinyLfu {
     pub fn new(key_count: usize, limit_bytes: u64) -> WTinyLfu {
         let window_limit_bytes = limit_bytes / WINDOW_DIVISOR;
         WTinyLfu {
-            window: List::new(key_count),
-            probation: List::new(key_count),
-            protected: List::new(key_count),
+            queues: Queues::new(key_count),
             frequencies: vec![0; key_count],
             gets: 0,
             held: 0,
@@ -53,7 +53,7 @@ impl WTinyLfu {
     }
 
     fn main_bytes(&self) -> u64 {
-        self.probation.bytes() + self.protected.bytes()
+        self.queues.bytes(PROBATION) + self.queues.bytes(PROTECTED)
     }
 
     /// Lets in what left the window, where all that has to go was asked for less often. One goes after the other, so that what
@@ -64,15 +64,15 @@ impl WTinyLfu {
             return;
         }
         while self.main_bytes() + u64::from(size_bytes) > self.main_limit_bytes {
-            let victim = self.probation.tail().or(self.protected.tail());
+            let victim = self.queues.tail(PROBATION).or(self.queues.tail(PROTECTED));
             let Some(victim) = victim else { break };
             self.held -= 1;
             if self.frequencies[key as usize] <= self.frequencies[victim as usize] {
                 return;
             }
-            self.take_from_main(victim);
+            self.queues.remove(victim);
         }
-        self.probation.push_head(key, size_bytes);
+        self.queues.push_head(PROBATION, key, size_bytes);
     }
 
     /// Puts what is counted as held, and in no list, where the newest is.
@@ -81,28 +81,23 @@ impl WTinyLfu {
             self.admit(key, size_bytes);
             return;
         }
-        self.window.push_head(key, size_bytes);
-        while self.window.bytes() > self.window_limit_bytes {
-            let Some((key, size_bytes)) = self.window.pop_tail() else { break };
+        self.queues.push_head(WINDOW, key, size_bytes);
+        while self.queues.bytes(WINDOW) > self.window_limit_bytes {
+            let Some((key, size_bytes)) = self.queues.pop_tail(WINDOW) else { break };
             self.admit(key, size_bytes);
         }
     }
 
-    fn take_from_main(&mut self, key: u32) {
-        let list = if self.probation.has(key) { &mut self.probation } else { &mut self.protected };
-        list.remove(key);
-    }
-
     fn protect(&mut self, key: u32, size_bytes: u32) {
-        self.take_from_main(key);
-        self.protected.push_head(key, size_bytes);
-        while self.protected.bytes() > self.main_limit_bytes / 5 * 4 {
-            let Some((key, size_bytes)) = self.protected.pop_tail() else { break };
-            self.probation.push_head(key, size_bytes);
+        self.queues.remove(key);
+        self.queues.push_head(PROTECTED, key, size_bytes);
+        while self.queues.bytes(PROTECTED) > self.main_limit_bytes / 5 * 4 {
+            let Some((key, size_bytes)) = self.queues.pop_tail(PROTECTED) else { break };
+            self.queues.push_head(PROBATION, key, size_bytes);
         }
         // Only where its item has grown.
         while self.main_bytes() > self.main_limit_bytes {
-            self.probation.pop_tail().or_else(|| self.protected.pop_tail());
+            self.queues.pop_tail(PROBATION).or_else(|| self.queues.pop_tail(PROTECTED));
             self.held -= 1;
         }
     }
@@ -110,31 +105,32 @@ impl WTinyLfu {
 
 impl Simulation for WTinyLfu {
     fn held_bytes(&self) -> u64 {
-        self.window.bytes() + self.main_bytes()
+        self.queues.bytes(WINDOW) + self.main_bytes()
     }
 
     fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
         self.count(key);
-        if self.window.has(key) {
-            self.window.remove(key);
-            self.enter(key, size_bytes);
-            return true;
+        match self.queues.queue_of(key) {
+            Some(WINDOW) => {
+                self.queues.remove(key);
+                self.enter(key, size_bytes);
+                true
+            }
+            Some(_) => {
+                self.protect(key, size_bytes);
+                true
+            }
+            None => {
+                self.held += 1;
+                self.enter(key, size_bytes);
+                false
+            }
         }
-        if self.probation.has(key) || self.protected.has(key) {
-            self.protect(key, size_bytes);
-            return true;
-        }
-        self.held += 1;
-        self.enter(key, size_bytes);
-        false
     }
 
     fn remove(&mut self, key: u32) {
-        for list in [&mut self.window, &mut self.probation, &mut self.protected] {
-            if list.has(key) {
-                list.remove(key);
-                self.held -= 1;
-            }
+        if self.queues.remove(key).is_some() {
+            self.held -= 1;
         }
     }
 }

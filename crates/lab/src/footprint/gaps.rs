@@ -1,7 +1,7 @@
-//! Counts of gaps, and of other numbers, by [steps](crate::steps) of less than 1 %, with what a step's numbers sum
+//! Counts of gaps, and of other numbers, by [steps](slabwise_profile::steps) of less than 1 %, with what a step's numbers sum
 //! up to: where all of them are the same, it is exact.
 
-use crate::steps::{OCTAVE_STEPS, place};
+use slabwise_profile::steps::{OCTAVE_STEPS, place};
 
 /// Numbers by steps, all octaves in a row.
 #[derive(Clone, Debug, Default)]

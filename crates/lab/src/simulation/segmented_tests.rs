@@ -1,7 +1,8 @@
 //! The segmented LRU against plain vectors.
 
-use super::{HOT_AGE_FACTOR, MAINTAINER_LOOKS_MAX, QueueKind, Segmented, WARM_AGE_FACTOR};
-use crate::{Eviction, Lru};
+use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_LOOKS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
+use crate::simulation::cache::Simulation;
+use crate::simulation::lru::Lru;
 use slabwise_base::Random;
 
 #[derive(Clone, Copy)]
@@ -11,10 +12,6 @@ struct Item {
     fetched: bool,
     active: bool,
 }
-
-const HOT: usize = QueueKind::Hot as usize;
-const WARM: usize = QueueKind::Warm as usize;
-const COLD: usize = QueueKind::Cold as usize;
 
 /// By the rules as memcached tells them: three vectors, the oldest item last.
 struct Model {
@@ -114,64 +111,51 @@ fn keys_are_where_plain_vectors_have_them() {
         let mut random = Random::new(seed);
         let chunks = 1 + random.below(60) as usize;
         let mut model = Model { chunks, queues: Default::default(), now: 0 };
-        let mut segmented = Segmented::with_chunks(chunks);
+        let mut segmented = Segmented::new(100, chunks as u64);
         for step in 0..5_000 {
             let key = random.below(100).min(random.below(100));
+            let number = key as u32;
             match random.below(10) {
                 0 => {
-                    segmented.delete(key);
+                    segmented.remove(number);
                     model.take(key);
                 }
                 1 => {
-                    segmented.store(key);
+                    segmented.store(number);
                     model.store(key);
                 }
                 _ => {
-                    let (found, expected) = (segmented.get(key), model.get(key));
+                    let (found, expected) = (segmented.look_up(number), model.get(key));
                     assert_eq!(found, expected, "seed {seed}, step {step}, {chunks} chunks");
                     if !found {
-                        segmented.store(key);
+                        segmented.store(number);
                         model.store(key);
                     }
                 }
             }
             let counts = model.queues.each_ref().map(Vec::len);
-            let found = segmented.queues.each_ref().map(|queue| queue.count());
+            let found = [HOT, WARM, COLD].map(|queue| segmented.count(queue) as usize);
             assert_eq!(found, counts, "seed {seed}, step {step}, {chunks} chunks");
-            assert_eq!(segmented.numbers.len(), model.items(), "seed {seed}, step {step}");
+            assert_eq!(segmented.held_bytes() as usize, model.items(), "seed {seed}, step {step}");
         }
     }
 }
 
 #[test]
 fn a_scan_spares_the_keys_that_are_in_use() {
+    const KEYS: usize = 101_000;
     let mut random = Random::new(1);
     let mut misses = [0; 2];
-    let (mut lru, mut segmented) = (Lru::with_chunks(1_000), Segmented::with_chunks(1_000));
+    let (mut lru, mut segmented) = (Lru::new(KEYS, 1_000), Segmented::new(KEYS, 1_000));
     for at in 0..100_000 {
         // Of three references two go to 600 keys, and one to a key that never comes again.
-        let key = if at % 3 == 0 { 1_000 + at } else { random.below(600) };
+        let key = if at % 3 == 0 { 1_000 + at } else { random.below(600) as u32 };
         for (cache, misses) in
-            [&mut lru as &mut dyn Cache, &mut segmented].into_iter().zip(&mut misses)
+            [&mut lru as &mut dyn Simulation, &mut segmented].into_iter().zip(&mut misses)
         {
-            *misses += u64::from(cache.misses(key));
+            *misses += u64::from(!cache.get(key, 1, 0));
         }
     }
     let [lru, segmented] = misses.map(|misses| misses - 33_334);
     assert!(segmented * 3 < lru * 2, "misses of used keys: {segmented} segmented, {lru} of an LRU");
-}
-
-/// A look-aside get.
-trait Cache {
-    fn misses(&mut self, key: u64) -> bool;
-}
-
-impl<E: Eviction> Cache for E {
-    fn misses(&mut self, key: u64) -> bool {
-        let misses = !self.get(key);
-        if misses {
-            self.store(key);
-        }
-        misses
-    }
 }

@@ -1,6 +1,6 @@
 //! Footprints of windows nearby: the curve of an LRU for streams that come in bursts, from reuse times in one pass.
 //!
-//! A [`Footprint`](crate::Footprint) takes all windows of one length for alike, wherever they lie. But a reuse in a
+//! A [`Footprint`](super::Footprint) takes all windows of one length for alike, wherever they lie. But a reuse in a
 //! burst has other keys between than one outside: where some hundreds of keys are read twice in a row, each of these
 //! reuses has all of them between, while a window as long has half as many in the mean. So here a reuse is
 //! judged by the windows of its length that end nearby.
@@ -27,12 +27,11 @@
 //! a whole stream: `fp(w + 1) - fp(w) = share of gaps > w`; X. Hu and others, "Fast miss ratio curve modeling for
 //! storage cache", ACM TOS 2018 (AET, first at ATC 2016), for the curve from gaps alone.
 //!
-//! Gaps are told apart by [steps](crate::steps) of less than 1 %. Memory is bounded but for the keys: a few ten
+//! Gaps are told apart by [steps](slabwise_profile::steps) of less than 1 %. Memory is bounded but for the keys: a few ten
 //! thousand steps at most, each time that the references have doubled.
 
-use crate::gaps::{Gaps, index_of};
-use crate::key_map::KeyMap;
-use crate::mrc::{Hits, Mrc};
+use super::gaps::{Gaps, index_of};
+use slabwise_profile::{Hits, KeyMap, Mrc};
 use std::collections::VecDeque;
 
 /// References of the shortest stretches. A power of two, as all are: a step's gaps are of stretches of one length.
@@ -215,8 +214,9 @@ impl Stretch {
 #[cfg(test)]
 mod tests {
     use super::{LocalFootprint, STRETCHES_MAX};
-    use crate::{Distances, Footprint, Mrc, StackDistances};
+    use crate::footprint::Footprint;
     use slabwise_base::Random;
+    use slabwise_profile::{Distances, Mrc, StackDistances};
 
     /// The exact curve, that of the whole stream's footprint, and that of its stretches'.
     fn curves(keys: impl Iterator<Item = u64>) -> [Mrc; 3] {

@@ -4,11 +4,11 @@
 //! error is at most [`MEAN_POINTS_MAX`]. Nearby are, for a sample, three standard deviations and
 //! the step that distances are counted by; for a footprint, 1 % of the size.
 
+use super::{Footprint, LocalFootprint};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use slabwise_profile::{
-    Access, AccessKind, Distances, Footprint, LocalFootprint, Mrc, Profiler, ProfilerOptions,
-    Sample, StackDistances,
+    Access, AccessKind, Distances, Mrc, Profiler, ProfilerOptions, Sample, StackDistances,
 };
 
 const POINTS_MAX: f64 = 0.015;

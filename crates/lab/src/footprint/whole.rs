@@ -12,14 +12,13 @@
 //! PACT 2011, for fp; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: a higher order theory of locality", ASPLOS
 //! 2013, for the misses of an LRU of c chunks: reuses whose gap t has `fp(t) > c`, and first references. That
 //! holds as far as windows of one length hold as many keys wherever they lie: exactly in a loop; where they do not,
-//! a [`LocalFootprint`](crate::LocalFootprint) does better.
+//! a [`LocalFootprint`](super::LocalFootprint) does better.
 //!
-//! Gaps are told apart by [steps](crate::steps) of less than 1 %, so memory is bounded but for the keys; fp is exact
+//! Gaps are told apart by [steps](slabwise_profile::steps) of less than 1 %, so memory is bounded but for the keys; fp is exact
 //! at windows that are a step's edge.
 
-use crate::gaps::{Gaps, Step, index_of};
-use crate::key_map::KeyMap;
-use crate::mrc::{Hits, Mrc};
+use super::gaps::{Gaps, Step, index_of};
+use slabwise_profile::{Hits, KeyMap, Mrc};
 
 /// The gaps of a stream of references.
 #[derive(Clone, Debug, Default)]
@@ -44,19 +43,15 @@ impl Footprint {
         }
     }
 
-    /// How many references there were.
-    pub fn references(&self) -> u64 {
-        self.time
-    }
-
     /// How many different keys.
-    pub fn keys(&self) -> u64 {
+    fn keys(&self) -> u64 {
         self.last.len() as u64
     }
 
     /// The mean number of different keys in a window of so many references; of all keys, if there were not
     /// so many. It takes time in proportion to the keys.
-    pub fn mean_keys(&self, window_references: u64) -> f64 {
+    #[cfg(test)]
+    fn mean_keys(&self, window_references: u64) -> f64 {
         self.windows().mean_keys(window_references)
     }
 
@@ -127,9 +122,9 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::Footprint;
-    use crate::steps::{OCTAVE_STEPS, edges};
-    use crate::{Distances, Mrc, StackDistances};
     use slabwise_base::Random;
+    use slabwise_profile::steps::{OCTAVE_STEPS, edges};
+    use slabwise_profile::{Distances, Mrc, StackDistances};
 
     fn footprint(keys: &[u64]) -> Footprint {
         let mut footprint = Footprint::default();

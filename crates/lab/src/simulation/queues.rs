@@ -1,0 +1,100 @@
+//! Queues of keys, from which any key can be taken: the order of every simulation here.
+
+const NONE: u32 = u32::MAX;
+
+/// Several queues over one set of keys, each key in at most one of them.
+///
+/// Invariant: the keys of a queue are linked from its head to its tail, and back the same way; its bytes are those of
+/// their items.
+#[derive(Clone, Debug)]
+pub struct Queues<const COUNT: usize> {
+    links: Vec<Link>,
+    ends: [Ends; COUNT],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    towards_head: u32,
+    towards_tail: u32,
+    size_bytes: u32,
+    queue: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    head: u32,
+    tail: u32,
+    bytes: u64,
+}
+
+impl<const COUNT: usize> Queues<COUNT> {
+    /// Empty ones for keys below `key_count`.
+    pub fn new(key_count: usize) -> Queues<COUNT> {
+        let link = Link { towards_head: NONE, towards_tail: NONE, size_bytes: 0, queue: None };
+        let ends = Ends { head: NONE, tail: NONE, bytes: 0 };
+        Queues { links: vec![link; key_count], ends: [ends; COUNT] }
+    }
+
+    /// The bytes of all that is in a queue.
+    pub fn bytes(&self, queue: usize) -> u64 {
+        self.ends[queue].bytes
+    }
+
+    /// The queue that a key is in.
+    pub fn queue_of(&self, key: u32) -> Option<usize> {
+        self.links[key as usize].queue.map(usize::from)
+    }
+
+    /// What is at the tail of a queue.
+    pub fn tail(&self, queue: usize) -> Option<u32> {
+        let tail = self.ends[queue].tail;
+        (tail != NONE).then_some(tail)
+    }
+
+    /// Puts a key that is in no queue at the head of one.
+    pub fn push_head(&mut self, queue: usize, key: u32, size_bytes: u32) {
+        let ends = &mut self.ends[queue];
+        let head = std::mem::replace(&mut ends.head, key);
+        ends.bytes += u64::from(size_bytes);
+        match head {
+            NONE => ends.tail = key,
+            head => self.links[head as usize].towards_head = key,
+        }
+        let link = &mut self.links[key as usize];
+        assert!(link.queue.is_none(), "key {key} is in a queue already");
+        *link =
+            Link { towards_head: NONE, towards_tail: head, size_bytes, queue: Some(queue as u8) };
+    }
+
+    /// Takes a key out of its queue; gives its item's bytes, or `None` for a key in no queue.
+    pub fn remove(&mut self, key: u32) -> Option<u32> {
+        let link = self.links[key as usize];
+        let ends = &mut self.ends[usize::from(link.queue?)];
+        ends.bytes -= u64::from(link.size_bytes);
+        match link.towards_head {
+            NONE => ends.head = link.towards_tail,
+            before => self.links[before as usize].towards_tail = link.towards_tail,
+        }
+        match link.towards_tail {
+            NONE => ends.tail = link.towards_head,
+            after => self.links[after as usize].towards_head = link.towards_head,
+        }
+        self.links[key as usize].queue = None;
+        Some(link.size_bytes)
+    }
+
+    /// Changes the bytes of the item of a key that is in a queue; it stays in its place.
+    pub fn resize(&mut self, key: u32, size_bytes: u32) {
+        let link = &mut self.links[key as usize];
+        let queue = link.queue.unwrap_or_else(|| panic!("key {key} is in no queue"));
+        let before = std::mem::replace(&mut link.size_bytes, size_bytes);
+        let bytes = &mut self.ends[usize::from(queue)].bytes;
+        *bytes = *bytes - u64::from(before) + u64::from(size_bytes);
+    }
+
+    /// Takes out what is at the tail of a queue.
+    pub fn pop_tail(&mut self, queue: usize) -> Option<(u32, u32)> {
+        let key = self.tail(queue)?;
+        Some((key, self.remove(key)?))
+    }
+}
