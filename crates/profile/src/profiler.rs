@@ -39,21 +39,25 @@
 //! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither comes
 //! back: what was forgotten is not known, and a sample that grew again would be of other keys.
 //!
+//! What reuse times of classes take, with two generations of their curves, is not there for keys: as much as is usual from
+//! the first sizes on, as the table of keys does not shrink. So where they are begun only when there are all the keys that
+//! there may be, memory is above its bound by as much.
+//!
 //! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
 
-mod bounds;
-mod footprints;
+mod stacks;
 
 use crate::access::{Access, AccessKind};
-use crate::class_keys::{ClassKeys, Share};
+use crate::class_keys::{ClassSize, Share};
 use crate::class_profile::ClassProfile;
 use crate::fading::Fading;
-use crate::key_table::{KeyTable, OUT, Place, Record};
-use crate::reuse_windows::ReuseWindows;
-use crate::stack::Stack;
+use crate::key_table::{Place, Record};
+use crate::mrc::Mrc;
+use crate::reuse_windows::{ReuseWindows, UsedAt};
 use slabwise_base::ClassId;
 use slabwise_base::random::unit;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
+use stacks::Stacks;
 
 /// The most that a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and while these grow a part of
 /// what they had. Histograms of distances are apart.
@@ -62,12 +66,10 @@ pub const KEY_SIZE_BYTES: usize = 60;
 pub const HISTORY_FACTOR: u64 = 4;
 /// The same where keys are too many: still enough to tell what twice the memory would be worth.
 pub const HISTORY_FACTOR_MIN: u64 = 2;
-/// Of so many keys one may be absent.
-const ABSENT_SHARE: usize = 8;
-/// However few keys there are, as many may be absent.
-const ABSENT_KEYS_MIN: usize = 8;
 /// However small the memory, a class may remember as many keys.
 const CLASS_KEYS_MIN: usize = 64;
+/// What the reuse times of a class usually take; their curves take up to half as much.
+const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
 /// A store longer after a miss is not its answer.
 const MISS_TIME_US_MAX: u32 = 10_000_000;
 
@@ -103,11 +105,7 @@ pub struct Profiler {
     has_sizes: bool,
     /// The most keys beside what reuse times take.
     keys_max: usize,
-    keys: KeyTable,
-    /// By class number; `None` for a class of which nothing is known.
-    classes: Vec<Option<Box<ClassKeys>>>,
-    /// Keys that are in no class's stack, by their last get or delete.
-    absent: Stack,
+    stacks: Stacks,
     /// Gets that wait for a store: a weight that fades.
     unstored_gets: f64,
     /// `None` where nobody wants footprints.
@@ -132,9 +130,7 @@ impl Profiler {
             history_factor: HISTORY_FACTOR,
             has_sizes: false,
             keys_max: options.keys_max,
-            keys: KeyTable::new(options.keys_max),
-            classes: Vec::new(),
-            absent: Stack::default(),
+            stacks: Stacks::new(options.keys_max),
             unstored_gets: 0.0,
             reuses: None,
             fading: Fading::new(options.window_references),
@@ -154,15 +150,12 @@ impl Profiler {
 
     /// How many keys are remembered.
     pub fn keys(&self) -> usize {
-        self.keys.count()
+        self.stacks.keys.count()
     }
 
     /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
-        let classes: usize = self.classes.iter().flatten().map(|class| class.size_bytes()).sum();
-        let list = self.classes.capacity() * size_of::<Option<Box<ClassKeys>>>();
-        let stacks = self.absent.size_bytes() + list + classes;
-        size_of::<Profiler>() + self.keys.size_bytes() + stacks + self.reuses_size_bytes()
+        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes()
     }
 
     /// Tells a class's hits ever, of any key, by a counter that rises. What the sample has too few or too many
@@ -170,13 +163,13 @@ impl Profiler {
     /// have these. The first call begins the count.
     pub fn note_hits(&mut self, class: ClassId, ever: u64) {
         let weight = self.fading.weight();
-        self.class_mut(class).note_hits(ever, weight);
+        self.stacks.class_mut(class).note_hits(ever, weight);
     }
 
     /// Tells the same where accesses were lost since the last call: these hits are not compared with the
     /// sample's. Those lost are not those of hot keys, and would be taken for near hits.
     pub fn pass_over_hits(&mut self, class: ClassId, ever: u64) {
-        self.class_mut(class).pass_over_hits(ever);
+        self.stacks.class_mut(class).pass_over_hits(ever);
     }
 
     /// Takes an access in. One of a key that is not sampled is passed over, and once sizes are told so is a hit or
@@ -189,10 +182,10 @@ impl Profiler {
         if is_of_item && access.class.is_some_and(|class| !self.has_place(class)) {
             return;
         }
-        let known = self.keys.find(access.hash);
+        let known = self.stacks.keys.find(access.hash);
         if let (AccessKind::Hit, Some(class)) = (access.kind, access.class) {
             let scale = self.scale;
-            self.class_mut(class).hits_sampled += scale;
+            self.stacks.class_mut(class).hits_sampled += scale;
         }
         match access.kind {
             AccessKind::Hit => self.hit(access, known),
@@ -200,7 +193,7 @@ impl Profiler {
             AccessKind::Store => self.store(access, known),
             AccessKind::Delete => self.delete(known),
         }
-        while self.keys.count() > self.keys_max {
+        while self.stacks.keys.count() > self.keys_max {
             if self.history_factor > HISTORY_FACTOR_MIN {
                 self.history_factor -= 1;
                 self.limit_histories();
@@ -212,13 +205,12 @@ impl Profiler {
 
     /// Whether what happens in a class is taken in.
     fn has_place(&self, class: ClassId) -> bool {
-        let known = self.classes.get(class.index()).and_then(Option::as_ref);
-        !self.has_sizes || known.is_some_and(|keys| keys.size.is_some())
+        !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())
     }
 
     /// Tells the mean cost of recomputing an item of a class.
     pub fn set_cost(&mut self, class: ClassId, cost: f64) {
-        self.class_mut(class).cost = cost;
+        self.stacks.class_mut(class).cost = cost;
     }
 
     /// Gets lately of keys that have not been stored, as many as curves have of others: they miss whatever the
@@ -229,48 +221,137 @@ impl Profiler {
 
     /// What is known of a class.
     pub fn profile(&self, class: ClassId) -> ClassProfile {
-        let Some(Some(keys)) = self.classes.get(class.index()) else {
-            return ClassProfile::default();
-        };
+        let Some(keys) = self.stacks.class(class) else { return ClassProfile::default() };
         let profile = keys.profile(1.0 / self.fading.weight(), self.scale);
         ClassProfile { footprint_curve: self.footprint_curve(class, &profile.curve), ..profile }
     }
 
-    /// Recomputes what the laws say of keys and stacks.
+    /// Recomputes the invariants of keys and stacks.
     ///
     /// # Panics
     /// If one is broken.
     pub fn check(&self) {
-        let classes = self.classes.iter().flatten();
-        let stacked: usize = classes.map(|class| class.stack.count()).sum();
-        let (keys, keys_max) = (self.keys.count(), self.options.keys_max);
+        let (keys, keys_max) = (self.keys(), self.options.keys_max);
         assert!(keys <= keys_max, "{keys} keys are remembered, and {keys_max} may be");
-        assert!(stacked + self.absent.count() == keys, "{keys} keys are in {stacked} places");
-        for number in self.keys.numbers_where(|_| true) {
-            let Record { hash, slot, place, .. } = *self.keys.get(number);
-            assert!(is_sampled(hash, self.threshold), "key {hash:x} is not of the sample");
-            let stack = match place {
-                Place::Stacked(class) => {
-                    &self.classes[class.index()].as_ref().expect("known").stack
-                }
-                Place::Nowhere | Place::Deleted(_) => &self.absent,
-            };
-            assert!(stack.key_on(slot) == Some(number), "key {hash:x} is not on slot {slot}");
+        self.stacks.check(self.threshold);
+    }
+
+    /// Tells the present sizes of all classes. Others are forgotten, and so is what was known of a class that
+    /// has another number of chunks a page: it has other chunks. The first call may come late: until then every
+    /// class is taken in.
+    pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
+        let gone = self.stacks.classes().filter(|(class, keys)| {
+            let chunks_per_page = keys.size.map(|known| known.chunks_per_page);
+            !sizes.iter().any(|size| {
+                size.class == *class
+                    && chunks_per_page.is_none_or(|known| known == size.chunks_per_page)
+            })
+        });
+        let gone: Vec<ClassId> = gone.map(|(class, _)| class).collect();
+        for class in gone {
+            self.stacks.forget_class(class);
+            if let Some(reuses) = &mut self.reuses {
+                reuses.forget(class);
+            }
         }
+        for &size in sizes {
+            self.stacks.class_mut(size.class).size = Some(size);
+        }
+        self.has_sizes = true;
+        self.limit_keys();
+        self.limit_histories();
+        self.stacks.fit();
+    }
+
+    /// Looks at an eighth fewer keys from here on, and forgets those: as it does by itself where there are too
+    /// many, so whoever has not the time for so many accesses.
+    pub fn lower_threshold(&mut self) {
+        self.threshold = self.threshold / 8 * 7;
+        self.scale = 1.0 / self.rate();
+        let threshold = self.threshold;
+        self.stacks.forget_where(|record| !is_sampled(record.hash, threshold));
+        self.limit_histories();
+    }
+
+    /// Keeps reuse times of the last so many gets from here on, for
+    /// [`footprint_curve`](crate::ClassProfile::footprint_curve); `None`: not any more.
+    ///
+    /// # Panics
+    /// If the gets are none.
+    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
+        if window_gets == self.reuses.as_ref().map(ReuseWindows::window_gets) {
+            return;
+        }
+        self.reuses = window_gets.map(ReuseWindows::new);
+        // All clocks begin now.
+        for number in self.stacks.keys.numbers_where(|record| record.used_at > 0) {
+            self.stacks.keys.get_mut(number).used_at = 0;
+        }
+        self.limit_keys();
+    }
+
+    /// Leaves to the keys what reuse times and their curves do not take, and half of the memory at least.
+    fn limit_keys(&mut self) {
+        let keys_max = self.options.keys_max;
+        let usual_bytes = match self.reuses {
+            Some(_) => self.stacks.classes().count() * CLASS_REUSES_SIZE_BYTES,
+            None => 0,
+        };
+        let reuses_bytes = self.reuses_size_bytes().max(usual_bytes);
+        let keys = (reuses_bytes + reuses_bytes / 2).div_ceil(KEY_SIZE_BYTES);
+        self.keys_max = keys_max - keys.min(keys_max / 2);
+    }
+
+    fn reuses_size_bytes(&self) -> usize {
+        self.reuses.as_ref().map_or(0, ReuseWindows::size_bytes)
+    }
+
+    /// Counts a reference by its reuse time; without the time of the use before, one that misses at every size.
+    fn count_reuse(&mut self, class: ClassId, used_at: Option<UsedAt>) {
+        if let Some(reuses) = &mut self.reuses {
+            reuses.reference(class, used_at, self.scale, unit(self.spread));
+        }
+    }
+
+    /// A class's curve by footprints, empty where none are kept; `curve` is the one by distances. The sample has as
+    /// many too few of the references of either, or too many.
+    fn footprint_curve(&self, class: ClassId, curve: &Mrc) -> Mrc {
+        let curves = self.reuses.as_ref().zip(self.stacks.class(class));
+        let Some((reuses, keys)) = curves else { return Mrc::empty() };
+        let by_sample = reuses.mrc(class);
+        let sampled = keys.references() / self.fading.weight();
+        let corrected = if sampled > 0.0 { curve.references() / sampled } else { 1.0 };
+        let references = by_sample.references() * corrected;
+        by_sample.with_references(references)
+    }
+
+    /// How many keys of each class the history reaches back to, by the sizes and the rate of the moment.
+    fn limit_histories(&mut self) {
+        let rate = self.rate();
+        let pages = |size: ClassSize| size.chunks.div_ceil(size.chunks_per_page);
+        let sizes = self.stacks.classes().filter_map(|(_, keys)| keys.size);
+        let pages_all: u64 = sizes.map(pages).sum();
+        for keys in self.stacks.classes_mut() {
+            if let Some(size) = keys.size {
+                let chunks = self.history_factor * pages_all * size.chunks_per_page;
+                keys.keys_max = ((chunks as f64 * rate).ceil() as usize).max(CLASS_KEYS_MIN);
+            }
+        }
+        self.stacks.limit_all();
     }
 
     fn hit(&mut self, access: &Access, known: Option<u32>) {
         match (known, access.class) {
             (Some(number), class) if self.is_stored(number) => {
-                let used_at = self.keys.get(number).used_at;
+                let used_at = self.stacks.keys.get(number).used_at;
                 let (old, distance) = self.distance(number);
                 let share = self.count_get();
-                self.class_mut(old).hit(distance, share);
+                self.stacks.class_mut(old).hit(distance, share);
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
             (_, Some(class)) => {
-                let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
+                let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
                 self.arrive(number, class);
             }
             (_, None) => {}
@@ -278,18 +359,18 @@ impl Profiler {
     }
 
     fn miss(&mut self, access: &Access, known: Option<u32>) {
-        let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
-        let record = self.keys.get_mut(number);
+        let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
+        let record = self.stacks.keys.get_mut(number);
         if record.misses == 0 {
             record.miss_at_us = micros(access.at_nanos);
         }
         record.misses = record.misses.saturating_add(1);
         let Record { place, used_at, .. } = *record;
-        let distance = self.stacked(number).map(|_| self.distance(number).1);
+        let distance = self.stacks.class_of(number).map(|_| self.distance(number).1);
         let share = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
-                self.class_mut(class).miss(distance, share);
+                self.stacks.class_mut(class).miss(distance, share);
                 self.count_reuse(class, distance.map(|_| used_at));
             }
             Place::Nowhere => self.unstored_gets += share.fading,
@@ -302,19 +383,19 @@ impl Profiler {
 
     fn store(&mut self, access: &Access, known: Option<u32>) {
         let Some(class) = access.class else { return };
-        let number = known.unwrap_or_else(|| self.keys.insert(access.hash));
-        let record = *self.keys.get(number);
+        let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
+        let record = *self.stacks.keys.get(number);
         let waited_us = micros(access.at_nanos).wrapping_sub(record.miss_at_us);
         if record.misses > 0 && waited_us <= MISS_TIME_US_MAX {
             let weight = self.share().fading;
-            self.class_mut(class).miss_time_us.record(f64::from(waited_us), weight);
+            self.stacks.class_mut(class).miss_time_us.record(f64::from(waited_us), weight);
         }
         self.arrive(number, class);
     }
 
     fn delete(&mut self, known: Option<u32>) {
         let Some(number) = known else { return };
-        if let Some(class) = self.stacked(number) {
+        if let Some(class) = self.stacks.class_of(number) {
             self.put(number, Place::Deleted(class));
         }
     }
@@ -322,13 +403,13 @@ impl Profiler {
     /// A key has come to a class without a reference; its misses that waited for that are counted.
     fn arrive(&mut self, number: u32, class: ClassId) {
         let share = self.share();
-        let record = self.keys.get_mut(number);
+        let record = self.stacks.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
         if record.place == Place::Nowhere {
             // They count as new where they are going; what is left of them here is less.
             let counted = f64::from(misses) * share.fading;
             self.unstored_gets = (self.unstored_gets - counted).max(0.0);
-            let keys = self.class_mut(class);
+            let keys = self.stacks.class_mut(class);
             (0..misses).for_each(|_| keys.miss(None, share));
             (0..misses).for_each(|_| self.count_reuse(class, None));
         }
@@ -337,10 +418,11 @@ impl Profiler {
 
     /// A stacked key's class, and its distance among all keys.
     fn distance(&mut self, number: u32) -> (ClassId, u64) {
-        let Record { place: Place::Stacked(class), slot, .. } = *self.keys.get(number) else {
+        let Record { place: Place::Stacked(class), slot, .. } = *self.stacks.keys.get(number)
+        else {
             unreachable!("key {number} is in no class's stack");
         };
-        let distance = self.class_mut(class).stack.distance(slot);
+        let distance = self.stacks.class_mut(class).stack.distance(slot);
         // `distance` sampled keys stand for distance / rate to (distance + 1) / rate keys: taken in turn.
         self.spread = self.spread.wrapping_add(SPREAD_STEP);
         (class, ((distance as f64 + unit(self.spread)) * self.scale) as u64)
@@ -348,76 +430,34 @@ impl Profiler {
 
     /// Puts a key on top of the stack that belongs to a place, whatever stack it is in.
     fn put(&mut self, number: u32, place: Place) {
-        self.take_out(number);
-        let keys = &mut self.keys;
-        let moved = |number, slot| keys.get_mut(number).slot = slot;
-        let slot = match place {
-            Place::Stacked(class) => class_of(&mut self.classes, class).stack.push(number, moved),
-            Place::Nowhere | Place::Deleted(_) => self.absent.push(number, moved),
-        };
-        let record = self.keys.get_mut(number);
-        (record.place, record.slot) = (place, slot);
+        self.stacks.put(number, place);
         if let Place::Stacked(class) = place {
             self.note_use(number, class);
         }
-        self.limit_history(place);
+        self.stacks.limit(place);
     }
 
     /// Dates a key's use by the clock of its class.
     fn note_use(&mut self, number: u32, class: ClassId) {
         if let Some(reuses) = &mut self.reuses {
-            self.keys.get_mut(number).used_at = reuses.now(class);
+            self.stacks.keys.get_mut(number).used_at = reuses.now(class);
         }
-    }
-
-    /// Takes a key out of the stack that it is in, if it is.
-    fn take_out(&mut self, number: u32) {
-        let Record { place, slot, .. } = *self.keys.get(number);
-        if slot == OUT {
-            return;
-        }
-        self.stack_mut(place).remove(slot);
-        self.keys.get_mut(number).slot = OUT;
-    }
-
-    fn forget(&mut self, number: u32) {
-        self.take_out(number);
-        self.keys.remove(number);
     }
 
     /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
-        self.classes.iter().flatten().map(|class| class.shadow_hits()).sum()
-    }
-
-    fn stack_mut(&mut self, place: Place) -> &mut Stack {
-        match place {
-            Place::Stacked(class) => &mut self.class_mut(class).stack,
-            Place::Nowhere | Place::Deleted(_) => &mut self.absent,
-        }
-    }
-
-    fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
-        class_of(&mut self.classes, class)
+        self.stacks.classes().map(|(_, class)| class.shadow_hits()).sum()
     }
 
     /// Whether the key is in a class's stack, and no miss of it waits for a store.
     fn is_stored(&self, number: u32) -> bool {
-        self.stacked(number).is_some() && self.keys.get(number).misses == 0
-    }
-
-    /// The class in whose stack a key is.
-    fn stacked(&self, number: u32) -> Option<ClassId> {
-        match self.keys.get(number).place {
-            Place::Stacked(class) => Some(class),
-            Place::Nowhere | Place::Deleted(_) => None,
-        }
+        self.stacks.class_of(number).is_some() && self.stacks.keys.get(number).misses == 0
     }
 
     /// Counts a get of a sampled key, and returns what it counts.
     fn count_get(&mut self) -> Share {
         if let Some(factor) = self.fading.step() {
-            self.classes.iter_mut().flatten().for_each(|class| class.scale(factor));
+            self.stacks.classes_mut().for_each(|class| class.scale(factor));
             self.unstored_gets *= factor;
         }
         if let Some(reuses) = &mut self.reuses {
@@ -436,14 +476,10 @@ fn micros(nanos: u64) -> u32 {
     (nanos / 1_000) as u32
 }
 
-/// What is known of a class, made where there is nothing.
-fn class_of(classes: &mut Vec<Option<Box<ClassKeys>>>, class: ClassId) -> &mut ClassKeys {
-    if class.index() >= classes.len() {
-        classes.resize_with(class.index() + 1, || None);
-    }
-    classes[class.index()].get_or_insert_default()
-}
-
+#[cfg(test)]
+mod bounds_tests;
+#[cfg(test)]
+mod footprints_tests;
 #[cfg(test)]
 #[path = "profiler_tests.rs"]
 mod tests;

@@ -1,0 +1,182 @@
+//! The keys of a profiler, each on a stack: that of its class, or that of the absent keys.
+//!
+//! Invariant: a key is on the stack that its record says, on the slot that it says, and on no other.
+
+use crate::class_keys::ClassKeys;
+use crate::key_table::{KeyTable, OUT, Place, Record};
+use crate::stack::Stack;
+use slabwise_base::ClassId;
+use slabwise_base::sampling::is_sampled;
+
+/// Of so many keys one may be absent.
+const ABSENT_SHARE: usize = 8;
+/// However few keys there are, as many may be absent.
+const ABSENT_KEYS_MIN: usize = 8;
+
+/// Records and stacks.
+#[derive(Debug)]
+pub struct Stacks {
+    /// One record a key.
+    pub keys: KeyTable,
+    /// By class number; `None` for a class of which nothing is known.
+    classes: Vec<Option<Box<ClassKeys>>>,
+    /// Keys that are in no class's stack, by their last get or delete.
+    absent: Stack,
+    absent_max: usize,
+}
+
+impl Stacks {
+    /// Room for so many keys, and none of them.
+    pub fn new(keys_max: usize) -> Stacks {
+        Stacks {
+            keys: KeyTable::new(keys_max),
+            classes: Vec::new(),
+            absent: Stack::default(),
+            absent_max: (keys_max / ABSENT_SHARE).max(ABSENT_KEYS_MIN),
+        }
+    }
+
+    /// What they take on the heap, in bytes.
+    pub fn size_bytes(&self) -> usize {
+        let classes: usize = self.classes().map(|(_, class)| class.size_bytes()).sum();
+        let list = self.classes.capacity() * size_of::<Option<Box<ClassKeys>>>();
+        self.keys.size_bytes() + self.absent.size_bytes() + list + classes
+    }
+
+    /// The classes of which something is known.
+    pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassKeys)> {
+        let classes = self.classes.iter().enumerate();
+        classes.filter_map(|(index, class)| Some((ClassId(index as u8), &**class.as_ref()?)))
+    }
+
+    /// The classes of which something is known, to be changed.
+    pub fn classes_mut(&mut self) -> impl Iterator<Item = &mut ClassKeys> {
+        self.classes.iter_mut().flatten().map(|class| &mut **class)
+    }
+
+    /// What is known of a class.
+    pub fn class(&self, class: ClassId) -> Option<&ClassKeys> {
+        self.classes.get(class.index())?.as_deref()
+    }
+
+    /// What is known of a class, made where there is nothing.
+    pub fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
+        if class.index() >= self.classes.len() {
+            self.classes.resize_with(class.index() + 1, || None);
+        }
+        self.classes[class.index()].get_or_insert_default()
+    }
+
+    /// The class in whose stack a key is.
+    pub fn class_of(&self, number: u32) -> Option<ClassId> {
+        match self.keys.get(number).place {
+            Place::Stacked(class) => Some(class),
+            Place::Nowhere | Place::Deleted(_) => None,
+        }
+    }
+
+    /// Puts a key on top of the stack that belongs to a place, whatever stack it is in.
+    pub fn put(&mut self, number: u32, place: Place) {
+        self.take_out(number);
+        if let Place::Stacked(class) = place {
+            self.class_mut(class);
+        }
+        let Stacks { keys, classes, absent, .. } = self;
+        let stack = match place {
+            Place::Stacked(class) => match &mut classes[class.index()] {
+                Some(class) => &mut class.stack,
+                None => unreachable!("the class was made"),
+            },
+            Place::Nowhere | Place::Deleted(_) => absent,
+        };
+        let slot = stack.push(number, |number, slot| keys.get_mut(number).slot = slot);
+        let record = keys.get_mut(number);
+        (record.place, record.slot) = (place, slot);
+    }
+
+    /// Takes a key out of the stack that it is in, if it is.
+    fn take_out(&mut self, number: u32) {
+        let Record { place, slot, .. } = *self.keys.get(number);
+        if slot != OUT {
+            self.stack_mut(place).remove(slot);
+            self.keys.get_mut(number).slot = OUT;
+        }
+    }
+
+    /// Forgets a key.
+    pub fn forget(&mut self, number: u32) {
+        self.take_out(number);
+        self.keys.remove(number);
+    }
+
+    /// Forgets all keys for which this holds.
+    pub fn forget_where(&mut self, holds: impl Fn(&Record) -> bool) {
+        self.keys.numbers_where(holds).into_iter().for_each(|number| self.forget(number));
+    }
+
+    /// Forgets a class, and its keys.
+    pub fn forget_class(&mut self, class: ClassId) {
+        self.forget_where(|record| match record.place {
+            Place::Stacked(place) | Place::Deleted(place) => place == class,
+            Place::Nowhere => false,
+        });
+        self.classes[class.index()] = None;
+    }
+
+    /// Forgets the keys used longest ago of a stack that has too many.
+    pub fn limit(&mut self, place: Place) {
+        let keys_max = match place {
+            Place::Stacked(class) => self.class_mut(class).keys_max,
+            Place::Nowhere | Place::Deleted(_) => self.absent_max,
+        };
+        while self.stack_mut(place).count() > keys_max {
+            let oldest = self.stack_mut(place).oldest();
+            self.forget(oldest.expect("a stack of several keys has an oldest"));
+        }
+    }
+
+    /// Forgets those of all stacks that have too many.
+    pub fn limit_all(&mut self) {
+        for index in 0..self.classes.len() {
+            if self.classes[index].is_some() {
+                self.limit(Place::Stacked(ClassId(index as u8)));
+            }
+        }
+        self.limit(Place::Nowhere);
+    }
+
+    /// Gives memory back where keys have left one class for another.
+    pub fn fit(&mut self) {
+        let Stacks { keys, classes, absent, .. } = self;
+        let stacks = classes.iter_mut().flatten().map(|class| &mut class.stack);
+        for stack in stacks.chain([absent]) {
+            stack.fit(|number, slot| keys.get_mut(number).slot = slot);
+        }
+    }
+
+    fn stack_mut(&mut self, place: Place) -> &mut Stack {
+        match place {
+            Place::Stacked(class) => &mut self.class_mut(class).stack,
+            Place::Nowhere | Place::Deleted(_) => &mut self.absent,
+        }
+    }
+
+    /// Recomputes where keys are, all of them of the sample below this threshold.
+    ///
+    /// # Panics
+    /// If one is not where its record says.
+    pub fn check(&self, threshold: u64) {
+        let stacked: usize = self.classes().map(|(_, class)| class.stack.count()).sum();
+        let keys = self.keys.count();
+        assert!(stacked + self.absent.count() == keys, "{keys} keys are in {stacked} places");
+        for number in self.keys.numbers_where(|_| true) {
+            let Record { hash, slot, place, .. } = *self.keys.get(number);
+            assert!(is_sampled(hash, threshold), "key {hash:x} is not of the sample");
+            let stack = match place {
+                Place::Stacked(class) => &self.class(class).expect("known").stack,
+                Place::Nowhere | Place::Deleted(_) => &self.absent,
+            };
+            assert!(stack.key_on(slot) == Some(number), "key {hash:x} is not on slot {slot}");
+        }
+    }
+}
