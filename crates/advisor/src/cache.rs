@@ -1,11 +1,8 @@
 //! The cache that the advice is for: what its chunks may be, and which `slab_sizes` it takes.
 
+use slabwise_base::memcached::{self, CHUNK_ALIGN_BYTES};
 use slabwise_policy::sizes::{Chaining, ChunkLayout, geometric};
 
-/// Chunk sizes are multiples of this in memcached and in slabwise.
-const CHUNK_ALIGN_BYTES: usize = 8;
-/// What memcached's first class has besides `-n`.
-const MEMCACHED_FIRST_CHUNK_ADDED_BYTES: usize = 48;
 const SLABWISE_HEADER_BYTES: usize = 29;
 const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
 /// A usual key; sizes of items do not tell.
@@ -54,7 +51,7 @@ impl Cache {
         chunk_size: Option<usize>,
     ) -> Cache {
         let listed_min = match program {
-            Program::Memcached => chunk_size.unwrap_or(MEMCACHED_FIRST_CHUNK_ADDED_BYTES),
+            Program::Memcached => chunk_size.unwrap_or(memcached::ITEM_ROOM_BYTES_MIN),
             Program::Slabwise => SLABWISE_CHUNK_SIZE_BYTES_MIN,
         };
         let aligned_down = |size: usize| size / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;
@@ -82,7 +79,7 @@ impl Cache {
 
     /// The table that memcached makes without `slab_sizes`, by `-f` and `-n`.
     pub fn geometric_table(&self, growth_factor: f64) -> Vec<usize> {
-        let first = self.listed_min + MEMCACHED_FIRST_CHUNK_ADDED_BYTES;
+        let first = self.listed_min + memcached::HEADER_SIZE_BYTES;
         geometric(first, growth_factor, &self.layout)
     }
 

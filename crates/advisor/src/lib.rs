@@ -35,13 +35,11 @@ use args::Args;
 use cache::{Cache, Program};
 use clap::Parser;
 use error::AdvisorError;
+use slabwise_base::memcached;
 use slabwise_client::{ServerAddress, Timeouts};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// memcached's pages.
-const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
 
 /// Runs `slabwise classes` with the arguments after it, where one of them [`is_ours`].
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -89,10 +87,10 @@ fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorErr
 
 fn from_histogram(file: &Path, args: &Args) -> Result<Advice, AdvisorError> {
     let (item_size_max, chunk_size) = (args.item_size_max, args.chunk_size as usize);
-    let largest = item_size_max.min(MEMCACHED_PAGE_SIZE_BYTES / 2);
+    let largest = item_size_max.min(memcached::CHUNK_SIZE_BYTES_MAX);
     let cache = Cache::new(
         Program::Memcached,
-        MEMCACHED_PAGE_SIZE_BYTES,
+        memcached::PAGE_SIZE_BYTES,
         largest,
         item_size_max,
         Some(chunk_size),

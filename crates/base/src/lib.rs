@@ -9,6 +9,7 @@ pub mod cost;
 pub mod counts;
 pub mod hash;
 pub mod ids;
+pub mod memcached;
 pub mod random;
 pub mod sampling;
 pub mod size_histogram;

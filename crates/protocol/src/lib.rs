@@ -7,8 +7,8 @@
 //!
 //! A connection speaks one [`Dialect`]: lines, which are those of the classic text protocol ([`text`]) and of
 //! the meta protocol ([`meta`]), or packets ([`binary`]). Each parses into the same [`Request`] and an
-//! [`Answer`], which says how it is to be answered. [`client`] is the other end of the wire, for the tools that
-//! talk to servers.
+//! [`Answer`], which says how it is to be answered. The client's side is the crate
+//! `slabwise-client`.
 //!
 //! Laws, checked by `tests/parser_property.rs` and the fuzz target:
 //! - no input makes a parser panic, and none consumes more than it was given;
@@ -19,7 +19,6 @@
 mod admin;
 mod answer;
 pub mod binary;
-pub mod client;
 mod dialect;
 mod echo;
 mod exptime;

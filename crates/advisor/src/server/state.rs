@@ -3,14 +3,13 @@
 use super::dialogue::{Answer, Dialogue};
 use crate::cache::{Cache, Program};
 use crate::error::AdvisorError;
+use slabwise_base::memcached;
 use slabwise_client::{Row, Rows};
 use std::collections::BTreeMap;
 
 /// Limits that no server of this protocol goes beyond; a number above them is a lie.
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
-/// memcached's pages, where no class tells.
-const PAGE_SIZE_BYTES_DEFAULT: usize = 1 << 20;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +151,7 @@ fn add_items(
 /// The page that holds as many chunks of each class as it is told to.
 fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
     let filled = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
-    let Some(filled) = filled.max() else { return PAGE_SIZE_BYTES_DEFAULT };
+    let Some(filled) = filled.max() else { return memcached::PAGE_SIZE_BYTES };
     let holds =
         |page: usize| classes.values().all(|c| page / c.chunk_size_bytes == c.chunks_per_page);
     let page = filled.next_power_of_two();

@@ -1,19 +1,14 @@
 //! Each class's curve from exact stack distances over the requests of an experiment.
 
 use super::error::ExperimentError;
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, memcached};
 use slabwise_engine::EngineConfig;
 use slabwise_profile::{Distances, Mrc, StackDistances};
 use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::Request;
 
-/// memcached's header, with the CAS value.
-const MEMCACHED_HEADER_BYTES: usize = 48 + 8;
-/// The zero byte behind a key, and the line end behind a value.
-const MEMCACHED_ENDS_BYTES: usize = 3;
 /// What memcached counts for an item beside its value.
-pub const BESIDE_VALUE_BYTES: usize =
-    MEMCACHED_HEADER_BYTES + KEY_SIZE_BYTES + MEMCACHED_ENDS_BYTES;
+pub const BESIDE_VALUE_BYTES: usize = memcached::beside_value_bytes(KEY_SIZE_BYTES);
 
 /// Whether a reference is counted, or only fills the stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,19 +3,13 @@
 use super::divider::{profiling_options, tuner};
 use super::error::ExperimentError;
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
-use slabwise_base::{Clock, Now};
+use slabwise_base::{Clock, Now, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_replay::workload::{Op, Request};
 use slabwise_tuner::Learning;
 use std::sync::Arc;
-
-/// memcached's pages, and its largest and first chunk.
-const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
-const MEMCACHED_CHUNK_SIZE_BYTES_MAX: usize = 512 << 10;
-const MEMCACHED_CHUNK_SIZE_BYTES_MIN: usize = 96;
-const MEMCACHED_FACTOR: f64 = 1.25;
 
 /// The longest value in bytes that servers take with these keys: an item is at most a mebibyte, and chained where it is
 /// longer than a chunk.
@@ -51,11 +45,11 @@ impl ServedSetup<'_> {
             return ours;
         }
         EngineConfig {
-            page_size_bytes: MEMCACHED_PAGE_SIZE_BYTES,
+            page_size_bytes: memcached::PAGE_SIZE_BYTES,
             classes: ClassTable::geometric(
-                MEMCACHED_CHUNK_SIZE_BYTES_MIN,
-                MEMCACHED_FACTOR,
-                MEMCACHED_CHUNK_SIZE_BYTES_MAX,
+                memcached::HEADER_SIZE_BYTES + memcached::ITEM_ROOM_BYTES_MIN,
+                memcached::GROWTH_FACTOR,
+                memcached::CHUNK_SIZE_BYTES_MAX,
             ),
             size_model: SizeModel::Memcached,
             first_page_beyond_limit: true,

@@ -1,7 +1,7 @@
 //! What chunks may be, how they lie on pages, and how an item too large for one is cut.
 
 use super::error::SizesError;
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, memcached};
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +42,15 @@ impl Chaining {
     /// memcached's, for keys of this length: `item_chunk` of `memcached.h` is 48 bytes and lies in heads, too, behind
     /// the header, the CAS value and the key with its zero byte (`do_item_alloc`, 1.6).
     pub fn memcached(key_size_bytes: usize) -> Chaining {
-        const ITEM_CHUNK_SIZE_BYTES: usize = 48;
+        let head_size_bytes = memcached::HEADER_SIZE_BYTES
+            + memcached::CAS_SIZE_BYTES
+            + key_size_bytes
+            + 1
+            + memcached::CHAIN_HEADER_SIZE_BYTES;
         Chaining {
-            head_size_bytes: 48 + 8 + key_size_bytes + 1 + ITEM_CHUNK_SIZE_BYTES,
-            link_size_bytes: ITEM_CHUNK_SIZE_BYTES,
-            body_header_size_bytes: ITEM_CHUNK_SIZE_BYTES,
+            head_size_bytes,
+            link_size_bytes: memcached::CHAIN_HEADER_SIZE_BYTES,
+            body_header_size_bytes: memcached::CHAIN_HEADER_SIZE_BYTES,
         }
     }
 }

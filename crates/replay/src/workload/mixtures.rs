@@ -5,10 +5,11 @@
 use super::etc::EtcLengths;
 use super::lengths::Lengths;
 use super::mixture::{Mixture, Stage, key_of};
-use slabwise_base::Random;
+use crate::key::KEY_SIZE_BYTES;
+use slabwise_base::{Random, memcached};
 
-/// Bytes that memcached counts for an item of ours beside its value: header, CAS value, key and ends.
-const BESIDE_VALUE_BYTES: u32 = 48 + 8 + 17 + 3;
+/// Bytes that memcached counts for an item beside its value.
+const BESIDE_VALUE_BYTES: u32 = memcached::beside_value_bytes(KEY_SIZE_BYTES) as u32;
 
 /// A mixture by name, with the lengths of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

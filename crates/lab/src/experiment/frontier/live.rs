@@ -4,11 +4,8 @@ use super::finding::Finding;
 use super::setup::StreamSetup;
 use crate::trial::error::ExperimentError;
 use crate::wire::{Server, ServerError};
-use slabwise_base::Clock;
+use slabwise_base::{Clock, memcached};
 use slabwise_replay::{CostForm, Pace, drive, unwatched};
-
-/// Its page, also of a class whose chunks do not fill it.
-const PAGE_SIZE_BYTES: u64 = 1 << 20;
 
 /// Replays a stream to a memcached of its own, as fast as it answers.
 pub fn go(
@@ -35,6 +32,6 @@ pub fn go(
     let pages: u64 = server.classes()?.iter().map(|class| class.pages).sum();
     Ok(Finding {
         miss_ratio: Ok(report.miss_ratio),
-        memory_share: (pages * PAGE_SIZE_BYTES) as f64 / limit_bytes as f64,
+        memory_share: (pages * memcached::PAGE_SIZE_BYTES as u64) as f64 / limit_bytes as f64,
     })
 }
