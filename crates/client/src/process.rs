@@ -100,15 +100,16 @@ impl ServerCommand {
         ServerCommand { stderr: Stderr::Kept, ..self }
     }
 
-    /// The program's file name.
-    pub fn name(&self) -> String {
-        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
-        name.to_string_lossy().into_owned()
+    /// The program as given.
+    pub fn program(&self) -> String {
+        self.program.display().to_string()
     }
 
     /// The program's file name and its arguments, for messages.
     pub fn describe(&self) -> String {
-        format!("{} {}", self.name(), self.arguments.join(" ")).trim_end().to_owned()
+        let name = self.program.file_name().unwrap_or(self.program.as_os_str());
+        let name = name.to_string_lossy();
+        format!("{name} {}", self.arguments.join(" ")).trim_end().to_owned()
     }
 
     /// Starts it without waiting for anything. Once it listens it writes its ports to the file.
@@ -148,7 +149,7 @@ impl Server {
     pub fn start(command: &ServerCommand) -> Result<Server, StartError> {
         let directory = tempfile::tempdir();
         let directory =
-            directory.map_err(|source| StartError::Spawn { program: command.name(), source })?;
+            directory.map_err(|source| StartError::Spawn { program: command.program(), source })?;
         Server::start_in(directory, command)
     }
 
@@ -157,7 +158,7 @@ impl Server {
         let port_file = directory.path().join("ports");
         let child = command.spawn(&port_file);
         let child =
-            child.map_err(|source| StartError::Spawn { program: command.name(), source })?;
+            child.map_err(|source| StartError::Spawn { program: command.program(), source })?;
         let mut server = Server { child, ports: Vec::new(), directory };
         match server.listening_ports(&port_file) {
             Ok(ports) => {
@@ -168,7 +169,7 @@ impl Server {
                 let said = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
                 let said = said.trim();
                 let reason = if said.is_empty() { error.to_string() } else { said.to_owned() };
-                Err(StartError::NotListening { program: command.name(), reason })
+                Err(StartError::NotListening { program: command.program(), reason })
             }
         }
     }
