@@ -4,7 +4,8 @@
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use structure::folders::folders;
+use structure::folders::{Folder, folders};
+use structure::layers::crate_graph;
 use structure::lines::{Lines, product_lines};
 use structure::source::{Crate, crate_names};
 
@@ -12,6 +13,7 @@ const USAGE: &str = "\
 structure [--root FOLDER] COMMAND
   cycles CRATE...        every cycle of modules, and the mentions that make it
   order CRATE...         modules in layers from top to bottom, as docs/ARCHITECTURE.md declares them
+  order                  the crates themselves
   uses CRATE[::FOLDER] FROM TO   every mention of something in TO within FROM
   lines                  the product's lines by crate, with comments and blank lines, and code alone
 ";
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
         ["cycles", crates @ ..] => each(&root, crates, cycles),
+        ["order"] => order_of_crates(&root).map(|()| true),
         ["order", crates @ ..] => each(&root, crates, order),
         ["lines"] => lines(&root).map(|()| true),
         ["uses", folder, from, to] => uses(&root, folder, from, to).map(|()| true),
@@ -83,14 +86,25 @@ fn cycles(code: &Crate, name: &str) -> bool {
 }
 
 fn order(code: &Crate, name: &str) -> bool {
-    for folder in folders(code, name) {
-        println!("```layers {}", folder.name);
-        for layer in folder.graph.layers() {
-            println!("{}", layer.join(" "));
-        }
-        println!("```");
-    }
+    folders(code, name).iter().for_each(print_layers);
     true
+}
+
+fn order_of_crates(root: &Path) -> Result<(), Box<dyn Error>> {
+    let mut crates = vec![Crate::read(root, Path::new(""))?];
+    for name in crate_names(root)? {
+        crates.push(read(root, &name)?);
+    }
+    print_layers(&crate_graph(&crates));
+    Ok(())
+}
+
+fn print_layers(folder: &Folder) {
+    println!("```layers {}", folder.name);
+    for layer in folder.graph.layers() {
+        println!("{}", layer.join(" "));
+    }
+    println!("```");
 }
 
 fn uses(root: &Path, folder: &str, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
