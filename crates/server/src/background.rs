@@ -202,13 +202,13 @@ fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
 #[cfg(test)]
 mod tests {
     use super::{automove_settings, requested_policy};
-    use crate::options::{self, Request};
+    use crate::config::{self, Request};
     use crate::session::testing::Fixture;
 
     /// Window and ratio of the automover that options ask for, and then a command.
     fn automover(options: &str, ratio: Option<f64>) -> [String; 2] {
         let args = ["-o", options].map(Into::into);
-        let Ok(Request::Serve { settings, .. }) = options::parse(args) else {
+        let Ok(Request::Serve { settings, .. }) = config::parse(args) else {
             panic!("{options} are options");
         };
         let fixture = Fixture { settings: *settings, ..Fixture::new() };

@@ -1,7 +1,7 @@
 //! The server: sockets, workers, options, and the threads that drive the engine.
 //!
 //! ```text
-//!   options -> Settings -> Engine
+//!   config: options -> Settings -> Engine
 //!                            ^  ^
 //!   net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
 //! ```
@@ -12,28 +12,26 @@
 
 mod admin;
 pub mod background;
+pub mod config;
 pub mod context;
 pub mod net;
 mod ops;
-pub mod options;
 pub mod out;
 pub mod passwords;
 pub mod process;
 pub mod restart;
 pub mod sasl;
 pub mod session;
-pub mod settings;
 pub mod shared;
 pub mod stats;
 pub mod sys;
 pub mod tls;
 mod wire;
 
+use config::{Listen, Request, Settings};
 use net::{Listeners, Loops, Roster};
-use options::Request;
 use passwords::{Kind, PasswordFile};
 use process::PidFile;
-use settings::{Listen, Settings};
 use shared::Shared;
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
@@ -78,7 +76,7 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The settings, or the code to end with when all is said.
 fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
-    match options::parse(args) {
+    match config::parse(args) {
         Ok(Request::Print(text)) => {
             print!("{text}");
             Err(ExitCode::SUCCESS)

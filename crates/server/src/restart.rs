@@ -3,7 +3,7 @@
 //! Stopped by SIGUSR1 or `shutdown graceful`, the server closes the engine once every worker is gone. Any
 //! other end leaves the file without its .meta, and the next start is cold.
 
-use crate::settings::Settings;
+use crate::config::Settings;
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
 use slabwise_engine::{Engine, Progress, RestartError, Start, Stop};

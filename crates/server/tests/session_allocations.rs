@@ -4,11 +4,11 @@
 
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
+use slabwise_server::config::Settings;
 use slabwise_server::context::WorkerContext;
 use slabwise_server::net::Roster;
 use slabwise_server::out::Out;
 use slabwise_server::session::{Next, Session};
-use slabwise_server::settings::Settings;
 use slabwise_server::shared::Shared;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

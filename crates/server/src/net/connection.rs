@@ -22,10 +22,10 @@
 //!   The stream counts, and says whether there may be more; TLS counts ciphertext.
 //! - A half-closed client gets every reply before its connection is closed.
 
+use crate::config::Protocol;
 use crate::context::WorkerContext;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
-use crate::settings::Protocol;
 use crate::shared::CloseReason;
 use slabwise_base::Seconds;
 use std::io;

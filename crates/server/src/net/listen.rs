@@ -1,6 +1,6 @@
 //! The sockets that the server listens on: bound from the settings, before any thread exists.
 
-use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::shared::Address;
 use crate::sys;
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! How connections come to a worker: a queue that the acceptor fills, and a waker, which also tells of
 //! lines for watchers.
 
-use crate::settings::{ListenSecurity, Protocol};
+use crate::config::{ListenSecurity, Protocol};
 use crate::shared::Client;
 use mio::Waker;
 use std::os::fd::OwnedFd;

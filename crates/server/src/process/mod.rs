@@ -12,7 +12,7 @@ mod pid_file;
 pub use logging::{init_logging, set_verbosity};
 pub use pid_file::PidFile;
 
-use crate::settings::Settings;
+use crate::config::Settings;
 use crate::sys::{self, BecomeUserError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;

@@ -1,11 +1,11 @@
 //! Conversations without sockets: a script goes in, replies come out.
 
 use super::{Next, Session};
+use crate::config::Settings;
 use crate::context::WorkerContext;
 use crate::net::Roster;
 use crate::out::Out;
 use crate::passwords::testing::logins;
-use crate::settings::Settings;
 use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};

@@ -8,7 +8,6 @@ mod measured_costs;
 mod prefixes;
 mod roster;
 mod state;
-mod tunables;
 mod watch;
 
 pub use baseline::Baseline;
@@ -19,7 +18,7 @@ pub use measured_costs::MeasuredCosts;
 pub use prefixes::PrefixStats;
 pub use roster::{Address, Client, ClientState, Roster};
 pub use state::{Shared, Wake};
-pub use tunables::{Fraction, Tunables};
+
 pub use watch::{
     CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchCounts, WatchEvent, WatchLog,
     Watcher,

@@ -7,10 +7,10 @@ use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
 use super::prefixes::PrefixStats;
 use super::roster::Roster;
-use super::tunables::Tunables;
 use super::watch::WatchLog;
+use crate::config::Settings;
+use crate::config::Tunables;
 use crate::passwords::{Kind, PasswordFile};
-use crate::settings::Settings;
 use crate::tls::Tls;
 use slabwise_base::Clock;
 use slabwise_base::sync::{Mutex, lock};
@@ -100,10 +100,7 @@ impl<'e> Shared<'e> {
                 let options = MissClockOptions::default();
                 MeasuredCosts::new(options, settings.prefix_delimiter, engine.config().hash_seed)
             }),
-            watch: Arc::new(WatchLog::new(
-                Arc::clone(clock),
-                settings.reported.watcher_log_bytes as usize,
-            )),
+            watch: Arc::new(WatchLog::new(Arc::clone(clock), settings.watcher_log_bytes as usize)),
             crawls: Crawls::default(),
             tls: None,
             roster,

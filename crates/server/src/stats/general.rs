@@ -1,9 +1,9 @@
 //! `stats` without a subject: the general counters.
 
 use super::Rows;
+use crate::config::Settings;
 use crate::context::{READ_BUFFER_BYTES, WorkerContext};
 use crate::process::descriptors_of_our_own;
-use crate::settings::Settings;
 use crate::shared::{Baseline, ConnectionCounts, TrafficCounts};
 use crate::tls::{Tls, TlsCounts};
 use crate::wire::VERSION;
@@ -160,7 +160,7 @@ fn traffic(
 fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
     const POWER_DEFAULT: u32 = 16;
     const ITEMS_A_BUCKET: u64 = 8;
-    let least = match settings.reported.hash_power {
+    let least = match settings.hash_power {
         0 => POWER_DEFAULT,
         power => power,
     };

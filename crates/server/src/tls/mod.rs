@@ -29,10 +29,7 @@ mod settings;
 pub(crate) mod tests;
 
 pub use files::CredentialsError;
-pub use settings::{
-    ClientCertificates, KeyFormat, TlsSettings, TlsVersion, VerifyMode, WRITE_BUFFER_BYTES_DEFAULT,
-    stats,
-};
+pub use settings::{ClientCertificates, KeyFormat, TlsSettings, TlsVersion, VerifyMode};
 
 use files::Credentials;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};

@@ -1,4 +1,4 @@
-//! What `-Z` and the options `ssl_*` ask for, and how `stats settings` shows it.
+//! What `-Z` and the options `ssl_*` ask for.
 
 use std::path::PathBuf;
 
@@ -71,8 +71,23 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// Memcached's default for `ssl_wbuf_size`: a record holds as much.
-pub const WRITE_BUFFER_BYTES_DEFAULT: u32 = 16 << 10;
+impl Default for TlsSettings {
+    /// memcached's defaults, without files.
+    fn default() -> TlsSettings {
+        TlsSettings {
+            chain_file: PathBuf::new(),
+            key_file: None,
+            key_format: KeyFormat::default(),
+            ca_file: None,
+            verify_mode: VerifyMode::default(),
+            ciphers: None,
+            version_min: TlsVersion::default(),
+            // A record holds as much.
+            write_buffer_bytes: 16 << 10,
+            session_cache: false,
+        }
+    }
+}
 
 impl VerifyMode {
     /// What it asks of clients.
@@ -85,7 +100,7 @@ impl VerifyMode {
     }
 
     /// OpenSSL's flags: 1 to ask, 2 to fail without, 4 to ask once.
-    fn openssl_flags(self) -> u32 {
+    pub fn openssl_flags(self) -> u32 {
         match self {
             VerifyMode::None => 0,
             VerifyMode::Request => 1,
@@ -93,37 +108,4 @@ impl VerifyMode {
             VerifyMode::Once => 7,
         }
     }
-}
-
-/// The lines of `stats settings`, with memcached's names, order and formats; without TLS its defaults.
-pub fn stats(tls: Option<&TlsSettings>) -> Vec<(&'static str, String)> {
-    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
-    let file = |path: Option<&PathBuf>, absent: &str| {
-        path.map_or_else(|| absent.to_owned(), |path| path.display().to_string())
-    };
-    let write_buffer_bytes = tls.map_or(WRITE_BUFFER_BYTES_DEFAULT, |tls| tls.write_buffer_bytes);
-    let verify_mode = tls.map(|tls| tls.verify_mode).unwrap_or_default();
-    let key_format = match tls.map(|tls| tls.key_format).unwrap_or_default() {
-        KeyFormat::Pem => "1",
-        KeyFormat::Der => "2",
-    };
-    let version_min = match tls.map(|tls| tls.version_min).unwrap_or_default() {
-        TlsVersion::V1_2 => "tlsv1.2",
-        TlsVersion::V1_3 => "tlsv1.3",
-    };
-    let ciphers = tls.and_then(|tls| tls.ciphers.clone());
-    vec![
-        ("ssl_enabled", yes_no(tls.is_some())),
-        ("ssl_chain_cert", file(tls.map(|tls| &tls.chain_file), "(null)")),
-        ("ssl_key", file(tls.and_then(|tls| tls.key_file.as_ref()), "(null)")),
-        ("ssl_verify_mode", verify_mode.openssl_flags().to_string()),
-        ("ssl_keyformat", key_format.to_owned()),
-        ("ssl_ciphers", ciphers.unwrap_or_else(|| "NULL".to_owned())),
-        ("ssl_ca_cert", file(tls.and_then(|tls| tls.ca_file.as_ref()), "NULL")),
-        ("ssl_wbuf_size", write_buffer_bytes.to_string()),
-        ("ssl_session_cache", yes_no(tls.is_some_and(|tls| tls.session_cache))),
-        // Whatever was asked for: the kernel never does it here.
-        ("ssl_kernel_tls", yes_no(false)),
-        ("ssl_min_version", version_min.to_owned()),
-    ]
 }

@@ -5,7 +5,6 @@ pub(crate) mod certificates;
 
 use super::{
     ClientCertificates, CredentialsError, KeyFormat, Tls, TlsSettings, TlsVersion, VerifyMode,
-    WRITE_BUFFER_BYTES_DEFAULT,
 };
 use certificates::{Authority, CertificateFiles, SERVER_NAME};
 use rustls::client::ClientConnection;
@@ -28,7 +27,7 @@ pub(crate) fn settings(files: &CertificateFiles) -> TlsSettings {
         verify_mode: VerifyMode::None,
         ciphers: None,
         version_min: TlsVersion::V1_2,
-        write_buffer_bytes: WRITE_BUFFER_BYTES_DEFAULT,
+        write_buffer_bytes: 16 << 10,
         session_cache: true,
     }
 }

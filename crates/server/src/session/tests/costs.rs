@@ -1,7 +1,7 @@
 //! What items cost to recompute: told, kept, asked for and counted. memcached knows nothing of it.
 
+use crate::config::Settings;
 use crate::session::testing::{Client, Fixture, check, check_with};
-use crate::settings::Settings;
 use slabwise_protocol::text::CostWire;
 
 fn cost_wire(settings: &mut Settings) {

@@ -1,5 +1,6 @@
 //! Questions about the server.
 
+use crate::config::changeable;
 use crate::context::WorkerContext;
 use crate::net::Address;
 use crate::out::{Out, PENDING_BYTES_MAX};
@@ -202,4 +203,19 @@ fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
         assert!(line.starts_with(&format!("PREFIX {number:05}p")), "{line}");
     }
     assert_eq!(text.lines().count(), PREFIXES + 1);
+}
+
+#[test]
+fn each_command_that_changes_a_setting_changes_its_line() {
+    for (name, command) in changeable() {
+        let fixture = Fixture::new();
+        let line_after = |script: String| {
+            let replies = String::from_utf8(fixture.talk([script.as_bytes()])).expect("it is text");
+            let line = replies.lines().find(|line| line.starts_with(&format!("STAT {name} ")));
+            line.unwrap_or_else(|| panic!("{name} is not shown: {replies}")).to_owned()
+        };
+        let before = line_after("stats settings\r\n".to_owned());
+        let after = line_after(format!("{command}\r\nstats settings\r\n"));
+        assert_ne!(before, after, "{command}");
+    }
 }

@@ -241,7 +241,7 @@ fn evictions_are_told() {
 #[test]
 fn lines_rise_in_number_and_a_watcher_that_does_not_read_is_told_what_it_missed() {
     let mut fixture = Fixture::new();
-    fixture.settings.reported.watcher_log_bytes = 1_000;
+    fixture.settings.watcher_log_bytes = 1_000;
     let shared = fixture.shared();
     let mut slow = watcher(&fixture, &shared, "fetchers");
     let mut quick = watcher(&fixture, &shared, "fetchers");
@@ -280,7 +280,7 @@ fn whoever_writes_and_whenever_it_is_read_each_line_comes_once_and_in_order() {
     const EVENTS: u64 = 2_000;
     for seed in 0..8 {
         let mut fixture = Fixture::new();
-        fixture.settings.reported.watcher_log_bytes = 4_000;
+        fixture.settings.watcher_log_bytes = 4_000;
         let shared = fixture.shared();
         let watch = &shared.watch;
         let mut watcher = Watcher::new(&shared.watch, shared.engine, 5, WatchKinds::SYSEVENTS)

@@ -2,8 +2,8 @@
 
 use super::super::super::testing::Fixture;
 use super::packet::{Packet, Talk, packet, store};
+use crate::config::Protocol;
 use crate::passwords::testing::TemporaryFile;
-use crate::settings::Protocol;
 use slabwise_protocol::binary::opcode::{
     FLUSH, GET, NOOP, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
 };

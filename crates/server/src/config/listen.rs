@@ -7,8 +7,8 @@
 //! The prefixes come in this order, as in memcached. A tag is checked and then forgotten: in memcached
 //! only the proxy looks at it.
 
-use super::OptionsError;
-use crate::settings::{ListenAddress, ListenSecurity, Protocol};
+use super::error::OptionsError;
+use super::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
 /// What holds for an element that says nothing else.

@@ -1,7 +1,7 @@
-//! From what was said to the page policy, and to what it goes by.
+//! The page policy, and what it goes by.
 
-use super::OptionsError;
-use super::raw::Raw;
+use super::draft::{Draft, Given};
+use super::error::OptionsError;
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
@@ -19,16 +19,16 @@ const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
 /// The policy, with its options. Memcached's preset has memcached's; whether it is in force is
 /// `slab_automove`'s to say.
-pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
-    let default = match raw.profile {
-        _ if raw.memcached_preset => POLICY_OF_PRESET,
+pub(super) fn page_policy(given: &Given) -> Result<PagePolicy, OptionsError> {
+    let default = match given.profile {
+        _ if given.memcached_preset => POLICY_OF_PRESET,
         Some(false) => POLICY_WITHOUT_PROFILES,
         _ => POLICY_DEFAULT,
     };
-    let given = raw.page_policy.as_ref().map(|(text, _)| text.as_str());
-    let (name, given_options) = match given.unwrap_or(default).split_once(':') {
+    let asked = given.page_policy.as_deref();
+    let (name, given_options) = match asked.unwrap_or(default).split_once(':') {
         Some((name, options)) => (name, format!(":{options}")),
-        None => (given.unwrap_or(default), String::new()),
+        None => (asked.unwrap_or(default), String::new()),
     };
     let has = |name: &str, option: &str| {
         let options = PagePolicy::options(name).unwrap_or_default();
@@ -36,12 +36,12 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
     };
     // Where an option is given twice the last counts, so these stand first.
     let mut text = name.to_owned();
-    for (option, value) in automover_options(raw) {
+    for (option, value) in automover_options(given) {
         if let Some(value) = value.filter(|_| has(name, option)) {
             text += &format!(":{option}={value}");
         }
     }
-    if let Some(objective) = raw.objective {
+    if let Some(objective) = given.objective {
         if has(name, OBJECTIVE) {
             text += &format!(":{OBJECTIVE}={objective}");
         } else if objective != "miss_ratio" {
@@ -60,25 +60,21 @@ pub(super) fn page_policy(raw: &Raw) -> Result<PagePolicy, OptionsError> {
 }
 
 /// What `slab_automove_*` give for options of memcached's automover.
-fn automover_options(raw: &Raw) -> [(&'static str, Option<String>); 2] {
-    [
-        (
-            AutomoveSettings::WINDOW_OPTION,
-            raw.slab_automove_window.map(|seconds| seconds.to_string()),
-        ),
-        (AutomoveSettings::RATIO_OPTION, raw.slab_automove_ratio.map(|ratio| ratio.to_string())),
-    ]
+fn automover_options(given: &Given) -> [(&'static str, Option<String>); 2] {
+    let window = given.automove_window.map(|seconds| seconds.to_string());
+    let ratio = given.automove_ratio.map(|ratio| ratio.to_string());
+    [(AutomoveSettings::WINDOW_OPTION, window), (AutomoveSettings::RATIO_OPTION, ratio)]
 }
 
 /// The settings of memcached's automover, whether it is the policy or not.
-pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveSettings {
+pub(super) fn automove(given: &Given, page_policy: &PagePolicy, level: u32) -> AutomoveSettings {
     let memcacheds = PagePolicy::named(POLICY_OF_PRESET).expect("it is registered");
-    let [window, ratio] = automover_options(raw).map(|(option, given)| {
+    let [window, ratio] = automover_options(given).map(|(option, given)| {
         let value = page_policy.value(option).or(given).or_else(|| memcacheds.value(option));
         value.expect("memcached's automover has it")
     });
     AutomoveSettings {
-        level: raw.slab_automove.unwrap_or(1),
+        level,
         window_seconds: window.parse().expect("it is a whole number"),
         age_ratio: ratio.parse().expect("it is a number"),
     }
@@ -86,21 +82,24 @@ pub(super) fn automove(raw: &Raw, page_policy: &PagePolicy) -> AutomoveSettings 
 
 /// How keys are profiled; `None`: not at all.
 pub(super) fn profiling(
-    raw: &mut Raw,
+    draft: &mut Draft,
     page_policy: &PagePolicy,
     memory_limit_bytes: u64,
 ) -> Result<Option<ProfilingOptions>, OptionsError> {
+    let given = &draft.given;
     let goes_without = !page_policy.wants().needs_profiles();
-    if raw.profile == Some(false) && !goes_without {
+    if given.profile == Some(false) && !goes_without {
         return Err(OptionsError(format!(
             "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \
              policy",
             page_policy.name()
         )));
     }
-    if raw.profile == Some(false) || raw.memcached_preset && raw.profile.is_none() && goes_without {
-        if let Some(bytes) = raw.profile_memory_bytes {
-            raw.warn(format!(
+    if given.profile == Some(false)
+        || given.memcached_preset && given.profile.is_none() && goes_without
+    {
+        if let Some(bytes) = given.profile_memory_bytes {
+            draft.warn(format!(
                 "-o profile_memory={bytes} has no effect, as nothing is profiled: leave it out, or \
                  say profile=on"
             ));
@@ -108,7 +107,7 @@ pub(super) fn profiling(
         return Ok(None);
     }
     let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;
-    let memory_bytes = raw.profile_memory_bytes.unwrap_or(default);
+    let memory_bytes = given.profile_memory_bytes.unwrap_or(default);
     let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
         let least = ProfilingOptions::MEMORY_BYTES_MIN;
         OptionsError(format!(

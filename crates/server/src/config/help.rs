@@ -1,11 +1,8 @@
 //! What `-h`, `-i` and `-V` print. The help follows from the tables. It names no feature that is not
 //! here: scripts, memcached's own tests among them, look in it for what a server can do.
 
-use super::extended::{ACTING, WITHOUT_EFFECT};
-use super::flags::FLAGS;
-use super::kind::OptionRow;
-use super::ours::OURS;
-use super::tls::TLS;
+use super::option::ServerOption;
+use super::table::{ACTING, FLAGS, OURS, TLS, WITHOUT_EFFECT};
 use slabwise_policy::PagePolicy;
 use std::fmt::Write;
 
@@ -42,8 +39,7 @@ pub(super) fn help() -> String {
     );
     for row in FLAGS {
         let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
-        let value = row.kind.placeholder().map(|value| format!("={value}")).unwrap_or_default();
-        line(&mut text, &format!("{short}--{}{value}", row.name), row);
+        line(&mut text, &format!("{short}--"), row);
     }
     section(&mut text, "-o, slabwise's own:", OURS);
     section(&mut text, "-o, memcached's:", ACTING);
@@ -65,22 +61,27 @@ fn page_policies(text: &mut String) {
     }
 }
 
-fn section(text: &mut String, title: &str, rows: &[OptionRow]) {
+fn section(text: &mut String, title: &str, rows: &[ServerOption]) {
     let _ = writeln!(text, "\n{title}");
     for row in rows {
-        let value = row.kind.placeholder().map(|value| format!("={value}")).unwrap_or_default();
-        line(text, &format!("  {}{value}", row.name), row);
+        line(text, "  ", row);
     }
 }
 
-fn line(text: &mut String, left: &str, row: &OptionRow) {
+fn line(text: &mut String, indent: &str, row: &ServerOption) {
+    let value = row.takes.placeholder().map(|value| format!("={value}")).unwrap_or_default();
+    let left = format!("{indent}{}{value}", row.name);
+    let help = match row.help {
+        "" => format!("no effect: {}", row.no_effect),
+        help => help.to_owned(),
+    };
     let default = match row.default {
         "" => String::new(),
         default => format!(" (default: {default})"),
     };
     if left.len() < HELP_COLUMN {
-        let _ = writeln!(text, "{left:HELP_COLUMN$}{}{default}", row.help);
+        let _ = writeln!(text, "{left:HELP_COLUMN$}{help}{default}");
     } else {
-        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{}{default}", "", row.help);
+        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{help}{default}", "");
     }
 }

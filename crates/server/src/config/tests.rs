@@ -1,10 +1,9 @@
 //! The command line as users know it: memcached's flags go on working, mistakes are named.
 
-use super::extended;
-use super::flags::FLAGS;
-use super::kind::Kind;
-use super::{Request, parse};
-use crate::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use super::option::Takes;
+use super::table::{FLAGS, NOT_HERE, extended, extended_names};
+use super::{Listen, ListenAddress, ListenSecurity, Protocol, Request, Settings};
+use super::{Running, Tunables, parse, report};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
 use slabwise_policy::{PagePolicy, Trigger};
@@ -30,21 +29,32 @@ fn refusal(args: &[&str]) -> String {
     reason
 }
 
+/// The lines of `stats settings` at the start.
+fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
+    report(&Running {
+        settings,
+        tunables: &Tunables::new(settings, &settings.engine),
+        lru: settings.engine.eviction_options.lru,
+        memory_limit_bytes: settings.engine.memory_limit_bytes,
+        detail_enabled: settings.detail_enabled,
+    })
+}
+
 /// A value that a row takes, for rows that could be refused for nothing else.
-fn sample(kind: Kind, default: &str) -> Option<String> {
-    match kind {
-        Kind::Switch | Kind::OptionalNumber { .. } => None,
-        Kind::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
-        Kind::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
-        Kind::Number { .. } | Kind::Fraction { .. } | Kind::Octal => Some(default.to_owned()),
-        Kind::Size => Some("1m".to_owned()),
-        Kind::Choice(words) => Some(words[0].to_owned()),
-        Kind::Text("name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]") => {
+fn sample(takes: &Takes, default: &str) -> Option<String> {
+    match *takes {
+        Takes::Nothing(_) | Takes::OptionalNumber { .. } => None,
+        Takes::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
+        Takes::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
+        Takes::Number { .. } | Takes::Fraction { .. } | Takes::Octal(_) => Some(default.to_owned()),
+        Takes::Size(_) => Some("1m".to_owned()),
+        Takes::Choice(words, _) => Some(words[0].to_owned()),
+        Takes::Checked("name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]", _) => {
             Some(default.to_owned())
         }
-        Kind::Text("1|2") => Some("2".to_owned()),
-        Kind::Text("size-size-...") => Some("100-200".to_owned()),
-        Kind::Text(_) => Some("x".to_owned()),
+        Takes::Checked("1|2", _) => Some("2".to_owned()),
+        Takes::Checked("size-size-...", _) => Some("100-200".to_owned()),
+        Takes::Text(..) | Takes::Checked(..) => Some("x".to_owned()),
     }
 }
 
@@ -75,7 +85,7 @@ fn every_flag_is_accepted_or_refused_by_its_own_reason() {
         .iter()
         .filter(|row| !["extended", "enable-largepages", "enable-ssl"].contains(&row.name))
     {
-        let value = sample(row.kind, row.default);
+        let value = sample(&row.takes, row.default);
         let short = format!("-{}", row.short.expect("flags have a short name"));
         let mut by_short = vec![short.clone()];
         by_short.extend(value.clone());
@@ -93,8 +103,8 @@ fn every_flag_is_accepted_or_refused_by_its_own_reason() {
 
 #[test]
 fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
-    for row in extended::all() {
-        let element = match sample(row.kind, row.default) {
+    for row in extended() {
+        let element = match sample(&row.takes, row.default) {
             None => row.name.to_owned(),
             Some(value) => format!("{}={value}", row.name),
         };
@@ -106,7 +116,7 @@ fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
             outcome.unwrap_or_else(|reason| panic!("{element}: {reason}"));
         }
     }
-    for name in extended::NOT_HERE.iter().flat_map(|feature| feature.names) {
+    for name in NOT_HERE.iter().flat_map(|feature| feature.names) {
         match request(&["-o", &format!("{name}=1")]) {
             Ok(Request::Serve { warnings, .. }) => assert!(warnings[0].contains(name)),
             Ok(Request::Print(text)) => panic!("{name} printed {text}"),
@@ -117,7 +127,7 @@ fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
 
 #[test]
 fn names_are_unique() {
-    let mut names: Vec<&str> = extended::names().collect();
+    let mut names: Vec<&str> = extended_names().collect();
     names.extend(FLAGS.iter().map(|row| row.name));
     let count = names.len();
     names.sort_unstable();
@@ -261,7 +271,7 @@ fn with_passwords_nothing_is_offered_that_needs_none() {
     assert_eq!(addresses[0].protocol, Protocol::Ascii);
     let settings = settings(&["-Y", "x", "-U", "0"]);
     assert_eq!(settings.auth_file, std::path::absolute("x").ok());
-    let reported = settings.stats();
+    let reported = stats_at_start(&settings);
     assert!(reported.contains(&("auth_enabled_ascii", "x".to_owned())));
     assert!(reported.contains(&("binding_protocol", "ascii".to_owned())));
 }
@@ -324,7 +334,7 @@ fn no_page_is_larger_than_the_engine_takes() {
 fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
-    assert_eq!(old.reported.slab_automove, 0);
+    assert_eq!(old.automove.level, 0);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
 }
@@ -352,8 +362,8 @@ fn every_page_policy_can_be_asked_for_with_its_options() {
 #[test]
 fn what_is_said_of_the_automover_is_reported_where_it_runs_and_where_not() {
     let reported = |options: &str| {
-        let reported = settings(&["-o", options]).reported;
-        (reported.slab_automove_window, reported.slab_automove_ratio)
+        let settings = settings(&["-o", options]);
+        (settings.automove.window_seconds, settings.automove.age_ratio)
     };
     assert_eq!(reported("page_policy=automove:window_len=30"), (30, 0.8));
     assert_eq!(reported("page_policy=automove,slab_automove_ratio=0.5"), (10, 0.5));
@@ -399,7 +409,7 @@ fn tls_is_what_its_options_say() {
     let Listen::Tcp(addresses) = &all.listen else { panic!("it listens on the network") };
     let security = ListenSecurity::Tls(ClientCertificates::Required);
     assert_eq!((addresses[0].security, addresses[0].protocol), (security, Protocol::Ascii));
-    let stats = all.stats();
+    let stats = stats_at_start(&all);
     for (name, value) in [
         ("ssl_enabled", "yes"),
         ("ssl_chain_cert", "/c"),
@@ -434,10 +444,10 @@ fn tls_says_what_it_does_not_do() {
 #[test]
 fn help_shows_every_name_of_what_is_here() {
     let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
-    for row in FLAGS.iter().chain(extended::all()) {
+    for row in FLAGS.iter().chain(extended()) {
         assert!(help.contains(row.name), "{} is missing", row.name);
     }
-    for name in extended::NOT_HERE.iter().flat_map(|feature| feature.names) {
+    for name in NOT_HERE.iter().flat_map(|feature| feature.names) {
         assert!(!help.contains(name), "{name} is not here");
     }
     assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
@@ -447,7 +457,7 @@ fn help_shows_every_name_of_what_is_here() {
 #[test]
 fn stats_settings_has_memcacheds_names_and_formats() {
     let settings = settings(&["-m", "100", "-l", "127.0.0.1,::1", "-o", "preset=memcached"]);
-    let stats = settings.stats();
+    let stats = stats_at_start(&settings);
     let value = |name: &str| {
         let line = stats.iter().find(|(stat, _)| *stat == name).expect(name);
         line.1.clone()

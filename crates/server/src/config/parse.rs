@@ -1,12 +1,11 @@
-//! From the arguments to what was said: clap takes flags apart as getopt does, the tables say what each
+//! From the arguments to a draft of the settings: clap takes flags apart as getopt does, the tables say what each
 //! one means.
 
-use super::extended;
-use super::flags::{self, FLAGS};
+use super::draft::Draft;
+use super::error::OptionsError;
 use super::help;
-use super::kind::OptionRow;
-use super::raw::Raw;
-use super::{OptionsError, nearest};
+use super::option::Takes;
+use super::table::{self, EXTENDED, FLAGS, NOT_HERE, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
@@ -14,37 +13,37 @@ use std::ffi::OsString;
 /// What the arguments come to.
 pub(super) enum Read {
     Print(String),
-    Options(Box<Raw>),
+    Draft(Box<Draft>),
 }
 
 /// Reads the arguments, the program's name not included.
 pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Read, OptionsError> {
     let matches = command().try_get_matches_from(args).map_err(|error| refusal(&error))?;
     for (name, text) in [
-        (flags::HELP, help::help as fn() -> String),
-        (flags::LICENSE, help::license),
-        (flags::VERSION, help::version),
+        (table::HELP, help::help as fn() -> String),
+        (table::LICENSE, help::license),
+        (table::VERSION, help::version),
     ] {
         if matches.contains_id(name) {
             return Ok(Read::Print(text()));
         }
     }
-    let mut raw = Raw::default();
+    let mut draft = Draft::default();
     for row in FLAGS {
         for text in values(&matches, row.name) {
-            if row.name == flags::EXTENDED {
-                apply_extended(&mut raw, text.unwrap_or_default())?;
+            if row.name == EXTENDED {
+                apply_extended(&mut draft, text)?;
             } else {
                 let given =
                     row.short.map_or_else(|| row.name.to_owned(), |short| format!("-{short}"));
-                apply(&mut raw, row, &given, text)?;
+                row.apply(&mut draft, &given, Some(text)).map_err(OptionsError)?;
             }
         }
     }
-    for operand in values(&matches, OPERANDS).flatten() {
-        raw.warn(format!("'{operand}' is no option and has no effect"));
+    for operand in values(&matches, OPERANDS) {
+        draft.warn(format!("'{operand}' is no option and has no effect"));
     }
-    Ok(Read::Options(Box::new(raw)))
+    Ok(Read::Draft(Box::new(draft)))
 }
 
 /// Arguments that are no options; memcached takes no notice of them.
@@ -61,10 +60,10 @@ fn command() -> Command {
         if let Some(short) = row.short {
             arg = arg.short(short);
         }
-        arg = match row.kind.placeholder() {
-            Some(_) => arg.num_args(1).allow_hyphen_values(true),
+        arg = match row.takes {
             // memcached takes, and ignores, `--verbose=1`.
-            None => arg.num_args(0..=1).require_equals(true).default_missing_value(""),
+            Takes::Nothing(_) => arg.num_args(0..=1).require_equals(true).default_missing_value(""),
+            _ => arg.num_args(1).allow_hyphen_values(true),
         };
         command = command.arg(arg);
     }
@@ -72,44 +71,35 @@ fn command() -> Command {
 }
 
 /// The values that an option was given, in order.
-fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = Option<&'a str>> {
+fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a str> {
     let texts = matches.get_many::<String>(name).into_iter().flatten();
-    texts.map(|text| Some(text.trim_start()))
+    texts.map(|text| text.trim_start())
 }
 
 /// `name=value,name,name=value`.
-fn apply_extended(raw: &mut Raw, list: &str) -> Result<(), OptionsError> {
+fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), OptionsError> {
     for element in list.split(',').filter(|element| !element.is_empty()) {
         let (name, text) = match element.split_once('=') {
             Some((name, text)) => (name, Some(text)),
             None => (element, None),
         };
-        if let Some(row) = extended::all().find(|row| row.name == name) {
-            apply(raw, row, &format!("-o {name}"), text)?;
+        let given = format!("-o {name}");
+        if let Some(row) = table::extended().find(|row| row.name == name) {
+            if name.starts_with(TLS_PREFIX) {
+                draft.given.tls_names.push(row.name);
+            }
+            row.apply(draft, &given, text).map_err(OptionsError)?;
             continue;
         }
-        let not_here = extended::NOT_HERE.iter().find(|feature| feature.names.contains(&name));
-        match not_here {
+        match NOT_HERE.iter().find(|feature| feature.names.contains(&name)) {
             Some(feature) if feature.stops => {
-                return Err(OptionsError(format!("-o {name}: {}", feature.feature)));
+                return Err(OptionsError(format!("{given}: {}", feature.feature)));
             }
-            Some(feature) => raw.warn(format!("-o {name} has no effect: {}", feature.feature)),
-            None => return Err(unknown(&format!("-o {name}"), nearest(name, extended::names()))),
+            Some(feature) => draft.warn(format!("{given} has no effect: {}", feature.feature)),
+            None => return Err(unknown(&given, nearest(name, table::extended_names()))),
         }
     }
     Ok(())
-}
-
-fn apply(
-    raw: &mut Raw,
-    row: &OptionRow,
-    given: &str,
-    text: Option<&str>,
-) -> Result<(), OptionsError> {
-    row.kind
-        .read(text)
-        .and_then(|value| (row.apply)(raw, value))
-        .map_err(|reason| OptionsError(format!("{given}: {reason}")))
 }
 
 fn unknown(given: &str, meant: Option<&str>) -> OptionsError {
@@ -138,8 +128,17 @@ fn refusal(error: &clap::Error) -> OptionsError {
         ErrorKind::InvalidUtf8 => OptionsError("an argument is not valid UTF-8".to_owned()),
         _ => {
             let row = FLAGS.iter().find(|row| given.starts_with(&format!("--{}", row.name)));
-            let takes = row.map(|row| row.kind.describe()).unwrap_or_default();
+            let takes = row.map(|row| row.takes.describe()).unwrap_or_default();
             OptionsError(format!("{given}: needs {takes}"))
         }
     }
+}
+
+/// The name among `known` that `unknown` was probably meant to be.
+fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|name| (strsim::jaro_winkler(unknown, name), name))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
 }

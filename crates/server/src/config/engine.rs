@@ -1,11 +1,10 @@
-//! From what was said to what the engine is made with: memory, pages and classes.
+//! What the engine is made with: memory, pages and classes.
 
-use super::OptionsError;
-use super::raw::Raw;
-use slabwise_base::Seconds;
+use super::draft::{Draft, Given};
+use super::error::OptionsError;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, EvictionOptions, LruConfig,
-    MoverKind, SizeModel, mover_kind, page_size_default,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel, mover_kind,
+    page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -26,40 +25,38 @@ const GROWTH_FACTOR: f64 = 1.12;
 const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
 
 /// What the engine is made with.
-pub(super) fn engine_config(raw: &Raw) -> Result<EngineConfig, OptionsError> {
-    let memory_limit_bytes = u64::from(raw.memory_limit_mib.unwrap_or(64)) * MIB;
-    let item_size_bytes_max = item_size_max(raw, memory_limit_bytes)?;
-    let page_size_bytes = page_size(raw, memory_limit_bytes, item_size_bytes_max)?;
-    let classes = classes(raw, page_size_bytes, item_size_bytes_max)?;
-    let preset = raw.memcached_preset;
+pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, OptionsError> {
+    let Draft { settings, given, .. } = draft;
+    let options = &settings.engine;
+    let asked = given.memory_limit_mib.map(|mib| u64::from(mib) * MIB);
+    let memory_limit_bytes = asked.unwrap_or(options.memory_limit_bytes);
+    let item_size_bytes_max = item_size_max(given, memory_limit_bytes)?;
+    let page_size_bytes = page_size(given, memory_limit_bytes, item_size_bytes_max)?;
+    let classes = classes(given, page_size_bytes, item_size_bytes_max)?;
+    check_lru(options, settings.lru_maintainer)?;
+    let preset = given.memcached_preset;
     Ok(EngineConfig {
+        memory_limit_bytes,
         page_size_bytes,
         classes,
         size_model: if preset { SizeModel::Memcached } else { SizeModel::Exact },
         first_page_beyond_limit: preset,
         index_within_limit: !preset,
         item_size_bytes_max,
-        eviction_enabled: !raw.eviction_disabled,
-        eviction: eviction(raw),
-        eviction_options: EvictionOptions {
-            lru: lru(raw)?,
-            reserved: raw.reserved,
-            gd_wheel: raw.gd_wheel,
-        },
-        mover: mover(raw),
-        huge_pages: raw.huge_pages,
+        eviction: eviction(given, settings.lru_maintainer),
+        mover: mover(given),
         hash_seed: random_seed(),
-        ..EngineConfig::new(memory_limit_bytes)
+        ..options.clone()
     })
 }
 
-fn mover(raw: &Raw) -> MoverKind {
-    let default = if raw.memcached_preset { MoverKind::STOCK } else { MoverKind::WARM };
-    raw.page_mover.and_then(mover_kind).unwrap_or(default)
+fn mover(given: &Given) -> MoverKind {
+    let default = if given.memcached_preset { MoverKind::STOCK } else { MoverKind::WARM };
+    given.page_mover.and_then(mover_kind).unwrap_or(default)
 }
 
-fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError> {
-    let size = raw.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
+fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, OptionsError> {
+    let size = given.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
     if size < ITEM_SIZE_BYTES_MIN {
         return refuse(format!("-I {size} is below the least, 1024 bytes"));
     }
@@ -76,8 +73,8 @@ fn item_size_max(raw: &Raw, memory_limit_bytes: u64) -> Result<u64, OptionsError
 }
 
 /// The page size asked for, or the default raised as far as the other options need.
-fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
-    let needed = largest_chunk_asked_for(raw, item_max)
+fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
+    let needed = largest_chunk_asked_for(given, item_max)
         .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
     if needed > PAGE_SIZE_BYTES_MAX {
         return refuse(format!(
@@ -85,8 +82,8 @@ fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize,
              slab_sizes (larger items are chained over chunks)"
         ));
     }
-    let Some(asked) = raw.page_size_bytes else {
-        let default = if raw.memcached_preset {
+    let Some(asked) = given.page_size_bytes else {
+        let default = if given.memcached_preset {
             MEMCACHED_PAGE_SIZE_BYTES
         } else {
             page_size_default(memory_limit_bytes)
@@ -117,23 +114,23 @@ fn page_size(raw: &Raw, memory_limit_bytes: u64, item_max: u64) -> Result<usize,
 
 /// `slab_chunk_max` in bytes. memcached took bytes up to 1.6.18 and takes kilobytes today; a value that
 /// makes no sense in one unit is meant in the other.
-fn chunk_max_asked_for(raw: &Raw, item_max: u64) -> Option<usize> {
+fn chunk_max_asked_for(given: &Given, item_max: u64) -> Option<usize> {
     const KIB_MAX: u64 = 1024;
-    let asked = u64::from(raw.slab_chunk_max?);
+    let asked = u64::from(given.slab_chunk_max?);
     let in_bytes = asked > KIB_MAX || (asked << 10 > item_max && asked == item_max);
     Some(if in_bytes { asked } else { asked << 10 } as usize)
 }
 
-fn largest_chunk_asked_for(raw: &Raw, item_max: u64) -> usize {
-    let explicit = chunk_max_asked_for(raw, item_max).unwrap_or(0);
-    let listed = raw.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
+fn largest_chunk_asked_for(given: &Given, item_max: u64) -> usize {
+    let explicit = chunk_max_asked_for(given, item_max).unwrap_or(0);
+    let listed = given.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
     explicit.max(listed)
 }
 
-fn classes(raw: &Raw, page_size: usize, item_max: u64) -> Result<ClassTable, OptionsError> {
-    let chunk_max = chunk_size_max(raw, page_size, item_max)?;
-    let preset = raw.memcached_preset;
-    if let Some(sizes) = &raw.slab_sizes {
+fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable, OptionsError> {
+    let chunk_max = chunk_size_max(given, page_size, item_max)?;
+    let preset = given.memcached_preset;
+    if let Some(sizes) = &given.slab_sizes {
         let mut sizes = sizes.clone();
         // memcached's last class, too, is always the largest chunk.
         if sizes.last().is_none_or(|&last| last.next_multiple_of(8) < chunk_max) {
@@ -142,72 +139,65 @@ fn classes(raw: &Raw, page_size: usize, item_max: u64) -> Result<ClassTable, Opt
         let table = ClassTable::explicit(&sizes, page_size);
         return table.map_err(|error| OptionsError(format!("-o slab_sizes: {error}")));
     }
-    let first = match (raw.chunk_size_bytes, preset) {
+    let first = match (given.chunk_size_bytes, preset) {
         (Some(bytes), true) => MEMCACHED_HEADER_BYTES + bytes as usize,
         (None, true) => MEMCACHED_HEADER_BYTES + MEMCACHED_CHUNK_SIZE_BYTES as usize,
         (Some(bytes), false) => CHUNK_SIZE_BYTES_MIN + bytes as usize,
         (None, false) => CHUNK_SIZE_BYTES_MIN,
     };
     if first > chunk_max {
-        let bytes = raw.chunk_size_bytes.unwrap_or_default();
+        let bytes = given.chunk_size_bytes.unwrap_or_default();
         return refuse(format!(
             "-n {bytes} is above the largest chunk, {chunk_max} bytes: lower it"
         ));
     }
-    Ok(ClassTable::geometric(first, growth_factor(raw), chunk_max))
+    Ok(ClassTable::geometric(first, growth_factor(given), chunk_max))
 }
 
-/// The factor by which chunk sizes grow. Whoever asks for `classes=geometric` means memcached's.
-pub(super) fn growth_factor(raw: &Raw) -> f64 {
-    let is_memcacheds = raw.memcached_preset || raw.classes == Some("geometric");
+/// The factor by which chunk sizes grow. With `classes=geometric` it is memcached's.
+pub(super) fn growth_factor(given: &Given) -> f64 {
+    let is_memcacheds = given.memcached_preset || given.classes == Some("geometric");
     let default = if is_memcacheds { MEMCACHED_GROWTH_FACTOR } else { GROWTH_FACTOR };
-    raw.growth_factor.unwrap_or(default)
+    given.growth_factor.unwrap_or(default)
 }
 
-fn chunk_size_max(raw: &Raw, page_size: usize, item_max: u64) -> Result<usize, OptionsError> {
-    let explicit = chunk_max_asked_for(raw, item_max);
+fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usize, OptionsError> {
+    let explicit = chunk_max_asked_for(given, item_max);
     if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
         return refuse(format!(
             "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower it or raise -I"
         ));
     }
-    let default = if raw.chunked_items_disabled { page_size } else { page_size / 2 };
+    let default = if given.chunked_items_disabled { page_size } else { page_size / 2 };
     let size = explicit.unwrap_or(default.min(item_max.next_multiple_of(8) as usize));
-    Ok(size.max(largest_chunk_asked_for(raw, item_max)))
+    Ok(size.max(largest_chunk_asked_for(given, item_max)))
 }
 
 /// memcached without its maintainer keeps one queue for a class.
-fn eviction(raw: &Raw) -> EvictionKind {
-    match raw.eviction {
+fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
+    match given.eviction {
         Some(name) => EvictionKind::named(name).expect("one of the names that were offered"),
-        None if raw.lru_maintainer == Some(false) => EvictionKind::Lru,
-        None if raw.memcached_preset => EvictionKind::Segmented,
+        None if !lru_maintainer => EvictionKind::Lru,
+        None if given.memcached_preset => EvictionKind::Segmented,
         None => EvictionKind::CostBands,
     }
 }
 
-fn lru(raw: &Raw) -> Result<LruConfig, OptionsError> {
-    let defaults = LruConfig::default();
-    let lru = LruConfig {
-        hot_percent: raw.hot_percent.unwrap_or(defaults.hot_percent),
-        warm_percent: raw.warm_percent.unwrap_or(defaults.warm_percent),
-        hot_age_factor: raw.hot_age_factor.unwrap_or(defaults.hot_age_factor),
-        warm_age_factor: raw.warm_age_factor.unwrap_or(defaults.warm_age_factor),
-        temporary_ttl: raw.temporary_ttl_seconds.map(Seconds),
-    };
-    let (hot, warm) = (lru.hot_percent, lru.warm_percent);
+fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), OptionsError> {
+    let (hot, warm) =
+        (options.eviction_options.lru.hot_percent, options.eviction_options.lru.warm_percent);
     if hot + warm > 80 {
         return refuse(format!(
             "-o hot_lru_pct={hot} and warm_lru_pct={warm} are above 80 together: lower one"
         ));
     }
-    if lru.temporary_ttl.is_some() && raw.lru_maintainer == Some(false) {
+    if options.eviction_options.lru.temporary_ttl.is_some() && !lru_maintainer {
         return refuse(
             "-o temporary_ttl needs the LRU maintainer: leave out no_lru_maintainer and no_modern"
                 .to_owned(),
         );
     }
-    Ok(lru)
+    Ok(())
 }
 
 /// The standard library's hash maps are seeded by the system, too.

@@ -2,8 +2,8 @@
 //!
 //! Each stands alone, so relaxed loads and stores do: no reader combines two of them.
 
-use crate::settings::Settings;
-use slabwise_engine::EngineConfig;
+use super::settings::Settings;
+use slabwise_engine::{EngineConfig, LruConfig};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Settings that commands change while the server runs.
@@ -43,19 +43,19 @@ const TEMPORARY_TTL_DEFAULT: u32 = 61;
 const AUTOMOVE_FREE_RATIO_DEFAULT: f64 = 0.01;
 
 impl Tunables {
-    pub(super) fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
-        let temporary_ttl =
-            config.eviction_options.lru.temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
-        let reported = &settings.reported;
+    /// The values of the start. A warm start may have changed the engine's own.
+    pub fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
+        let temporary_ttl = config.eviction_options.lru.temporary_ttl;
+        let temporary_ttl = temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
         Tunables {
             verbosity: AtomicU32::new(settings.verbosity.into()),
-            automove_level: AtomicU32::new(reported.slab_automove),
-            automove_ratio: Fraction::new(reported.slab_automove_ratio),
+            automove_level: AtomicU32::new(settings.automove.level),
+            automove_ratio: Fraction::new(settings.automove.age_ratio),
             automove_free_ratio: Fraction::new(AUTOMOVE_FREE_RATIO_DEFAULT),
-            automove_window: AtomicU32::new(reported.slab_automove_window),
+            automove_window: AtomicU32::new(settings.automove.window_seconds),
             crawler_enabled: AtomicBool::new(settings.crawler_enabled),
-            crawler_sleep_us: AtomicU32::new(reported.lru_crawler_sleep_us),
-            crawler_tocrawl: AtomicU32::new(reported.lru_crawler_tocrawl),
+            crawler_sleep_us: AtomicU32::new(settings.crawler_sleep_us),
+            crawler_tocrawl: AtomicU32::new(settings.crawler_tocrawl),
             learn_classes: AtomicBool::new(settings.learn_classes),
             track_sizes: AtomicBool::new(settings.track_sizes),
             lru_segmented: AtomicBool::new(config.eviction.begins_segmented()),
@@ -63,6 +63,20 @@ impl Tunables {
             temporary_ttl: AtomicU32::new(temporary_ttl),
         }
     }
+}
+
+/// A running server's settings, as `stats settings` shows them.
+pub struct Running<'r> {
+    /// As the server was started.
+    pub settings: &'r Settings,
+    /// What commands have changed since.
+    pub tunables: &'r Tunables,
+    /// The engine's limits of the LRU.
+    pub lru: LruConfig,
+    /// The engine's memory limit.
+    pub memory_limit_bytes: u64,
+    /// Whether statistics by prefix are kept.
+    pub detail_enabled: bool,
 }
 
 /// A fraction that several threads read and write.

@@ -1,0 +1,74 @@
+//! The server's options and settings: memcached's command line, and ours beside it in `-o`.
+//!
+//! ```text
+//!   argv --parse--> row of a table --set--> Draft --resolve--> Settings ----.
+//!                                                                           |
+//!   stats settings <--report-- row of a table <--- Running <----------------+---- Tunables <--- commands
+//! ```
+//!
+//! An option is one row ([`table`]): its names, what it takes, its help, how it is set, how `stats settings` shows
+//! it, and the command that changes it while the server runs. Parsing, the help, error texts and `stats settings`
+//! follow from the rows. A row sets a field of [`Settings`], or one of `Given` if a setting is derived from
+//! several options; [`resolve`] derives those and refuses what cannot go together.
+//!
+//! Invariants: an unknown name or a bad value stops the start with one line that names what is allowed; an
+//! option that makes no sense here says so and is otherwise ignored; one that promises protection that
+//! is not built stops the start, as to ignore it in silence would be a lie.
+
+mod draft;
+mod engine;
+mod error;
+mod help;
+mod listen;
+mod option;
+mod parse;
+mod policy;
+mod report;
+mod resolve;
+mod settings;
+mod table;
+mod tls;
+mod tunables;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::OptionsError;
+pub use report::{changeable, report};
+pub use settings::{Listen, ListenAddress, ListenSecurity, ProcessSettings, Protocol, Settings};
+pub use tunables::{Fraction, Running, Tunables};
+
+use std::ffi::OsString;
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Serve, after printing these warnings.
+    Serve {
+        /// The options, checked.
+        settings: Box<Settings>,
+        /// What to say on stderr first, a line each.
+        warnings: Vec<String>,
+    },
+    /// Print this and end.
+    Print(String),
+}
+
+/// Reads a command line, the program's name not included.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, OptionsError> {
+    let draft = match parse::read(args)? {
+        parse::Read::Print(text) => return Ok(Request::Print(text)),
+        parse::Read::Draft(draft) => draft,
+    };
+    let (settings, warnings) = resolve::resolve(*draft)?;
+    Ok(Request::Serve { settings: Box::new(settings), warnings })
+}
+
+impl Default for Settings {
+    /// What a command line without options gives.
+    fn default() -> Settings {
+        let (settings, _) =
+            resolve::resolve(draft::Draft::default()).expect("the defaults go together");
+        settings
+    }
+}

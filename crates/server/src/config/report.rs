@@ -1,0 +1,40 @@
+//! `stats settings`: memcached's names, order and formats. Dashboards read some lines by position, so the order is
+//! memcached's and not the tables'.
+
+use super::option::Stat;
+use super::table::{self, FACTS, FLAGS};
+use super::tunables::Running;
+
+/// memcached's order. Lines that are not in it follow those that are.
+const ORDER: &str = "\
+    maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask shutdown_command \
+    growth_factor chunk_size num_threads num_threads_per_udp stat_key_prefix detail_enabled reqs_per_event \
+    cas_enabled tcp_backlog binding_protocol auth_enabled_sasl auth_enabled_ascii item_size_max maxconns_fast \
+    hashpower_init slab_reassign slab_automove slab_automove_ratio slab_automove_window slab_chunk_max \
+    lru_crawler lru_crawler_sleep lru_crawler_tocrawl tail_repair_time flush_enabled dump_enabled \
+    hash_algorithm lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct hot_max_factor \
+    warm_max_factor temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size \
+    read_buf_mem_limit track_sizes inline_ascii_response ext_item_size ext_item_age ext_low_ttl \
+    ext_recache_rate ext_wbuf_size ext_compact_under ext_drop_under ext_max_sleep ext_max_frag \
+    slab_automove_freeratio ext_drop_unread ssl_enabled ssl_chain_cert ssl_key ssl_verify_mode \
+    ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version \
+    num_napi_ids memory_file client_flags_size";
+
+/// The lines of `stats settings`.
+pub fn report(running: &Running<'_>) -> Vec<(&'static str, String)> {
+    stats().into_iter().map(|stat| (stat.name, (stat.value)(running))).collect()
+}
+
+/// The lines of `stats settings` that commands change, each with such a command.
+pub fn changeable() -> Vec<(&'static str, &'static str)> {
+    stats().into_iter().filter_map(|stat| Some((stat.name, stat.changed_by?))).collect()
+}
+
+/// All lines, in order.
+fn stats() -> Vec<&'static Stat> {
+    let rows = FLAGS.iter().chain(table::extended());
+    let mut stats: Vec<_> = rows.flat_map(|row| row.stats.iter().flatten()).chain(FACTS).collect();
+    let place = |stat: &&Stat| ORDER.split_whitespace().position(|name| name == stat.name);
+    stats.sort_by_key(|stat| place(stat).unwrap_or(usize::MAX));
+    stats
+}

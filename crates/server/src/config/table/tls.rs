@@ -1,0 +1,111 @@
+//! The rows of `-o` for TLS.
+
+use crate::config::draft::Draft;
+use crate::config::option::{COUNT_MAX, ServerOption, Takes, number, option, switch, text, yes_no};
+use crate::config::tunables::Running;
+use crate::tls::{KeyFormat, TlsSettings, TlsVersion, VerifyMode};
+use std::path::Path;
+
+/// A write takes no more than a mebibyte, so that a larger buffer would never be filled.
+const WRITE_BUFFER_KIB_MAX: u32 = 1024;
+
+/// Rows of TLS. Their names begin with [`TLS_PREFIX`].
+pub(in crate::config) static TLS: &[ServerOption] = &[
+    option("ssl_chain_cert", text("file", |it, path| it.given.tls.chain_file = path.into()))
+        .help("certificate chain of the server, in PEM; -Z needs it")
+        .stat("ssl_chain_cert", |it| file(Some(&tls(it).chain_file), "(null)")),
+    option("ssl_key", text("file", |it, path| it.given.tls.key_file = Some(path.into())))
+        .help("private key, if not part of ssl_chain_cert; not encrypted")
+        .stat("ssl_key", |it| file(tls(it).key_file.as_deref(), "(null)")),
+    option("ssl_keyformat", Takes::Checked("1|2", key_format))
+        .default("1")
+        .help("format of the key: 1 (PEM) or 2 (DER)")
+        .stat("ssl_keyformat", |it| match tls(it).key_format {
+            KeyFormat::Pem => "1".to_owned(),
+            KeyFormat::Der => "2".to_owned(),
+        }),
+    option(
+        "ssl_verify_mode",
+        number(0, 3, "", |it, mode| {
+            it.given.tls.verify_mode = match mode {
+                0 => VerifyMode::None,
+                1 => VerifyMode::Request,
+                2 => VerifyMode::Require,
+                _ => VerifyMode::Once,
+            };
+        }),
+    )
+    .default("0")
+    .help("clients' certificates: 0 (not asked for), 1 (asked for), 2 (needed) or 3 (as 2)")
+    .stat("ssl_verify_mode", |it| tls(it).verify_mode.openssl_flags().to_string()),
+    option("ssl_ca_cert", text("file", |it, path| it.given.tls.ca_file = Some(path.into())))
+        .help("authorities of clients' certificates, in PEM")
+        .stat("ssl_ca_cert", |it| file(tls(it).ca_file.as_deref(), "NULL")),
+    option("ssl_ciphers", text("list", |it, list| it.given.tls.ciphers = Some(list.to_owned())))
+        .default("all")
+        .help("cipher suites of TLS 1.2 by OpenSSL's names, separated by ':'")
+        .stat("ssl_ciphers", |it| tls(it).ciphers.unwrap_or_else(|| "NULL".to_owned())),
+    option("ssl_min_version", number(0, 3, "", version_min))
+        .default("2")
+        .help("oldest version allowed: 2 (tlsv1.2) or 3 (tlsv1.3); 0 and 1 count as 2")
+        .stat("ssl_min_version", |it| match tls(it).version_min {
+            TlsVersion::V1_2 => "tlsv1.2".to_owned(),
+            TlsVersion::V1_3 => "tlsv1.3".to_owned(),
+        }),
+    option("ssl_session_cache", switch(|it| it.given.tls.session_cache = true))
+        .help("let clients resume their sessions")
+        .stat("ssl_session_cache", |it| yes_no(tls(it).session_cache)),
+    option("ssl_wbuf_size", number(1, COUNT_MAX, "kilobytes", write_buffer))
+        .default("16")
+        .help("kilobytes that are encrypted ahead of a client that reads slowly")
+        .stat("ssl_wbuf_size", |it| tls(it).write_buffer_bytes.to_string()),
+    option("ssl_kernel_tls", switch(|_| ()))
+        .no_effect("encryption is done in the process")
+        .stat("ssl_kernel_tls", |_| yes_no(false)),
+];
+
+/// What the names of these options begin with.
+pub(in crate::config) const TLS_PREFIX: &str = "ssl_";
+
+/// What TLS is served with; its defaults where it is not served.
+fn tls(running: &Running<'_>) -> TlsSettings {
+    running.settings.tls.clone().unwrap_or_default()
+}
+
+fn file(path: Option<&Path>, absent: &str) -> String {
+    let path = path.filter(|path| !path.as_os_str().is_empty());
+    path.map_or_else(|| absent.to_owned(), |path| path.display().to_string())
+}
+
+fn key_format(draft: &mut Draft, text: &str) -> Result<(), String> {
+    draft.given.tls.key_format = match text {
+        "1" | "PEM" => KeyFormat::Pem,
+        "2" | "DER" => KeyFormat::Der,
+        other => {
+            return Err(format!(
+                "takes 1 (PEM) or 2 (DER), not '{other}': keys in other stores and formats must be \
+                 converted first (openssl pkey -in FILE -out NEW)"
+            ));
+        }
+    };
+    Ok(())
+}
+
+fn write_buffer(draft: &mut Draft, kib: i64) {
+    let kib = kib as u32;
+    draft.given.tls.write_buffer_bytes = kib.min(WRITE_BUFFER_KIB_MAX) << 10;
+    if kib > WRITE_BUFFER_KIB_MAX {
+        draft.warn(format!(
+            "-o ssl_wbuf_size={kib} counts as {WRITE_BUFFER_KIB_MAX}: no write takes more"
+        ));
+    }
+}
+
+fn version_min(draft: &mut Draft, number: i64) {
+    draft.given.tls.version_min = if number == 3 { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
+    if number < 2 {
+        draft.warn(format!(
+            "-o ssl_min_version={number} counts as 2: TLS below 1.2 is broken and not spoken"
+        ));
+    }
+}
