@@ -193,7 +193,7 @@ fn the_deviation_of_samples_is_the_expected_one() {
             let exact = exact.get_or_insert(curves.exact);
             for (ratio, chunks) in ratios.iter_mut().zip(sizes) {
                 let off = curves.sampled.misses(chunks) - exact.misses(chunks);
-                *ratio += (off / deviation(&exact, chunks, curves.sample)).powi(2) / 30.0;
+                *ratio += (off / deviation(exact, chunks, curves.sample)).powi(2) / 30.0;
             }
         }
         let ratios = ratios.map(f64::sqrt);
