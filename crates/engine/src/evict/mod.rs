@@ -5,7 +5,7 @@
 //!      |
 //!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind a file
 //!      |
-//!   order       the trait Order that a kind implements, and its Info
+//!   order       the traits Order and Kind that a kind implements, and its Info     help     text of all kinds
 //!      |
 //!   segments    the moves between hot, warm, cold and temp    ranking      GreedyDual's inflation
 //!      |
@@ -17,13 +17,14 @@
 //! An order reads its class through a [`View`] and returns a decision; the class applies it. An order takes no
 //! lock and changes no item, so it can be read and tested alone.
 //!
-//! To add a kind: a file that implements [`Order`], its `mod` line here, and its line in
+//! To add a kind: a file that implements [`Order`] and `Kind`, its `mod` line here, and its line in
 //! `registry.rs`. A kind with options names them in that line, and adds them to [`EvictionOptions`].
 
 mod cost_bands;
 mod decision;
 mod gd_wheel;
 mod greedydual_size;
+mod help;
 mod lanes;
 mod lru;
 mod order;

@@ -2,6 +2,7 @@
 
 use super::decision::{Entry, Hit, Victim};
 use super::gd_wheel::GdWheelConfig;
+use super::help::Text;
 use super::lanes::{Lane, Place};
 use super::order::{Info, Kind, Order};
 use super::reserved::ReservedConfig;
@@ -39,11 +40,8 @@ macro_rules! kinds {
             pub const ALL: [EvictionKind; [$(stringify!($kind)),+].len()] =
                 [$(EvictionKind::$kind),+];
 
-            const fn info(self) -> &'static Info {
-                match self {
-                    $(EvictionKind::$kind => &<super::$file::$kind as Kind>::INFO,)+
-                }
-            }
+            const INFOS: [&Info; EvictionKind::ALL.len()] =
+                [$(&<super::$file::$kind as Kind>::INFO),+];
         }
 
         /// The order of one class; each call goes to its kind.
@@ -94,11 +92,15 @@ impl EvictionKind {
         let mut names = [""; EvictionKind::ALL.len()];
         let mut at = 0;
         while at < names.len() {
-            names[at] = EvictionKind::ALL[at].name();
+            names[at] = EvictionKind::INFOS[at].name;
             at += 1;
         }
         names
     };
+
+    const fn info(self) -> &'static Info {
+        EvictionKind::INFOS[self as usize]
+    }
 
     /// Its name in options and specifications.
     pub const fn name(self) -> &'static str {
@@ -110,10 +112,11 @@ impl EvictionKind {
         EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// One line of help.
-    pub const fn help(self) -> &'static str {
-        self.info().help
-    }
+    /// Help on all kinds.
+    pub const HELP: &str = {
+        const TEXT: Text = Text::of_kinds("what leaves first. ", &EvictionKind::INFOS);
+        TEXT.as_str()
+    };
 
     /// Whether costs of items change what leaves.
     pub const fn uses_costs(self) -> bool {

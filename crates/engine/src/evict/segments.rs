@@ -87,7 +87,7 @@ impl Segments {
 
     /// The queue that the last item of a queue moves to. The maintainer, which has the time, also asks about
     /// COLD: an active item there would stand for an age that it does not have.
-    #[inline]
+    #[inline(always)]
     pub fn balance<V: View>(
         &self,
         view: &V,
@@ -105,7 +105,7 @@ impl Segments {
         leaves.then_some(if is_spared { QueueKind::Warm } else { QueueKind::Cold })
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_over_share<V: View>(&self, view: &V, Place { lane, queue }: Place) -> bool {
         let percent = match queue {
             QueueKind::Hot => self.limits.hot_percent,
@@ -129,7 +129,7 @@ impl Segments {
 
     /// The next step of a search in a lane after `moves` moves: active items leave COLD, and an empty COLD is
     /// refilled from HOT, WARM and at last TEMP.
-    #[inline]
+    #[inline(always)]
     pub fn victim<V: View>(&self, view: &V, lane: Lane, moves: usize) -> Victim {
         if moves >= LOOKS_MAX {
             return Victim::Nothing;

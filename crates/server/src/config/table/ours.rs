@@ -49,11 +49,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     .help("bytes beside -m that profiling may take"),
     option("eviction", choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name)))
         .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
-        .help(
-            "what leaves first. cost_bands: what was unused longest for its cost, which without \
-             costs is memcached's segmented LRU; segmented: that one; lru: exact LRU; reserved, \
-             greedydual_size, gd_wheel: as published",
-        ),
+        .help(EvictionKind::HELP),
     option(
         "reserved_pct",
         number(1, 90, "percent", |it, n| it.settings.engine.eviction_options.reserved.percent = n as u32),
