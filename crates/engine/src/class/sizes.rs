@@ -1,6 +1,6 @@
 //! How many items of which size a class has in its queues, kept under its lock.
 //!
-//! Law: the counts are those of a walk over the queues.
+//! Invariant: the counts are those of a walk over the queues.
 
 use slabwise_base::SizeHistogram;
 use slabwise_base::size_histogram::bucket_of;
