@@ -1,6 +1,7 @@
 //! The advice for people: a table, the totals, and the line to start the server with, which comes last.
 
 use crate::advice::{Advice, Outcome};
+use slabwise_text::{Column, grouped, table};
 use std::fmt::Write;
 
 /// The whole text.
@@ -47,24 +48,20 @@ fn verdict(text: &mut String, advice: &Advice) {
 }
 
 fn classes(text: &mut String, advice: &Advice) {
-    let _ = writeln!(
-        text,
-        "{:>10}  {:>14}  {:>8}  {:>15}  {:>8}  {:>9}",
-        "chunk size", "items", "of bytes", "lost, bytes", "of chunk", "pages"
-    );
+    let head = ["chunk size", "items", "of bytes", "lost, bytes", "of chunk", "pages"];
     let all_bytes: u64 = advice.then.classes.iter().map(|row| row.bytes).sum();
-    for row in advice.then.classes.iter().filter(|row| row.chunks > 0) {
-        let of_bytes = percent(row.bytes, all_bytes);
-        let of_chunk = percent(row.bytes_lost, row.bytes + row.bytes_lost);
-        let _ = writeln!(
-            text,
-            "{:>10}  {:>14}  {of_bytes:>6.2} %  {:>15}  {of_chunk:>6.2} %  {:>9}",
-            row.chunk_size,
+    let rows = advice.then.classes.iter().filter(|row| row.chunks > 0).map(|row| {
+        [
+            row.chunk_size.to_string(),
             grouped(row.chunks),
+            percent(row.bytes, all_bytes),
             grouped(row.bytes_lost),
-            grouped(row.pages)
-        );
-    }
+            percent(row.bytes_lost, row.bytes + row.bytes_lost),
+            grouped(row.pages),
+        ]
+    });
+    let rows = std::iter::once(head.map(str::to_owned)).chain(rows);
+    text.push_str(&table(&[10, 14, 8, 15, 8, 9].map(Column::right), rows));
     let spare_count = advice.then.classes.len() - advice.then.used_count();
     if spare_count > 0 {
         let _ = writeln!(text, "and {spare_count} between and above them for items of other sizes");
@@ -73,43 +70,29 @@ fn classes(text: &mut String, advice: &Advice) {
 
 fn totals(text: &mut String, advice: &Advice) {
     let Advice { now, then, .. } = advice;
+    let row = |name: &str, of: &dyn Fn(&Outcome) -> String| [name.to_owned(), of(now), of(then)];
+    let count = |name: &str, of: fn(&Outcome) -> u64| row(name, &|outcome| grouped(of(outcome)));
     let pages = format!("pages of {} bytes", grouped(advice.page_size as u64));
-    let used = |outcome: &Outcome| outcome.used_count() as u64;
     let mut rows = vec![
-        ("classes in use", used(now), used(then)),
-        (pages.as_str(), now.pages, then.pages),
-        ("bytes lost in chunks", now.lost_in_chunks, then.lost_in_chunks),
-        ("bytes lost at ends of pages", now.lost_at_page_ends, then.lost_at_page_ends),
+        ["", "now", "then"].map(str::to_owned),
+        count("classes in use", |outcome| outcome.used_count() as u64),
+        count(&pages, |outcome| outcome.pages),
+        count("bytes lost in chunks", |outcome| outcome.lost_in_chunks),
+        count("bytes lost at ends of pages", |outcome| outcome.lost_at_page_ends),
     ];
     if now.lost_by_chaining > 0 {
-        rows.push(("bytes lost by chaining", now.lost_by_chaining, then.lost_by_chaining));
+        rows.push(count("bytes lost by chaining", |outcome| outcome.lost_by_chaining));
     }
-    rows.push(("bytes lost in all", now.lost, then.lost));
-    rows.push(("bytes free on pages", now.free, then.free));
-    let _ = writeln!(text, "\n{:<27}  {:>18}  {:>18}", "", "now", "then");
-    for (name, now, then) in rows {
-        let _ = writeln!(text, "{name:<27}  {:>18}  {:>18}", grouped(now), grouped(then));
-    }
-    let of_bytes = |lost: u64| format!("{:.2} %", percent(lost, advice.bytes));
-    let name = "lost, of the items' bytes";
-    let _ = writeln!(text, "{name:<27}  {:>18}  {:>18}", of_bytes(now.lost), of_bytes(then.lost));
+    rows.push(count("bytes lost in all", |outcome| outcome.lost));
+    rows.push(count("bytes free on pages", |outcome| outcome.free));
+    let share = |outcome: &Outcome| percent(outcome.lost, advice.bytes);
+    rows.push(row("lost, of the items' bytes", &share));
+    text.push('\n');
+    text.push_str(&table(&[Column::left(27), Column::right(18), Column::right(18)], rows));
 }
 
-fn percent(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64 * 100.0
-}
-
-/// With commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.2} %", part as f64 / whole.max(1) as f64 * 100.0)
 }
 
 fn signed(number: i64) -> String {
@@ -119,14 +102,10 @@ fn signed(number: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, signed};
+    use super::signed;
 
     #[test]
     fn numbers_are_easy_to_read() {
-        let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (1_048_576, "1,048,576")];
-        for (number, text) in cases {
-            assert_eq!(grouped(number), text);
-        }
         assert_eq!((signed(-3), signed(0), signed(4)), ("-3".into(), "0".into(), "+4".into()));
     }
 }

@@ -62,7 +62,6 @@ pub enum LabError {
     /// There is no such experiment.
     #[error("no experiment is called '{name}': choose one of {known}, or all")]
     UnknownName {
-        /// The name as given.
         name: String,
         /// The names that there are.
         known: String,
@@ -78,18 +77,10 @@ pub enum LabError {
     Report(#[from] ReportError),
     /// Of all experiments, some could not run.
     #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
-    Incomplete {
-        /// Their names.
-        failed: Vec<String>,
-    },
+    Incomplete { failed: Vec<String> },
     /// The result could not be written.
     #[error("cannot write {path}: {source}; give another --out")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
 }
 
 /// One experiment to run.

@@ -3,12 +3,12 @@
 //! Classes are shown together by ranges of chunk sizes, each twice as large as the one before, because two servers' classes
 //! are not of the same sizes.
 
-use std::fmt::Write;
+use slabwise_text::Column;
 
 /// Looks over which "lately" reaches back.
 const LATELY_LOOKS: usize = 10;
 /// Cells of a full bar.
-const BAR_WIDTH: usize = 16;
+const BAR_WIDTH: u16 = 16;
 /// The least range: chunks of up to so many bytes.
 const RANGE_MIN_BYTES: u64 = 64;
 
@@ -74,29 +74,22 @@ fn range_of(chunk_size_bytes: u64) -> usize {
 impl Sight {
     /// As a table of several lines.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        let head = ["chunks up to", "slabwise", "memcached"];
-        let width = BAR_WIDTH + 21;
-        let _ = writeln!(text, "{:>12}  {:<width$}  {}", head[0], head[1], head[2]);
-        let ranges = self.ours.ranges.len().max(self.rival.ranges.len());
-        for range in 0..ranges {
-            let cells = [&self.ours, &self.rival].map(|side| cell(side, range));
-            if cells.iter().any(|cell| !cell.trim().is_empty()) {
-                let size = size(RANGE_MIN_BYTES << range);
-                let [ours, rival] = &cells;
-                let _ = writeln!(text, "{size:>12}  {ours:<width$}  {}", rival.trim_end());
+        let sides = [&self.ours, &self.rival];
+        let line = |name: String, [ours, rival]: [String; 2]| [name, ours, rival];
+        let mut lines = vec![["chunks up to", "slabwise", "memcached"].map(str::to_owned)];
+        for range in 0..self.ours.ranges.len().max(self.rival.ranges.len()) {
+            let cells = sides.map(|side| cell(side, range));
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                lines.push(line(size(RANGE_MIN_BYTES << range), cells));
             }
         }
         let mib = |side: &Side| format!("{:.1} MiB", side.bytes() as f64 / f64::from(1 << 20));
-        let (ours, rival) = (mib(&self.ours), mib(&self.rival));
-        let _ = writeln!(text, "{:>12}  {ours:<width$}  {rival}", "pages");
-        let ratios = |name: &str, ratio: fn(&Side) -> f64| {
-            let (ours, rival) = (ratio(&self.ours), ratio(&self.rival));
-            format!("{name:>12}  {:<width$}  {rival:.4}\n", format!("{ours:.4}"))
-        };
-        text += &ratios("miss ratio", Side::miss_ratio);
-        text += ratios("lately", Side::miss_ratio_lately).trim_end();
-        text
+        lines.push(line("pages".to_owned(), sides.map(mib)));
+        let ratios = |ratio: fn(&Side) -> f64| sides.map(|side| format!("{:.4}", ratio(side)));
+        lines.push(line("miss ratio".to_owned(), ratios(Side::miss_ratio)));
+        lines.push(line("lately".to_owned(), ratios(Side::miss_ratio_lately)));
+        let columns = [Column::right(12), Column::left(BAR_WIDTH + 21), Column::left(0)];
+        slabwise_text::table(&columns, lines).trim_end().to_owned()
     }
 
     /// In one line.
@@ -139,10 +132,11 @@ fn cell(side: &Side, range: usize) -> String {
         return String::new();
     }
     let share = bytes as f64 / side.bytes().max(1) as f64;
-    let cells = (share * BAR_WIDTH as f64).round() as usize;
-    let bar = "#".repeat(cells.min(BAR_WIDTH));
+    let cells = (share * f64::from(BAR_WIDTH)).round() as usize;
+    let width = usize::from(BAR_WIDTH);
+    let bar = "#".repeat(cells.min(width));
     let noun = if classes == 1 { "class" } else { "classes" };
-    format!("{bar:<BAR_WIDTH$} {:>3.0} % in {classes} {noun}", share * 100.0)
+    format!("{bar:<width$} {:>3.0} % in {classes} {noun}", share * 100.0)
 }
 
 fn size(bytes: u64) -> String {

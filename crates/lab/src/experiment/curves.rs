@@ -12,7 +12,7 @@
 
 use super::kind::{Experiment, Job};
 use crate::footprint::{Footprint, LocalFootprint};
-use crate::result::{Outcome, Series, measures, number};
+use crate::result::{Outcome, measures, number};
 use crate::trial::divider::profiling_options;
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
@@ -206,27 +206,21 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         let at = format!("at {} chunks", number(errors.chunks as f64));
         outcome.add(LARGEST, &name, Ok(errors.largest));
         outcome.note(at);
-        outcome.add(MEAN, &name, Ok(errors.mean));
-        outcome.add(DISTANCE, &name, Ok(errors.distance(|chunks| chunks / 100.0)));
+        let percent = errors.distance(|chunks| chunks / 100.0);
+        outcome.add_all(&name, [(MEAN, errors.mean), (DISTANCE, percent)]);
         if kind == "sampled" {
             // Among `c` keys a sample of rate `r` has `c r`, with a variance of `c r (1 - r)`.
             let missed = (1.0 - found.rate) / found.rate;
             let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
-            outcome.add(CLIFF, &name, Ok(errors.distance(deviation)));
-            outcome.add(RATE, &name, Ok(found.rate * 100.0));
-            outcome.add(KEYS, &name, Ok(found.sampled_keys as f64));
+            let (rate, keys) = (found.rate * 100.0, found.sampled_keys as f64);
+            let cliff = errors.distance(deviation);
+            outcome.add_all(&name, [(CLIFF, cliff), (RATE, rate), (KEYS, keys)]);
         }
     }
     let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
     for (kind, curve) in [("exact", &found.exact)].into_iter().chain(found.cheap()) {
-        outcome.series.push(Series {
-            name: "miss ratio".to_owned(),
-            variant: format!("{stream}, {kind}"),
-            x_unit: "chunks".into(),
-            y_unit: "%".into(),
-            x: sizes.iter().map(|&size| size as f64).collect(),
-            y: sizes.iter().map(|&size| curve.miss_ratio(size) * 100.0).collect(),
-        });
+        let points = sizes.iter().map(|&size| (size as f64, curve.miss_ratio(size) * 100.0));
+        outcome.draw("miss ratio", format!("{stream}, {kind}"), ["chunks", "%"], points);
     }
 }
 

@@ -10,7 +10,7 @@
 //! miniature simulation would know of it. All keys of a stream are one class, a chunk each.
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, Series, measures, number};
+use crate::result::{Outcome, measures, number};
 use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
 use crate::trial::streams::{StreamSetup, StreamsSetup};
@@ -113,13 +113,7 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
             outcome.add(LARGEST, &variant, Ok(errors().fold(0.0, f64::max)));
             outcome.add(MEAN, &variant, Ok(errors().sum::<f64>() / SIZES as f64));
         }
-        outcome.series.push(Series {
-            name: "miss ratio".to_owned(),
-            variant,
-            x_unit: "chunks".into(),
-            y_unit: "%".into(),
-            x: found.sizes.iter().map(|&size| size as f64).collect(),
-            y: ratios,
-        });
+        let points = found.sizes.iter().map(|&size| size as f64).zip(ratios);
+        outcome.draw("miss ratio", variant, ["chunks", "%"], points);
     }
 }

@@ -135,14 +135,12 @@ fn add(outcome: &mut Outcome, variant: &Variant<'_>, course: &Course) {
         let wakes = variant.sleep.wall_nanos / 1e3;
         outcome.note(format!("timers fire late: here such a sleep takes {wakes:.0} us"));
     }
-    for (measure, count) in [
+    let counts = [
         (VISITS, time.visits as f64),
         (SLEEPS, time.sleeps as f64),
         (REALLOCATED, course.counts.reallocated as f64),
         (GETS, gets),
-    ] {
-        outcome.add(measure, name, Ok(count / pages));
-    }
-    outcome.add(VISIT, name, Ok(variant.run.cost.nanos()));
-    outcome.add(SLEEP, name, Ok(variant.sleep.cpu_nanos));
+    ];
+    outcome.add_all(name, counts.map(|(measure, count)| (measure, count / pages)));
+    outcome.add_all(name, [(VISIT, variant.run.cost.nanos()), (SLEEP, variant.sleep.cpu_nanos)]);
 }

@@ -116,7 +116,7 @@ fn pages_and_time_are_accounted_for() {
         let time = course.time;
         assert_eq!(time.visits, course.counts.visits, "{mover}");
         assert_eq!(time.sleep_nanos, time.sleeps as f64 * 1e6, "{mover}");
-        if course.counts.pages > 0 {
+        if course.counts.moved > 0 {
             let spent = time.work_nanos + time.sleep_nanos;
             assert!(spent <= course.moving_nanos + 2e6, "{mover}: {spent} ns of work and sleep");
             assert!(spent >= course.moving_nanos * 0.5, "{mover}: {spent} ns of work and sleep");

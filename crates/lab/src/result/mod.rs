@@ -13,6 +13,7 @@ mod outcome;
 mod published;
 mod row;
 mod spec;
+mod spread;
 mod table;
 
 pub use figure::{Draw, Figure};
@@ -21,4 +22,5 @@ pub(crate) use measure::measures;
 pub use outcome::{COMMIT, Outcome, Series};
 pub use row::Row;
 pub use spec::Spec;
+pub use spread::{least, mean, most};
 pub use table::number;

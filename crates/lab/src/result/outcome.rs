@@ -8,10 +8,11 @@ use super::measure::{Measure, Scaling};
 use super::published::Published;
 use super::row::Row;
 use super::spec::Spec;
-use super::table::table;
+use super::spread::{least, mean, most};
+use super::table::{number, table};
 use serde::{Deserialize, Serialize};
+use slabwise_text::Column;
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::path::PathBuf;
 
 #[cfg(test)]
@@ -129,6 +130,39 @@ impl Outcome {
         });
     }
 
+    /// Adds several findings on one variant.
+    pub fn add_all(&mut self, variant: &str, found: impl IntoIterator<Item = (Measure, f64)>) {
+        found.into_iter().for_each(|(measure, value)| self.add(measure, variant, Ok(value)));
+    }
+
+    /// Adds the mean of several runs, with the least and the most of them.
+    pub fn add_mean(&mut self, measure: Measure, variant: &str, runs: &[f64]) {
+        self.add(measure, variant, Ok(mean(runs)));
+        if runs.len() > 1 {
+            self.note(format!("{} to {}", number(least(runs)), number(most(runs))));
+        }
+    }
+
+    /// Adds a curve through these points.
+    pub fn draw(
+        &mut self,
+        name: impl Into<String>,
+        variant: impl Into<String>,
+        [x_unit, y_unit]: [&'static str; 2],
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) {
+        let (x, y) = points.into_iter().unzip();
+        let (x_unit, y_unit) = (x_unit.into(), y_unit.into());
+        self.series.push(Series {
+            name: name.into(),
+            variant: variant.into(),
+            x_unit,
+            y_unit,
+            x,
+            y,
+        });
+    }
+
     /// Says how the last row is to be read.
     pub fn note(&mut self, note: impl Into<String>) {
         if let Some(row) = self.rows.last_mut() {
@@ -160,15 +194,9 @@ impl Outcome {
 
     /// For people: the set-up, and the rows as an aligned table.
     pub fn text(&self) -> String {
-        let mut text = format!("{}\n\n", self.paper.source);
-        let names = self.setup.iter().map(|(name, _)| name.chars().count());
-        let width = names.max().unwrap_or(0);
-        for (name, value) in &self.setup {
-            let _ = writeln!(text, "{name:width$}  {value}");
-        }
-        text.push('\n');
-        text.push_str(&table(&self.rows, self.scale));
-        text
+        let setup = self.setup.iter().map(|(name, value)| [name.clone(), value.clone()]);
+        let setup = slabwise_text::table(&[Column::left(0); 2], setup);
+        format!("{}\n\n{setup}\n{}", self.paper.source, table(&self.rows, self.scale))
     }
 }
 

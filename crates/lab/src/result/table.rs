@@ -1,17 +1,23 @@
 //! Results for people: rows as an aligned table, and numbers.
 
 use super::row::Row;
-use std::fmt::Write;
+use slabwise_text::{Column, grouped};
 
 /// Rows in columns as wide as they need to be.
 pub fn table(rows: &[Row], scale: f64) -> String {
-    let paper = if scale == 1.0 { "paper".to_owned() } else { format!("paper, at {scale}") };
-    let head = ["", "", "paper", &paper, "ours", "", ""].map(str::to_owned);
+    // At full scale both columns of the paper are the same.
+    let is_scaled = scale != 1.0;
+    let line = |[text, variant, paper, at_scale, ours, unit, note]: [String; 7]| {
+        let at_scale = is_scaled.then_some(at_scale);
+        let papers = [text, variant, paper].into_iter().chain(at_scale);
+        papers.chain([ours, unit, note]).collect::<Vec<String>>()
+    };
+    let head = ["", "", "paper", &format!("paper, at {scale}"), "ours", "", ""];
     let cells = rows.iter().map(|row| {
         let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
         let place = row.place.as_deref().map_or_else(String::new, |place| format!("[{place}]"));
         let note = [row.remark().unwrap_or_default(), &place].join(" ");
-        [
+        line([
             row.text.clone(),
             row.variant.clone(),
             shown(row.published),
@@ -19,39 +25,20 @@ pub fn table(rows: &[Row], scale: f64) -> String {
             shown(row.ours),
             row.unit.clone(),
             note.trim().to_owned(),
-        ]
+        ])
     });
-    let mut lines = vec![head];
-    lines.extend(cells);
-    // At full scale both columns of the paper are the same.
-    let columns: &[usize] = if scale == 1.0 { &[0, 1, 2, 4, 5, 6] } else { &[0, 1, 2, 3, 4, 5, 6] };
-    let mut text = String::new();
-    for line in &lines {
-        for &column in columns {
-            let width = lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-            let cell = &line[column];
-            let _ = match column {
-                2..=4 => write!(text, "{cell:>width$}  "),
-                _ => write!(text, "{cell:<width$}  "),
-            };
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    text
+    let (left, right) = (Column::left(0), Column::right(0));
+    let numbers = vec![right; if is_scaled { 3 } else { 2 }];
+    let columns = [vec![left; 2], numbers, vec![left; 2]].concat();
+    slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
 }
 
 /// A number with as many digits as one wants to read.
 pub fn number(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
     match value.abs() {
-        size if size >= 1000.0 => {
-            let digits = format!("{:.0}", value.abs());
-            let groups = digits.as_bytes().rchunks(3).rev();
-            let groups = groups.map(|group| String::from_utf8_lossy(group).into_owned());
-            let sign = if value < 0.0 { "-" } else { "" };
-            format!("{sign}{}", groups.collect::<Vec<_>>().join(","))
-        }
-        size if value.fract() == 0.0 => format!("{}{size:.0}", if value < 0.0 { "-" } else { "" }),
+        size if size >= 1000.0 => format!("{sign}{}", grouped(size.round_ties_even() as u64)),
+        size if value.fract() == 0.0 => format!("{sign}{size:.0}"),
         _ => format!("{value:.2}"),
     }
 }

@@ -1,8 +1,8 @@
 //! What happened in one run of a workload on one engine.
 
 use super::split::Split;
-use crate::vtime::{Arrival, MoveCounts, MoverTime};
-use slabwise_engine::{ClassStats, PageStats};
+use crate::vtime::{Arrival, MoverTime};
+use slabwise_engine::{ClassStats, MoverCounters, PageStats};
 use std::ops::Range;
 
 /// What happened.
@@ -31,7 +31,7 @@ pub struct Course {
     /// When the pages were where they should be, after the last decision.
     pub at_target: Option<u64>,
     /// What the mover met.
-    pub counts: MoveCounts,
+    pub counts: MoverCounters,
     /// Where its time went.
     pub time: MoverTime,
     /// Nanoseconds of virtual time from the first decision to the end of the last move, or of the run.

@@ -19,7 +19,7 @@ use super::requests::Requests;
 use super::run::{AtTarget, Run};
 use super::setup::{EarlierSetup, FIRST_CLASS, SECOND_CLASS, scaled};
 use super::split::pages_by_class;
-use crate::vtime::{Access, Cache, Maintainer, MoveCounts, VisitCost, thread_cpu_nanos};
+use crate::vtime::{Access, Cache, Maintainer, VisitCost, thread_cpu_nanos};
 use indicatif::ProgressBar;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
@@ -106,7 +106,7 @@ pub fn execute(
             break;
         }
     }
-    course.counts = MoveCounts::of(&engine);
+    course.counts = engine.mover_counters();
     course.time = divider.time();
     course.classes = engine.class_stats(run.rate.now_at(course.operations));
     course.memory = engine.page_stats();

@@ -2,8 +2,8 @@
 
 use super::course::Course;
 use super::steady::Steady;
-use crate::result::{Outcome, Series, measures, number};
-use crate::vtime::MoveCounts;
+use crate::result::{Outcome, measures, number};
+use slabwise_engine::MoverCounters;
 
 measures! {
     MEAN: "mean_miss_ratio", "mean miss ratio", "%", Fixed;
@@ -34,14 +34,14 @@ pub fn add_at_target(outcome: &mut Outcome, name: &str, course: &Course) {
 }
 
 /// What the mover met, and what became of the items.
-pub fn add_met(outcome: &mut Outcome, name: &str, counts: &MoveCounts) {
+pub fn add_met(outcome: &mut Outcome, name: &str, counts: &MoverCounters) {
     for (measure, count) in [
-        (CASE_1, counts.case_1),
-        (CASE_2, counts.case_2),
-        (CASE_3, counts.case_3),
+        (CASE_1, counts.locked),
+        (CASE_2, counts.pinned),
+        (CASE_3, counts.unlinked),
         (REALLOCATED, counts.reallocated),
         (RESCUED, counts.rescued),
-        (DROPPED, counts.dropped),
+        (DROPPED, counts.evicted),
     ] {
         outcome.add(measure, name, Ok(count as f64));
         if matches!(measure.name, "case_1" | "case_2") {
@@ -81,23 +81,12 @@ pub fn add_series(outcome: &mut Outcome, name: &str, course: &Course) {
     let x: Vec<f64> = ends.map(|end| end.min(course.requests) as f64).collect();
     let width = |at: usize| if at == 0 { x[0] } else { x[at] - x[at - 1] };
     let ratios = course.misses.iter().enumerate();
-    let ratios = ratios.map(|(at, &misses)| misses as f64 / width(at) * 100.0).collect();
-    let mut add = |series: String, y_unit: &'static str, y| {
-        let y_unit = y_unit.into();
-        let (variant, x) = (name.to_owned(), x.clone());
-        outcome.series.push(Series {
-            name: series,
-            variant,
-            x_unit: "requests".into(),
-            y_unit,
-            x,
-            y,
-        });
-    };
-    add("miss ratio".to_owned(), "%", ratios);
+    let ratios = ratios.map(|(at, &misses)| (x[at], misses as f64 / width(at) * 100.0));
+    outcome.draw("miss ratio", name, ["requests", "%"], ratios);
     let classes = course.pages.first().map_or(0, Vec::len);
     for class in (0..classes).filter(|_| classes <= SHOWN_CLASSES_MAX) {
-        let pages = course.pages.iter().map(|pages| pages[class] as f64).collect();
-        add(format!("pages of class {}", class + 1), "pages", pages);
+        let pages = course.pages.iter().map(|pages| pages[class] as f64);
+        let points = x.iter().copied().zip(pages);
+        outcome.draw(format!("pages of class {}", class + 1), name, ["requests", "pages"], points);
     }
 }

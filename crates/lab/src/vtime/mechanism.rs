@@ -1,4 +1,4 @@
-//! The engine's page movers, as experiments name and count them.
+//! The engine's page movers, as experiments name them.
 
 use serde::{Deserialize, Serialize};
 use slabwise_base::Moment;
@@ -45,74 +45,9 @@ impl fmt::Display for MoverName {
     }
 }
 
-/// What a mover met and did since its engine was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct MoveCounts {
-    /// Chunks visited.
-    pub visits: u64,
-    /// Case 1: chunks whose item was locked.
-    pub case_1: u64,
-    /// Case 2: chunks whose item was in use.
-    pub case_2: u64,
-    /// Case 3: chunks whose item was unlinked, to be met again.
-    pub case_3: u64,
-    /// Chunks that were taken again before they were met again.
-    pub reallocated: u64,
-    /// Items carried to another page.
-    pub rescued: u64,
-    /// Items dropped, or evicted for room.
-    pub dropped: u64,
-    /// Pages that arrived.
-    pub pages: u64,
-    /// Moves given up.
-    pub given_up: u64,
-}
-
-impl MoveCounts {
-    /// The counts of this engine.
-    pub fn of(engine: &Engine) -> MoveCounts {
-        let counters = engine.mover_counters();
-        MoveCounts {
-            visits: counters.visits,
-            case_1: counters.locked,
-            case_2: counters.pinned,
-            case_3: counters.unlinked,
-            reallocated: counters.reallocated,
-            rescued: counters.rescued,
-            dropped: counters.evicted,
-            pages: counters.moved,
-            given_up: counters.aborted,
-        }
-    }
-}
-
-/// What a step of the mover came to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Stepped {
-    /// Nothing is to be done.
-    Idle,
-    /// There is more to do.
-    Working,
-    /// The mover sleeps so long.
-    Rest {
-        /// Nanoseconds.
-        nanos: f64,
-    },
-    /// A page arrived.
-    Arrived,
-    /// The move was given up.
-    GivenUp,
-}
-
 /// One step of at most `budget_chunks` visits; what it came to, and how many visits it took.
-pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (Stepped, u64) {
+pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (MoverStep, u64) {
     let before = engine.mover_counters().visits;
-    let stepped = match engine.mover_step(budget_chunks, at) {
-        MoverStep::Idle => Stepped::Idle,
-        MoverStep::Working => Stepped::Working,
-        MoverStep::Rest(rest) => Stepped::Rest { nanos: rest.as_nanos() as f64 },
-        MoverStep::Done => Stepped::Arrived,
-        MoverStep::GivenUp => Stepped::GivenUp,
-    };
+    let stepped = engine.mover_step(budget_chunks, at);
     (stepped, engine.mover_counters().visits - before)
 }

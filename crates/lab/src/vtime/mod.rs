@@ -28,7 +28,7 @@ mod visit_cost;
 
 pub use cache::{Access, Cache};
 pub use maintainer::Maintainer;
-pub use mechanism::{MoveCounts, MoverName};
+pub use mechanism::MoverName;
 pub use mover::{Arrival, Mover, MoverTime, SleepLength};
 pub use processor::thread_cpu_nanos;
 pub use sleep_cost::SleepCost;

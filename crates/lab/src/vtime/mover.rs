@@ -1,9 +1,9 @@
 //! The mover's thread on virtual time: it works until the present, and sleeps ahead of it.
 
-use super::mechanism::{MoverName, Stepped, step};
+use super::mechanism::{MoverName, step};
 use super::visit_cost::VisitCost;
 use slabwise_base::{ClassId, Moment, Now};
-use slabwise_engine::Engine;
+use slabwise_engine::{Engine, MoverStep};
 
 /// The most chunks of one step, as in the server.
 const CHUNKS_A_STEP_MAX: f64 = 256.0;
@@ -155,10 +155,10 @@ impl<'e> Mover<'e> {
         self.time.work_nanos += work_nanos;
         self.free_at_nanos += work_nanos;
         let arrived = match stepped {
-            Stepped::Working => return None,
-            Stepped::Rest { nanos: asked } => {
+            MoverStep::Working => return None,
+            MoverStep::Rest(rest) => {
                 let nanos = match self.sleep {
-                    SleepLength::AsAsked => asked,
+                    SleepLength::AsAsked => rest.as_nanos() as f64,
                     SleepLength::Measured { nanos } => nanos,
                 };
                 self.time.sleeps += 1;
@@ -166,8 +166,8 @@ impl<'e> Mover<'e> {
                 self.free_at_nanos += nanos;
                 return None;
             }
-            Stepped::Idle | Stepped::GivenUp => false,
-            Stepped::Arrived => true,
+            MoverStep::Idle | MoverStep::GivenUp => false,
+            MoverStep::Done => true,
         };
         let began = self.began.take().unwrap_or(request);
         Some(Arrival { began, ended: request, arrived })

@@ -1,9 +1,9 @@
 //! What a visit to a chunk costs: measured, never assumed.
 
-use super::mechanism::{Stepped, step};
+use super::mechanism::step;
 use super::processor::thread_cpu_nanos;
 use slabwise_base::{ClassId, Moment};
-use slabwise_engine::Engine;
+use slabwise_engine::{Engine, MoverStep};
 
 /// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
 const PAGES: usize = 16;
@@ -62,8 +62,8 @@ impl VisitCost {
                 let (stepped, visited) = step(engine, CHUNKS_A_STEP, at);
                 visits += visited;
                 match stepped {
-                    Stepped::Working | Stepped::Rest { .. } => {}
-                    Stepped::Idle | Stepped::Arrived | Stepped::GivenUp => break,
+                    MoverStep::Working | MoverStep::Rest(_) => {}
+                    MoverStep::Idle | MoverStep::Done | MoverStep::GivenUp => break,
                 }
             }
             costs.push((thread_cpu_nanos() - start) / visits.max(1) as f64);

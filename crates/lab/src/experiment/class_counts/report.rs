@@ -4,7 +4,7 @@ use super::learned::Learned;
 use super::prediction::{Table, slope};
 use super::setup::ClassCountsSetup;
 use super::trial::Finding;
-use crate::result::{Measure, Outcome, Row, Series, measures, number};
+use crate::result::{Measure, Outcome, Row, mean, measures, number};
 use crate::trial::rows::{PAGES, PAGES_STEADY, STEADY};
 use crate::trial::setup::scaled;
 use slabwise_policy::sizes::LearnerOptions;
@@ -157,7 +157,7 @@ fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, 
     let (course, whole) = (&found.course, &learned.whole);
     let ratio = course.miss_ratio_between(from, to);
     let predicted = whole.miss_ratio(found.table, class_price_pages());
-    for (measure, value) in [
+    let found = [
         (STEADY, ratio * 100.0),
         (PREDICTED, predicted * 100.0),
         (BEST_SPLIT, found.best_split * 100.0),
@@ -167,14 +167,13 @@ fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, 
         (PAGE_ENDS, places.page_ends),
         (UNUSED, places.unused),
         (ITEMS, places.items),
-        (PAGES, course.counts.pages as f64),
+        (PAGES, course.counts.moved as f64),
         (PAGES_STEADY, course.pages_moved_between(from, to) as f64),
         (PROCESSOR, course.processor_nanos / course.operations.max(1) as f64),
         (MISSING, whole.pages_missing(found.table, ratio)),
         (MISSING_SPLIT, whole.pages_missing(found.table, found.best_split)),
-    ] {
-        outcome.add(measure, &name, Ok(value));
-    }
+    ];
+    outcome.add_all(&name, found);
 }
 
 const NONE_TRIED: &str = "no number of classes was tried";
@@ -214,20 +213,12 @@ fn add_price(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], 
     let predicted = |tried: &Tried<'_>| learned.whole.miss_ratio(tried.table, price);
     let errors: Vec<f64> =
         tried.iter().map(|tried| (predicted(tried) - tried.ratio) * 100.0).collect();
-    let count = errors.len().max(1) as f64;
-    let mean = errors.iter().sum::<f64>() / count;
-    let variance = errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / count;
-    outcome.add(ERROR, &name, Ok(mean));
-    outcome.add(SHAPE, &name, Ok(variance.sqrt()));
+    let error = mean(&errors);
+    let squares: Vec<f64> = errors.iter().map(|it| (it - error).powi(2)).collect();
+    outcome.add_all(&name, [(ERROR, error), (SHAPE, mean(&squares).sqrt())]);
     add_pick(outcome, &name, tried, predicted);
-    outcome.series.push(Series {
-        name: PREDICTED.text.to_owned(),
-        variant: name,
-        x_unit: "classes".into(),
-        y_unit: PREDICTED.unit.into(),
-        x: tried.iter().map(|tried| tried.class_count as f64).collect(),
-        y: tried.iter().map(|tried| predicted(tried) * 100.0).collect(),
-    });
+    let points = tried.iter().map(|tried| (tried.class_count as f64, predicted(tried) * 100.0));
+    outcome.draw(PREDICTED.text, name, ["classes", PREDICTED.unit], points);
 }
 
 /// With fewer classes, what a split gains by itself changes much from table to table.
@@ -282,9 +273,7 @@ fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>],
             let row = outcome.rows[first_row..].iter().find(is_it)?;
             Some((tried.class_count as f64, row.ours?))
         };
-        let (x, y) = tried.iter().filter_map(value).unzip();
-        let (name, variant) = (measure.text.to_owned(), stream.clone());
-        let y_unit = measure.unit.into();
-        outcome.series.push(Series { name, variant, x_unit: "classes".into(), y_unit, x, y });
+        let points: Vec<_> = tried.iter().filter_map(value).collect();
+        outcome.draw(measure.text, stream, ["classes", measure.unit], points);
     }
 }

@@ -4,7 +4,7 @@ use super::finding::{Case, Equal, Finding, Tallies, less_percent, mix_name};
 use super::population::Pricing;
 use super::setup::{CostSetup, Variant};
 use super::trial::Tally;
-use crate::result::{Measure, Outcome, Series, measures, number};
+use crate::result::{Outcome, mean, measures, number};
 use slabwise_replay::workload::CostMix;
 
 measures! {
@@ -81,26 +81,12 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
         }
     }
     add_equal(outcome, equal);
-    outcome.series.extend(sweep(setup, found));
+    add_sweep(outcome, setup, found);
 }
 
 fn finding_nothing(found: &[Finding<'_>], variant: &Variant) -> String {
     let why = found.iter().find_map(|finding| finding.tallies(variant)?.as_ref().err().cloned());
     why.unwrap_or_else(|| "not run".to_owned())
-}
-
-fn mean(figures: &[f64]) -> f64 {
-    figures.iter().sum::<f64>() / figures.len().max(1) as f64
-}
-
-/// A row of the mean of all seeds.
-fn add_mean(outcome: &mut Outcome, measure: Measure, name: &str, figures: &[f64]) {
-    outcome.add(measure, name, Ok(mean(figures)));
-    if figures.len() > 1 {
-        let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        outcome.note(format!("{} to {}", number(least), number(most)));
-    }
 }
 
 fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
@@ -119,7 +105,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
         };
         let mut add = |measure, figure: &dyn Fn(&Tally) -> f64| {
             let figures: Vec<f64> = tallies.iter().map(figure).collect();
-            add_mean(outcome, measure, &name, &figures);
+            outcome.add_mean(measure, &name, &figures);
         };
         add(HIT, &Tally::hit_percent);
         if !setting.in_sweep {
@@ -150,19 +136,19 @@ fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pai
         false => format!("{} against {}", variant.name, other.name),
     });
     if let Some(less) = finding.less_cost(variant, other) {
-        add_mean(outcome, LESS_COST, &name, &less);
+        outcome.add_mean(LESS_COST, &name, &less);
     }
     if finding.case.setting.in_sweep {
         return;
     }
     if let Some(less) = finding.less(pair, |tally| tally.answer_us(setup)) {
-        add_mean(outcome, LESS_LATENCY, &name, &less);
+        outcome.add_mean(LESS_LATENCY, &name, &less);
     }
 }
 
 fn add_bound(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
     if let Some(less) = bound_less(setup, finding) {
-        add_mean(outcome, LESS_COST, &finding.name(BOUND), &less);
+        outcome.add_mean(LESS_COST, &finding.name(BOUND), &less);
     }
 }
 
@@ -189,7 +175,7 @@ fn add_mean_of_mixes(
         let by_seed = (0..less.iter().map(Vec::len).min().unwrap_or(0))
             .map(|seed| mean(&less.iter().map(|less| less[seed]).collect::<Vec<_>>()));
         let name = format!("{setting}, {ALL_MIXES}, {}", variant.name);
-        add_mean(outcome, LESS_COST, &name, &by_seed.collect::<Vec<_>>());
+        outcome.add_mean(LESS_COST, &name, &by_seed.collect::<Vec<_>>());
     }
 }
 
@@ -208,7 +194,7 @@ fn add_equal(outcome: &mut Outcome, equal: &Equal<'_>) {
             Err(why) => outcome.add(MISSES, &name, Err(why.clone())),
             Ok(tallies) => {
                 let figures: Vec<f64> = tallies.iter().map(|tally| tally.misses as f64).collect();
-                add_mean(outcome, MISSES, &name, &figures);
+                outcome.add_mean(MISSES, &name, &figures);
             }
         }
     }
@@ -216,13 +202,13 @@ fn add_equal(outcome: &mut Outcome, equal: &Equal<'_>) {
         let Some((told, untold)) = misses(told).zip(misses(tallies)) else { continue };
         let more = told.iter().zip(&untold).map(|(told, untold)| -less_percent(*told, *untold));
         let name = format!("all cost the same, against no costs, {}", variant.name);
-        add_mean(outcome, MORE_MISSES, &name, &more.collect::<Vec<_>>());
+        outcome.add_mean(MORE_MISSES, &name, &more.collect::<Vec<_>>());
     }
 }
 
 /// For each mix and variant, how much less it costs by what the first variant hits.
-fn sweep(setup: &CostSetup, found: &[Finding<'_>]) -> Vec<Series> {
-    let series = |mix: CostMix, of: &str, less: &dyn Fn(&Finding<'_>) -> Option<Vec<f64>>| {
+fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
+    let mut add = |mix: CostMix, of: &str, less: &dyn Fn(&Finding<'_>) -> Option<Vec<f64>>| {
         let points = found.iter().filter(|finding| {
             let setting = finding.case.setting;
             setting.in_sweep && setting.ranks.is_none() && finding.case.mix == mix
@@ -231,24 +217,17 @@ fn sweep(setup: &CostSetup, found: &[Finding<'_>]) -> Vec<Series> {
             let hits = finding.figures(setup.first(), Tally::hit_percent)?;
             Some((mean(&hits), mean(&less(finding)?)))
         });
-        let (x, y) = points.unzip();
-        Series {
-            name: "less recomputation cost".to_owned(),
-            variant: format!("{}, {of}", mix_name(mix)),
-            x_unit: "hits of the first variant, %".into(),
-            y_unit: "%".into(),
-            x,
-            y,
+        let points: Vec<(f64, f64)> = points.collect();
+        if !points.is_empty() {
+            let variant = format!("{}, {of}", mix_name(mix));
+            let units = ["hits of the first variant, %", "%"];
+            outcome.draw("less recomputation cost", variant, units, points);
         }
     };
-    let of_mix = |mix: CostMix| {
-        let variants = setup.variants[1..].iter().filter(|variant| variant.in_sweep);
-        let curve = move |variant: &Variant| {
-            series(mix, &variant.name, &|finding| finding.less_cost(variant, setup.first()))
-        };
-        let bound = series(mix, BOUND, &|finding| bound_less(setup, finding));
-        variants.map(curve).chain([bound]).collect::<Vec<_>>()
-    };
-    let all = setup.mixes.iter().flat_map(|&mix| of_mix(mix));
-    all.filter(|series| !series.x.is_empty()).collect()
+    for &mix in &setup.mixes {
+        for variant in setup.variants[1..].iter().filter(|variant| variant.in_sweep) {
+            add(mix, &variant.name, &|finding| finding.less_cost(variant, setup.first()));
+        }
+        add(mix, BOUND, &|finding| bound_less(setup, finding));
+    }
 }

@@ -22,7 +22,7 @@ mod tests;
 pub use setup::FrontierSetup;
 
 use super::kind::{Experiment, Job};
-use crate::result::{Figure, Outcome, Series, measures};
+use crate::result::{Figure, Outcome, measures};
 use crate::simulation::{self, Catalog};
 use crate::trial::error::ExperimentError;
 use crate::trial::served::{Served, ServedSetup, VALUE_LEN_MAX};
@@ -216,14 +216,13 @@ fn add(
     findings: &[&[Finding]],
 ) {
     for (name, findings) in names.iter().zip(findings) {
-        let (mut x, mut y) = (Vec::new(), Vec::new());
+        let mut points = Vec::new();
         for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
             let variant = format!("{stream}, {percent} %: {name}");
             let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
             // More memory than the limit is another point of the curve.
             if let (Ok(ratio), true) = (&ratio, finding.memory_share <= EXCESS_MAX) {
-                x.push(*percent);
-                y.push(*ratio);
+                points.push((*percent, *ratio));
             }
             outcome.add(MISS_RATIO, &variant, ratio);
             if finding.miss_ratio.is_ok() && finding.memory_share > EXCESS_MAX {
@@ -231,14 +230,9 @@ fn add(
                 outcome.note(format!("its pages take {share:.0} % of the limit: not compared"));
             }
         }
-        outcome.series.push(Series {
-            name: MISS_RATIO.text.to_owned(),
-            variant: format!("{stream}: {name}"),
-            x_unit: "% of what all keys take".into(),
-            y_unit: MISS_RATIO.unit.into(),
-            x,
-            y,
-        });
+        let variant = format!("{stream}: {name}");
+        let units = ["% of what all keys take", MISS_RATIO.unit];
+        outcome.draw(MISS_RATIO.text, variant, units, points);
     }
 }
 

@@ -10,7 +10,7 @@ use super::law::{KnownWaste, SizeLaw, fit, fit_range};
 use super::names::{CLIMB, OLD, PRINTED, RECOVERED, WASTE};
 use super::setup::{DistributionSetup, LearnedClassesSetup};
 use super::tables::Tables;
-use crate::result::{Measure, Spec};
+use crate::result::{Measure, Spec, least, mean, most};
 use slabwise_base::Random;
 use slabwise_base::random::mix;
 use slabwise_policy::sizes::Demand;
@@ -95,13 +95,10 @@ pub fn cases<'a>(spec: &Spec, setup: &'a LearnedClassesSetup) -> Vec<Case<'a>> {
     let case = |of: &'a DistributionSetup| Case::new(spec, setup, of);
     let mut cases: Vec<Case<'a>> = setup.distributions.iter().map(case).collect();
     let ratios: Vec<f64> = cases.iter().filter(|case| case.is_fitted).map(sd_ratio).collect();
-    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratios.iter().copied().fold(0.0, f64::max);
     for case in cases.iter_mut().filter(|case| !case.is_fitted) {
         let printed = case.setup.sd_bytes_printed;
-        case.sd_bytes = mean * printed;
-        case.sd_range = Some((least * printed, most * printed));
+        case.sd_bytes = mean(&ratios) * printed;
+        case.sd_range = Some((least(&ratios) * printed, most(&ratios) * printed));
     }
     cases
 }

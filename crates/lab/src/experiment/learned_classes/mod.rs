@@ -160,10 +160,13 @@ fn add_wastes(
 
 fn add_climbs(outcome: &mut Outcome, variant: &str, climbs: &Climbs, best: f64) {
     let count = climbs.wastes.len() as f64;
-    outcome.add(BEST_ENDS, variant, Ok(percent(climbs.within(best) as f64, count)));
-    outcome.add(ENDS, variant, Ok(climbs.ends() as f64));
-    outcome.add(EXCESS, variant, Ok(percent(climbs.worst() - best, best)));
-    outcome.add(MOVES, variant, Ok(climbs.mean_iterations));
+    let found = [
+        (BEST_ENDS, percent(climbs.within(best) as f64, count)),
+        (ENDS, climbs.ends() as f64),
+        (EXCESS, percent(climbs.worst() - best, best)),
+        (MOVES, climbs.mean_iterations),
+    ];
+    outcome.add_all(variant, found);
 }
 
 /// The tables under which pages are counted, each with what its rows are called.

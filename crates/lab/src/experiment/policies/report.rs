@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Findings};
 use super::setup::{PoliciesSetup, Report};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, least, mean, measures, most, number};
 use crate::trial::course::Course;
 use crate::trial::requests::value_len_max;
 use crate::trial::rows::{
@@ -145,8 +145,8 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
                 outcome.add(HITS, name, Ok(hits as f64));
             }
             Report::MissRatio => {
-                outcome.add(MEAN, name, Ok(course.miss_ratio() * 100.0));
-                outcome.add(STEADY, name, Ok(course.miss_ratio_between(from, to) * 100.0));
+                let steady = course.miss_ratio_between(from, to) * 100.0;
+                outcome.add_all(name, [(MEAN, course.miss_ratio() * 100.0), (STEADY, steady)]);
             }
             Report::SteadySince => {
                 let steady = steady(course, setup.steady_tolerance_points / 100.0);
@@ -154,13 +154,13 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
             }
             Report::AnswerTime => {
                 let mean = course.answer_us_between(0, course.requests);
-                outcome.add(MEAN_TIME, name, Ok(mean));
-                outcome.add(STEADY_TIME, name, Ok(course.answer_us_between(from, to)));
+                let steady = course.answer_us_between(from, to);
+                outcome.add_all(name, [(MEAN_TIME, mean), (STEADY_TIME, steady)]);
             }
             Report::Pages => {
-                outcome.add(PAGES, name, Ok(course.counts.pages as f64));
-                let steady = course.pages_moved_between(from, to);
-                outcome.add(PAGES_STEADY, name, Ok(steady as f64));
+                let steady = course.pages_moved_between(from, to) as f64;
+                let moved = course.counts.moved as f64;
+                outcome.add_all(name, [(PAGES, moved), (PAGES_STEADY, steady)]);
             }
             Report::Moves => {
                 if course.split.is_some() {
@@ -232,10 +232,6 @@ fn less(
     less.collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 /// How much less one variant misses and takes than the other: the mean over the memory limits, and with
 /// several of them the range.
 fn add_against(
@@ -247,16 +243,14 @@ fn add_against(
     let name = format!("{variant} against {other}");
     let times = setup.report.contains(&Report::AnswerTime);
     let measures = [[FEWER, FEWER_LEAST, FEWER_MOST], [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST]];
-    for (place, [all, least, most]) in measures.into_iter().take(1 + usize::from(times)).enumerate()
+    for (place, [of_mean, of_least, of_most]) in
+        measures.into_iter().take(1 + usize::from(times)).enumerate()
     {
         let found = less(setup, findings, outcome.scale, [variant, other], place);
-        outcome.add(all, &name, found.clone().map(|found| mean(&found)));
+        outcome.add(of_mean, &name, found.clone().map(|found| mean(&found)));
         if setup.limits_mib().len() > 1 {
-            let fold = |from: f64, by: fn(f64, f64) -> f64| {
-                found.clone().map(|found| found.into_iter().fold(from, by))
-            };
-            outcome.add(least, &name, fold(f64::INFINITY, f64::min));
-            outcome.add(most, &name, fold(f64::NEG_INFINITY, f64::max));
+            outcome.add(of_least, &name, found.clone().map(|found| least(&found)));
+            outcome.add(of_most, &name, found.map(|found| most(&found)));
         }
     }
 }

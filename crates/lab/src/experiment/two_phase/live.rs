@@ -13,7 +13,7 @@
 use super::decision::second_share;
 use super::setup::{ServerSetup, TwoPhaseSetup};
 use crate::experiment::kind::Job;
-use crate::result::{Outcome, Series, measures, number};
+use crate::result::{Outcome, measures, number};
 use crate::trial::error::ExperimentError;
 use crate::trial::progress::Progress;
 use crate::trial::setup::scaled;
@@ -203,37 +203,21 @@ fn add_place(outcome: &mut Outcome, name: &str, place: &Place, changed_at: u64, 
 }
 
 fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
-    let mut add = |series: String, y_unit: &'static str, x, y| {
-        let y_unit = y_unit.into();
-        let variant = name.to_owned();
-        outcome.series.push(Series {
-            name: series,
-            variant,
-            x_unit: "requests".into(),
-            y_unit,
-            x,
-            y,
-        });
-    };
     let windows = observed.report.windows.as_deref().unwrap_or_default();
-    let ends = windows.iter().scan(0, |end, window| {
+    let ratios = windows.iter().scan(0, |end, window| {
         *end += window.requests;
-        Some(*end as f64)
+        Some((*end as f64, window.miss_ratio * 100.0))
     });
-    let ratios = windows.iter().map(|window| window.miss_ratio * 100.0);
-    add("miss ratio".to_owned(), "%", ends.collect(), ratios.collect());
-    let x: Vec<f64> = observed.allocations.iter().map(|(at, _)| *at as f64).collect();
-    let chunk_sizes: BTreeSet<u64> = observed
-        .allocations
-        .iter()
-        .flat_map(|(_, allocation)| allocation.keys().copied())
-        .collect();
+    outcome.draw("miss ratio", name, ["requests", "%"], ratios);
+    let looks = &observed.allocations;
+    let chunk_sizes: BTreeSet<u64> =
+        looks.iter().flat_map(|(_, allocation)| allocation.keys().copied()).collect();
     for chunk_size in chunk_sizes {
-        let bytes = |(_, allocation): &(u64, Allocation)| {
-            allocation.get(&chunk_size).copied().unwrap_or(0) as f64
-        };
-        let y = observed.allocations.iter().map(bytes).collect();
-        add(format!("memory of the class of {chunk_size} B"), "bytes", x.clone(), y);
+        let bytes = looks.iter().map(|(at, allocation)| {
+            (*at as f64, allocation.get(&chunk_size).copied().unwrap_or(0) as f64)
+        });
+        let series = format!("memory of the class of {chunk_size} B");
+        outcome.draw(series, name, ["requests", "bytes"], bytes);
     }
 }
 

@@ -125,7 +125,7 @@ fn add_course(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, cours
         return;
     }
     add_at_target(outcome, &name, course);
-    outcome.add(PAGES, &name, Ok(course.counts.pages as f64));
+    outcome.add(PAGES, &name, Ok(course.counts.moved as f64));
     if page_size_bytes < setup.cache.page_size_kib << 10 {
         outcome.note(
             "pages are smaller than published at this scale: there are more, and each is quicker",
