@@ -17,7 +17,6 @@ use crate::report::{self, RESULT_FILE, ReportError};
 use crate::result::{COMMIT, Outcome};
 use crate::trial::error::ExperimentError;
 use crate::trial::progress::Progress;
-use serde::Deserialize;
 use slabwise_base::Clock;
 use std::fs;
 use std::io::Write;
@@ -88,17 +87,6 @@ struct Planned<'s> {
     entry: &'s Entry,
     scale: f64,
     directory: PathBuf,
-}
-
-/// What a result says of its origin. Equal origins have equal results, but for measured times.
-#[derive(Debug, PartialEq, Deserialize)]
-struct Origin {
-    commit: String,
-    seed: u64,
-    scale: f64,
-    live: bool,
-    #[serde(default)]
-    traces: Option<PathBuf>,
 }
 
 /// Runs what is asked for; in the end, an error if not all of it ran.
@@ -179,26 +167,30 @@ impl Planned<'_> {
     fn run(&self, args: &RunArgs) -> Result<(), LabError> {
         let spec = &self.entry.spec;
         let path = self.directory.join(RESULT_FILE);
-        let origin = Origin {
-            commit: COMMIT.to_owned(),
-            seed: args.seed,
-            scale: self.scale,
-            live: args.live,
-            traces: args.traces.clone(),
-        };
-        if args.resume && origin_of(&path).is_some_and(|found| found == origin) {
+        if args.resume && self.is_done(args, &path) {
             return print(&format!("done already: {}\n", path.display()));
         }
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
         let mut outcome = self.outcome(args)?;
-        outcome.traces.clone_from(&origin.traces);
+        outcome.traces.clone_from(&args.traces);
         let used = used(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", spec.title, outcome.text()))?;
         write(&outcome, &path)?;
         let report = report::write(spec, &outcome, &self.directory, None)?;
         print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
     }
+
+    /// Whether there is a result of the same origin: it would be equal, but for measured times.
+    fn is_done(&self, args: &RunArgs, path: &Path) -> bool {
+        let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        found.is_some_and(|found: Outcome| {
+            let is_of_run = found.seed == args.seed && found.scale == self.scale;
+            let is_of_kind = found.live == args.live && found.traces == args.traces;
+            found.commit == COMMIT && is_of_run && is_of_kind
+        })
+    }
+
     /// Runs it at its scale.
     fn outcome(&self, args: &RunArgs) -> Result<Outcome, LabError> {
         let Entry { spec, setup } = self.entry;
@@ -228,11 +220,6 @@ fn resident_mib_max() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib >> 10)
-}
-
-/// The origin of a result, if there is one and it can be read.
-fn origin_of(path: &Path) -> Option<Origin> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 /// Writes the result, whole or not at all.

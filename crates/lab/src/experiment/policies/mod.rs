@@ -71,7 +71,7 @@ impl Experiment for PoliciesSetup {
             told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
-        let findings = Findings { trials, bounds };
+        let findings = Findings { setup, scale: job.scale, trials, bounds };
         report::add(&mut outcome, setup, &findings);
         outcome.complete();
         Ok(outcome)

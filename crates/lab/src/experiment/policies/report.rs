@@ -1,6 +1,6 @@
 //! What was found, as rows: variants, then one against another, over memory sizes, and by rank.
 
-use super::finding::{Finding, Findings};
+use super::finding::{BOUND, Findings};
 use super::setup::{PoliciesSetup, Report};
 use crate::result::{Outcome, least, mean, measures, most, number};
 use crate::trial::course::Course;
@@ -9,7 +9,7 @@ use crate::trial::rows::{
     MEAN, PAGES, PAGES_STEADY, STEADY, add_at_target, add_gets, add_met, add_series, add_steady,
 };
 use crate::trial::run::Run;
-use crate::trial::setup::{Stretch, scaled};
+use crate::trial::setup::scaled;
 use crate::trial::steady::steady;
 use std::collections::BTreeSet;
 
@@ -29,8 +29,6 @@ measures! {
     LESS_TIME_MOST: "less_time_most", "less time, most over memory sizes", "%", Fixed;
 }
 
-/// What the bound's rows are called.
-const BOUND: &str = "bound";
 /// The policy that moves nothing, and the variant under it that ranks go by.
 const CONTROL: &str = "none";
 
@@ -97,10 +95,7 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     let several = limits.len() > 1;
     for &limit in &limits {
         for variant in &setup.variants {
-            let is_it = |finding: &&Finding<'_>| {
-                finding.memory_mib == limit && finding.variant.name == variant.name
-            };
-            let Some(finding) = findings.trials.iter().find(is_it) else { continue };
+            let Some(finding) = findings.trial(&variant.name, limit) else { continue };
             let name = row_name(&variant.name, several.then_some(limit));
             match &finding.course {
                 Ok(course) => add_course(outcome, setup, &name, course),
@@ -116,19 +111,24 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
         }
     }
     for pair in &setup.against {
-        add_against(outcome, setup, findings, pair);
+        add_against(outcome, findings, pair);
     }
     let controls =
         setup.variants.iter().filter(|variant| variant.policy.as_deref() == Some(CONTROL));
     let controls: Vec<&str> = controls.map(|variant| variant.name.as_str()).collect();
     for [variant, other] in &setup.against {
         if setup.bound && variant != BOUND && controls.contains(&other.as_str()) {
-            add_reached(outcome, setup, findings, [variant, other]);
+            add_reached(outcome, findings, [variant, other]);
         }
     }
-    add_steady_ranks(outcome, setup, findings);
+    let more = |name: &str| Ok(-mean(&findings.less([name, CONTROL], 0)?));
+    add_ranks(outcome, setup, "steady", more);
     for stretch in &setup.stretches {
-        add_stretch_ranks(outcome, setup, findings, stretch);
+        // Under the first memory limit.
+        let (from, to) = stretch.at(outcome.scale);
+        let course = |name: &str| findings.course_of(name, limits[0]);
+        let ratio = |name: &str| Ok(course(name)?.miss_ratio_between(from, to));
+        add_ranks(outcome, setup, &stretch.name, ratio);
     }
 }
 
@@ -181,72 +181,17 @@ fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: 
     add_series(outcome, name, course);
 }
 
-/// What a variant comes to in the steady stretch under one memory limit: the miss ratio and the time of an
-/// answer.
-fn steady_of(
-    setup: &PoliciesSetup,
-    findings: &Findings<'_>,
-    scale: f64,
-    variant: &str,
-    limit_mib: u64,
-) -> Result<[f64; 2], String> {
-    if variant == BOUND {
-        let bound = findings.bounds.get(&limit_mib);
-        let bound = bound.ok_or_else(|| "the bound was not asked for".to_owned())?;
-        return Ok([bound.miss_ratio, bound.answer_us]);
-    }
-    let course = course_of(findings, variant, limit_mib)?;
-    let (from, to) = setup.steady.at(scale);
-    Ok([course.miss_ratio_between(from, to), course.answer_us_between(from, to)])
-}
-
-fn course_of<'f>(
-    findings: &'f Findings<'_>,
-    variant: &str,
-    limit_mib: u64,
-) -> Result<&'f Course, String> {
-    let is_it =
-        |found: &&Finding<'_>| found.variant.name == variant && found.memory_mib == limit_mib;
-    let found = findings.trials.iter().find(is_it);
-    let found = found.ok_or_else(|| format!("no variant is called {variant}"))?;
-    found.course.as_ref().map_err(String::clone)
-}
-
-/// How much less a variant misses (place 0) or takes (place 1) than another in the steady stretch, in
-/// percent, under every memory limit.
-fn less(
-    setup: &PoliciesSetup,
-    findings: &Findings<'_>,
-    scale: f64,
-    [variant, other]: [&str; 2],
-    place: usize,
-) -> Result<Vec<f64>, String> {
-    let limits = setup.limits_mib();
-    let less = limits.iter().map(|&limit| {
-        let ours = steady_of(setup, findings, scale, variant, limit)?[place];
-        match steady_of(setup, findings, scale, other, limit)?[place] {
-            others if others > 0.0 => Ok((1.0 - ours / others) * 100.0),
-            _ => Err(format!("{other} has none")),
-        }
-    });
-    less.collect()
-}
-
 /// How much less one variant misses and takes than the other: the mean over the memory limits, and with
 /// several of them the range.
-fn add_against(
-    outcome: &mut Outcome,
-    setup: &PoliciesSetup,
-    findings: &Findings<'_>,
-    [variant, other]: &[String; 2],
-) {
+fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: &[String; 2]) {
     let name = format!("{variant} against {other}");
+    let setup = findings.setup;
     let times = setup.report.contains(&Report::AnswerTime);
     let measures = [[FEWER, FEWER_LEAST, FEWER_MOST], [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST]];
     for (place, [of_mean, of_least, of_most]) in
         measures.into_iter().take(1 + usize::from(times)).enumerate()
     {
-        let found = less(setup, findings, outcome.scale, [variant, other], place);
+        let found = findings.less([variant, other], place);
         outcome.add(of_mean, &name, found.clone().map(|found| mean(&found)));
         if setup.limits_mib().len() > 1 {
             outcome.add(of_least, &name, found.clone().map(|found| least(&found)));
@@ -256,39 +201,13 @@ fn add_against(
 }
 
 /// How much of what the bound misses less than the other a variant does.
-fn add_reached(
-    outcome: &mut Outcome,
-    setup: &PoliciesSetup,
-    findings: &Findings<'_>,
-    [variant, other]: [&str; 2],
-) {
-    let less = |variant| less(setup, findings, outcome.scale, [variant, other], 0);
+fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: [&str; 2]) {
+    let less = |variant| findings.less([variant, other], 0);
     let reached = less(variant).and_then(|ours| match mean(&less(BOUND)?) {
         bound if bound > 0.0 => Ok(mean(&ours) / bound * 100.0),
         _ => Err(format!("the bound does not miss less than {other}")),
     });
     outcome.add(REACHED, &format!("{variant} against {other}"), reached);
-}
-
-/// Ranks of the steady stretch, by how much less a variant misses than [`CONTROL`]: the mean over the memory
-/// limits.
-fn add_steady_ranks(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
-    let scale = outcome.scale;
-    let more = |name: &str| Ok(-mean(&less(setup, findings, scale, [name, CONTROL], 0)?));
-    add_ranks(outcome, setup, "steady", more);
-}
-
-/// Ranks of one stretch under the first memory limit.
-fn add_stretch_ranks(
-    outcome: &mut Outcome,
-    setup: &PoliciesSetup,
-    findings: &Findings<'_>,
-    stretch: &Stretch,
-) {
-    let (from, to) = stretch.at(outcome.scale);
-    let limit = setup.limits_mib()[0];
-    let ratio = |name: &str| Ok(course_of(findings, name, limit)?.miss_ratio_between(from, to));
-    add_ranks(outcome, setup, &stretch.name, ratio);
 }
 
 /// Ranks of one stretch: of how many of the ranked variants there is less, and one.

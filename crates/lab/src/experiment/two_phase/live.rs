@@ -15,7 +15,6 @@ use super::setup::{ServerSetup, TwoPhaseSetup};
 use crate::experiment::kind::Job;
 use crate::result::{Outcome, measures, number};
 use crate::trial::error::ExperimentError;
-use crate::trial::progress::Progress;
 use crate::trial::setup::scaled;
 use crate::wire::{Allocation, Server, ServerError};
 use slabwise_base::Clock;
@@ -46,7 +45,7 @@ struct Observed {
 /// Runs it against every server of the file that can be started.
 pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
     let mut outcome = job.outcome();
-    let (scale, seed) = job.size();
+    let scale = job.scale;
     let requests = scaled(setup.workload.requests, scale);
     let changed_at = scaled(setup.workload.first_phase_requests, scale);
     let memory_mib = scaled(setup.cache.memory_mib, scale);
@@ -61,9 +60,8 @@ pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentEr
     let second_share = second_share(setup, job)?;
     let share = number(second_share * 100.0);
     outcome.choose("told", format!("{share} % of the pages to the second class"));
-    let course = Course { scale, seed, memory_mib, changed_at, second_share };
     let observed: Vec<_> = std::thread::scope(|scope| {
-        let run = |server| observe(server, setup, course, &job.progress);
+        let run = |server| observe(server, setup, job, second_share);
         let threads = setup.live.servers.iter().map(|server| scope.spawn(move || run(server)));
         let threads: Vec<_> = threads.collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -86,26 +84,16 @@ pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentEr
     Ok(outcome)
 }
 
-/// What all servers of a run have in common.
-#[derive(Clone, Copy)]
-struct Course {
-    scale: f64,
-    seed: u64,
-    memory_mib: u64,
-    /// Requests of the first phase.
-    changed_at: u64,
-    /// What the second class is to have of the pages, where the server is told.
-    second_share: f64,
-}
-
 /// Starts a server, replays the workload to it, and looks at its allocation from time to time.
 fn observe(
     server: &ServerSetup,
     setup: &TwoPhaseSetup,
-    course: Course,
-    progress: &Progress,
+    job: &Job<'_>,
+    second_share: f64,
 ) -> Result<Observed, ExperimentError> {
-    let Course { scale, seed, memory_mib, .. } = course;
+    let (scale, seed) = job.size();
+    let memory_mib = scaled(setup.cache.memory_mib, scale);
+    let changed_at = scaled(setup.workload.first_phase_requests, scale);
     let mut process = Server::start(&server.command, memory_mib)?;
     let requests = scaled(setup.workload.requests, scale);
     let workload = setup.workload.open(scale, seed)?;
@@ -118,18 +106,17 @@ fn observe(
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
     let mut allocations = Vec::new();
-    let mut telling = Telling::Over;
-    if server.told {
+    let mut is_told = server.told;
+    if is_told {
         process.ask_line("slabs automove 0")?;
-        telling = Telling::GoesOn;
     }
-    let bar = progress.bar(&server.name);
+    let bar = job.progress.bar(&server.name);
     bar.set_length(requests);
     let (address, clock) = (process.address(), Clock::real());
     let report = drive(&address, workload, &pace, &clock, |tally| {
         let done = tally.requests();
-        if telling == Telling::GoesOn && done >= course.changed_at {
-            telling = tell(&mut process, course.second_share)?;
+        if is_told && done >= changed_at {
+            is_told = tell(&mut process, second_share)?;
         }
         if done >= (allocations.len() as u64 + 1) * poll_requests {
             bar.set_position(done);
@@ -141,28 +128,21 @@ fn observe(
     Ok(Observed { report, allocations })
 }
 
-/// Whether a server is still to be told of pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telling {
-    GoesOn,
-    Over,
-}
-
-/// Orders one page from the first class to the second, unless that has its share.
-fn tell(server: &mut Server, second_share: f64) -> Result<Telling, ServerError> {
+/// Orders one page from the first class to the second, unless that has its share; whether it is to be told again.
+fn tell(server: &mut Server, second_share: f64) -> Result<bool, ServerError> {
     let mut classes = server.classes()?;
     classes.retain(|class| class.pages > 0);
     classes.sort_by_key(|class| std::cmp::Reverse(class.pages));
     classes.truncate(2);
     classes.sort_by_key(|class| class.chunk_size_bytes);
-    let [first, second] = &classes[..] else { return Ok(Telling::GoesOn) };
+    let [first, second] = &classes[..] else { return Ok(true) };
     let wanted = second_share * (first.pages + second.pages) as f64;
     if second.pages as f64 + 0.5 >= wanted {
-        return Ok(Telling::Over);
+        return Ok(false);
     }
     // Where the last page is still on its way the answer is BUSY, and the next round asks again.
     server.ask_line(&format!("slabs reassign {} {}", first.number, second.number))?;
-    Ok(Telling::GoesOn)
+    Ok(true)
 }
 
 fn add(
