@@ -153,7 +153,8 @@ impl Planned<'_> {
     /// The experiment at the scale asked for. Among all, one that cannot be so small or large is run as near as it can be.
     fn new<'s>(entry: &'s Entry, args: &RunArgs, is_alone: bool) -> Result<Planned<'s>, LabError> {
         let spec = &entry.spec;
-        let asked = args.scale.unwrap_or_else(|| entry.setup.default_scale(args.live));
+        let live_scale = entry.setup.live_scale().filter(|_| args.live);
+        let asked = args.scale.or(live_scale).unwrap_or(spec.scale);
         let scale = if is_alone { asked } else { spec.nearest_scale(asked) };
         spec.check_scale(scale).map_err(LabError::Option)?;
         let directory = match &args.out {

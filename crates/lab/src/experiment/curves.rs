@@ -69,10 +69,6 @@ impl Found {
 pub struct CurvesSetup(pub StreamsSetup);
 
 impl Experiment for CurvesSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.0.scale
-    }
-
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let mut outcome = job.outcome();
         outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));

@@ -43,10 +43,6 @@ struct Found {
 pub struct EvictionCurvesSetup(pub StreamsSetup);
 
 impl Experiment for EvictionCurvesSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.0.scale
-    }
-
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let mut outcome = job.outcome();
         outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));

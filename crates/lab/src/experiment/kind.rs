@@ -41,9 +41,9 @@ impl<'s> Job<'s> {
 
 /// A set-up that can be run.
 pub trait Experiment {
-    /// The scale where none is given.
-    fn default_scale(&self, _live: bool) -> f64 {
-        1.0
+    /// The scale of a live run where none is given, if it is another than the file's.
+    fn live_scale(&self) -> Option<f64> {
+        None
     }
 
     /// Whether it can be run against real servers.

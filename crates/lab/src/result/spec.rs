@@ -15,6 +15,10 @@ fn scale_max() -> f64 {
     SCALE_MAX
 }
 
+fn whole() -> f64 {
+    1.0
+}
+
 /// An experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +29,9 @@ pub struct Spec {
     pub title: String,
     /// Where it was published.
     pub source: String,
+    /// The scale where none is given; none for the published size.
+    #[serde(default = "whole")]
+    pub scale: f64,
     /// The smallest scale that it can be run at; none for any above 0.
     #[serde(default)]
     scale_min: f64,

@@ -9,8 +9,6 @@ use slabwise_replay::workload::{self, Op};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
     /// The streams.
     pub streams: Vec<StreamSetup>,
 }

@@ -39,10 +39,6 @@ use slabwise_policy::PagePolicy;
 use trial::{Finding, Trial};
 
 impl Experiment for ClassCountsSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.scale
-    }
-
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let (setup, size, progress) = (self, job.size(), &job.progress);
         let policy = PagePolicy::with_options(&setup.policy, &[]);

@@ -7,8 +7,6 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassCountsSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
     /// The numbers of classes that tables are made for, ascending.
     pub class_counts: Vec<usize>,
     /// Tables that know nothing of the items.

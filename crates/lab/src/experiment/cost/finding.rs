@@ -15,23 +15,31 @@ pub struct Case<'s> {
     pub keys: u64,
 }
 
-/// What one variant came to in a case: a tally for each seed, or why there is none.
-pub type Tallies = Result<Vec<Tally>, String>;
+/// What one variant came to in a case.
+pub struct Row<'s> {
+    /// The variant.
+    pub variant: &'s Variant,
+    /// How values cost.
+    pub pricing: Pricing,
+    /// A tally for each seed, or why there is none.
+    pub tallies: Result<Vec<Tally>, String>,
+}
+
+impl Row<'_> {
+    /// A figure of each seed's tally.
+    pub fn figures(&self, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
+        Some(self.tallies.as_ref().ok()?.iter().map(figure).collect())
+    }
+}
 
 /// What came of a case.
 pub struct Finding<'s> {
     /// The case.
     pub case: Case<'s>,
     /// By variant.
-    pub variants: Vec<(&'s Variant, Tallies)>,
+    pub rows: Vec<Row<'s>>,
     /// By seed, units that a request costs at least; none where nothing is evicted.
     pub bounds: Vec<Option<f64>>,
-}
-
-/// What came of costs that should change nothing.
-pub struct Equal<'s> {
-    /// By seed: costs told and all alike; none told; another variant, none told.
-    pub rows: Vec<(&'s Variant, Pricing, Tallies)>,
 }
 
 /// What the rows of a mix are called.
@@ -40,14 +48,14 @@ pub fn mix_name(mix: CostMix) -> String {
 }
 
 impl Finding<'_> {
-    pub fn tallies(&self, variant: &Variant) -> Option<&Tallies> {
-        let is_it = |(known, _): &&(&Variant, Tallies)| known.name == variant.name;
-        self.variants.iter().find(is_it).map(|(_, tallies)| tallies)
+    /// What a variant came to.
+    pub fn row(&self, variant: &Variant) -> Option<&Row<'_>> {
+        self.rows.iter().find(|row| row.variant.name == variant.name)
     }
 
+    /// A figure of each of its seeds' tallies.
     pub fn figures(&self, variant: &Variant, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        let tallies = self.tallies(variant)?.as_ref().ok()?;
-        Some(tallies.iter().map(figure).collect())
+        self.row(variant)?.figures(figure)
     }
 
     /// By seed, how many percent less the first takes than the second.

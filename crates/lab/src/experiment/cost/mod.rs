@@ -25,17 +25,13 @@ pub use setup::CostSetup;
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
-use finding::{Case, Equal, Finding};
+use finding::{Case, Finding, Row};
 use population::{Population, Pricing};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use setup::{Setting, Variant};
 use trial::Trial;
 
 impl Experiment for CostSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.scale
-    }
-
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
         let spinner = job.progress.spinner("how many keys");
@@ -104,43 +100,44 @@ impl<'s> Size<'s> {
         requests as u64 * runs as u64
     }
 
-    fn finding(&self, case: Case<'s>) -> Result<Finding<'s>, ExperimentError> {
-        let variants: Vec<&Variant> = self.variants(case.setting).collect();
-        let (setup, scale) = (self.setup, self.scale);
-        let by_seed = self.seeds.par_iter().map(|&seed| {
-            let population = Population::new(setup, case.mix, case.keys, seed);
-            let runs = variants
-                .par_iter()
-                .map(|variant| self.trial(&case, variant, &population, Pricing::Mixed).go());
-            let runs: Vec<_> = runs.collect::<Result<_, ExperimentError>>()?;
-            let evicts = !case.setting.never_fills;
-            let bound = || bound::units_a_request(setup, case.setting, &population, scale);
-            Ok((runs, evicts.then(bound)))
-        });
-        let by_seed: Vec<_> = by_seed.collect::<Result<_, ExperimentError>>()?;
-        let (runs, bounds): (Vec<_>, Vec<_>) = by_seed.into_iter().unzip();
-        let tallies = |at: usize| runs.iter().map(|runs| runs[at].clone()).collect();
-        let variants =
-            variants.into_iter().enumerate().map(|(at, variant)| (variant, tallies(at))).collect();
-        Ok(Finding { case, variants, bounds })
+    /// The keys of a case, by seed.
+    fn populations(&self, case: &Case<'_>) -> Vec<Population> {
+        let population = |&seed| Population::new(self.setup, case.mix, case.keys, seed);
+        self.seeds.par_iter().map(population).collect()
     }
 
-    fn trial<'t>(
+    /// What variants at their pricings come to in a case.
+    fn rows(
         &self,
-        case: &Case<'t>,
-        variant: &'t Variant,
-        population: &'t Population,
-        pricing: Pricing,
-    ) -> Trial<'t>
-    where
-        's: 't,
-    {
+        case: &Case<'s>,
+        populations: &[Population],
+        runs: impl IntoIterator<Item = (&'s Variant, Pricing)>,
+    ) -> Result<Vec<Row<'s>>, ExperimentError> {
         let (setup, setting, scale) = (self.setup, case.setting, self.scale);
-        Trial { setup, setting, variant, population, pricing, scale }
+        let row = |(variant, pricing)| {
+            let tallies = populations.par_iter().map(|population| {
+                Trial { setup, setting, variant, population, pricing, scale }.go()
+            });
+            let tallies: Vec<_> = tallies.collect::<Result<_, ExperimentError>>()?;
+            Ok(Row { variant, pricing, tallies: tallies.into_iter().collect() })
+        };
+        runs.into_iter().collect::<Vec<_>>().into_par_iter().map(row).collect()
     }
 
-    /// The runs whose costs should change nothing.
-    fn equal(&self, cases: &[Case<'s>]) -> Result<Equal<'s>, ExperimentError> {
+    fn finding(&self, case: Case<'s>) -> Result<Finding<'s>, ExperimentError> {
+        let populations = self.populations(&case);
+        let runs = self.variants(case.setting).map(|variant| (variant, Pricing::Mixed));
+        let rows = self.rows(&case, &populations, runs)?;
+        let bound = |population| {
+            let units = || bound::units_a_request(self.setup, case.setting, population, self.scale);
+            (!case.setting.never_fills).then(units)
+        };
+        let bounds = populations.par_iter().map(bound).collect();
+        Ok(Finding { case, rows, bounds })
+    }
+
+    /// The runs whose costs should change nothing: costs told and all alike; none told; another variant, none told.
+    fn equal(&self, cases: &[Case<'s>]) -> Result<Vec<Row<'s>>, ExperimentError> {
         let equal = &self.setup.equal;
         let is_it = |case: &&Case<'_>| case.setting.name == equal.setting && case.mix == equal.mix;
         let known = cases.iter().find(is_it).zip(self.setup.variant(&equal.variant));
@@ -153,14 +150,6 @@ impl<'s> Size<'s> {
             (variant, Pricing::Untold),
             (&equal.without, Pricing::Untold),
         ];
-        let rows = runs.into_par_iter().map(|(variant, pricing)| {
-            let tallies = self.seeds.par_iter().map(|&seed| {
-                let population = Population::new(self.setup, case.mix, case.keys, seed);
-                self.trial(case, variant, &population, pricing).go()
-            });
-            let tallies: Vec<_> = tallies.collect::<Result<_, ExperimentError>>()?;
-            Ok((variant, pricing, tallies.into_iter().collect()))
-        });
-        Ok(Equal { rows: rows.collect::<Result<_, ExperimentError>>()? })
+        self.rows(case, &self.populations(case), runs)
     }
 }

@@ -1,6 +1,6 @@
 //! What was found, as rows: means over seeds, with the least and the most of them.
 
-use super::finding::{Case, Equal, Finding, Tallies, less_percent, mix_name};
+use super::finding::{Case, Finding, Row, less_percent, mix_name};
 use super::population::Pricing;
 use super::setup::{CostSetup, Variant};
 use super::trial::Tally;
@@ -60,7 +60,7 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
 }
 
 /// Adds all rows.
-pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &Equal<'_>) {
+pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &[Row<'_>]) {
     for finding in found {
         add_finding(outcome, setup, finding);
     }
@@ -85,7 +85,8 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
 }
 
 fn finding_nothing(found: &[Finding<'_>], variant: &Variant) -> String {
-    let why = found.iter().find_map(|finding| finding.tallies(variant)?.as_ref().err().cloned());
+    let why =
+        found.iter().find_map(|finding| finding.row(variant)?.tallies.as_ref().err().cloned());
     why.unwrap_or_else(|| "not run".to_owned())
 }
 
@@ -94,7 +95,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
     let case_name = format!("{}, {}", setting.name, mix_name(*mix));
     outcome.add(KEYS, &case_name, Ok(*keys as f64));
     let first = setup.first();
-    for (variant, tallies) in &finding.variants {
+    for Row { variant, tallies, .. } in &finding.rows {
         let name = finding.name(&variant.name);
         let tallies = match tallies {
             Ok(tallies) => tallies,
@@ -179,29 +180,25 @@ fn add_mean_of_mixes(
     }
 }
 
-fn add_equal(outcome: &mut Outcome, equal: &Equal<'_>) {
-    let misses = |tallies: &Tallies| -> Option<Vec<f64>> {
-        Some(tallies.as_ref().ok()?.iter().map(|tally| tally.misses as f64).collect())
-    };
-    let [(_, _, told), others @ ..] = &equal.rows[..] else { return };
-    for (variant, pricing, tallies) in &equal.rows {
-        let costs = match pricing {
+fn add_equal(outcome: &mut Outcome, equal: &[Row<'_>]) {
+    let misses = |row: &Row<'_>| row.figures(|tally| tally.misses as f64);
+    let [told, others @ ..] = equal else { return };
+    for row in equal {
+        let costs = match row.pricing {
             Pricing::Equal(units) => format!("all cost {units}"),
             Pricing::Mixed | Pricing::Untold => "no costs".to_owned(),
         };
-        let name = format!("{costs}, {}", variant.name);
-        match tallies {
-            Err(why) => outcome.add(MISSES, &name, Err(why.clone())),
-            Ok(tallies) => {
-                let figures: Vec<f64> = tallies.iter().map(|tally| tally.misses as f64).collect();
-                outcome.add_mean(MISSES, &name, &figures);
-            }
+        let name = format!("{costs}, {}", row.variant.name);
+        match (misses(row), &row.tallies) {
+            (Some(figures), _) => outcome.add_mean(MISSES, &name, &figures),
+            (None, Err(why)) => outcome.add(MISSES, &name, Err(why.clone())),
+            (None, Ok(_)) => {}
         }
     }
-    for (variant, _, tallies) in others {
-        let Some((told, untold)) = misses(told).zip(misses(tallies)) else { continue };
+    for row in others {
+        let Some((told, untold)) = misses(told).zip(misses(row)) else { continue };
         let more = told.iter().zip(&untold).map(|(told, untold)| -less_percent(*told, *untold));
-        let name = format!("all cost the same, against no costs, {}", variant.name);
+        let name = format!("all cost the same, against no costs, {}", row.variant.name);
         outcome.add_mean(MORE_MISSES, &name, &more.collect::<Vec<_>>());
     }
 }

@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
     /// Independent runs: the asked seed and those that follow it.
     pub seeds: u64,
     /// What is chosen where the paper leaves it open, by name.

@@ -46,10 +46,6 @@ measures! {
 }
 
 impl Experiment for FrontierSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.scale
-    }
-
     fn has_live(&self) -> bool {
         true
     }

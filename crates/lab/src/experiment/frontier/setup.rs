@@ -11,8 +11,6 @@ use slabwise_replay::workload::{Workload, WorkloadError};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontierSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
     /// Memory limits, in percent of what all keys would take together.
     pub memory_percent: Vec<f64>,
     /// Bytes of an item beside key and value, in simulations.

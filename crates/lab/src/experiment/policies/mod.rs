@@ -48,10 +48,6 @@ struct Trial<'s> {
 }
 
 impl Experiment for PoliciesSetup {
-    fn default_scale(&self, _live: bool) -> f64 {
-        self.scale
-    }
-
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let mut outcome = job.outcome();
         let (setup, progress) = (self, &job.progress);

@@ -11,8 +11,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoliciesSetup {
-    /// The scale where none is asked for.
-    pub scale: f64,
     /// What is chosen where the paper leaves it open, by name.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,

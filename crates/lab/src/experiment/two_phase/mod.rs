@@ -36,8 +36,8 @@ measures! {
 }
 
 impl Experiment for TwoPhaseSetup {
-    fn default_scale(&self, live: bool) -> f64 {
-        if live { self.live.scale } else { 1.0 }
+    fn live_scale(&self) -> Option<f64> {
+        Some(self.live.scale)
     }
 
     fn has_live(&self) -> bool {
