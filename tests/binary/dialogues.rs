@@ -1,13 +1,13 @@
 //! Dialogues that both servers hold alike.
 
-use crate::packet::{
+use super::packet::{
     ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, DO_NOT_CREATE, FLUSH,
     FLUSHQ, GAT, GATK, GATKQ, GATQ, GET, GETK, GETKQ, GETQ, INCREMENT, INCREMENTQ, NOOP, PREPEND,
     PREPENDQ, Packet, QUIT, QUITQ, REPLACE, REPLACEQ, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET,
     SETQ, STAT, TOUCH, VERBOSITY, arithmetic, extend, keyed, packet, store, touch,
 };
-use crate::peer::{Pace, Peer};
-use crate::support::ServerCommand;
+use super::peer::{Pace, Peer};
+use crate::support::{ServerCommand, stock_memcached, under_test};
 
 /// Sends each step to both servers, and compares what comes back.
 fn alike(flags: &[&str], steps: &[Packet]) {
@@ -15,9 +15,9 @@ fn alike(flags: &[&str], steps: &[Packet]) {
         let mut peer = Peer::start(&command.with(flags));
         steps.iter().map(|step| peer.step(step)).collect::<Vec<_>>()
     };
-    let expected = answers(ServerCommand::memcached());
+    let expected = answers(stock_memcached());
     for workers in ["1", "4"] {
-        let got = answers(ServerCommand::under_test().with(&["-t", workers]));
+        let got = answers(under_test().with(&["-t", workers]));
         for (index, step) in steps.iter().enumerate() {
             assert_eq!(got[index], expected[index], "step {index} of {flags:?}: {step:?}");
         }
@@ -28,8 +28,8 @@ fn alike(flags: &[&str], steps: &[Packet]) {
 fn alike_at_any_pace(flags: &[&str], steps: &[Packet]) {
     alike(flags, steps);
     for pace in [Pace::Whole, Pace::Bytewise] {
-        let mut memcached = Peer::start(&ServerCommand::memcached().with(flags));
-        let mut slabwise = Peer::start(&ServerCommand::under_test().with(flags));
+        let mut memcached = Peer::start(&stock_memcached().with(flags));
+        let mut slabwise = Peer::start(&under_test().with(flags));
         let expected = memcached.batch(steps, pace);
         assert_eq!(slabwise.batch(steps, pace), expected, "{pace:?} with {flags:?}");
     }
@@ -330,7 +330,7 @@ fn what_is_not_known() {
 fn the_body_of_an_unknown_command_is_skipped_once() {
     // memcached has skipped extras and key when it begins to skip the body, and so loses as many bytes
     // of what follows.
-    let mut slabwise = Peer::start(&ServerCommand::under_test());
+    let mut slabwise = Peer::start(&under_test());
     for value_len in [0, 1, 100, 100_000] {
         let unknown = keyed(0x30, "key").extras(b"extras").value(&vec![0; value_len]);
         let answered = slabwise.step(&unknown);
@@ -343,7 +343,7 @@ fn the_body_of_an_unknown_command_is_skipped_once() {
 #[test]
 fn surplus_bytes_are_not_taken_for_a_request() {
     // memcached answers, and takes what is left of the body for the next request.
-    let mut slabwise = Peer::start(&ServerCommand::under_test());
+    let mut slabwise = Peer::start(&under_test());
     for request in [
         touch(TOUCH, "k", 0).value(b"more"),
         touch(GATKQ, "k", 0).value(b"more"),
@@ -393,7 +393,7 @@ fn what_ends_the_connection() {
 #[test]
 fn a_body_that_is_longer_than_any_is_refused_before_it_comes() {
     // memcached 1.6.18 waits for so much; later releases refuse it as here.
-    let mut slabwise = Peer::start(&ServerCommand::under_test());
+    let mut slabwise = Peer::start(&under_test());
     for body_len in [(1 << 30) + 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] {
         let answered = slabwise.step(&store(SET, "k", b"").body_len(body_len));
         assert!(answered.closed);

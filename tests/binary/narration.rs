@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::packet::{DELETE, GETK, NOOP, SET, keyed, packet, store};
-use crate::support::{Server, ServerCommand};
+use super::packet::{DELETE, GETK, NOOP, SET, keyed, packet, store};
+use crate::support::{Server, under_test};
 
 #[test]
 fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
-    let log = std::env::temp_dir().join(format!("test-narration-{}", std::process::id()));
-    let command = ServerCommand::under_test().with(&["-vv", "-t", "1"]).logging_to(&log);
+    let log = tempfile::NamedTempFile::new().expect("a file for the test");
+    let command = under_test().with(&["-vv", "-t", "1"]).logging_to(log.path());
     let server = Server::start(&command);
     let (mut client, mut other) = (server.connect(), server.connect());
     let requests =
@@ -28,8 +28,7 @@ fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
         }
     }
     drop(server);
-    let printed = fs::read_to_string(&log).expect("the server wrote it");
-    fs::remove_file(&log).expect("it is there");
+    let printed = fs::read_to_string(log.path()).expect("the server wrote it");
     let told = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
     assert_eq!((told(" packet 80"), told(" packet 81")), (sent, sent), "{printed}");
 }

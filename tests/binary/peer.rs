@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::packet::{NOOP, Packet, packet};
+use super::packet::{NOOP, Packet, packet};
 use crate::support::{Client, Server, ServerCommand};
 
 /// Marks the no-op that ends a step: whatever comes before its answer answers the step.

@@ -1,8 +1,8 @@
 //! Random packets, on few keys so that they meet: both servers answer alike.
 
-use crate::packet::{DO_NOT_CREATE, Packet, arithmetic, extend, keyed, packet, store, touch};
-use crate::peer::Peer;
-use crate::support::ServerCommand;
+use super::packet::{DO_NOT_CREATE, Packet, arithmetic, extend, keyed, packet, store, touch};
+use super::peer::Peer;
+use crate::support::{stock_memcached, under_test};
 
 const STEPS: usize = 6_000;
 
@@ -77,8 +77,8 @@ fn request(random: &mut Random, step: usize) -> Packet {
 #[test]
 fn both_servers_answer_random_packets_alike() {
     let mut random = Random::from_environment();
-    let mut slabwise = Peer::start(&ServerCommand::under_test().with(&["-m", "256"]));
-    let mut memcached = Peer::start(&ServerCommand::memcached().with(&["-m", "256"]));
+    let mut slabwise = Peer::start(&under_test().with(&["-m", "256"]));
+    let mut memcached = Peer::start(&stock_memcached().with(&["-m", "256"]));
     for step in 0..STEPS {
         let request = request(&mut random, step);
         let [mut expected, mut got] =

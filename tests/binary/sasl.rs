@@ -1,24 +1,25 @@
 //! `-S`: who gets in over the wire.
 
 use std::fs;
-use std::path::PathBuf;
 
-use crate::packet::{
+use tempfile::{NamedTempFile, TempPath};
+
+use super::packet::{
     FLUSH, GET, NOOP, Packet, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
     keyed, packet, store,
 };
-use crate::peer::Peer;
-use crate::support::ServerCommand;
+use super::peer::Peer;
+use crate::support::{stock_memcached, under_test};
 
 const AUTH_ERROR: u16 = 0x20;
 
 /// A file of passwords, removed when dropped.
-struct PasswordFile(PathBuf);
+struct PasswordFile(TempPath);
 
 impl PasswordFile {
-    fn new(name: &str, text: &str) -> PasswordFile {
-        let name = format!("test-passwords-{}-{name}", std::process::id());
-        let file = PasswordFile(std::env::temp_dir().join(name));
+    fn new(text: &str) -> PasswordFile {
+        let file = NamedTempFile::new().expect("a file for the test");
+        let file = PasswordFile(file.into_temp_path());
         file.write(text);
         file
     }
@@ -29,14 +30,8 @@ impl PasswordFile {
 
     fn server(&self) -> Peer {
         let path = self.0.to_str().expect("a path of letters");
-        let command = ServerCommand::under_test().with(&["-S"]);
+        let command = under_test().with(&["-S"]);
         Peer::start(&command.with_variable("MEMCACHED_SASL_PWDB", path))
-    }
-}
-
-impl Drop for PasswordFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -52,7 +47,7 @@ fn outcome(peer: &mut Peer, request: &Packet) -> (u16, bool) {
 
 #[test]
 fn the_password_lets_in_and_nothing_else_does() {
-    let file = PasswordFile::new("lets-in", "first:one\nuser:pass\n");
+    let file = PasswordFile::new("first:one\nuser:pass\n");
     let mut peer = file.server();
     for wrong in [
         auth("PLAIN", b"\0user\0wrong"),
@@ -79,7 +74,7 @@ fn the_password_lets_in_and_nothing_else_does() {
 
 #[test]
 fn a_text_client_is_hung_up_on() {
-    let file = PasswordFile::new("text", "user:pass\n");
+    let file = PasswordFile::new("user:pass\n");
     let peer = file.server();
     let mut client = peer.server().connect();
     client.send(b"get key\r\n");
@@ -88,16 +83,15 @@ fn a_text_client_is_hung_up_on() {
 
 #[test]
 fn who_has_not_authenticated_is_answered_as_by_memcached() {
-    let file = PasswordFile::new("memcached", "user:pass\n");
+    let file = PasswordFile::new("user:pass\n");
     let mut slabwise = file.server();
     // It does not start with a list of mechanisms but its own.
-    let folder = std::env::temp_dir().join(format!("test-sasl-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a temporary folder can be made");
-    fs::write(folder.join("memcached.conf"), "mech_list: plain\n").expect("it can be written to");
-    let command = ServerCommand::memcached().with(&["-S"]);
-    let folder_name = folder.to_str().expect("a path of letters");
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    fs::write(folder.path().join("memcached.conf"), "mech_list: plain\n")
+        .expect("it can be written to");
+    let command = stock_memcached().with(&["-S"]);
+    let folder_name = folder.path().to_str().expect("a path of letters");
     let mut memcached = Peer::start(&command.with_variable("SASL_CONF_PATH", folder_name));
-    fs::remove_dir_all(&folder).expect("the folder is the test's own");
     for request in [
         packet(NOOP),
         packet(QUIT),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::packet::{SETQ, STAT, keyed, store};
-use crate::peer::Peer;
-use crate::support::{Client, Server, ServerCommand};
+use super::packet::{SETQ, STAT, keyed, store};
+use super::peer::Peer;
+use crate::support::{Client, Server, stock_memcached, under_test};
 
 /// The names that the text protocol gives.
 fn names_in_text(client: &mut Client, command: &str) -> BTreeSet<String> {
@@ -21,7 +21,7 @@ fn names_in_text(client: &mut Client, command: &str) -> BTreeSet<String> {
 
 #[test]
 fn packets_name_what_lines_name() {
-    let mut peer = Peer::start(&ServerCommand::under_test());
+    let mut peer = Peer::start(&under_test());
     peer.step(&store(SETQ, "k", b"value"));
     let mut text = peer.server().connect();
     for subject in ["", "settings", "items", "slabs", "sizes"] {
@@ -43,8 +43,8 @@ fn packets_name_what_lines_name() {
 #[test]
 fn a_dump_by_prefix_is_one_value() {
     let flags = ["-D", ":"];
-    let mut servers = [ServerCommand::under_test(), ServerCommand::memcached()]
-        .map(|command| Peer::start(&command.with(&flags)));
+    let mut servers =
+        [under_test(), stock_memcached()].map(|command| Peer::start(&command.with(&flags)));
     let [slabwise, memcached] = servers.each_mut().map(|peer| {
         peer.step(&store(SETQ, "a:k", b"value"));
         peer.step(&keyed(0x00, "a:k"));
@@ -57,7 +57,7 @@ fn a_dump_by_prefix_is_one_value() {
 
 #[test]
 fn names_are_counted_whatever_the_dialect() {
-    let server = Server::start(&ServerCommand::under_test());
+    let server = Server::start(&under_test());
     let mut text = server.connect();
     let mut binary = Peer::of(server);
     binary.step(&store(SETQ, "k", b"value"));

@@ -1,11 +1,11 @@
 //! What cannot be answered ends with one line on stderr and the code 1; the older form of the command stays.
 
-use crate::advice::{Advice, run};
-use crate::support::{Server, ServerCommand};
+use super::advice::{Advice, run};
+use crate::support::{Server, under_test};
 
 #[test]
 fn failures_are_one_line_that_names_what_is_wrong() {
-    let empty = Server::start(&ServerCommand::under_test());
+    let empty = Server::start(&under_test());
     let address = empty.address().to_string();
     let cases: [(&[&str], &str); 8] = [
         (&["--from-histogram", "/nowhere/sizes"], "/nowhere/sizes: cannot be read"),

@@ -1,8 +1,8 @@
 //! memcached, by both ways to its sizes, and slabwise: what is foretold comes true.
 
-use crate::advice::Advice;
-use crate::items::{mixed_value_lens, pages, store};
-use crate::support::{Server, ServerCommand};
+use super::advice::Advice;
+use super::items::{mixed_value_lens, pages, store};
+use crate::support::{Server, is_memcached, stock_memcached, under_test};
 use std::process::{Command, Stdio};
 
 const ITEM_COUNT: usize = 60_000;
@@ -14,7 +14,7 @@ fn memcached(options: &[&str]) -> Option<Server> {
         eprintln!("skipped: memcached is not installed (apt-get install memcached)");
         return None;
     }
-    let command = ServerCommand::memcached().with(&["-m", "256", "-o", "slab_automove=0"]);
+    let command = stock_memcached().with(&["-m", "256", "-o", "slab_automove=0"]);
     Some(Server::start(&command.with(options)))
 }
 
@@ -67,9 +67,9 @@ fn memcached_takes_every_list_and_makes_that_table() {
     // Items of 104 to 240 bytes in steps of 8, so that every step is worth a class.
     let sizes: Vec<u64> = (13..=30).map(|step| step * 8).collect();
     let lines: String = sizes.iter().map(|size| format!("{size} 1000000\n")).collect();
-    let file = std::env::temp_dir().join(format!("test-classes-{}", std::process::id()));
-    std::fs::write(&file, lines).expect("a file can be written");
-    let path = file.to_str().expect("the directory's name is text");
+    let file = tempfile::NamedTempFile::new().expect("a file for the test");
+    std::fs::write(file.path(), lines).expect("a file can be written");
+    let path = file.path().to_str().expect("the directory's name is text");
     for count in ["1", "2", "17", "18", "62", "63"] {
         let advice = Advice::of(&["--from-histogram", path, "--classes", count]);
         let Some(server) = memcached(&["-o", advice.option()]) else { return };
@@ -83,17 +83,15 @@ fn memcached_takes_every_list_and_makes_that_table() {
         used.dedup();
         assert_eq!(made, used, "--classes {count}: {}", advice.option());
     }
-    // It is of no more use.
-    let _ = std::fs::remove_file(&file);
 }
 
 #[test]
 fn slabwise_takes_as_many_pages_as_foretold_at_its_start_and_while_it_runs() {
     let start = |options: &[&str]| {
-        let command = ServerCommand::under_test().with(&["-m", "256", "-o", "page_policy=none"]);
+        let command = under_test().with(&["-m", "256", "-o", "page_policy=none"]);
         Server::start(&command.with(options))
     };
-    if ServerCommand::under_test().is_memcached() {
+    if is_memcached(&under_test()) {
         return;
     }
     let before = start(&[]);

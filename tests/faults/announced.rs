@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::scene::Scene;
+use super::scene::Scene;
 use crate::support::{Client, wait_until};
 
 const CLIENTS: usize = 20;

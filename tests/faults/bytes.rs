@@ -1,6 +1,6 @@
 //! Bytes that are no requests, or not whole ones.
 
-use crate::scene::Scene;
+use super::scene::Scene;
 
 const CONNECTIONS: usize = 200;
 

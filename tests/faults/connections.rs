@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Barrier;
 use std::time::Duration;
 
-use crate::scene::Scene;
-use crate::support::{Client, Server, ServerCommand, wait_until};
+use super::scene::Scene;
+use crate::support::{Client, Server, is_memcached, under_test, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -62,7 +62,7 @@ fn more_than_the_limit() {
 fn one_leaves_while_the_next_comes() {
     const LIMIT: usize = 20;
     const ROUNDS: usize = 300;
-    if ServerCommand::under_test().is_memcached() {
+    if is_memcached(&under_test()) {
         return println!("memcached counts connections of its own towards the limit");
     }
     let scene = Scene::start(64, &["-c", "20", "-o", "no_maxconns_fast"]);

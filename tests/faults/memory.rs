@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::scene::Scene;
+use super::scene::Scene;
 use crate::support::{Client, wait_until};
 
 /// Large enough to fill memory with few connections, small enough that memcached takes one chunk

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::scene::Scene;
+use super::scene::Scene;
 use crate::support::moves::{
     Asked, ask_for_page, begin_move_that_is_held, class_of, stopped_reader,
 };
-use crate::support::{ServerCommand, wait_until};
+use crate::support::{is_memcached, under_test, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const LARGE_LEN: usize = 900_000;
@@ -88,7 +88,7 @@ fn a_thousand_moves_asked_for_at_once() {
 
 #[test]
 fn sigterm_in_the_middle_of_a_move() {
-    if ServerCommand::under_test().is_memcached() {
+    if is_memcached(&under_test()) {
         return println!("memcached has no such option");
     }
     for mover in ["warm", "stock", "base", "fast"] {

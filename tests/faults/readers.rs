@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use crate::scene::Scene;
+use super::scene::Scene;
 use crate::support::{Client, wait_until};
 
 const LARGE_LEN: usize = 900_000;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Client, Server, ServerCommand, wait_until};
+use crate::support::{Client, Server, is_memcached, under_test, wait_until};
 
 /// How long a server may take to let go of what a client left behind.
 const RECOVERY_DEADLINE: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ impl Scene {
     /// Starts a server with so much item memory and more flags.
     pub fn start(memory_limit_mib: u64, flags: &[&str]) -> Scene {
         let limit = memory_limit_mib.to_string();
-        let command = ServerCommand::under_test().with(&["-m", &limit]).with(flags);
+        let command = under_test().with(&["-m", &limit]).with(flags);
         let server = Server::start(&command);
         serve_one(&mut server.connect(), 0);
         Scene {
@@ -37,7 +37,7 @@ impl Scene {
 
     /// Whether the server is memcached itself: a few limits differ.
     pub fn is_memcached(&self) -> bool {
-        ServerCommand::under_test().is_memcached()
+        is_memcached(&under_test())
     }
 
     /// Asserts what must hold while a client misbehaves: others are served, in bounded memory.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::scene::Scene;
+use super::scene::Scene;
 
 #[test]
 fn sigterm_in_the_middle() {

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use crate::memory_file::{MemoryFile, stop_gracefully};
-use crate::support::{Server, ServerCommand, new_port_file, wait_until};
-use std::time::Duration;
+use super::memory_file::{MemoryFile, stop_gracefully};
+use crate::support::{Server, ServerCommand};
+use rustix::process::Signal;
+use slabwise_client::process::wait;
 
 /// A file that holds one item, left as a graceful stop leaves it.
 fn file_of_one_item() -> MemoryFile {
@@ -31,22 +32,17 @@ fn assert_cold(file: &MemoryFile, flags: &[&str], why: &str) {
 
 /// The command ends with an error that says `why`.
 fn assert_refused(file: &MemoryFile, command: &ServerCommand, why: &str) {
-    let mut child = command.spawn(&new_port_file());
-    let mut status = None;
-    wait_until("the server ends", Duration::from_secs(10), || {
-        status = child.try_wait().expect("a child can be waited for");
-        status.is_some()
-    });
-    assert!(!status.expect("it has ended").success());
+    let mut child = command.spawn(&file.port_file()).expect("the command starts");
+    assert!(!wait(&mut child).expect("the server ends").success());
     assert!(file.log().contains(why), "{}", file.log());
 }
 
 #[test]
 fn after_any_end_but_a_graceful_one() {
     let ends: [fn(&Server); 4] = [
-        |server| server.signal("KILL"),
+        |server| server.signal(Signal::KILL),
         |server| server.terminate(),
-        |server| server.signal("INT"),
+        |server| server.signal(Signal::INT),
         |server| server.connect().send(b"shutdown\r\n"),
     ];
     for end in ends {

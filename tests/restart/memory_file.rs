@@ -1,43 +1,47 @@
 //! A memory file of one test's own, and servers on it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::support::{Server, ServerCommand};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::{Server, ServerCommand, under_test};
 
 /// A directory with a memory file in it; removed with everything in it.
 pub struct MemoryFile {
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl MemoryFile {
     pub fn new() -> MemoryFile {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let ram = Path::new("/dev/shm");
         let base = if ram.is_dir() { ram.to_owned() } else { std::env::temp_dir() };
-        let directory = base.join(format!("slabwise-warm-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        let directory = tempfile::tempdir_in(base).expect("a directory for the test");
         MemoryFile { directory }
     }
 
+    /// Where a server that is not waited for writes its ports.
+    pub fn port_file(&self) -> PathBuf {
+        self.directory.path().join("ports")
+    }
+
     pub fn path(&self) -> PathBuf {
-        self.directory.join("memory")
+        self.directory.path().join("memory")
     }
 
     pub fn meta(&self) -> PathBuf {
-        self.directory.join("memory.meta")
+        self.directory.path().join("memory.meta")
     }
 
     /// What the last server on this file has said.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.join("log")).expect("a server was started")
+        std::fs::read_to_string(self.directory.path().join("log")).expect("a server was started")
     }
 
     /// The command of a server on this file.
     pub fn command(&self, flags: &[&str]) -> ServerCommand {
         let path = self.path();
-        let command = ServerCommand::under_test().logging_to(&self.directory.join("log"));
+        let command = under_test().logging_to(&self.directory.path().join("log"));
         command.with(&["-e", path.to_str().expect("a path of text")]).with(flags)
     }
 
@@ -46,15 +50,8 @@ impl MemoryFile {
     }
 }
 
-impl Drop for MemoryFile {
-    fn drop(&mut self) {
-        // A leftover in a ram disk or temporary directory is no failure.
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
 /// Stops a server as an operator does before an upgrade.
 pub fn stop_gracefully(mut server: Server) {
-    server.signal("USR1");
+    server.signal(Signal::USR1);
     assert_eq!(server.wait_for_end(), Some(0), "a graceful stop is a clean end");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::memory_file::{MemoryFile, stop_gracefully};
+use super::memory_file::{MemoryFile, stop_gracefully};
 use crate::support::moves::{ask_for_page, begin_move_that_is_held, class_of, stopped_reader};
 use crate::support::{Client, wait_until};
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::memory_file::{MemoryFile, stop_gracefully};
+use super::memory_file::{MemoryFile, stop_gracefully};
 use crate::support::Client;
 
 const WRITERS: usize = 4;

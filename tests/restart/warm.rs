@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::memory_file::{MemoryFile, stop_gracefully};
-use crate::support::{Client, new_port_file, read_port, wait_until};
+use super::memory_file::{MemoryFile, stop_gracefully};
+use crate::support::{Client, wait_until};
+use slabwise_client::process::read_ports;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -186,13 +187,17 @@ fn a_daemon_restarts_as_well() {
     let file = MemoryFile::new();
     let pid_file = file.path().with_extension("pid");
     for expected in [None, Some(b"value".to_vec())] {
-        let port_file = new_port_file();
+        let port_file = file.port_file();
         let command = file.command(&["-d", "-P", pid_file.to_str().expect("a path of text")]);
-        let status = command.spawn(&port_file).wait().expect("the starter ends");
+        let status =
+            command.spawn(&port_file).and_then(|mut child| child.wait()).expect("the starter ends");
         assert!(status.success(), "{}", file.log());
         wait_until("the daemon tells its id", DEADLINE, || pid_file.exists());
         let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("it is there"));
-        let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], read_port(&port_file))));
+        let mut client = Client::connect(SocketAddr::from((
+            [127, 0, 0, 1],
+            read_ports(&port_file).expect("the daemon wrote it")[0],
+        )));
         assert_eq!(client.get("key"), expected);
         assert_eq!(client.set("key", b"value"), "STORED");
         assert!(daemon.signal("-USR1"));

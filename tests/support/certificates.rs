@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 
 /// What servers are called in their certificates.
 pub const SERVER_NAME: &str = "localhost";
@@ -102,16 +102,12 @@ fn params(name: &str, names: &[&str]) -> CertificateParams {
 }
 
 /// A directory with what a server reads, removed with the test.
-pub struct CertificateFiles(PathBuf);
+pub struct CertificateFiles(TempDir);
 
 impl CertificateFiles {
     /// The files of a server with this identity, which trusts this authority's clients.
     pub fn new(identity: &Identity, authority: &Authority) -> CertificateFiles {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("slabwise-tls-{}-{number}", std::process::id());
-        let files = CertificateFiles(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&files.0).expect("a directory for the test");
+        let files = CertificateFiles(tempfile::tempdir().expect("a directory for the test"));
         files.write(identity, authority);
         files
     }
@@ -125,22 +121,15 @@ impl CertificateFiles {
 
     /// Writes one file.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
-        std::fs::write(self.0.join(name), content).expect("the directory can be written to");
+        std::fs::write(self.0.path().join(name), content).expect("the directory can be written to");
     }
 
     /// Where a file is.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     pub fn directory(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for CertificateFiles {
-    fn drop(&mut self) {
-        // A leftover in the temporary directory is no failure.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }

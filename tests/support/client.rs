@@ -1,18 +1,16 @@
-//! A connection that sends bytes as they are and reads replies line by line.
+//! A connection that sends bytes as they are and reads replies line by line; what goes wrong fails the test.
 
-use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use slabwise_client::{ClientError, Connection, Row};
+
 /// A reply that has not come by then never will.
 const REPLY_DEADLINE: Duration = Duration::from_secs(20);
-const READ_SIZE_BYTES: usize = 64 * 1024;
 
 /// A connection and what was received but not yet read.
 pub struct Client {
-    stream: TcpStream,
-    received: Vec<u8>,
-    read: usize,
+    connection: Connection<TcpStream>,
 }
 
 impl Client {
@@ -23,12 +21,12 @@ impl Client {
         stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
         stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
         stream.set_write_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
-        Client { stream, received: Vec::new(), read: 0 }
+        Client { connection: Connection::over(stream, usize::MAX) }
     }
 
     /// The socket itself.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.connection.stream()
     }
 
     /// Sends the bytes in one write.
@@ -37,37 +35,28 @@ impl Client {
     }
 
     /// Sends the bytes; the error when the server has closed the connection.
-    pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+    pub fn try_send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        self.connection.send(bytes)
     }
 
     /// Sends the bytes, each in a packet of its own.
-    pub fn try_send_bytewise(&mut self, bytes: &[u8]) -> io::Result<()> {
-        bytes.iter().try_for_each(|byte| self.stream.write_all(&[*byte]))
+    pub fn try_send_bytewise(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
+        bytes.chunks(1).try_for_each(|byte| self.connection.send(byte))
     }
 
     /// Says that nothing more will be sent.
     pub fn finish_sending(&mut self) {
         // Fails only when the server has closed already.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream().shutdown(Shutdown::Write);
     }
 
     /// The next reply line without its CR LF; none when the connection ended before it. A line
     /// that ends in a bare LF keeps it: the difference is part of the protocol.
-    pub fn try_read_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        let mut searched = 0;
-        loop {
-            let pending = &self.received[self.read..];
-            if let Some(end) = pending[searched..].iter().position(|&byte| byte == b'\n') {
-                let line = &pending[..=searched + end];
-                let line = line.strip_suffix(b"\r\n").unwrap_or(line).to_vec();
-                self.read += searched + end + 1;
-                return Ok(Some(line));
-            }
-            searched = pending.len();
-            if self.receive()? == 0 {
-                return Ok(None);
-            }
+    pub fn try_read_line(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
+        match self.connection.line_with_end() {
+            Ok(line) => Ok(Some(line.strip_suffix(b"\r\n").unwrap_or(line).to_vec())),
+            Err(ClientError::Closed) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -131,52 +120,40 @@ impl Client {
         numbers.filter(|(stat, _)| is_of(stat)).map(|(_, number)| number).collect()
     }
 
-    /// Those lines of a `stats` command whose values are whole numbers, in its order.
+    /// Those rows of a `stats` command whose values are whole numbers, in its order.
     fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
-        self.send(format!("{command}\r\n").as_bytes());
-        let mut numbers = Vec::new();
-        loop {
-            let line = self.read_line();
-            if line == "END" {
-                return numbers;
-            }
-            let mut words = line.split(' ').skip(1);
-            if let (Some(name), Some(Ok(number))) = (words.next(), words.next().map(str::parse)) {
-                numbers.push((name.to_owned(), number));
-            }
-        }
+        let rows = self.connection.ask_rows(command).expect("rows");
+        let number = |row: Row| Some((row.name, row.value.parse().ok()?));
+        rows.0.into_iter().filter_map(number).collect()
     }
 
-    /// Exactly so many bytes of the reply.
+    /// Exactly `count` bytes of the reply.
     pub fn read_exact(&mut self, count: usize) -> Vec<u8> {
-        while self.received.len() - self.read < count {
+        while self.connection.received().len() < count {
             assert!(self.receive().expect("a reply") > 0, "the connection stays open");
         }
-        let bytes = self.received[self.read..self.read + count].to_vec();
-        self.read += count;
-        bytes
+        self.take(count)
     }
 
-    /// The same; none when the connection ended before the first of them.
+    /// Exactly `count` bytes of the reply; none when the connection ended before the first of them.
     pub fn try_read_exact(&mut self, count: usize) -> Option<Vec<u8>> {
-        let ended = self.read == self.received.len() && count > 0;
+        let ended = self.connection.received().is_empty() && count > 0;
         if ended && self.receive().expect("a reply") == 0 {
             return None;
         }
         Some(self.read_exact(count))
     }
 
-    /// The next bytes of the reply, so many or, where it ends or stops before, fewer.
+    /// The next `count` bytes of the reply; fewer where it ends or stops before.
     pub fn read_at_most(&mut self, count: usize) -> Vec<u8> {
-        while self.received.len() - self.read < count && self.receive().is_ok_and(|more| more > 0) {
+        while self.connection.received().len() < count && self.receive().is_ok_and(|more| more > 0)
+        {
         }
-        let bytes = self.received[self.read..].iter().copied().take(count).collect::<Vec<_>>();
-        self.read += bytes.len();
-        bytes
+        self.take(count.min(self.connection.received().len()))
     }
 
     /// All that still comes until the server closes.
-    pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
+    pub fn read_to_end(&mut self) -> Result<Vec<u8>, ClientError> {
         while self.receive()? > 0 {}
         Ok(self.take_received())
     }
@@ -184,32 +161,27 @@ impl Client {
     /// What has been received and what comes within a moment: for the message of a failed test.
     pub fn leftovers(&mut self) -> Vec<u8> {
         let moment = Duration::from_millis(200);
-        self.stream.set_read_timeout(Some(moment)).expect("the moment is not zero");
+        self.stream().set_read_timeout(Some(moment)).expect("the moment is not zero");
         while self.receive().is_ok_and(|count| count > 0) {}
-        self.stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
+        self.stream().set_read_timeout(Some(REPLY_DEADLINE)).expect("the deadline is not zero");
         self.take_received()
     }
 
     /// Received and not yet read; from here on it counts as read.
     fn take_received(&mut self) -> Vec<u8> {
-        let rest = self.received.split_off(self.read);
-        self.received.clear();
-        self.read = 0;
-        rest
+        self.take(self.connection.received().len())
     }
 
-    fn receive(&mut self) -> io::Result<usize> {
-        if self.read == self.received.len() {
-            self.received.clear();
-            self.read = 0;
-        }
-        let kept = self.received.len();
-        self.received.resize(kept + READ_SIZE_BYTES, 0);
-        let outcome = self.stream.read(&mut self.received[kept..]);
-        self.received.truncate(kept + *outcome.as_ref().unwrap_or(&0));
-        match outcome {
+    fn take(&mut self, count: usize) -> Vec<u8> {
+        let bytes = self.connection.received()[..count].to_vec();
+        self.connection.consume(count);
+        bytes
+    }
+
+    fn receive(&mut self) -> Result<usize, ClientError> {
+        match self.connection.receive() {
             // A server may close with our bytes unread: that resets, and means the same.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(0),
+            Err(ClientError::Closed) => Ok(0),
             outcome => outcome,
         }
     }

@@ -1,8 +1,8 @@
 //! Who gets in and who does not.
 
-use crate::certificates::Authority;
-use crate::scene::{ReservedAddress, Scene, VERSIONS};
-use crate::support::{Server, ServerCommand};
+use super::scene::{ReservedAddress, Scene, VERSIONS};
+use crate::support::certificates::Authority;
+use crate::support::{Server, under_test};
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, Error, HandshakeKind};
 use std::io::{self, Read, Write};
@@ -143,7 +143,7 @@ fn stats_speak_of_tls_only_where_it_is_on() {
     assert_eq!(stat_names(&scene.server, scene.plain_address).len(), 4);
     let reserved = ReservedAddress::new();
     let second = reserved.address;
-    let command = ServerCommand::under_test().with(&["-l", &second.to_string()]);
+    let command = under_test().with(&["-l", &second.to_string()]);
     let server = Server::start(&command);
     assert_eq!(stat_names(&server, second), Vec::<String>::new());
     let mut client = server.connect();

@@ -1,6 +1,6 @@
 //! Clients that stall, break off or speak something else: they harm nobody but themselves.
 
-use crate::scene::{Scene, VERSIONS, set};
+use super::scene::{Scene, VERSIONS, set};
 use crate::support::wait_until;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ fn read_to_end(socket: &mut TcpStream) -> Vec<u8> {
 /// The first bytes of a handshake that somebody means.
 fn hello(scene: &Scene) -> Vec<u8> {
     let config = scene.authority.client_config(None, &VERSIONS);
-    let name = crate::certificates::SERVER_NAME.try_into().expect("a name");
+    let name = crate::support::certificates::SERVER_NAME.try_into().expect("a name");
     let mut tls = rustls::ClientConnection::new(config, name).expect("a client");
     let mut hello = Vec::new();
     tls.write_tls(&mut hello).expect("memory takes all");

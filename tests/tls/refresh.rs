@@ -1,7 +1,7 @@
 //! New certificates without a restart, and files that are bad at the start.
 
-use crate::certificates::Authority;
-use crate::scene::{Scene, VERSIONS};
+use super::scene::{Scene, VERSIONS};
+use crate::support::certificates::Authority;
 use crate::support::wait_until;
 use rustls::pki_types::CertificateDer;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! The same replies as without TLS, whatever the sizes and the cuts.
 
-use crate::scene::{Scene, VERSIONS, hit, set, value};
+use super::scene::{Scene, VERSIONS, hit, set, value};
 use std::time::Duration;
 
 #[test]

@@ -1,8 +1,8 @@
 //! A server with a certificate, and clients that speak TLS with it.
 
-use crate::certificates::{Authority, CertificateFiles, Identity, SERVER_NAME};
-use crate::stream_client;
-use crate::support::{Client, Server, ServerCommand};
+use crate::support::certificates::{Authority, CertificateFiles, Identity, SERVER_NAME};
+use crate::support::stream_client;
+use crate::support::{Client, Server, under_test};
 use rustix::net::sockopt::set_socket_reuseaddr;
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustls::client::ClientConnection;
@@ -46,9 +46,8 @@ impl Scene {
         let reserved = ReservedAddress::new();
         let plain_address = reserved.address;
         let plain = format!("notls:{plain_address}");
-        let command = ServerCommand::under_test()
-            .with(&["-Z", "-o", &options, "-l", &plain, "-m", "256"])
-            .with(flags);
+        let command =
+            under_test().with(&["-Z", "-o", &options, "-l", &plain, "-m", "256"]).with(flags);
         let server = Server::start(&command);
         Scene {
             address: server.address(),

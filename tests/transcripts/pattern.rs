@@ -1,7 +1,7 @@
 //! Patterns for replies that vary: `*` is any text, `{n}` a number, `{n:name}` a number to
 //! remember; everything else stands for itself, written as elsewhere in a transcript.
 
-use crate::text::{Memory, encode};
+use super::text::{Memory, encode};
 
 /// Whether the whole line fits the pattern; what it remembers is added to `memory` if so.
 pub fn fits(pattern: &str, line: &[u8], memory: &mut Memory) -> bool {

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::format::{Difference, Exchange, Expected, LineEnd, Peer, Step, Transcript};
-use crate::pattern::fits;
-use crate::support::{Client, Deadline, Server, ServerCommand, pause};
-use crate::text::{Memory, decode, excerpt};
+use super::format::{Difference, Exchange, Expected, LineEnd, Peer, Step, Transcript};
+use super::pattern::fits;
+use super::text::{Memory, decode, excerpt};
+use crate::support::{Client, Deadline, Server, ServerCommand, is_memcached, pause};
 
 /// The longest wait of an `until` step.
 const UNTIL_DEADLINE: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ pub enum Pace {
 /// Plays the transcript; the error starts with the line number.
 pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Result<(), String> {
     let mut flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
-    if !command.is_memcached() {
+    if !is_memcached(command) {
         flags.extend(transcript.flags_slabwise.iter().map(String::as_str));
     }
     let server = Server::start(&command.clone().with(&flags));
@@ -31,7 +31,7 @@ pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Res
         client: server.connect(),
         memory: Memory::new(),
         pace,
-        peer: if command.is_memcached() { Peer::Memcached } else { Peer::Slabwise },
+        peer: if is_memcached(command) { Peer::Memcached } else { Peer::Slabwise },
         version: version(&server),
     };
     for step in &transcript.steps {

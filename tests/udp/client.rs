@@ -7,7 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use crate::support::{Client, Deadline, Server, ServerCommand};
+use crate::support::{Client, Deadline, Server, ServerCommand, under_test};
 
 const REPLY_DEADLINE: Duration = Duration::from_secs(20);
 /// Datagrams may be lost where a reply is larger than the socket's buffer: then it is asked for again.
@@ -21,7 +21,7 @@ pub struct Scene {
 
 impl Scene {
     pub fn start(flags: &[&str]) -> Scene {
-        Scene::start_command(&ServerCommand::under_test(), flags)
+        Scene::start_command(&under_test(), flags)
     }
 
     pub fn start_command(command: &ServerCommand, flags: &[&str]) -> Scene {

@@ -3,7 +3,7 @@
 use slabwise_protocol::udp::Header;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::{Scene, UdpClient, request_header};
+use super::client::{Scene, UdpClient, request_header};
 
 /// So many datagrams fit into a socket's queue.
 const BURST: u32 = 50;

@@ -5,8 +5,8 @@
 
 use slabwise_protocol::udp::Header;
 
-use crate::client::{Scene, UdpClient, request_header};
-use crate::support::ServerCommand;
+use super::client::{Scene, UdpClient, request_header};
+use crate::support::{stock_memcached, under_test};
 
 /// Payloads, each a datagram: none of those whose answers differ between memcached's releases.
 const DATAGRAMS: &[&[u8]] = &[
@@ -51,7 +51,7 @@ fn answer(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
 fn both_answer_alike() {
     let ours = Scene::start(&[]);
     // One thread: memcached's share a socket, and would answer the datagrams in any order.
-    let theirs = Scene::start_command(&ServerCommand::memcached(), &["-t", "1"]);
+    let theirs = Scene::start_command(&stock_memcached(), &["-t", "1"]);
     let (our_udp, their_udp) = (ours.udp(), theirs.udp());
     for payload in DATAGRAMS {
         for header in [
@@ -72,7 +72,7 @@ fn both_answer_alike() {
 #[test]
 fn both_cut_a_large_value_alike() {
     let value: Vec<u8> = (0..60_000u32).map(|index| b'a' + (index % 23) as u8).collect();
-    let replies = [ServerCommand::under_test(), ServerCommand::memcached()].map(|command| {
+    let replies = [under_test(), stock_memcached()].map(|command| {
         let scene = Scene::start_command(&command, &["-t", "1"]);
         assert_eq!(scene.tcp().set("large", &value), "STORED");
         let mut udp = scene.udp();

@@ -1,6 +1,6 @@
 //! Requests that are answered.
 
-use crate::client::{Scene, request_header};
+use super::client::{Scene, request_header};
 
 #[test]
 fn every_kind_of_command() {

@@ -48,8 +48,8 @@ impl<S: Read + Write> Connection<S> {
     }
 
     /// The stream itself.
-    pub fn stream(&mut self) -> &mut S {
-        &mut self.stream
+    pub fn stream(&self) -> &S {
+        &self.stream
     }
 
     /// Lines read since the last request was sent.

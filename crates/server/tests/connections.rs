@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use support::{Client, Directory, Server, wait_until};
+use support::{Client, Server, directory, wait_until};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -191,8 +191,8 @@ fn quit_is_obeyed_after_what_came_before_it() {
 #[test]
 fn unix_sockets_serve_with_the_mode_asked_for() {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    let directory = Directory::new();
-    let path = directory.file("socket");
+    let directory = directory();
+    let path = directory.path().join("socket");
     let text = path.to_str().expect("text").to_owned();
     let mut server = Server::start_with(directory, &["-s", &text, "-a", "0660"]);
     let metadata = std::fs::metadata(&path).expect("the socket is there");

@@ -4,7 +4,7 @@ mod support;
 
 use rustix::process::Signal;
 use std::net::TcpStream;
-use support::{Client, Directory, Server, as_user, spawn, wait_child, wait_until};
+use support::{Client, Server, as_user, directory, exit_of, wait_until};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -13,8 +13,8 @@ fn serves_when_it_is_the_child() {
 
 /// A server whose password file has this text, and the file's place.
 fn start(text: &str) -> (Server, std::path::PathBuf) {
-    let directory = Directory::new();
-    let file = directory.file("passwords");
+    let directory = directory();
+    let file = directory.path().join("passwords");
     std::fs::write(&file, text).expect("a file");
     let path = file.display().to_string();
     let args = ["-p", "-1", "-l", "127.0.0.1", "-o", "idle_timeout=1", "-Y", &path];
@@ -94,8 +94,8 @@ fn a_signal_reads_the_file_again_and_a_bad_one_changes_nothing() {
 
 #[test]
 fn a_file_that_cannot_be_used_stops_the_start() {
-    let directory = Directory::new();
-    let file = directory.file("passwords");
+    let directory = directory();
+    let file = directory.path().join("passwords");
     let path = file.display().to_string();
     let long = "a:".to_owned() + &"x".repeat(300);
     for text in [None, Some(""), Some("nonsense\n"), Some(long.as_str())] {
@@ -103,7 +103,6 @@ fn a_file_that_cannot_be_used_stops_the_start() {
             std::fs::write(&file, text).expect("a file");
         }
         let args = as_user(&["-p", "-1", "-l", "127.0.0.1", "-Y", &path]);
-        let mut child = spawn(&args, &directory);
-        assert!(!wait_child(&mut child).success(), "a server with {text:?}");
+        assert!(!exit_of(&args, &directory).success(), "a server with {text:?}");
     }
 }

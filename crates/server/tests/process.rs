@@ -3,7 +3,7 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Directory, Server, as_user, spawn, wait_child, wait_until};
+use support::{Server, as_user, directory, exit_of, wait_until};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -13,8 +13,8 @@ fn serves_when_it_is_the_child() {
 #[test]
 fn sigterm_and_sigint_end_it_cleanly() {
     for signal in [Signal::TERM, Signal::INT, Signal::USR1] {
-        let directory = Directory::new();
-        let pid_file = directory.file("pid");
+        let directory = directory();
+        let pid_file = directory.path().join("pid");
         let text = pid_file.to_str().expect("text").to_owned();
         let mut server =
             Server::start_with(directory, &["-p", "-1", "-l", "127.0.0.1", "-P", &text]);
@@ -44,18 +44,17 @@ fn the_shutdown_command_ends_it_cleanly() {
 fn a_port_in_use_is_refused() {
     let server = Server::start(&[]);
     let port = server.port().to_string();
-    let directory = Directory::new();
-    let mut second = spawn(&as_user(&["-p", &port, "-l", "127.0.0.1"]), &directory);
-    assert!(!wait_child(&mut second).success());
+    let directory = directory();
+    assert!(!exit_of(&as_user(&["-p", &port, "-l", "127.0.0.1"]), &directory).success());
 }
 
 #[test]
 fn a_daemon_is_told_by_its_pid_file() {
-    let directory = Directory::new();
-    let pid_file = directory.file("pid");
+    let directory = directory();
+    let pid_file = directory.path().join("pid");
     let text = pid_file.to_str().expect("text").to_owned();
     let args = as_user(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P", &text]);
-    assert!(wait_child(&mut spawn(&args, &directory)).success(), "the starter ends with 0");
+    assert!(exit_of(&args, &directory).success(), "the starter ends with 0");
     wait_until("the daemon tells its id", || pid_file.exists());
     let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
     let id = Pid::from_raw(id.trim().parse().expect("a number")).expect("an id");
@@ -79,6 +78,6 @@ fn root_must_name_a_user() {
         return;
     }
     for args in [&["-p", "-1"][..], &["-p", "-1", "-u", "no-such-user"]] {
-        assert!(!wait_child(&mut spawn(args, &Directory::new())).success(), "{args:?}");
+        assert!(!exit_of(args, &directory()).success(), "{args:?}");
     }
 }

@@ -4,7 +4,7 @@ mod support;
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
-use support::{Directory, Server, as_user, spawn, wait_child};
+use support::{Server, as_user, directory, exit_of};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -26,7 +26,7 @@ fn ask(address: SocketAddr, command: &[u8]) -> Vec<u8> {
 
 /// The ports of a kind in the port file.
 fn ports(server: &Server, kind: &str) -> Vec<u16> {
-    let text = std::fs::read_to_string(server.directory.file("ports")).expect("a port file");
+    let text = std::fs::read_to_string(server.file("ports")).expect("a port file");
     let ports = text.lines().filter_map(|line| line.strip_prefix(kind));
     ports.map(|port| port.trim().parse().expect("a port")).collect()
 }
@@ -64,7 +64,7 @@ fn every_clients_datagrams_find_a_worker() {
 
 #[test]
 fn udp_may_be_all_that_is_served() {
-    let directory = Directory::new();
+    let directory = directory();
     let server = Server::start_with(directory, &["-p", "0", "-U", "-1", "-l", "127.0.0.1"]);
     assert!(ports(&server, "TCP").is_empty());
     let address = ([127, 0, 0, 1], server.port()).into();
@@ -80,7 +80,6 @@ fn an_address_in_use_stops_the_start() {
     let others = taken.local_addr().expect("bound").port().to_string();
     for port in [port, others] {
         let args = ["-p", "-1", "-U", &port, "-l", "127.0.0.1"];
-        let mut child = spawn(&as_user(&args), &Directory::new());
-        assert!(!wait_child(&mut child).success(), "a server shares port {port}");
+        assert!(!exit_of(&as_user(&args), &directory()).success(), "a server shares port {port}");
     }
 }

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use support::{Client, Directory, Server, wait_until};
+use support::{Client, Server, directory, wait_until};
 
 #[test]
 fn serves_when_it_is_the_child() {
@@ -239,8 +239,8 @@ fn evictions_of_any_thread_reach_the_watcher() {
 
 #[test]
 fn clients_of_a_socket_file_are_local() {
-    let directory = Directory::new();
-    let path = directory.file("socket");
+    let directory = directory();
+    let path = directory.path().join("socket");
     let text = path.to_str().expect("text").to_owned();
     let _server = Server::start_with(directory, &["-s", &text]);
     let mut watcher = UnixStream::connect(&path).expect("the server listens");

@@ -5,7 +5,6 @@ use super::picture::picture;
 use super::{page, redraw, write};
 use crate::registry;
 use crate::result::{Outcome, Row, Series, Spec};
-use std::path::PathBuf;
 
 /// An outcome with a row and a series for everything that the experiment's figures name.
 fn outcome_of(spec: &Spec) -> Outcome {
@@ -41,15 +40,6 @@ fn outcome_of(spec: &Spec) -> Outcome {
 
 fn spec(name: &str) -> Spec {
     registry::specs().into_iter().find(|spec| spec.name == name).expect("it is there")
-}
-
-fn new_folder(name: &str) -> PathBuf {
-    let folder =
-        std::env::temp_dir().join(format!("slabwise-report-{name}-{}", std::process::id()));
-    // An earlier process of this id may have left its own.
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).expect("a folder can be made");
-    folder
 }
 
 #[test]
@@ -147,8 +137,9 @@ fn pictures_stand_alone() {
 
 #[test]
 fn results_are_drawn_again_from_their_files_with_an_index() {
-    let folder = new_folder("again");
-    let error = redraw(&registry::specs(), &folder).expect_err("there is nothing");
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
+    let error = redraw(&registry::specs(), folder).expect_err("there is nothing");
     assert!(error.to_string().contains("lab run writes them"), "{error}");
     let spec = spec("toy");
     let outcome = outcome_of(&spec);
@@ -156,7 +147,7 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     std::fs::create_dir(&inner).expect("a folder can be made");
     let json = serde_json::to_string(&outcome).expect("plain data");
     std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
-    let index = redraw(&registry::specs(), &folder).expect("a result is there");
+    let index = redraw(&registry::specs(), folder).expect("a result is there");
     assert!(index.left_out.is_empty(), "{:?}", index.left_out);
     let text = std::fs::read_to_string(index.path).expect("it was written");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
@@ -166,14 +157,14 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     );
     let redrawn = std::fs::read(inner.join("report.html")).expect("it was written");
     let first =
-        write(&spec, &outcome, &folder, Some("../index.html")).expect("a page can be written");
+        write(&spec, &outcome, folder, Some("../index.html")).expect("a page can be written");
     assert_eq!(redrawn, std::fs::read(first).expect("it was written"));
-    std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 #[test]
 fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
-    let folder = new_folder("left-out");
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
     let outcome = outcome_of(&spec("toy"));
     let gone = Outcome { experiment: "gone".to_owned(), ..outcome.clone() };
     let json = |outcome: &Outcome| serde_json::to_string(outcome).expect("plain data");
@@ -182,14 +173,13 @@ fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
         std::fs::create_dir(&inner).expect("a folder can be made");
         std::fs::write(inner.join(super::RESULT_FILE), text).expect("a file can be written");
     }
-    let error = redraw(&registry::specs(), &folder).expect_err("no result can be read");
+    let error = redraw(&registry::specs(), folder).expect_err("no result can be read");
     assert!(error.to_string().contains("is no result of this program"), "{error}");
     std::fs::write(folder.join(super::RESULT_FILE), json(&outcome)).expect("it can be written");
-    let index = redraw(&registry::specs(), &folder).expect("one can be read");
+    let index = redraw(&registry::specs(), folder).expect("one can be read");
     let page = std::fs::read_to_string(index.path).expect("it was written");
     assert!(page.contains("href=\"report.html\""), "{page}");
     let reasons: Vec<String> = index.left_out.iter().map(ToString::to_string).collect();
     assert!(reasons[0].contains("broken") && reasons[1].contains("'gone'"), "{reasons:?}");
     assert_eq!(page.matches("Left out: ").count(), reasons.len(), "{page}");
-    std::fs::remove_dir_all(&folder).expect("it is ours");
 }

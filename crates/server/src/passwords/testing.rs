@@ -1,18 +1,16 @@
 //! Files for tests.
 
 use super::{Kind, PasswordFile};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
+use tempfile::{NamedTempFile, TempPath};
 
 /// A file that is removed when dropped.
-pub(crate) struct TemporaryFile(PathBuf);
+pub(crate) struct TemporaryFile(TempPath);
 
 impl TemporaryFile {
     pub(crate) fn new(text: &str) -> TemporaryFile {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("slabwise-test-{}-{number}", std::process::id());
-        let file = TemporaryFile(std::env::temp_dir().join(name));
+        let file = NamedTempFile::new().expect("a file for the test");
+        let file = TemporaryFile(file.into_temp_path());
         file.write(text);
         file
     }
@@ -23,13 +21,6 @@ impl TemporaryFile {
 
     pub(crate) fn write(&self, text: &str) {
         std::fs::write(&self.0, text).expect("a temporary file can be written");
-    }
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // A test may have removed it.
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

@@ -12,9 +12,11 @@ use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+
+use slabwise_client::process::{self, ServerCommand, user_arguments};
+use tempfile::TempDir;
 
 pub use stream_client::Client;
 
@@ -46,55 +48,21 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A directory of one test's own, removed with it.
-pub struct Directory(PathBuf);
-
-impl Directory {
-    pub fn new() -> Directory {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("slabwise-net-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a directory for the test");
-        Directory(path)
-    }
-
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // A leftover in the temporary directory is no failure.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running server.
 pub struct Server {
-    child: Child,
-    ports: Vec<u16>,
-    pub directory: Directory,
+    process: process::Server,
 }
 
-/// A child with these arguments, not waited for.
-pub fn spawn(args: &[&str], directory: &Directory) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this binary has a path"));
-    command.args([CHILD_TEST, "--exact", "--nocapture"]);
-    command.env(ARGS_VARIABLE, args.join("\n"));
-    command.env("MEMCACHED_PORT_FILENAME", directory.file("ports"));
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.spawn().expect("the test binary starts")
+/// The command of a child with these arguments.
+pub fn command(args: &[&str]) -> ServerCommand {
+    ServerCommand::new(std::env::current_exe().expect("this binary has a path"))
+        .with(&[CHILD_TEST, "--exact", "--nocapture"])
+        .with_variable(ARGS_VARIABLE, &args.join("\n"))
 }
 
 /// The arguments with a user where root needs one.
 pub fn as_user<'a>(args: &[&'a str]) -> Vec<&'a str> {
-    let mut args = args.to_vec();
-    if slabwise_server::sys::is_root() {
-        args.extend(["-u", "root"]);
-    }
-    args
+    [args, user_arguments()].concat()
 }
 
 impl Server {
@@ -105,38 +73,31 @@ impl Server {
         if !args.contains(&"-l") {
             all.extend(["-l", "127.0.0.1"]);
         }
-        Server::start_with(Directory::new(), &all)
+        Server::start_with(directory(), &all)
     }
 
     /// A server with exactly these arguments; returns once its ports are known.
-    pub fn start_with(directory: Directory, args: &[&str]) -> Server {
-        let child = spawn(&as_user(args), &directory);
-        let file = directory.file("ports");
-        let mut server = Server { child, ports: Vec::new(), directory };
-        wait_until("the ports are written", || {
-            let ended = server.child.try_wait().expect("a child can be waited for");
-            assert_eq!(ended, None, "the server ended at once");
-            file.exists()
-        });
-        let text = std::fs::read_to_string(file).expect("the file is there");
-        server.ports = text
-            .lines()
-            .map(|line| line.rsplit(' ').next().expect("a word").parse().expect("a port"))
-            .collect();
-        server
+    pub fn start_with(directory: TempDir, args: &[&str]) -> Server {
+        let process = process::Server::start_in(directory, &command(&as_user(args)));
+        Server { process: process.unwrap_or_else(|error| panic!("{error}")) }
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.id()
+    }
+
+    /// A file in the server's directory.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.process.directory().join(name)
     }
 
     /// The address of the first listener, on 127.0.0.1.
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port()))
+        self.process.socket_address()
     }
 
     pub fn port(&self) -> u16 {
-        self.ports[0]
+        self.process.ports()[0]
     }
 
     pub fn connect(&self) -> Client<TcpStream> {
@@ -144,40 +105,29 @@ impl Server {
     }
 
     pub fn signal(&self, signal: rustix::process::Signal) {
-        let id = rustix::process::Pid::from_raw(self.child.id() as i32).expect("an id");
-        rustix::process::kill_process(id, signal).expect("the server is there");
+        self.process.signal(signal).expect("the server is there");
     }
 
     /// Waits for the server to end by itself.
     pub fn wait(&mut self) -> ExitStatus {
-        wait_child(&mut self.child)
+        self.process.wait().expect("the server ends")
     }
 
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
-        let status = status.expect("the server runs");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
-        line.split_whitespace().nth(1).expect("a number").parse::<u64>().expect("a number") << 10
+        self.process.status_bytes("VmRSS").expect("the server runs")
     }
 }
 
-/// Waits for a child to end by itself.
-pub fn wait_child(child: &mut Child) -> ExitStatus {
-    let mut status = None;
-    wait_until("the server ends", || {
-        status = child.try_wait().expect("a child can be waited for");
-        status.is_some()
-    });
-    status.expect("it ended")
+/// How a child with these arguments ends by itself.
+pub fn exit_of(args: &[&str], directory: &TempDir) -> ExitStatus {
+    let child = command(args).spawn(&directory.path().join("ports"));
+    process::wait(&mut child.expect("the test binary starts")).expect("the server ends")
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A directory of one test's own, removed with it.
+pub fn directory() -> TempDir {
+    tempfile::tempdir().expect("a directory for the test")
 }
 
 impl Client<TcpStream> {

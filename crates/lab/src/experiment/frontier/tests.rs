@@ -9,20 +9,19 @@ const SEED: u64 = 5;
 
 #[test]
 fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
-    let folder = std::env::temp_dir().join(format!("slabwise-traces-{}", std::process::id()));
-    // An earlier process of this id may have left its own.
-    let _ = std::fs::remove_dir_all(&folder);
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = folder.path();
     std::fs::create_dir_all(folder.join("inner")).expect("a folder can be made");
     let (mut spec, mut setup) = registry::parsed::<FrontierSetup>("frontier");
     setup.streams.clear();
-    let error = add_traces(&mut setup, &mut spec.figures_added, &folder).expect_err("it is empty");
+    let error = add_traces(&mut setup, &mut spec.figures_added, folder).expect_err("it is empty");
     assert!(error.to_string().contains("no file is in it"), "{error}");
     let lines: String =
         (0..40_000).map(|at: u64| format!("key:{} 5000\n", at * at % 4_001)).collect();
     std::fs::write(folder.join("b.txt"), lines).expect("a file can be written");
     std::fs::write(folder.join(".hidden"), "no trace").expect("a file can be written");
     std::fs::write(folder.join("c.txt"), "key 1\nkey\n").expect("a file can be written");
-    add_traces(&mut setup, &mut spec.figures_added, &folder).expect("two are there");
+    add_traces(&mut setup, &mut spec.figures_added, folder).expect("two are there");
     let names: Vec<&str> = setup.streams.iter().map(|stream| stream.name.as_str()).collect();
     assert_eq!(names, ["b.txt", "c.txt"]);
     setup.memory_percent = vec![30.0];
@@ -32,13 +31,12 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     let why = broken.note.as_deref().expect("it says why");
     assert!(why.contains("c.txt: line 2: it is not a key and a size"), "{why}");
     let mut twice = setup.clone();
-    let error = add_traces(&mut twice, &mut Vec::new(), &folder).expect_err("they are there");
+    let error = add_traces(&mut twice, &mut Vec::new(), folder).expect_err("they are there");
     assert!(error.to_string().contains("rename the file"), "{error}");
     assert_eq!((outcome.figures.len(), &*outcome.figures[0].title), (2, "b.txt"));
     let measured = |row: &&crate::result::Row| row.measure == "miss_ratio" && row.ours.is_some();
     let simulated = outcome.rows.iter().filter(measured).count();
     assert!(simulated >= setup.simulations.len(), "{}", outcome.text());
-    std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
 #[test]

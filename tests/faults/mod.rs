@@ -5,13 +5,11 @@
 //! which a failure prints.
 
 mod announced;
-mod binary;
+mod binary_protocol;
 mod bytes;
 mod connections;
 mod memory;
 mod moves;
 mod readers;
 mod scene;
-#[path = "../support/mod.rs"]
-mod support;
 mod termination;

@@ -12,30 +12,28 @@ mod document;
 mod format;
 mod pattern;
 mod play;
-#[path = "../support/mod.rs"]
-mod support;
 mod text;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::support::{ServerCommand, stock_memcached, under_test};
 use format::Transcript;
 use play::{Pace, play};
-use support::ServerCommand;
 
 #[test]
 fn slabwise_with_one_worker() {
-    play_all(&ServerCommand::under_test().with(&["-t", "1"]));
+    play_all(&under_test().with(&["-t", "1"]));
 }
 
 #[test]
 fn slabwise_with_four_workers() {
-    play_all(&ServerCommand::under_test().with(&["-t", "4"]));
+    play_all(&under_test().with(&["-t", "4"]));
 }
 
 #[test]
 fn memcached() {
-    play_all(&ServerCommand::memcached());
+    play_all(&stock_memcached());
 }
 
 /// Every dialogue is played whole, and byte by byte if it says so, each time on a fresh server.

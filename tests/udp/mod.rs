@@ -7,5 +7,3 @@ mod client;
 mod hostile;
 mod peers;
 mod round_trip;
-#[path = "../support/mod.rs"]
-mod support;

@@ -7,5 +7,3 @@ mod advice;
 mod bad_input;
 mod items;
 mod real_servers;
-#[path = "../support/mod.rs"]
-mod support;

@@ -1,7 +1,7 @@
 //! The binary protocol: bytes that are no packets, or not whole ones.
 
-use crate::bytes::{Random, send_and_hang_up, send_every_beginning};
-use crate::scene::Scene;
+use super::bytes::{Random, send_and_hang_up, send_every_beginning};
+use super::scene::Scene;
 
 const CONNECTIONS: usize = 200;
 const MAGIC: u8 = 0x80;

@@ -12,5 +12,3 @@ mod peer;
 mod random;
 mod sasl;
 mod stats;
-#[path = "../support/mod.rs"]
-mod support;

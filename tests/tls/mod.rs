@@ -5,13 +5,7 @@
 //! else.
 
 mod admission;
-#[path = "../support/certificates.rs"]
-mod certificates;
 mod misbehaviour;
 mod refresh;
 mod round_trips;
 mod scene;
-#[path = "../support/stream_client.rs"]
-mod stream_client;
-#[path = "../support/mod.rs"]
-mod support;

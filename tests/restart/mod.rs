@@ -4,7 +4,5 @@
 mod cold;
 mod memory_file;
 mod moves;
-#[path = "../support/mod.rs"]
-mod support;
 mod under_load;
 mod warm;
