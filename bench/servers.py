@@ -11,7 +11,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SLABWISE = TARGET / "release" / "slabwise"
-LOAD = TARGET / "load" / "release" / "slabwise-bench-load"
+LOAD = TARGET / "release" / "slabwise-bench-load"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_SECONDS_MAX = 10
 
@@ -25,9 +25,8 @@ KINDS = {
 
 def build():
     """Builds slabwise and the load generator."""
-    subprocess.run(["cargo", "build", "--release", "--bin", "slabwise"], cwd=ROOT, check=True)
-    load = ["cargo", "build", "--release", "--manifest-path", "bench/load/Cargo.toml"]
-    subprocess.run([*load, "--target-dir", str(TARGET / "load")], cwd=ROOT, check=True)
+    command = ["cargo", "build", "--release", "--bin", "slabwise", "--bin", "slabwise-bench-load"]
+    subprocess.run(command, cwd=ROOT, check=True)
 
 
 class Server:

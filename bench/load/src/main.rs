@@ -11,17 +11,18 @@
 
 #![forbid(unsafe_code)]
 
+use slabwise_base::Random;
+use slabwise_client::{ServerAddress, Stream, Timeouts, request};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
-const REPLY_DEADLINE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// Random keys are read; all of them must be there.
     Get,
-    /// The same by the meta protocol: `mg <key> v`.
+    /// Random keys are read by the meta protocol: `mg <key> v`.
     MetaGet,
     /// Random keys are written.
     Set,
@@ -32,13 +33,13 @@ enum Kind {
 /// What to send.
 #[derive(Clone)]
 struct Plan {
-    address: String,
+    address: ServerAddress,
     kind: Kind,
     connections: u64,
     /// Requests in one write.
     pipeline: u64,
     keys: u64,
-    value_len: usize,
+    value_len: u32,
     requests: u64,
 }
 
@@ -59,7 +60,7 @@ impl Plan {
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
         const USAGE: &str = "usage: load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
                              [keys=1000000] [value_len=100] [requests=1000000]";
-        let address = arguments.next().ok_or(USAGE)?;
+        let address = arguments.next().ok_or(USAGE)?.parse()?;
         let kind = match arguments.next().as_deref() {
             Some("get") => Kind::Get,
             Some("mg") => Kind::MetaGet,
@@ -83,7 +84,7 @@ impl Plan {
                 "connections" => plan.connections = value.max(1),
                 "pipeline" => plan.pipeline = value.max(1),
                 "keys" => plan.keys = value.max(1),
-                "value_len" => plan.value_len = usize::try_from(value).map_err(|_| USAGE)?,
+                "value_len" => plan.value_len = u32::try_from(value).map_err(|_| USAGE)?,
                 "requests" => plan.requests = value,
                 _ => return Err(USAGE.to_owned()),
             }
@@ -102,41 +103,39 @@ impl Plan {
     }
 
     /// Appends one request, and the reply that it must get.
-    fn compose(&self, key: u64, value: &[u8], request: &mut Vec<u8>, reply: &mut Vec<u8>) {
-        let value_len = self.value_len;
-        let written = match self.kind {
+    fn compose(&self, key: u64, value: &[u8], out: &mut Vec<u8>, reply: &mut Vec<u8>) {
+        let (key, value_len) = (format!("k{key:014}"), self.value_len);
+        match self.kind {
             Kind::Get => {
-                let head = write!(reply, "VALUE k{key:014} 0 {value_len}\r\n");
+                request::get(out, key.as_bytes());
+                reply.extend_from_slice(format!("VALUE {key} 0 {value_len}\r\n").as_bytes());
                 reply.extend_from_slice(value);
                 reply.extend_from_slice(b"\r\nEND\r\n");
-                head.and_then(|()| write!(request, "get k{key:014}\r\n"))
             }
             Kind::MetaGet => {
-                let head = write!(reply, "VA {value_len}\r\n");
+                request::meta_get(out, key.as_bytes());
+                reply.extend_from_slice(format!("VA {value_len}\r\n").as_bytes());
                 reply.extend_from_slice(value);
                 reply.extend_from_slice(b"\r\n");
-                head.and_then(|()| write!(request, "mg k{key:014} v\r\n"))
             }
             Kind::Set | Kind::Fill => {
+                request::set_line(out, key.as_bytes(), None, value_len);
+                out.extend_from_slice(value);
+                request::end_value(out);
                 reply.extend_from_slice(b"STORED\r\n");
-                let head = write!(request, "set k{key:014} 0 0 {value_len}\r\n");
-                request.extend_from_slice(value);
-                request.extend_from_slice(b"\r\n");
-                head
             }
-        };
-        written.expect("a Vec takes all");
+        }
     }
 }
 
 fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
     let describe = |error: io::Error| format!("{}: {error}", plan.address);
-    let mut stream = TcpStream::connect(&plan.address).map_err(describe)?;
-    stream.set_nodelay(true).map_err(describe)?;
-    stream.set_read_timeout(Some(REPLY_DEADLINE)).map_err(describe)?;
+    let timeouts = Timeouts { connect: REPLY_TIMEOUT, read: REPLY_TIMEOUT, reply: REPLY_TIMEOUT };
+    let stream = Stream::connect(&plan.address, timeouts);
+    let mut stream = stream.map_err(|error| format!("{}: {error}", plan.address))?;
 
-    let value = vec![b'v'; plan.value_len];
-    let mut random = index + 1;
+    let value = vec![b'v'; plan.value_len as usize];
+    let mut random = Random::new(index + 1);
     let mut sent = plan.share(plan.requests(), index);
     let mut requests = Vec::new();
     let mut replies = Vec::new();
@@ -147,7 +146,7 @@ fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
         replies.clear();
         for position in sent.start..sent.start + count {
             let key =
-                if plan.kind == Kind::Fill { position } else { next(&mut random) % plan.keys };
+                if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
             plan.compose(key, &value, &mut requests, &mut replies);
         }
         stream.write_all(&requests).map_err(describe)?;
@@ -158,7 +157,7 @@ fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
 }
 
 /// Reads as many bytes as are expected, and compares them as they come.
-fn read_replies(stream: &mut TcpStream, expected: &[u8], buffer: &mut [u8]) -> io::Result<()> {
+fn read_replies(stream: &mut Stream, expected: &[u8], buffer: &mut [u8]) -> io::Result<()> {
     let mut rest = expected;
     while !rest.is_empty() {
         let count = stream.read(buffer)?;
@@ -176,13 +175,4 @@ fn read_replies(stream: &mut TcpStream, expected: &[u8], buffer: &mut [u8]) -> i
         })?;
     }
     Ok(())
-}
-
-/// SplitMix64.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut bits = *state;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
