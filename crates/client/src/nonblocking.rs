@@ -7,18 +7,13 @@
 use crate::address::ServerAddress;
 use crate::error::ClientError;
 use crate::socket::Socket;
-use mio::net::{TcpStream, UnixStream};
+use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 
 /// Buffers begin with this room, enough for a round of common replies.
 const BUFFER_SIZE_BYTES: usize = 256 * 1024;
-
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
 
 /// What one read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +27,7 @@ pub enum Received {
 /// A connection and its two buffers.
 #[derive(Debug)]
 pub struct Nonblocking {
-    stream: Stream,
+    socket: Socket,
     out: Vec<u8>,
     out_sent: usize,
     input: Vec<u8>,
@@ -47,16 +42,13 @@ impl Nonblocking {
         registry: &Registry,
         token: Token,
     ) -> Result<Nonblocking, ClientError> {
-        let mut stream =
-            nonblocking(Socket::connect(server, None)?).map_err(ClientError::Connect)?;
+        let socket = Socket::connect(server, None)?;
+        socket.set_nonblocking().map_err(ClientError::Connect)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
-        match &mut stream {
-            Stream::Tcp(tcp) => registry.register(tcp, token, interest),
-            Stream::Unix(unix) => registry.register(unix, token, interest),
-        }
-        .map_err(ClientError::Lost)?;
+        let registered = registry.register(&mut SourceFd(&socket.as_raw_fd()), token, interest);
+        registered.map_err(ClientError::Lost)?;
         Ok(Nonblocking {
-            stream,
+            socket,
             out: Vec::with_capacity(BUFFER_SIZE_BYTES),
             out_sent: 0,
             input: vec![0; BUFFER_SIZE_BYTES],
@@ -73,7 +65,7 @@ impl Nonblocking {
     /// Sends as much as the system takes; the rest goes with the next call.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         while self.out_sent < self.out.len() {
-            match self.stream.write(&self.out[self.out_sent..]) {
+            match self.socket.write(&self.out[self.out_sent..]) {
                 Ok(0) => return Err(ClientError::Closed),
                 Ok(count) => self.out_sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -92,7 +84,7 @@ impl Nonblocking {
             (self.input_start, self.input_end) = (0, 0);
         }
         let room = self.input.len() - self.input_end;
-        match self.stream.read(&mut self.input[self.input_end..]) {
+        match self.socket.read(&mut self.input[self.input_end..]) {
             Ok(0) => Err(ClientError::Closed),
             Ok(count) => {
                 self.input_end += count;
@@ -125,40 +117,5 @@ impl Nonblocking {
         if self.input.len() < reply_size_bytes {
             self.input.resize(reply_size_bytes.next_power_of_two(), 0);
         }
-    }
-}
-
-fn nonblocking(socket: Socket) -> io::Result<Stream> {
-    Ok(match socket {
-        Socket::Tcp(tcp) => {
-            tcp.set_nonblocking(true)?;
-            Stream::Tcp(TcpStream::from_std(tcp))
-        }
-        Socket::Unix(unix) => {
-            unix.set_nonblocking(true)?;
-            Stream::Unix(UnixStream::from_std(unix))
-        }
-    })
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -70,3 +70,48 @@ impl Rows {
         classes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, Rows, SlabClass};
+
+    fn rows(lines: &[&str]) -> Rows {
+        let row = |line: &&str| Row::parse(line.as_bytes()).expect("a row");
+        Rows(lines.iter().map(row).collect())
+    }
+
+    #[test]
+    fn a_row_has_a_name_and_a_value_that_may_hold_spaces() {
+        let rows = rows(&["STAT version 1.6 x", "STAT empty"]);
+        assert_eq!(rows.get("version").map(|row| row.value.as_str()), Some("1.6 x"));
+        assert_eq!(rows.get("empty").map(|row| row.value.as_str()), Some(""));
+        assert_eq!(rows.get("other"), None);
+        assert_eq!(Row::parse(b"VALUE a 0 1"), None);
+        assert_eq!(Row::parse(b"STAT \xff"), None);
+    }
+
+    #[test]
+    fn classes_are_sorted_by_their_chunks() {
+        let rows = rows(&[
+            "STAT 10:chunk_size 96",
+            "STAT 10:chunks_per_page 10922",
+            "STAT 10:total_pages 3",
+            "STAT 2:chunk_size 120",
+            "STAT active_slabs 2",
+        ]);
+        let class = |number, chunk_size_bytes, page_size_bytes, pages| SlabClass {
+            number,
+            chunk_size_bytes,
+            page_size_bytes,
+            pages,
+        };
+        assert_eq!(rows.slab_classes(), [class(10, 96, 96 * 10922, 3), class(2, 120, 0, 0)]);
+    }
+
+    #[test]
+    fn rows_of_items_and_slabs_name_their_class() {
+        let rows = rows(&["STAT items:7:number 4", "STAT 7:used_chunks 4", "STAT pid 1"]);
+        let fields: Vec<_> = rows.0.iter().map(Row::class_field).collect();
+        assert_eq!(fields, [Some(("7", "number")), Some(("7", "used_chunks")), None]);
+    }
+}

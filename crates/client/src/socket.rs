@@ -4,6 +4,7 @@ use crate::address::ServerAddress;
 use crate::error::ClientError;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -32,6 +33,13 @@ impl Socket {
             }
             _ => ClientError::Connect(error),
         })
+    }
+
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Socket::Tcp(socket) => socket.set_nonblocking(true),
+            Socket::Unix(socket) => socket.set_nonblocking(true),
+        }
     }
 
     pub fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
@@ -65,6 +73,15 @@ fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream
         }
     }
     Err(refusal)
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Socket::Tcp(socket) => socket.as_raw_fd(),
+            Socket::Unix(socket) => socket.as_raw_fd(),
+        }
+    }
 }
 
 impl Read for Socket {

@@ -1,14 +1,7 @@
 //! `-c`, and connections that come and go.
 
-mod support;
-
+use crate::support::{Client, Server, wait_until};
 use std::net::TcpStream;
-use support::{Client, Server, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 /// A connection that has been answered, so it is counted.
 fn connected(server: &Server) -> Client<TcpStream> {

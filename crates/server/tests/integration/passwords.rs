@@ -1,15 +1,8 @@
 //! `-Y` over a socket: the start, the login, and reading the file again.
 
-mod support;
-
+use crate::support::{Client, Server, as_user, directory, exit_of, wait_until};
 use rustix::process::Signal;
 use std::net::TcpStream;
-use support::{Client, Server, as_user, directory, exit_of, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 /// A server whose password file has this text, and the file's place.
 fn start(text: &str) -> (Server, std::path::PathBuf) {

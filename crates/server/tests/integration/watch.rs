@@ -1,18 +1,11 @@
 //! Watchers over sockets: woken on whatever worker they live, told why connections end, and never
 //! waited for.
 
-mod support;
-
+use crate::support::{Client, Server, directory, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use support::{Client, Server, directory, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 /// A connection that watches.
 struct Watcher {

@@ -1,17 +1,11 @@
 //! `-I`, `-M`: what is refused, and that what is taken comes back.
 
-mod support;
-
+use crate::support::Server;
+use slabwise_base::memcached;
 use std::io::{Read, Write};
-use support::Server;
 
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
-
-/// What memcached has beside a value under a key of one byte: its header, CAS, and three ends.
-const OVERHEAD_BYTES: usize = 48 + 8 + 1 + 1 + 2;
+/// What memcached has beside a value under a key of one byte.
+const OVERHEAD_BYTES: usize = memcached::beside_value_bytes(1);
 
 fn set(server: &Server, value_len: usize) -> &'static str {
     let mut client = server.connect();

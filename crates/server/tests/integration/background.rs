@@ -1,13 +1,6 @@
 //! What commands ask of the threads in the background.
 
-mod support;
-
-use support::{Server, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
+use crate::support::{Server, wait_until};
 
 #[test]
 fn pages_move_when_a_command_asks_for_it() {
@@ -17,7 +10,8 @@ fn pages_move_when_a_command_asks_for_it() {
         client.send(format!("set key{number} 0 0 20 noreply\r\n01234567890123456789\r\n"));
     }
     client.ask("get none\r\n", "END\r\n");
-    let slabs = |client: &mut support::Client<_>, name: &str| client.stat("stats slabs", name);
+    let slabs =
+        |client: &mut crate::support::Client<_>, name: &str| client.stat("stats slabs", name);
     assert!(slabs(&mut client, "1:total_pages").parse::<u32>().expect("a number") > 3);
     for moved in 1..4 {
         client.ask("slabs reassign 1 5\r\n", "OK\r\n");
@@ -48,10 +42,10 @@ fn an_idle_server_hardly_wakes() {
     let server = Server::start(&["-t", "2"]);
     let mut client = server.connect();
     client.ask("get none\r\n", "END\r\n");
-    let juggles = |client: &mut support::Client<_>| {
+    let juggles = |client: &mut crate::support::Client<_>| {
         client.stat("stats", "lru_maintainer_juggles").parse::<u32>().expect("a number")
     };
-    let uptime = |client: &mut support::Client<_>| {
+    let uptime = |client: &mut crate::support::Client<_>| {
         client.stat("stats", "uptime").parse::<u32>().expect("a number")
     };
     wait_until("four seconds have passed", || uptime(&mut client) >= 4);

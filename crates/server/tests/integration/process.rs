@@ -1,14 +1,7 @@
 //! How the process starts and ends.
 
-mod support;
-
+use crate::support::{Server, as_user, directory, exit_of, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Server, as_user, directory, exit_of, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 #[test]
 fn sigterm_and_sigint_end_it_cleanly() {

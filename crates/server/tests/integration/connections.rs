@@ -1,15 +1,8 @@
 //! What clients may do on a connection, and what they get.
 
-mod support;
-
+use crate::support::{Client, Server, directory, wait_until};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use support::{Client, Server, directory, wait_until};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 const VERSION: &str = "version\r\n";
 

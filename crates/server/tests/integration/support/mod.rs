@@ -3,9 +3,7 @@
 //! The child is the test binary itself: the test [`run_as_child`] is called from does nothing unless it
 //! is asked to be a server. So signals, limits and exit codes are those of a real process.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
-#[path = "../../../../tests/support/stream_client.rs"]
+#[path = "../../../../../tests/support/stream_client.rs"]
 mod stream_client;
 
 use std::io::Write;

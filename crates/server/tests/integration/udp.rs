@@ -1,15 +1,8 @@
 //! Where UDP is served: ports, families, sockets, and what is refused at the start.
 
-mod support;
-
+use crate::support::{Server, as_user, directory, exit_of};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
-use support::{Server, as_user, directory, exit_of};
-
-#[test]
-fn serves_when_it_is_the_child() {
-    support::run_as_child();
-}
 
 /// Asks once by UDP; the reply's payload.
 fn ask(address: SocketAddr, command: &[u8]) -> Vec<u8> {

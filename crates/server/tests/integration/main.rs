@@ -1,0 +1,16 @@
+//! The server as a process: its options, its connections, its background work, its end.
+
+mod background;
+mod connections;
+mod limits;
+mod passwords;
+mod process;
+mod sizes;
+mod support;
+mod udp;
+mod watch;
+
+#[test]
+fn serves_when_it_is_the_child() {
+    support::run_as_child();
+}
