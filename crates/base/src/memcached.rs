@@ -1,11 +1,7 @@
 //! memcached's constants (`memcached.h`, `slabs.c` of 1.6): what its options, its classes and its size limits show.
 
-/// The default port (`-p`).
-pub const PORT: u16 = 11211;
 /// Bytes of a page.
 pub const PAGE_SIZE_BYTES: usize = 1 << 20;
-/// The largest item by default (`-I`).
-pub const ITEM_SIZE_BYTES_MAX: usize = 1 << 20;
 /// The largest chunk by default (`-o slab_chunk_max`): larger items are chained.
 pub const CHUNK_SIZE_BYTES_MAX: usize = PAGE_SIZE_BYTES / 2;
 /// Every chunk size is a multiple of this.
@@ -25,6 +21,7 @@ pub const ENDS_SIZE_BYTES: usize = 1 + 2;
 pub const CHAIN_HEADER_SIZE_BYTES: usize = 48;
 
 /// Bytes of an item beside its value, without client flags.
+#[inline]
 pub const fn beside_value_bytes(key_len: usize) -> usize {
     HEADER_SIZE_BYTES + CAS_SIZE_BYTES + key_len + ENDS_SIZE_BYTES
 }

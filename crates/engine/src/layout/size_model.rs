@@ -1,6 +1,7 @@
 //! How an item's bytes are counted when its class is chosen.
 
 use super::item::{ItemFields, ItemLayout};
+use slabwise_base::memcached::beside_value_bytes;
 
 /// How an item's bytes are counted when its class is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl SizeModel {
             SizeModel::Exact => exact,
             SizeModel::Memcached => {
                 let flags = if fields.flags { 4 } else { 0 };
-                let memcached = 48 + 8 + key_len + 1 + flags + value_len + 2;
+                let memcached = beside_value_bytes(key_len) + flags + value_len;
                 debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
                 memcached
             }

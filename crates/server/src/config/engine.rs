@@ -2,6 +2,7 @@
 
 use super::draft::{Draft, Given};
 use super::error::OptionsError;
+use slabwise_base::memcached;
 use slabwise_engine::{
     CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel, mover_kind,
     page_size_default,
@@ -16,13 +17,8 @@ const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 /// Pages are at least as large that the largest item needs no longer chain than this.
 const CHAIN_CHUNKS_MAX: u64 = 1024;
-/// memcached's header, which its chunk sizes include.
-const MEMCACHED_HEADER_BYTES: usize = 48;
-const MEMCACHED_CHUNK_SIZE_BYTES: u32 = 48;
-const MEMCACHED_GROWTH_FACTOR: f64 = 1.25;
 /// What [`ClassTable::default_for`] grows by.
 const GROWTH_FACTOR: f64 = 1.12;
-const MEMCACHED_PAGE_SIZE_BYTES: usize = 1 << 20;
 
 /// What the engine is made with.
 pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, OptionsError> {
@@ -84,7 +80,7 @@ fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<us
     }
     let Some(asked) = given.page_size_bytes else {
         let default = if given.memcached_preset {
-            MEMCACHED_PAGE_SIZE_BYTES
+            memcached::PAGE_SIZE_BYTES
         } else {
             page_size_default(memory_limit_bytes)
         };
@@ -140,8 +136,8 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
         return table.map_err(|error| OptionsError(format!("-o slab_sizes: {error}")));
     }
     let first = match (given.chunk_size_bytes, preset) {
-        (Some(bytes), true) => MEMCACHED_HEADER_BYTES + bytes as usize,
-        (None, true) => MEMCACHED_HEADER_BYTES + MEMCACHED_CHUNK_SIZE_BYTES as usize,
+        (Some(bytes), true) => memcached::HEADER_SIZE_BYTES + bytes as usize,
+        (None, true) => memcached::HEADER_SIZE_BYTES + memcached::ITEM_ROOM_BYTES_MIN,
         (Some(bytes), false) => CHUNK_SIZE_BYTES_MIN + bytes as usize,
         (None, false) => CHUNK_SIZE_BYTES_MIN,
     };
@@ -157,7 +153,7 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
 /// The factor by which chunk sizes grow. With `classes=geometric` it is memcached's.
 pub(super) fn growth_factor(given: &Given) -> f64 {
     let is_memcacheds = given.memcached_preset || given.classes == Some("geometric");
-    let default = if is_memcacheds { MEMCACHED_GROWTH_FACTOR } else { GROWTH_FACTOR };
+    let default = if is_memcacheds { memcached::GROWTH_FACTOR } else { GROWTH_FACTOR };
     given.growth_factor.unwrap_or(default)
 }
 

@@ -11,15 +11,14 @@
 use super::hooks::{events, measuring, prefix_costs};
 use super::rules::Rules;
 use crate::context::WorkerContext;
-use slabwise_base::HashedKey;
+use slabwise_base::{HashedKey, memcached};
 use slabwise_engine::{
     ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
 use slabwise_protocol::{Store, StoreVerb};
 
-/// What an item takes in memcached beside key, value, CAS and flags: its header, and the ends of key and
-/// value.
-const MEMCACHED_ITEM_BYTES: usize = 48 + 1 + 2;
+/// What an item takes in memcached beside key, value, CAS and flags.
+const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::ENDS_SIZE_BYTES;
 
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
