@@ -45,7 +45,9 @@ pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
 
 /// Why a step does not hold in the tree below `root`; `None` if it does.
 pub fn missing(root: &Path, step: &Step) -> Option<String> {
-    let (name, file) = step.file.split_once('/')?;
+    let Some((name, file)) = step.file.split_once('/') else {
+        return Some(format!("path {}: {} names no crate", step.title, step.file));
+    };
     let path = root.join("crates").join(name).join("src").join(file);
     let Ok(text) = fs::read_to_string(&path) else {
         return Some(format!("path {}: there is no file {}", step.title, step.file));

@@ -4,5 +4,6 @@
 mod fake_crate;
 mod lines;
 mod names;
+mod paths;
 mod tree;
 mod violations;

@@ -1,0 +1,43 @@
+//! A path names functions that are there, or the step that is not is named.
+
+use crate::fake_crate::write;
+use structure::paths::{Step, missing, steps};
+
+const SOURCE: &str = "
+fn free() {}
+pub trait Serve { fn serve(&self); }
+pub struct Server;
+impl Server { fn start() {} }
+impl Serve for Server { fn serve(&self) {} }
+mod inner { pub fn within() {} }
+";
+
+fn step(file: &str, function: &str) -> Step {
+    Step { title: "get".to_owned(), file: file.to_owned(), function: function.to_owned() }
+}
+
+#[test]
+fn steps_are_read_from_blocks() {
+    let text = "Text: not a step.\n```path get\na/b.rs: f   # first\n\na/c.rs: T::g\n```\nx: y\n";
+    assert_eq!(steps(text), Ok(vec![step("a/b.rs", "f"), step("a/c.rs", "T::g")]));
+    assert_eq!(
+        steps("```path get\na/b.rs\n```"),
+        Err("path get: not `file: function`: a/b.rs".to_owned())
+    );
+}
+
+#[test]
+fn functions_are_found_free_and_as_methods() {
+    let root = write("paths", "fake", &[("lib.rs", SOURCE)]);
+    for function in ["free", "start", "Server::start", "Server::serve", "Serve::serve", "within"] {
+        assert_eq!(missing(&root, &step("fake/lib.rs", function)), None);
+    }
+    for (file, function, message) in [
+        ("fake/lib.rs", "stop", "path get: fake/lib.rs has no function stop"),
+        ("fake/lib.rs", "Other::start", "path get: fake/lib.rs has no function Other::start"),
+        ("fake/main.rs", "free", "path get: there is no file fake/main.rs"),
+        ("main.rs", "free", "path get: main.rs names no crate"),
+    ] {
+        assert_eq!(missing(&root, &step(file, function)).as_deref(), Some(message));
+    }
+}
