@@ -8,7 +8,7 @@ use structure::paths::{missing, steps};
 use structure::source::{Crate, crate_names};
 
 /// The crates whose modules are checked.
-const CHECKED: [&str; 6] = ["advisor", "base", "client", "lab", "profile", "replay"];
+const CHECKED: [&str; 7] = ["advisor", "base", "client", "lab", "profile", "protocol", "replay"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
