@@ -32,6 +32,7 @@ mod profiling;
 mod record;
 mod requested_policy;
 mod sampler;
+mod step;
 mod view;
 
 pub use board::{Board, ProfileReport, Shown};
@@ -47,6 +48,7 @@ pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
 pub use sampler::{Caller, Sampler, Samples};
+pub use step::TunerStep;
 pub use view::snapshot;
 
 use board::Reporter;
@@ -76,27 +78,6 @@ pub struct Tuner {
     records: Records,
     board: Option<Arc<Board>>,
     reporter: Reporter,
-}
-
-/// What a step came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TunerStep {
-    /// There is more to do: call again soon.
-    Working,
-    /// The same; a planned move was asked for.
-    Asked {
-        /// The move.
-        page_move: PageMove,
-        /// Whether it began; if not, the cache has changed since it was planned.
-        outcome: Result<(), ReassignError>,
-    },
-    /// There is more to do, after so long.
-    Rest(Duration),
-    /// Nothing to do for this many ticks, unless a move is asked for by hand.
-    Idle {
-        /// Ticks until the policy is due, or there may be something to look at; `None` if it never is.
-        ticks: Option<u32>,
-    },
 }
 
 impl Tuner {

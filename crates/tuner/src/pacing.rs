@@ -4,7 +4,7 @@
 //! found much to do shortens the next wait, one that found nothing lengthens it, so an idle server wakes a few times
 //! a second.
 
-use crate::TunerStep;
+use crate::step::TunerStep;
 use slabwise_base::Ticks;
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ impl Default for CrawlPeriod {
 #[cfg(test)]
 mod tests {
     use super::{Backoff, CrawlCounts, CrawlPeriod, TICK, TunerPace};
-    use crate::TunerStep;
+    use crate::step::TunerStep;
     use std::time::Duration;
 
     #[test]

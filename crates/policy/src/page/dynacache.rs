@@ -21,8 +21,8 @@
 use super::common_options::{moves_max, period_gets};
 use crate::options::PolicyOption;
 use crate::policy::Policy;
-use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split};
-use crate::{Plan, Prediction, Snapshot, Trigger, Wants};
+use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split, predict};
+use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
 /// The policy's limits. The paper divides memory once for a trace and gives no figures for a server.
@@ -93,7 +93,7 @@ impl Policy for Dynacache {
             reason: "towards the split of most hits by concave fits of the curves",
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
-        let predicted = Prediction::of(snapshot, &classes, &present, &greedy.split);
+        let predicted = predict(snapshot, &classes, &present, &greedy.split);
         Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
     }
 }

@@ -31,8 +31,8 @@ use super::common_options::{gain_min, moves_max, objective, period_gets};
 use crate::history::costs::MissCosts;
 use crate::options::{COUNT_MAX, Choice, PolicyOption};
 use crate::policy::Policy;
-use crate::split::{Moves, Objective, best_split_in_units, cost};
-use crate::{Plan, Prediction, Snapshot, Trigger, Wants};
+use crate::split::{Moves, Objective, best_split_in_units, cost, predict};
+use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
 /// The most units that pages are divided by.
@@ -158,7 +158,7 @@ impl Policy for Lama {
         let risk = |place: usize, pages: u64| classes[place].curve.references() / pages as f64;
         Plan {
             moves: moves.of(snapshot, risk),
-            predicted: Some(Prediction::of(snapshot, &classes, &present, &target)),
+            predicted: Some(predict(snapshot, &classes, &present, &target)),
         }
     }
 }

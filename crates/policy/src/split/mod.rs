@@ -20,6 +20,7 @@ mod hull;
 mod moves;
 mod near;
 mod objective;
+mod prediction;
 mod what_if;
 
 pub use class_curve::{ClassCurve, cost};
@@ -31,4 +32,5 @@ pub(crate) use moves::Moves;
 pub use near::near_best_split;
 pub(crate) use near::near_best_split_at;
 pub use objective::Objective;
+pub(crate) use prediction::predict;
 pub use what_if::{WhatIf, what_if};

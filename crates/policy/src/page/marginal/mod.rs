@@ -51,8 +51,8 @@ use crate::history::costs::MissCosts;
 use crate::history::per_class::PerClass;
 use crate::options::{COUNT_MAX, PolicyOption};
 use crate::policy::Policy;
-use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at};
-use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Prediction, Snapshot, Trigger, Wants};
+use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at, predict};
+use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 use usage::{Since, Usage};
 
@@ -229,7 +229,7 @@ impl Policy for Marginal {
             return plan;
         }
         let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        plan.predicted = Some(Prediction::of(snapshot, &classes, &present, &targets));
+        plan.predicted = Some(predict(snapshot, &classes, &present, &targets));
         plan.moves.extend(towards);
         plan
     }
