@@ -128,8 +128,10 @@ fn a_command_turns_page_moves_off_and_on_again() {
     let off = AutomoveSettings { level: 0, ..ON };
     server.serve(20_000, 20_000, 1_200, off);
     server.serve(20_000, 40_000, 300, off);
-    assert_eq!((server.moved(), server.tuner.policy().name()), (0, "none"));
+    // A class without any page is given one, whatever the policy.
+    let moved = server.moved();
+    assert_eq!((moved, server.tuner.policy().name()), (1, "none"), "seed {SEED}");
     server.serve(20_000, 40_000, 300, ON);
     assert_eq!(server.tuner.policy().name(), "space_time");
-    assert!(server.moved() > 0, "seed {SEED}");
+    assert!(server.moved() > moved + 8, "seed {SEED}: {} pages", server.moved());
 }
