@@ -4,8 +4,8 @@
 //! Invariant: a driver never sleeps but waits at the [`Bell`](crate::shared::Bell), which rings when the server stops
 //! and calls when a command has work for it.
 
+use crate::os::sys;
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
-use crate::sys;
 use slabwise_base::{Clock, Moment};
 use slabwise_tuner::{
     AutomoveSettings, Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load,

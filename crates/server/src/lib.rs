@@ -16,22 +16,21 @@ pub mod config;
 pub mod context;
 pub mod net;
 mod ops;
+pub mod os;
 pub mod out;
 pub mod passwords;
-pub mod process;
-pub mod restart;
 pub mod sasl;
 pub mod session;
 pub mod shared;
 pub mod stats;
-pub mod sys;
 pub mod tls;
 mod wire;
 
 use config::{Listen, Request, Settings};
 use net::{Listeners, Loops, Roster};
+use os::pid_file::PidFile;
+use os::{logging, process, restart};
 use passwords::{Kind, PasswordFile};
-use process::PidFile;
 use shared::Shared;
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
@@ -53,7 +52,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(settings) => settings,
         Err(code) => return code,
     };
-    process::init_logging(settings.verbosity);
+    logging::init_logging(settings.verbosity);
     match serve(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -14,7 +14,7 @@
 //!
 //! The session pushes; the connection writes. A session stops producing when [`Out::is_full`].
 
-use crate::sys;
+use crate::os::sys;
 use slabwise_engine::Pinned;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

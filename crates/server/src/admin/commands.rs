@@ -2,7 +2,7 @@
 
 use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
-use crate::process;
+use crate::os::logging;
 use crate::shared::Driver;
 use crate::wire::reply::Reply;
 use slabwise_base::{ClassId, Seconds};
@@ -39,7 +39,7 @@ pub(crate) fn carry_out<'e>(
         Admin::Verbosity { level } => {
             let level = level.min(VERBOSITY_MAX);
             shared.tunables.verbosity.store(level, Ordering::Relaxed);
-            process::set_verbosity(level as u8);
+            logging::set_verbosity(level as u8);
             reply.line(reply::OK);
         }
         Admin::MemoryLimit { megabytes } => {

@@ -3,7 +3,7 @@
 
 use crate::context::WorkerContext;
 use crate::ops::look;
-use crate::sys;
+use crate::os::sys;
 use crate::wire::reply::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::Debug;

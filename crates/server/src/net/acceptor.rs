@@ -6,10 +6,10 @@
 
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
+use crate::os::sys;
 use crate::passwords::PasswordFile;
 use crate::shared::Address;
 use crate::shared::Shared;
-use crate::sys;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use signal_hook::consts::{SIGHUP, SIGUSR1};

@@ -1,8 +1,8 @@
 //! The sockets that the server listens on: bound from the settings, before any thread exists.
 
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::os::sys;
 use crate::shared::Address;
-use crate::sys;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};

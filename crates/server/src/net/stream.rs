@@ -9,8 +9,8 @@
 
 use super::receipt::{Receipt, receipt};
 use super::tls_stream::TlsStream;
+use crate::os::sys;
 use crate::out::{Flush, Out};
-use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 

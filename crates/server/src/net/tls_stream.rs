@@ -27,9 +27,9 @@
 //! A connection whose handshake is not through holds rustls's state and at most 64 KiB of a message.
 
 use super::receipt::{Receipt, receipt};
+use crate::os::sys;
 use crate::out::{Flush, Out, Sink};
 use crate::shared::{WatchEvent, WatchLog};
-use crate::sys;
 use crate::tls::TlsCounters;
 use rustls::HandshakeKind;
 use rustls::server::ServerConnection;

@@ -4,7 +4,6 @@
 //! takes: the client knows it.
 
 use super::Kind;
-use std::fmt;
 use std::io;
 use subtle::{Choice, ConstantTimeEq};
 
@@ -16,43 +15,21 @@ pub(super) const LOGINS_MAX: usize = 8;
 pub(super) const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Why a file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
+    #[error("cannot be read: {0}; name a file that the server's user may read")]
     Unreadable(io::Error),
+    #[error("has more bytes than a list of passwords can have, {FILE_LEN_MAX}: name another file")]
     TooLarge,
+    #[error("holds no entry: write a line 'user:password'")]
     NoEntry,
     /// Lines count from 1.
-    NotAnEntry {
-        line: usize,
-    },
-    LineTooLong {
-        line: usize,
-        len: usize,
-    },
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::Unreadable(error) => {
-                write!(f, "cannot be read: {error}; name a file that the server's user may read")
-            }
-            Fault::TooLarge => {
-                write!(
-                    f,
-                    "has more bytes than a list of passwords can have, {FILE_LEN_MAX}: name another file"
-                )
-            }
-            Fault::NoEntry => write!(f, "holds no entry: write a line 'user:password'"),
-            Fault::NotAnEntry { line } => {
-                write!(f, "line {line} is not 'user:password': correct it or take it out")
-            }
-            Fault::LineTooLong { line, len } => write!(
-                f,
-                "line {line} has {len} bytes, above the most, {LINE_LEN_MAX}: choose a shorter password"
-            ),
-        }
-    }
+    #[error("line {line} is not 'user:password': correct it or take it out")]
+    NotAnEntry { line: usize },
+    #[error(
+        "line {line} has {len} bytes, above the most, {LINE_LEN_MAX}: choose a shorter password"
+    )]
+    LineTooLong { line: usize, len: usize },
 }
 
 /// A line that has a user and a password, followed by zeros.

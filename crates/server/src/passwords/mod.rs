@@ -106,20 +106,13 @@ impl Version {
 }
 
 /// Why a password file cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{option} {}: {fault}", path.display())]
 pub struct PasswordsError {
     option: &'static str,
     path: PathBuf,
     fault: Fault,
 }
-
-impl fmt::Display for PasswordsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.option, self.path.display(), self.fault)
-    }
-}
-
-impl std::error::Error for PasswordsError {}
 
 impl PasswordFile {
     /// The file at `path`, not read yet.

@@ -3,7 +3,7 @@
 use super::Rows;
 use crate::config::Settings;
 use crate::context::{READ_BUFFER_BYTES, WorkerContext};
-use crate::process::descriptors_of_our_own;
+use crate::os::process::descriptors_of_our_own;
 use crate::shared::{Baseline, ConnectionCounts, TrafficCounts};
 use crate::tls::{Tls, TlsCounts};
 use crate::wire::VERSION;

@@ -7,46 +7,28 @@ use super::settings::{KeyFormat, TlsSettings};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why credentials cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
     /// `ssl_chain_cert`.
+    #[error("Error loading the certificate chain: {path} : {1}", path = .0.display())]
     Chain(PathBuf, String),
     /// `ssl_key`.
+    #[error("Error loading the key: {path} : {1}", path = .0.display())]
     Key(PathBuf, String),
     /// Each file is right by itself.
+    #[error("Error validating the certificate: {0}")]
     Together(String),
     /// `ssl_ca_cert`.
+    #[error("Error loading the CA certificate: {path} : {1}", path = .0.display())]
     Authorities(PathBuf, String),
     /// `ssl_ciphers`.
+    #[error("-o ssl_ciphers: {0}")]
     Ciphers(String),
 }
-
-impl fmt::Display for CredentialsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CredentialsError::Chain(path, reason) => {
-                write!(f, "Error loading the certificate chain: {} : {reason}", path.display())
-            }
-            CredentialsError::Key(path, reason) => {
-                write!(f, "Error loading the key: {} : {reason}", path.display())
-            }
-            CredentialsError::Together(reason) => {
-                write!(f, "Error validating the certificate: {reason}")
-            }
-            CredentialsError::Authorities(path, reason) => {
-                write!(f, "Error loading the CA certificate: {} : {reason}", path.display())
-            }
-            CredentialsError::Ciphers(reason) => write!(f, "-o ssl_ciphers: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for CredentialsError {}
 
 /// What the files hold.
 pub(super) struct Credentials {

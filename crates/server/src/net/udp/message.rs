@@ -12,8 +12,8 @@
 //! message with it, since the client could do nothing with that.
 
 use crate::net::connection::OutPool;
+use crate::os::sys;
 use crate::out::Out;
-use crate::sys;
 use slabwise_protocol::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header, datagram_count};
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Every system call that the server makes by itself, in one place.
+//! The system calls that the server makes by itself.
 //!
 //! All of them go through safe wrappers (rustix, nix), so this file needs no unsafe code either; it
 //! exists so that a reader finds what the process asks of the kernel, and a port finds what to replace.
@@ -105,7 +105,7 @@ pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
 /// The most that is asked for as a socket's send buffer; the kernel gives what it allows.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
 
-/// So many UDP sockets bound to one address, among which the kernel deals datagrams out by their sender.
+/// UDP sockets bound to one address, among which the kernel deals datagrams out by their sender.
 ///
 /// The first is bound alone, so that an address in use is an error and not a silent share of another
 /// server's requests; only then it lets the others join.
@@ -203,11 +203,13 @@ pub fn is_root() -> bool {
 }
 
 /// Why the process could not become another user.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BecomeUserError {
     /// There is no such user.
+    #[error("there is no such user")]
     Unknown,
     /// The kernel refused.
+    #[error("cannot become this user: {0}")]
     Refused(io::Error),
 }
 

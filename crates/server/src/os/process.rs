@@ -1,22 +1,15 @@
-//! The process: its limits, its user, its background life, its pid file and what it prints.
+//! The process: its limits, its user, its background life and its signals.
 //!
-//! Order at the start: limits, user, passwords, signals, listening sockets, engine, background, memory
-//! lock, files that tell others of this process, and only then threads. Sockets and engine come before the
-//! background, unlike in memcached, so that a port in use or a memory file that is refused is told to
-//! whoever starts the server. Signals are caught before
-//! anyone can know this process, by a socket or by a file, so that whoever stops it stops it cleanly.
+//! Order at the start: limits, user, passwords, signals, listening sockets, engine, background, memory lock, files
+//! that name this process, and only then threads. Sockets and engine come before the background, unlike in
+//! memcached, so that a port in use or a memory file that is refused is reported to the one who starts the server.
+//! Signals are caught before anyone can know this process, by a socket or by a file, so that a signal stops it
+//! cleanly.
 
-mod logging;
-mod pid_file;
-
-pub use logging::{init_logging, set_verbosity};
-pub use pid_file::PidFile;
-
+use super::sys::{self, BecomeUserError};
 use crate::config::Settings;
-use crate::sys::{self, BecomeUserError};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
-use std::fmt;
 use std::io;
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
@@ -27,9 +20,13 @@ pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
 }
 
 /// Why the process cannot be what the settings ask for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The limit of open files is below `-c` and cannot be raised.
+    #[error(
+        "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
+         (ulimit -n) or start as root"
+    )]
     OpenFiles {
         /// `-c`.
         needed: u64,
@@ -37,43 +34,18 @@ pub enum ProcessError {
         limit: u64,
     },
     /// Core files were asked for and are impossible.
+    #[error("-r: core files are impossible here: raise the limit (ulimit -c)")]
     CoreFiles,
     /// Started by root without a user to become.
+    #[error("started as root: add '-u USER' to run as USER ('-u root' to stay root)")]
     RootWithoutUser,
-    /// There is no such user.
-    UnknownUser(String),
-    /// The process may not become that user.
-    BecomeUser(String, io::Error),
+    /// The process may not become this user, or there is none.
+    #[error("-u {0}: {1}")]
+    BecomeUser(String, BecomeUserError),
     /// The process could not go on in the background.
+    #[error("-d: cannot go on in the background: {0}; leave -d out")]
     Daemonize(io::Error),
 }
-
-impl fmt::Display for ProcessError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProcessError::OpenFiles { needed, limit } => write!(
-                f,
-                "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
-                 (ulimit -n) or start as root"
-            ),
-            ProcessError::CoreFiles => {
-                write!(f, "-r: core files are impossible here: raise the limit (ulimit -c)")
-            }
-            ProcessError::RootWithoutUser => {
-                write!(f, "started as root: add '-u USER' to run as USER ('-u root' to stay root)")
-            }
-            ProcessError::UnknownUser(user) => write!(f, "-u {user}: there is no such user"),
-            ProcessError::BecomeUser(user, error) => {
-                write!(f, "-u {user}: cannot become this user: {error}")
-            }
-            ProcessError::Daemonize(error) => {
-                write!(f, "-d: cannot go on in the background: {error}; leave -d out")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProcessError {}
 
 /// Limits and user: what must come before the sockets.
 pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
@@ -86,10 +58,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {
         let user = settings.process.user.clone().ok_or(ProcessError::RootWithoutUser)?;
-        sys::become_user(&user).map_err(|error| match error {
-            BecomeUserError::Unknown => ProcessError::UnknownUser(user),
-            BecomeUserError::Refused(error) => ProcessError::BecomeUser(user, error),
-        })?;
+        sys::become_user(&user).map_err(|error| ProcessError::BecomeUser(user, error))?;
     }
     Ok(())
 }

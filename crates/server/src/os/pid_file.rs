@@ -1,6 +1,6 @@
 //! The file that tells others this process's id, for as long as it runs.
 
-use crate::sys;
+use super::sys;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
