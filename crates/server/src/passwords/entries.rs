@@ -3,7 +3,6 @@
 //! Law: to compare a line takes as long whatever it holds. What a client claims may tell by the time it
 //! takes: the client knows it.
 
-use super::Kind;
 use std::io;
 use subtle::{Choice, ConstantTimeEq};
 
@@ -13,6 +12,25 @@ const LINE_LEN_MAX: usize = 254;
 pub(super) const LOGINS_MAX: usize = 8;
 /// More than any list of passwords has; a device file would have no end.
 pub(super) const FILE_LEN_MAX: u64 = 1 << 20;
+
+/// What a password file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// For `-Y`.
+    Login,
+    /// For `-S`.
+    Sasl,
+}
+
+impl Kind {
+    /// Where the file is named.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Kind::Login => "-Y",
+            Kind::Sasl => "MEMCACHED_SASL_PWDB",
+        }
+    }
+}
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,8 @@ mod entries;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use entries::Kind;
+
 use entries::{Entry, FILE_LEN_MAX, Fault, LOGINS_MAX, admit, lines, parse};
 use slabwise_base::sync::{Mutex, lock};
 use std::fmt;
@@ -32,25 +34,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What a password file is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// For `-Y`.
-    Login,
-    /// For `-S`.
-    Sasl,
-}
-
-impl Kind {
-    /// Where the file is named.
-    fn option(self) -> &'static str {
-        match self {
-            Kind::Login => "-Y",
-            Kind::Sasl => "MEMCACHED_SASL_PWDB",
-        }
-    }
-}
 
 /// A file of passwords, and who may come in as it said when it was last read.
 pub struct PasswordFile {
