@@ -1,7 +1,7 @@
 //! What a connection speaks.
 
 use crate::parsed::Parsed;
-use crate::request::{Get, Request};
+use crate::request::{Get, Request, Retrieval};
 use crate::text::CostWire;
 use crate::{binary, meta, text};
 
@@ -29,12 +29,13 @@ impl Dialect {
     /// [`Request::Get`].
     #[inline]
     pub fn parse_item(self, input: &[u8]) -> Parsed<'_> {
-        let parsed = self.parse(input);
-        if let Parsed::Request { request: Request::Retrieve(retrieval), answer, consumed } = parsed
-            && let Some((key, len)) = text::sole_key(&input[consumed..])
+        let mut parsed = self.parse(input);
+        if let Parsed::Request { request, consumed, .. } = &mut parsed
+            && let Request::Retrieve(Retrieval { touch }) = *request
+            && let Some((key, len)) = text::sole_key(&input[*consumed..])
         {
-            let request = Request::Get(Get { touch: retrieval.touch, ..Get::new(key) });
-            return Parsed::Request { request, answer, consumed: consumed + len };
+            *request = Request::Get(Get { touch, ..Get::new(key) });
+            *consumed += len;
         }
         parsed
     }

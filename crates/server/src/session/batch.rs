@@ -15,24 +15,25 @@ use slabwise_protocol::{Answer, Dialect, Parsed, Request};
 /// Requests of a batch: about as many cache lines as a core can wait for at a time.
 const ITEMS_MAX: usize = 8;
 
-/// A request about one item or none.
+/// Where an item is.
 #[derive(Clone, Copy)]
-pub(super) struct Item<'a> {
-    /// A [`Parsed::Request`].
-    pub(super) parsed: Parsed<'a>,
+pub(super) struct Place<'a> {
     /// See [`hashed`].
     pub(super) key: Option<HashedKey<'a>>,
-    /// Where it begins in the input.
+    /// Where the item begins in the input.
     pub(super) start: usize,
 }
 
 /// The requests that an input begins with.
 pub(super) struct Batch<'a> {
-    items: [Option<Item<'a>>; ITEMS_MAX],
+    /// The items, and behind them perhaps what ends the batch.
+    parsed: [Parsed<'a>; ITEMS_MAX],
+    places: [Place<'a>; ITEMS_MAX],
     count: usize,
     /// Where the last item ends in the input.
     end: usize,
-    last: Option<Parsed<'a>>,
+    /// Whether what ends the batch was read.
+    has_last: bool,
 }
 
 /// A request's key; `None` if it has to be decoded first.
@@ -57,62 +58,65 @@ impl<'a> Batch<'a> {
         first: &Parsed<'a>,
         end: usize,
     ) -> Batch<'a> {
-        let mut batch = Batch { items: [const { None }; ITEMS_MAX], count: 0, end: 0, last: None };
-        let mut keys = Prefetched { keys: [worker.handle.hashed(b""); ITEMS_MAX], count: 0 };
+        let mut batch = Batch {
+            parsed: [Parsed::Incomplete; ITEMS_MAX],
+            places: [Place { key: None, start: 0 }; ITEMS_MAX],
+            count: 0,
+            end: 0,
+            has_last: false,
+        };
         let count_max = ITEMS_MAX.min(worker.requests_left as usize);
-        batch.push(worker, first, end, &mut keys);
+        batch.parsed[0] = *first;
+        batch.take(worker, end);
         while batch.count < count_max && batch.end < input.len() {
             let rest = &input[batch.end..];
-            let parsed = dialect.parse_item(rest);
-            let Some(len) = parsed.end(rest.len()) else {
-                batch.last = Some(parsed);
-                break;
-            };
-            batch.push(worker, &parsed, len, &mut keys);
+            let parsed = &mut batch.parsed[batch.count];
+            *parsed = dialect.parse_item(rest);
+            match parsed.end(rest.len()) {
+                Some(len) => batch.take(worker, len),
+                None => {
+                    batch.has_last = true;
+                    break;
+                }
+            }
         }
-        if keys.count > 1 {
-            worker.handle.prefetch(&keys.keys[..keys.count]);
-        }
+        batch.prefetch(worker);
         batch
     }
 
-    /// Adds an item of this length.
+    /// Makes what was parsed last an item of this length.
     #[inline(always)]
-    fn push(
-        &mut self,
-        worker: &WorkerContext<'_>,
-        parsed: &Parsed<'a>,
-        len: usize,
-        keys: &mut Prefetched<'a>,
-    ) {
-        let Parsed::Request { request, answer, .. } = parsed else {
+    fn take(&mut self, worker: &WorkerContext<'_>, len: usize) {
+        let Parsed::Request { request, answer, .. } = &self.parsed[self.count] else {
             unreachable!("only a request has an end");
         };
         let key = hashed(worker, request, answer);
-        if let Some(key) = key {
-            keys.keys[keys.count] = key;
-            keys.count += 1;
-        }
-        self.items[self.count] = Some(Item { parsed: *parsed, key, start: self.end });
+        self.places[self.count] = Place { key, start: self.end };
         self.count += 1;
         self.end += len;
     }
 
-    /// The items in order.
-    pub(super) fn items(&self) -> impl Iterator<Item = &Item<'a>> {
-        self.items[..self.count].iter().flatten()
+    fn prefetch(&self, worker: &WorkerContext<'_>) {
+        let mut keys = [HashedKey::from_parts(b"", 0); ITEMS_MAX];
+        let mut count = 0;
+        for key in self.places[..self.count].iter().filter_map(|place| place.key) {
+            keys[count] = key;
+            count += 1;
+        }
+        if count > 1 {
+            worker.handle.prefetch(&keys[..count]);
+        }
+    }
+
+    /// The items in order, each with its place.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&Parsed<'a>, &Place<'a>)> {
+        self.parsed[..self.count].iter().zip(&self.places)
     }
 
     /// Where the last item ends in the input, and what was read behind it.
     pub(super) fn rest(&self) -> (usize, Option<&Parsed<'a>>) {
-        (self.end, self.last.as_ref())
+        (self.end, self.has_last.then(|| &self.parsed[self.count]))
     }
-}
-
-/// The keys whose look-ups are prefetched.
-struct Prefetched<'a> {
-    keys: [HashedKey<'a>; ITEMS_MAX],
-    count: usize,
 }
 
 #[cfg(test)]
@@ -134,7 +138,7 @@ mod tests {
         let first = dialect.parse_item(input);
         let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
         let batch = Batch::read(&worker, dialect, input, &first, end);
-        let keys = batch.items().map(|item| item.key.expect("no key is in base64").bytes());
+        let keys = batch.items().map(|(_, place)| place.key.expect("no base64 here").bytes());
         let (keys, (end, last)) = (keys.collect(), batch.rest());
         let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));
         (keys, end, is_request)

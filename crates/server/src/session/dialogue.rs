@@ -1,9 +1,9 @@
 //! The phases of a dialogue.
 
 use super::authentication::{may_ask, refuse};
-use super::batch::{Batch, Item, hashed};
+use super::batch::{Batch, Place, hashed};
 use super::items::{Done, carry_out};
-use super::keys::{KEYS_AHEAD_MAX, Keys, KeysStep};
+use super::keys::{Keys, KeysStep};
 use super::login::{LoginStep, login};
 use super::orders::{self, Then};
 use super::step::{Next, Progress, Step};
@@ -138,7 +138,7 @@ impl<'e> Session<'e> {
             } else if matches!(self.phase, Phase::Command) {
                 self.requests(worker, rest, out)
             } else {
-                self.step(worker, rest, KEYS_AHEAD_MAX, out)
+                self.step(worker, rest, usize::MAX, out)
             };
             match step {
                 Step::Took(count) => consumed += count,
@@ -272,15 +272,15 @@ impl<'e> Session<'e> {
         input: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
-        for Item { parsed, key, start } in batch.items() {
+        for (parsed, &Place { key, start }) in batch.items() {
             if worker.requests_left == 0 || out.is_full() {
-                return Step::Pause(*start, Next::Yield);
+                return Step::Pause(start, Next::Yield);
             }
             let Parsed::Request { request, answer, consumed } = parsed else {
                 unreachable!("items are requests");
             };
             let line_end = start + consumed;
-            match self.serve_item(worker, (request, answer, *key), &input[line_end..], out) {
+            match self.serve_item(worker, (request, answer, key), &input[line_end..], out) {
                 Step::Took(count) if !matches!(self.phase, Phase::Command) => {
                     return Step::Took(line_end + count);
                 }

@@ -74,14 +74,15 @@ fn get<'e>(
     out: &mut Out<'e>,
 ) {
     let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-    let access = &Access::of(worker, request, rules(answer));
     match answer {
         Answer::Text(answer) => {
-            let looked_up = look_up(worker, key, access, *answer, out);
+            let access = Access::of(worker, request, Rules::Classic);
+            let looked_up = look_up(worker, key, &access, *answer, out);
             let end = if looked_up.is_ok() { reply::END } else { reply::NO_MEMORY };
             out.bytes().extend_from_slice(end);
         }
         Answer::Meta(echo) => {
+            let access = &Access::of(worker, request, Rules::Meta);
             let recache = request.recache.map(|exptime| worker.expiry(exptime));
             let (touch, bytes) = (access.touch(), key.bytes());
             let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
@@ -93,6 +94,7 @@ fn get<'e>(
             }
         }
         Answer::Binary(head) => {
+            let access = &Access::of(worker, request, Rules::Classic);
             let key_shown = if head.with_key { key.bytes() } else { b"" };
             let show =
                 |view: &ItemView<'_, 'e>, _| binary::hit(view, head, key_shown, cas_enabled, out);

@@ -1,4 +1,4 @@
-//! get, gets, gat, gats with several keys: a few keys at a time.
+//! get, gets, gat, gats with several keys: one key after the other.
 
 use super::step::Next;
 use crate::context::WorkerContext;
@@ -14,9 +14,6 @@ use slabwise_protocol::{Get, Retrieval, TextAnswer};
 /// A line counts as one request for each group of keys of this size, so that a line of ten thousand keys lets
 /// others have their turn, and one of fifty is answered in one write.
 const KEYS_PER_REQUEST: u32 = 64;
-
-/// Keys whose look-ups are prefetched together.
-pub(super) const KEYS_AHEAD_MAX: usize = 8;
 
 /// A retrieval whose keys are being read.
 pub(super) struct Keys {
@@ -61,7 +58,7 @@ impl Keys {
         true
     }
 
-    /// The next keys, at most `count_max` of them and of [`KEYS_AHEAD_MAX`], or the end of the line.
+    /// The next keys, at most `count_max` of them, or the end of the line.
     pub(super) fn step<'e>(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -69,45 +66,34 @@ impl Keys {
         count_max: usize,
         out: &mut Out<'e>,
     ) -> KeysStep {
-        let mut keys = [worker.handle.hashed(b""); KEYS_AHEAD_MAX];
-        let mut starts = [0; KEYS_AHEAD_MAX];
-        let (mut count, mut consumed) = (0, 0);
-        let next = loop {
-            if count == count_max {
-                break None;
-            }
-            let next = next_key(&input[consumed..]);
-            let NextKey::Key { key, consumed: len } = next else { break Some(next) };
-            (keys[count], starts[count]) = (worker.handle.hashed(key), consumed);
-            count += 1;
-            consumed += len;
-        };
-        if count > 1 {
-            worker.handle.prefetch(&keys[..count]);
-        }
-        for (&key, &start) in keys[..count].iter().zip(&starts) {
-            if out.is_full() || !self.try_charge(worker) {
-                return KeysStep::Pause(start, Next::Yield);
-            }
-            if look_up(worker, key, &self.access, self.answer, out).is_err() {
-                out.bytes().extend_from_slice(reply::NO_MEMORY);
-                return KeysStep::Failed(start);
-            }
-        }
-        match next {
-            None | Some(NextKey::Key { .. }) => KeysStep::Took(consumed),
-            Some(NextKey::End { consumed: len }) => {
-                out.bytes().extend_from_slice(reply::END);
-                KeysStep::Ended(consumed + len)
-            }
-            Some(NextKey::Incomplete { consumed: len }) => {
-                KeysStep::Pause(consumed + len, Next::Read)
-            }
-            Some(NextKey::TooLong) => {
-                out.bytes().extend_from_slice(reply::BAD_FORMAT);
-                KeysStep::Failed(consumed)
+        let mut consumed = 0;
+        for _ in 0..count_max {
+            match next_key(&input[consumed..]) {
+                NextKey::Key { key, consumed: len } => {
+                    if out.is_full() || !self.try_charge(worker) {
+                        return KeysStep::Pause(consumed, Next::Yield);
+                    }
+                    let key = worker.handle.hashed(key);
+                    if look_up(worker, key, &self.access, self.answer, out).is_err() {
+                        out.bytes().extend_from_slice(reply::NO_MEMORY);
+                        return KeysStep::Failed(consumed);
+                    }
+                    consumed += len;
+                }
+                NextKey::End { consumed: len } => {
+                    out.bytes().extend_from_slice(reply::END);
+                    return KeysStep::Ended(consumed + len);
+                }
+                NextKey::Incomplete { consumed: len } => {
+                    return KeysStep::Pause(consumed + len, Next::Read);
+                }
+                NextKey::TooLong => {
+                    out.bytes().extend_from_slice(reply::BAD_FORMAT);
+                    return KeysStep::Failed(consumed);
+                }
             }
         }
+        KeysStep::Took(consumed)
     }
 }
 
