@@ -23,6 +23,7 @@ mod victim;
 
 use crate::counters::ClassCounters;
 use crate::evict::{ClassOrder, Lanes, Order, Queue, Segments};
+pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{LockedClass, QueueKind};
 use crate::memory::Memory;
 use crate::size_map::Choice;
@@ -34,12 +35,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub use victim::{VictimSearch, VictimStep};
-
-/// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
-pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
-
-/// Numbers of classes, [`CHAINED`] included.
-pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
 
 /// Numbers that classes of a table may have.
 pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };

@@ -16,6 +16,12 @@ pub const CHUNK_SIZE_BYTES_MIN: usize = (HEADER_SIZE_BYTES + 1).next_multiple_of
 /// The growth factor of slabwise's own table.
 pub const GROWTH_FACTOR_DEFAULT: f64 = 1.12;
 
+/// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
+pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
+
+/// Numbers of classes, [`CHAINED`] included.
+pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
+
 /// The classes, by their chunk sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTable {

@@ -13,7 +13,7 @@ mod item;
 mod size_model;
 
 pub use address::{ADDRESS_BITS, CHUNK_ALIGN_BYTES, ChunkAddress};
-pub use class_table::{CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError};
+pub use class_table::{CHAINED, CHUNK_SIZE_BYTES_MIN, CLASS_NUMBERS, ClassTable, ClassTableError};
 pub use item::{
     CHAIN_SIZE_BYTES, COST_SIZE_BYTES, HEADER_SIZE_BYTES, ItemFields, ItemLayout, ItemMeta,
     chain_head_size_bytes,

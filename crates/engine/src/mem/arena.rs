@@ -110,6 +110,57 @@ impl Arena {
         Header { base, arena: PhantomData }
     }
 
+    /// The header of a chunk that is known to lie in this arena.
+    ///
+    /// # Safety
+    ///
+    /// A chunk of this arena starts at `address`.
+    #[inline]
+    pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
+        debug_assert!(address.offset() + HEADER_SIZE_BYTES <= self.mapping.size_bytes());
+        // SAFETY: the caller's chunk lies within the mapping.
+        let base = unsafe { self.mapping.base().add(address.offset()) };
+        Header { base, arena: PhantomData }
+    }
+
+    /// `len` bytes of a chunk, from `start` bytes after its beginning.
+    ///
+    /// # Safety
+    ///
+    /// They lie within a chunk of this arena, behind its header, and nobody writes them as long as the slice
+    /// is used.
+    #[inline]
+    pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
+        debug_assert!(start >= HEADER_SIZE_BYTES);
+        debug_assert!(address.offset() + start + len <= self.mapping.size_bytes());
+        // SAFETY: in bounds, as the caller says.
+        let first = unsafe { self.mapping.base().add(address.offset() + start) };
+        // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. Nobody writes, as the caller says.
+        unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
+    }
+
+    /// `len` bytes of a chunk to write, from `start` bytes after its beginning.
+    ///
+    /// # Safety
+    ///
+    /// They lie within a chunk of this arena, behind its header, and nobody else reads or writes them as
+    /// long as the slice is used.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the caller has the sole right to these bytes")]
+    pub(super) unsafe fn write(
+        &self,
+        address: ChunkAddress,
+        start: usize,
+        len: usize,
+    ) -> &mut [u8] {
+        debug_assert!(start >= HEADER_SIZE_BYTES);
+        debug_assert!(address.offset() + start + len <= self.mapping.size_bytes());
+        // SAFETY: in bounds, as the caller says.
+        let first = unsafe { self.mapping.base().add(address.offset() + start) };
+        // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. The caller's alone.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
+    }
+
     /// Asks for the cache line of a header that will be written soon. A hint: the address may be stale.
     #[inline]
     pub fn prefetch_header(&self, address: ChunkAddress) {
@@ -183,6 +234,18 @@ impl Arena {
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
         // SAFETY: in bounds.
         unsafe { self.mapping.populate(offset, size_bytes) }
+    }
+
+    /// Gives a page's memory back to the system.
+    ///
+    /// # Safety
+    ///
+    /// No chunk of the page is in use.
+    pub(super) unsafe fn release_page(&self, page: PageId, page_size_bytes: usize) {
+        let (offset, size_bytes) = (page.index() * page_size_bytes, page_size_bytes);
+        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
+        // SAFETY: in bounds, and nobody needs the contents, as the caller says.
+        unsafe { self.mapping.release(offset, size_bytes) }
     }
 
     /// Gives a page's memory back to the system.

@@ -137,6 +137,39 @@ impl Arena {
         Header { chunk: self.chunk(address), arena: PhantomData }
     }
 
+    /// As in the real arena.
+    ///
+    /// # Safety
+    ///
+    /// A chunk of this arena starts at `address`.
+    pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
+        self.header(address)
+    }
+
+    /// As in the real arena.
+    ///
+    /// # Safety
+    ///
+    /// As in the real arena; loom checks it.
+    pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
+        self.chunk(address).contents.read(start - HEADER_SIZE_BYTES, len)
+    }
+
+    /// As in the real arena.
+    ///
+    /// # Safety
+    ///
+    /// As in the real arena; loom checks it.
+    #[expect(clippy::mut_from_ref, reason = "the caller has the sole right to these bytes")]
+    pub(super) unsafe fn write(
+        &self,
+        address: ChunkAddress,
+        start: usize,
+        len: usize,
+    ) -> &mut [u8] {
+        self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, len)
+    }
+
     /// Nothing to hurry here.
     pub fn prefetch_header(&self, _address: ChunkAddress) {}
 
@@ -184,6 +217,13 @@ impl Arena {
 
     /// The memory is there.
     pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
+
+    /// Nothing to give back.
+    ///
+    /// # Safety
+    ///
+    /// As in the real arena.
+    pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
 
     /// Nothing to give back.
     pub fn release(&self, _page: &UnusedPage, _page_size_bytes: usize) {}

@@ -1,42 +1,81 @@
 //! The bytes of the cache, and the only `unsafe` code of the engine.
 //!
-//! The arena is a reserved range of address space, cut into pages, and pages into chunks. Everything
-//! outside this module names a chunk by its [`ChunkAddress`] and reaches its bytes only through the
-//! safe functions here.
+//! The arena is a reserved range of address space, cut into pages, and pages into chunks. What a holder may do
+//! with a chunk is a value; each is made where the right to it arises, and ended where the right ends:
 //!
-//! Laws, cited by name in the code:
+//! ```text
+//!   pool ---UnusedPage---> ClassToken::adopt                        in the class's lock
+//!                             | take                    ^ give
+//!                             v                         |
+//!                          OwnedChunk <-----------------+-----------------.
+//!                             | NewItem::begin                            | into_chunk, take_body
+//!                             v                                           |
+//!                          NewItem                                     Remains
+//!                             | Entry::insert, replace                    ^ nobody pins it: LAST-HOLDER
+//!                             v                                           |
+//!     in the stripe's lock  Entry --entered--> List::push_head            |
+//!                             |  \--item--> Linked --pin--> ValuePin --unpin
+//!                             | remove, replace                           |
+//!                             v                                           |
+//!                          Removed --------> List::unlink ----------------'
+//!                                              in the class's lock
+//! ```
 //!
-//! - ARENA-LIVE: the mapping lives as long as the `Arena`; every `ChunkAddress` that is used was made
-//!   by the allocator for this arena, and is checked against its bounds on each use.
-//! - HEADER-ATOMIC: the header words of a chunk are only reached as atomics, by everybody, for ever.
-//!   So no misuse of them can be a data race; what they *mean* is protected by the locks that
-//!   `state.rs` names.
+//! Nothing here is taken on trust. Misuse by safe code is ruled out by types where that costs nothing, and
+//! otherwise by a check that panics:
+//!
+//! - *Which stripe guards an item*: the one whose table leads to it. Items enter a table only here
+//!   (`stripe.rs`), and an [`Entry`] holds the lock.
+//! - *Which class guards an item or a page*: a [`ClassToken`](class_token::ClassToken) lies inside the lock of its class, and there is
+//!   one for each class of a memory. Pages know their class; lists are bound to one; an address from outside is
+//!   compared with the page's class, its grid of chunks and the chunk's state.
+//! - *Which memory*: every right carries the number of its memory.
+//! - *How far*: an owned chunk knows its size, a value its length.
+//!
+//! Invariants, cited by name in the code:
+//!
+//! - ARENA-LIVE: the mapping lives as long as the `Arena`.
+//! - HEADER-ATOMIC: the header words of a chunk are only reached as atomics, by everybody. So no misuse of them can
+//!   be a data race; what they *mean* is protected by the locks that `state.rs` names.
 //! - OWNED-ALONE: from the moment a chunk leaves a free list until it is published, its holder has the
 //!   one [`OwnedChunk`] for it, and only that holder touches its bytes past the header.
-//! - READ-PROOF: bytes past the header of a published chunk are read under a [`ReadProof`] and written
-//!   only under a right that excludes every such reader: a [`ValueRight`] (the stripe, and no pins
-//!   but the writer's), or an [`MetaRight`] (stripe and class).
-//!
-//! Rights are values, made from the guards that give them (`proof.rs`).
+//! - READ-RIGHT: bytes past the header of a published chunk are read under a handle of `item.rs`, and written
+//!   only under a right that excludes every such reader: the value with the stripe locked exclusively and no pins
+//!   but the writer's, expiry and rank with stripe and class locked exclusively.
+//! - LAST-HOLDER: whoever leaves an item unlinked and without pins frees it (`state.rs`).
+#![allow(dead_code)]
+
 #[cfg(not(loom))]
 mod arena;
 #[cfg(loom)]
 #[path = "arena_loom.rs"]
 mod arena;
-#[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
+mod by_address;
+mod chunk;
+mod class_token;
+mod item;
+mod list;
 mod mapping;
+mod memory;
+mod new_item;
 mod pages;
+mod pin;
 mod prefetch;
 mod proof;
 mod state;
+mod stripe;
 mod table;
 
-pub use arena::{Arena, Header};
+pub use arena::Arena;
 pub use mapping::MappingError;
-pub use pages::{Page, PageState, PageTable};
+pub use memory::Memory;
+pub use pages::{Page, PageState};
 pub use prefetch::prefetch;
-pub use proof::{
-    AtRest, LockedClass, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage, ValueRight,
-};
+pub use proof::{AtRest, LockedClass, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage};
 pub use state::{Kind, QueueKind, State};
 pub use table::{Slot, StripeGuard, Table};
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -41,6 +41,8 @@ pub struct Page {
     used: AtomicU32,
     free_head: AtomicU32,
     fresh: AtomicU32,
+    /// Bytes a chunk, as long as a class owns it.
+    chunk_size_bytes: AtomicU32,
     taken_as: AtomicU64,
     prev: AtomicU32,
     next: AtomicU32,
@@ -54,6 +56,7 @@ impl Page {
             used: AtomicU32::new(0),
             free_head: AtomicU32::new(0),
             fresh: AtomicU32::new(0),
+            chunk_size_bytes: AtomicU32::new(0),
             taken_as: AtomicU64::new(0),
             prev: AtomicU32::new(0),
             next: AtomicU32::new(0),
@@ -86,6 +89,16 @@ impl Page {
         self.state.store(u8::from(owner.is_some()), Relaxed);
         self.free_head.store(0, Relaxed);
         self.fresh.store(0, Relaxed);
+    }
+
+    /// Bytes a chunk, as long as a class owns it.
+    pub(super) fn chunk_size_bytes(&self) -> usize {
+        self.chunk_size_bytes.load(Relaxed) as usize
+    }
+
+    /// Sets [`Page::chunk_size_bytes`].
+    pub(super) fn set_chunk_size_bytes(&self, size_bytes: usize) {
+        self.chunk_size_bytes.store(size_bytes as u32, Relaxed);
     }
 
     /// Marks an owned page as draining, or a draining one as owned again.

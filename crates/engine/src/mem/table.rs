@@ -219,22 +219,26 @@ impl Table {
         (mask != 0).then(|| bucket.address(mask.trailing_zeros() as usize))
     }
 
-    /// Adds an entry, which must not be in the table, and splits a bucket if the table is full enough.
+    /// Adds an entry, which must not be in the table, and splits a bucket if the table is full enough. Returns its
+    /// place.
     /// `hash_of` gives the hash of an item in the table.
     pub fn insert(
         &mut self,
         hash: u64,
         address: ChunkAddress,
         hash_of: impl Fn(ChunkAddress) -> u64,
-    ) {
+    ) -> Slot {
         if self.segments.is_empty() {
             self.segments.push(new_segment());
         }
-        self.place(hash, address);
+        let slot = self.place(hash, address);
         self.item_count += 1;
-        if self.item_count as usize > self.bucket_count as usize * SPLIT_LOAD {
-            self.split(hash_of);
+        if self.item_count as usize <= self.bucket_count as usize * SPLIT_LOAD {
+            return slot;
         }
+        self.split(hash_of);
+        let found = self.find(hash, |other| other == address);
+        found.expect("a split loses no entry").0
     }
 
     /// Takes an entry out. The last entry of the chain takes its place, so that a chain is never longer
@@ -320,14 +324,16 @@ impl Table {
     }
 
     /// Puts an entry into the first empty place of its chain, lengthening the chain if there is none.
-    fn place(&mut self, hash: u64, address: ChunkAddress) {
-        let mut at = BucketRef::Home(self.home(hash));
+    fn place(&mut self, hash: u64, address: ChunkAddress) -> Slot {
+        let home = self.home(hash);
+        let mut at = BucketRef::Home(home);
         loop {
             let bucket = self.bucket_mut(at);
             let empty = bucket.matches(0);
             if empty != 0 {
-                bucket.set(empty.trailing_zeros() as usize, tag_of(hash), address);
-                return;
+                let entry = empty.trailing_zeros() as usize;
+                bucket.set(entry, tag_of(hash), address);
+                return Slot { home, bucket: at, entry: entry as u8 };
             }
             at = match bucket.next() {
                 Some(next) => next,

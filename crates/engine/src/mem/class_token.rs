@@ -1,0 +1,322 @@
+//! The token of a class, which lies inside the class's lock: what of the class's pages and chunks is done
+//! here needs `&mut ClassToken`, and so the lock.
+//!
+//! Invariants of a page that a class owns: its chunks lie side by side from its start; a chunk is in use, on the
+//! page's list of free chunks, or *fresh* (never handed out since the class got the page, at or above
+//! [`Page::fresh`](super::Page::fresh)); `used` counts the first; what is listed reads as free.
+
+use super::chunk::{OwnedChunk, UnusedPage};
+use super::item::{Item, Queued};
+use super::memory::Memory;
+use super::pages::Page;
+use super::pin::Pin;
+use super::state::{Kind, State};
+use crate::layout::{CHAINED, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress};
+use slabwise_base::{ClassId, PageId};
+use std::sync::Arc;
+
+/// Whoever reaches it holds the class's lock.
+#[derive(Debug)]
+pub struct ClassToken {
+    memory: Arc<Memory>,
+    class: ClassId,
+    chunk_size_bytes: usize,
+    page_count: u32,
+}
+
+impl ClassToken {
+    pub(super) fn new(memory: Arc<Memory>, class: ClassId) -> ClassToken {
+        ClassToken { memory, class, chunk_size_bytes: 0, page_count: 0 }
+    }
+
+    /// The class.
+    pub fn class(&self) -> ClassId {
+        self.class
+    }
+
+    /// The memory of its chunks.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// A number that no other token of this process has; never 0.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        (u64::from(self.memory.number()) + 1) << u8::BITS | u64::from(self.class.0)
+    }
+
+    /// Bytes a chunk.
+    pub fn chunk_size_bytes(&self) -> usize {
+        self.chunk_size_bytes
+    }
+
+    /// Chunks a page.
+    pub fn chunks_per_page(&self) -> u32 {
+        (self.memory.page_size_bytes() / self.chunk_size_bytes) as u32
+    }
+
+    /// Pages that the class owns, draining ones included.
+    pub fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
+    /// Sets the chunk size of a class that owns no page.
+    pub fn set_chunk_size(&mut self, size_bytes: usize) {
+        assert_eq!(self.page_count, 0, "a class changes its chunk size while it owns no page");
+        assert!(self.class != CHAINED, "no chunk is of the class of chained items");
+        let sizes = CHUNK_SIZE_BYTES_MIN..=self.memory.page_size_bytes();
+        assert!(sizes.contains(&size_bytes) && size_bytes.is_multiple_of(CHUNK_ALIGN_BYTES));
+        self.chunk_size_bytes = size_bytes;
+    }
+
+    /// Gives the class an unused page.
+    pub fn adopt(&mut self, page: UnusedPage) -> PageId {
+        page.check(&self.memory);
+        assert!(self.chunk_size_bytes > 0, "a class has a chunk size before it has a page");
+        let entry = self.memory.pages.page(page.id());
+        assert_eq!(entry.owner(), None, "an unused page belongs to no class");
+        entry.assign(Some(self.class));
+        entry.set_chunk_size_bytes(self.chunk_size_bytes);
+        self.page_count += 1;
+        page.id()
+    }
+
+    /// Parts with a page of which nothing is in use.
+    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
+        assert_eq!(self.own(id).used(), 0, "a class parts with a page when it is empty");
+        self.own(id).assign(None);
+        self.page_count -= 1;
+        // SAFETY: the page was this class's, which has just parted with it; no chunk of it is in use.
+        unsafe { UnusedPage::new(&self.memory, id) }
+    }
+
+    /// The entry of a page of this class.
+    #[inline]
+    pub fn own(&self, id: PageId) -> &Page {
+        let page = self.memory.pages.page(id);
+        assert_eq!(page.owner(), Some(self.class), "a class uses its own pages");
+        page
+    }
+
+    /// The chunk in a slot of a page of this class.
+    #[inline]
+    fn chunk_at(&self, page: PageId, slot: u32) -> ChunkAddress {
+        self.memory.chunk_at(page, slot, self.chunk_size_bytes)
+    }
+
+    /// Takes a free chunk of a page: the one freed last, else one that was never handed out.
+    #[inline]
+    pub fn take(&mut self, id: PageId) -> Option<OwnedChunk> {
+        let page = self.own(id);
+        let address = match page.free_head() {
+            Some(slot) => {
+                let address = self.chunk_at(id, slot);
+                // SAFETY: a listed slot is a chunk of this page.
+                let header = unsafe { self.memory.arena.header_of(address) };
+                page.set_free_head(header.free_next());
+                address
+            }
+            None => {
+                let slot = page.fresh();
+                if slot == self.chunks_per_page() {
+                    return None;
+                }
+                page.set_fresh(slot + 1);
+                self.chunk_at(id, slot)
+            }
+        };
+        Some(self.hand_out(page, address))
+    }
+
+    /// Takes this free chunk of a page, which was handed out before; quick where it is near the head of the
+    /// page's list.
+    pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
+        let slot = self.slot_of(address).expect("a chunk of this class starts here");
+        let id = self.memory.page_of(address);
+        let page = self.own(id);
+        let next_of = |slot| {
+            // SAFETY: a listed slot is a chunk of this page.
+            unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
+        };
+        let mut before = None;
+        let mut at = page.free_head();
+        while at != Some(slot) {
+            before = at;
+            at = next_of(at.expect("a free chunk is listed on its page")).free_next();
+        }
+        let after = next_of(slot).free_next();
+        match before {
+            None => page.set_free_head(after),
+            Some(before) => next_of(before).set_free_next(after),
+        }
+        self.hand_out(page, address)
+    }
+
+    /// The chunk has just left the free ones.
+    #[inline]
+    fn hand_out(&self, page: &Page, address: ChunkAddress) -> OwnedChunk {
+        page.set_used(page.used() + 1);
+        // SAFETY: a chunk of this page starts here.
+        let header = unsafe { self.memory.arena.header_of(address) };
+        header.state().store(State::IN_HAND);
+        // SAFETY: of this class, whose lock is held; it has just left the free chunks of its page.
+        unsafe { OwnedChunk::new(&self.memory, address, self.chunk_size_bytes, self.class) }
+    }
+
+    /// Takes a chunk of this class back.
+    #[inline]
+    pub fn give(&mut self, chunk: OwnedChunk) {
+        chunk.check(&self.memory);
+        assert_eq!(chunk.class(), self.class, "a chunk goes back to its class");
+        self.list_free(chunk.address());
+        let page = self.memory.page_entry(chunk.address());
+        page.set_used(page.used() - 1);
+    }
+
+    /// Lets a chunk read as free, and lists it.
+    #[inline]
+    fn list_free(&self, address: ChunkAddress) {
+        let page = self.memory.page_entry(address);
+        // SAFETY: the callers' chunk lies in this memory.
+        let header = unsafe { self.memory.arena.header_of(address) };
+        header.state().store(State::FREE);
+        header.set_free_next(page.free_head());
+        page.set_free_head(Some(self.memory.slot_of(address, self.chunk_size_bytes)));
+    }
+
+    /// Lists all free chunks of a page in the order of their slots, those never handed out included, so that
+    /// who takes them one by one in that order finds each at the head.
+    pub fn list_in_order(&mut self, id: PageId) {
+        self.blank_fresh(id);
+        let page = self.own(id);
+        page.set_fresh(self.chunks_per_page());
+        page.set_free_head(None);
+        for slot in (0..self.chunks_per_page()).rev() {
+            if self.state_at(id, slot).kind() == Kind::Free {
+                self.list_free(self.chunk_at(id, slot));
+            }
+        }
+    }
+
+    /// Lets the slots of a page that were never handed out read as free, so that its bytes alone show which
+    /// of them hold something.
+    pub fn blank_fresh(&mut self, id: PageId) {
+        for slot in self.own(id).fresh()..self.chunks_per_page() {
+            // SAFETY: a chunk of this page starts here.
+            let header = unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) };
+            header.state().store(State::FREE);
+        }
+    }
+
+    /// The state of a chunk of a page of this class.
+    fn state_at(&self, id: PageId, slot: u32) -> State {
+        assert!(slot < self.chunks_per_page(), "a page has no more chunks");
+        // SAFETY: a chunk of this page starts here: the page is the class's, whose lock is held.
+        unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }.state().load()
+    }
+
+    /// Takes a page out of service, or back into it.
+    pub fn set_draining(&mut self, id: PageId, draining: bool) {
+        self.own(id).set_draining(draining);
+    }
+
+    /// The slot of a chunk of this class in its page; `None`: none starts here.
+    pub fn slot_of(&self, address: ChunkAddress) -> Option<u32> {
+        let offset = address.offset();
+        if offset >= self.memory.arena.size_bytes()
+            || self.memory.page_entry(address).owner() != Some(self.class)
+        {
+            return None;
+        }
+        let within = offset & (self.memory.page_size_bytes() - 1);
+        let slot = (within / self.chunk_size_bytes) as u32;
+        let starts = within.is_multiple_of(self.chunk_size_bytes) && slot < self.chunks_per_page();
+        starts.then_some(slot)
+    }
+
+    /// What the chunk of this class at `address` holds; `None`: no such chunk, or it was never handed out.
+    pub fn state_of(&self, address: ChunkAddress) -> Option<State> {
+        let slot = self.slot_of(address)?;
+        let id = self.memory.page_of(address);
+        (slot < self.own(id).fresh()).then(|| self.state_at(id, slot))
+    }
+
+    /// The item at `address`, if it is in a queue of this class. Of the class of chained items, which has no
+    /// chunks, no address is known: its items are reached by its lists.
+    pub fn queued(&self, address: ChunkAddress) -> Option<Queued<'_>> {
+        let state = self.state_of(address)?;
+        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
+        // SAFETY: a chunk starts here, whose item is in a queue of this class. The item stays in it as long as
+        // the token is borrowed.
+        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+    }
+
+    /// Pins the item whose first chunk is the one of this class at `address`; `None`: there is no linked item.
+    pub fn pin_at(&self, address: ChunkAddress) -> Option<Pin> {
+        self.state_of(address)?;
+        // SAFETY: a chunk of this class starts here.
+        let pinned = unsafe { self.memory.arena.header_of(address) }.state().try_pin();
+        // SAFETY: the pin was just counted.
+        pinned.then(|| unsafe { Pin::new(&self.memory, address) })
+    }
+
+    /// Pins the item that the body at `address` belongs to, if it is linked and nobody pins it. No item changes
+    /// its first chunk meanwhile: the mover sees to that, or nobody.
+    pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> HeadPin {
+        mover.check(&self.memory);
+        match self.state_of(body) {
+            Some(state) if state.kind() == Kind::Body => {}
+            _ => return HeadPin::NoBody,
+        }
+        // SAFETY: a chunk of this class starts here.
+        let header = unsafe { self.memory.arena.header_of(body) };
+        let head = header.prev().expect("a body knows its head");
+        // SAFETY: while a body is in use so is its head: bodies are taken from it under this lock, and no head is
+        // carried to another chunk.
+        let word = unsafe { self.memory.arena.header_of(head) }.state();
+        if word.load().pins() > 0 || !word.try_pin() {
+            return HeadPin::Held;
+        }
+        // SAFETY: the pin was just counted.
+        HeadPin::Pinned(unsafe { Pin::new(&self.memory, head) })
+    }
+
+    /// The state of the item that the body at `address` belongs to; `None`: no body is there.
+    pub fn head_state_of(&self, body: ChunkAddress, mover: &MoverToken) -> Option<State> {
+        mover.check(&self.memory);
+        self.state_of(body).filter(|state| state.kind() == Kind::Body)?;
+        // SAFETY: a chunk of this class starts here.
+        let head = unsafe { self.memory.arena.header_of(body) }.prev()?;
+        // SAFETY: while a body is in use so is its head, as above.
+        Some(unsafe { self.memory.arena.header_of(head) }.state().load())
+    }
+}
+
+/// The token of the mover, which lies inside its lock: items change their first chunks, and chains their bodies,
+/// with it alone.
+#[derive(Debug)]
+pub struct MoverToken {
+    memory: u32,
+}
+
+impl MoverToken {
+    pub(super) fn new(memory: &Memory) -> MoverToken {
+        MoverToken { memory: memory.number() }
+    }
+
+    /// Refuses another memory than its own.
+    pub(super) fn check(&self, memory: &Memory) {
+        assert_eq!(self.memory, memory.number(), "a mover moves items of its own memory");
+    }
+}
+
+/// What became of a try to pin the item that a body belongs to.
+#[derive(Debug)]
+pub enum HeadPin {
+    /// It is pinned.
+    Pinned(Pin),
+    /// Somebody else holds it, or it is being written.
+    Held,
+    /// The chunk is no body any more.
+    NoBody,
+}

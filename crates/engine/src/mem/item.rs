@@ -1,0 +1,359 @@
+//! Handles of items that others may hold, too: what of an item may be read follows from how it was come by.
+//!
+//! | handle | made by | reads | because |
+//! |---|---|---|---|
+//! | [`Linked`] | a locked stripe's table | everything | value, expiry and rank are written with the stripe locked exclusively |
+//! | [`Queued`] | a locked class: its lists, or an address that is checked | all but the value | expiry and rank are written under stripe and class |
+//! | [`HeldValue`] | a [`ValuePin`](super::ValuePin), taken under the stripe | all but expiry and rank | a value is written only where nobody but the writer pins it |
+//! | [`Held`] | a [`Pin`](super::Pin), taken wherever | what never changes | a pin keeps the chunk |
+//!
+//! What never changes while an item is published: key, client flags, cost, the length of the whole value.
+//! CAS value, time and marks are atomics, which every handle reads and writes; what they mean is protected by the
+//! locks that `arena.rs` and `state.rs` name.
+
+use super::arena::Header;
+use super::memory::Memory;
+use super::pin::{Pin, ValuePin};
+use super::state::State;
+use crate::layout::{
+    CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
+};
+use slabwise_base::{ClassId, Cost, Expiry, Ticks};
+use std::marker::PhantomData;
+
+/// What stands there in an item of unknown cost: the code of no cost.
+pub(super) const UNKNOWN_COST: u16 = u16::MAX;
+
+/// Bytes of a body's address.
+pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
+
+const _: () = assert!(CHUNK_ALIGN_BYTES == 8);
+
+mod sealed {
+    pub trait Right {}
+}
+
+/// How a handle was come by.
+pub trait Right: sealed::Right {}
+
+/// A right to read expiry and rank.
+pub trait ReadsMeta: Right {}
+
+/// A right to read the value.
+pub trait ReadsValue: Right {}
+
+macro_rules! rights {
+    ($($(#[$doc:meta])* $right:ident: $($trait:ident)*;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub enum $right {}
+        impl sealed::Right for $right {}
+        impl Right for $right {}
+        $(impl $trait for $right {})*
+    )*};
+}
+
+rights! {
+    /// The table of a locked stripe leads to the item.
+    InTable: ReadsMeta ReadsValue;
+    /// The item is in a queue of a locked class.
+    InQueue: ReadsMeta;
+    /// The item is its holder's alone: it is being written, or has just entered its table.
+    InHand: ReadsMeta;
+    /// A pin keeps the item.
+    UnderPin: ;
+    /// A pin that was taken under the item's stripe keeps it.
+    UnderValuePin: ReadsValue;
+}
+
+/// An item that is published, for as long as `'t`; see the module's table.
+#[derive(Debug)]
+pub struct Item<'t, R> {
+    memory: &'t Memory,
+    address: ChunkAddress,
+    right: PhantomData<R>,
+}
+
+/// An item that a locked stripe's table leads to.
+pub type Linked<'t> = Item<'t, InTable>;
+/// An item in a queue of a locked class.
+pub type Queued<'t> = Item<'t, InQueue>;
+/// An item under a pin.
+pub type Held<'t> = Item<'t, UnderPin>;
+/// An item under a pin that was taken under its stripe.
+pub type HeldValue<'t> = Item<'t, UnderValuePin>;
+
+impl<R> Clone for Item<'_, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Item<'_, R> {}
+
+impl<'t, R: Right> Item<'t, R> {
+    /// The item at `address`.
+    ///
+    /// # Safety
+    ///
+    /// A chunk of this memory starts at `address`. For `'t` it holds an item whose key nobody writes, and nobody
+    /// writes what else `R` reads.
+    #[inline]
+    pub(super) unsafe fn new(memory: &'t Memory, address: ChunkAddress) -> Item<'t, R> {
+        Item { memory, address, right: PhantomData }
+    }
+
+    #[inline]
+    pub(super) fn header(self) -> Header<'t> {
+        // SAFETY: a chunk starts here, as `Item::new` was promised.
+        unsafe { self.memory.arena.header_of(self.address) }
+    }
+
+    /// Bytes of the item.
+    ///
+    /// # Safety
+    ///
+    /// They are bytes of the item that never change, or that `R` lets its holder read.
+    #[inline]
+    pub(super) unsafe fn bytes(self, start: usize, len: usize) -> &'t [u8] {
+        // SAFETY: 1. within the item, and an item lies within its chunk. 2. Nobody writes them for 't.
+        unsafe { self.memory.arena.read(self.address, start, len) }
+    }
+
+    /// Its memory.
+    pub(super) fn memory(self) -> &'t Memory {
+        self.memory
+    }
+
+    /// Where its first chunk is.
+    #[inline]
+    pub fn address(self) -> ChunkAddress {
+        self.address
+    }
+
+    /// Its state.
+    #[inline]
+    pub fn state(self) -> State {
+        self.header().state().load()
+    }
+
+    #[inline]
+    pub(super) fn layout(self) -> ItemLayout {
+        self.state().layout()
+    }
+
+    /// Its key.
+    #[inline]
+    pub fn key(self) -> &'t [u8] {
+        let state = self.state();
+        // SAFETY: a key never changes.
+        unsafe { self.bytes(state.layout().key(), state.key_len()) }
+    }
+
+    /// The client's opaque number.
+    #[inline]
+    pub fn client_flags(self) -> u32 {
+        if !self.state().fields().flags {
+            return 0;
+        }
+        // SAFETY: client flags never change.
+        word(unsafe { self.bytes(HEADER_SIZE_BYTES, 4) })
+    }
+
+    /// What it costs to recompute, if that is known.
+    #[inline]
+    pub fn cost(self) -> Option<Cost> {
+        let state = self.state();
+        if !state.fields().cost {
+            return None;
+        }
+        // SAFETY: a cost never changes.
+        let bytes = unsafe { self.bytes(state.layout().cost(), COST_SIZE_BYTES) };
+        let bits = u16::from_le_bytes(bytes.try_into().expect("two bytes were asked for"));
+        (bits != UNKNOWN_COST).then(|| Cost::from_bits(bits))
+    }
+
+    /// Bytes of the whole value.
+    #[inline]
+    pub fn value_len(self) -> usize {
+        let state = self.state();
+        if !state.chained() {
+            return self.header().len();
+        }
+        // SAFETY: the length of a value never changes.
+        word(unsafe { self.bytes(state.layout().chain(), 4) }) as usize
+    }
+
+    /// Bytes that it takes, as classes, limits and stats count them.
+    #[inline]
+    pub fn counted_size_bytes(self) -> u64 {
+        let state = self.state();
+        let size_model = self.memory.size_model();
+        size_model.counted_size_bytes(state.key_len(), self.value_len(), state.fields()) as u64
+    }
+
+    /// The class of its first chunk.
+    #[inline]
+    pub fn chunk_class(self) -> ClassId {
+        self.memory.class_of(self.address)
+    }
+
+    /// The class in whose queue it may be: its chunk's, or [`CHAINED`](crate::layout::CHAINED).
+    #[inline]
+    pub fn queue_class(self) -> ClassId {
+        self.memory.queue_class(self.address, self.state().chained())
+    }
+
+    /// The CAS value. Acquire: who sees one that a client chose sees that noted in the state.
+    #[inline]
+    pub fn cas(self) -> u64 {
+        self.header().cas()
+    }
+
+    /// Sets the CAS value.
+    pub fn set_cas(self, cas: u64) {
+        self.header().set_cas(cas);
+    }
+
+    /// The time of the last access.
+    #[inline]
+    pub fn time(self) -> Ticks {
+        self.header().time()
+    }
+
+    /// Sets the time of the last access; writes only a change.
+    #[inline]
+    pub fn set_time(self, time: Ticks) {
+        self.header().set_time(time);
+    }
+
+    /// Marks a hit: the first makes it fetched, the next active. Returns the state before.
+    #[inline]
+    pub fn mark_hit(self) -> State {
+        self.header().state().mark_hit()
+    }
+
+    /// Marks it as in use where it is queued, without a hit.
+    pub fn mark_active(self) {
+        self.header().state().mark_active();
+    }
+
+    /// Marks it stale, for anyone to claim.
+    pub fn mark_stale(self) {
+        self.header().state().mark_stale();
+    }
+
+    /// Notes that a client may store it anew. True: it was not noted before.
+    pub fn claim(self) -> bool {
+        self.header().state().claim()
+    }
+
+    /// Notes whether a client chose its CAS value.
+    pub fn set_given_cas(self, given: bool) {
+        self.header().state().set_given_cas(given);
+    }
+
+    /// Pins it; `None`: it is not linked any more, or too many pin it.
+    pub fn pin_key(self) -> Option<Pin> {
+        let pinned = self.header().state().try_pin();
+        // SAFETY: the pin was just counted.
+        pinned.then(|| unsafe { Pin::new(self.memory, self.address) })
+    }
+
+    /// Asks for the cache lines of its neighbours in its queue, which taking it out will write.
+    #[inline]
+    pub fn prefetch_neighbours(self) {
+        for neighbour in self.header().links_hint().into_iter().flatten() {
+            self.memory.arena.prefetch_header(neighbour);
+        }
+    }
+}
+
+impl<R: ReadsMeta> Item<'_, R> {
+    /// When it ends.
+    #[inline]
+    pub fn expiry(self) -> Expiry {
+        let state = self.state();
+        if !state.has_expiry() {
+            return Expiry::NEVER;
+        }
+        // SAFETY: `R` reads expiries.
+        Expiry::from_bits(word(unsafe { self.bytes(state.layout().expiry(), 4) }))
+    }
+
+    /// Its rank in its class; 0 of an item that stores none.
+    #[inline]
+    pub fn rank(self) -> u32 {
+        let state = self.state();
+        if !state.fields().rank {
+            return 0;
+        }
+        // SAFETY: `R` reads ranks.
+        word(unsafe { self.bytes(state.layout().rank(), 4) })
+    }
+
+    /// What a client said of it.
+    pub fn meta(self) -> ItemMeta {
+        let (client_flags, expiry, cost) = (self.client_flags(), self.expiry(), self.cost());
+        ItemMeta { client_flags, expiry, cost }
+    }
+}
+
+impl<'t, R: ReadsValue> Item<'t, R> {
+    /// The first body of a chained item.
+    pub(super) fn first_body(self) -> Option<ChunkAddress> {
+        let state = self.state();
+        if !state.chained() {
+            return None;
+        }
+        let at = state.layout().chain() + 4;
+        // SAFETY: `R` reads values, and so where they are.
+        body_address(unsafe { self.bytes(at, FIRST_BODY_SIZE_BYTES) })
+    }
+
+    /// Its bodies in order.
+    pub(super) fn bodies(self) -> impl Iterator<Item = ChunkAddress> + use<'t, R> {
+        let memory = self.memory;
+        // SAFETY: a chain leads over bodies, which are chunks of this memory as long as the chain stands.
+        let next = move |&body: &ChunkAddress| unsafe { memory.arena.header_of(body) }.next();
+        std::iter::successors(self.first_body(), next)
+    }
+
+    /// The part of the value that lies in the first chunk: all of it, unless the item is chained.
+    #[inline]
+    pub fn value_in_first_chunk(self) -> &'t [u8] {
+        // SAFETY: `R` reads values.
+        unsafe { self.bytes(self.layout().value(), self.header().len()) }
+    }
+
+    /// The value in order: in one slice, or in several if it is chained.
+    pub fn value(self) -> impl Iterator<Item = &'t [u8]> + use<'t, R> {
+        let memory = self.memory;
+        let whole = (!self.state().chained()).then(|| self.value_in_first_chunk());
+        let part = move |body: ChunkAddress| {
+            // SAFETY: a body is a chunk of this memory as long as the chain stands.
+            let len = unsafe { memory.arena.header_of(body) }.len();
+            // SAFETY: within the body, whose part of the value nobody writes for 't: `R` reads values.
+            unsafe { memory.arena.read(body, HEADER_SIZE_BYTES, len) }
+        };
+        whole.into_iter().chain(self.bodies().map(part))
+    }
+
+    /// Pins it, value and all; `None`: too many pin it. Only under the stripe a pin keeps the value, and a pin
+    /// that was taken under it goes on to do so.
+    pub fn pin(self) -> Option<ValuePin> {
+        // SAFETY: nobody writes the value now, as `R` says, and nobody begins to while it is pinned: who writes
+        // a value holds the stripe exclusively, and has seen no pin but its own.
+        self.pin_key().map(|pin| unsafe { ValuePin::new(pin) })
+    }
+}
+
+pub(super) fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes were asked for"))
+}
+
+pub(super) fn body_address(bytes: &[u8]) -> Option<ChunkAddress> {
+    let mut bits = [0; 8];
+    bits[..FIRST_BODY_SIZE_BYTES].copy_from_slice(bytes);
+    ChunkAddress::from_bits(u64::from_le_bytes(bits))
+}

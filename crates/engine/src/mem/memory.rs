@@ -1,0 +1,148 @@
+//! Arena, page entries and size model together.
+
+use super::arena::Arena;
+use super::class_token::{ClassToken, MoverToken};
+use super::pages::{Page, PageTable};
+use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
+use slabwise_base::{ClassId, PageId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+/// The bytes of the cache and who owns which page.
+#[derive(Debug)]
+pub struct Memory {
+    pub arena: Arena,
+    pub pages: PageTable,
+    page_shift: u32,
+    size_model: SizeModel,
+    /// Of no other memory of this process: what was made for one is refused by the others.
+    number: u32,
+    stripe_count: AtomicU32,
+    /// Pages that were handed out for the first time.
+    pages_begun: AtomicU32,
+    mover_token: AtomicBool,
+    /// Which classes' tokens were handed out.
+    class_tokens: [AtomicBool; CLASS_NUMBERS],
+}
+
+/// The memories made so far.
+static MEMORY_COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Memory {
+    /// Memory over an arena of whole pages.
+    pub fn new(arena: Arena, page_size_bytes: usize, size_model: SizeModel) -> Memory {
+        assert!(
+            page_size_bytes.is_power_of_two(),
+            "page size {page_size_bytes} is no power of two"
+        );
+        let pages = PageTable::new(arena.size_bytes() / page_size_bytes);
+        let number = MEMORY_COUNT.fetch_add(1, Relaxed);
+        assert!(number < u32::MAX, "memories are numbered");
+        Memory {
+            arena,
+            pages,
+            page_shift: page_size_bytes.ilog2(),
+            size_model,
+            number,
+            stripe_count: AtomicU32::new(0),
+            pages_begun: AtomicU32::new(0),
+            mover_token: AtomicBool::new(false),
+            class_tokens: std::array::from_fn(|_| AtomicBool::new(false)),
+        }
+    }
+
+    /// The number of this memory, which no other has.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// How an item's bytes are counted.
+    pub(super) fn size_model(&self) -> SizeModel {
+        self.size_model
+    }
+
+    /// A number for a stripe of this memory, which no other has.
+    pub(super) fn next_stripe(&self) -> u32 {
+        let stripe = self.stripe_count.fetch_add(1, Relaxed);
+        assert!(stripe < u32::MAX, "stripes are numbered");
+        stripe
+    }
+
+    /// The token of a class, to lie inside the class's lock. Each is handed out once.
+    pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
+        let was_taken = self.class_tokens[class.index()].swap(true, Relaxed);
+        assert!(!was_taken, "the token of class {} was handed out before", class.0);
+        ClassToken::new(Arc::clone(self), class)
+    }
+
+    /// The token of the mover, to lie inside its lock. It is handed out once.
+    pub fn mover_token(&self) -> MoverToken {
+        assert!(!self.mover_token.swap(true, Relaxed), "the mover's token was handed out before");
+        MoverToken::new(self)
+    }
+
+    /// The next page that was never handed out; `None`: the arena ends here.
+    pub(super) fn take_new_page(&self) -> Option<PageId> {
+        let next = |begun: u32| ((begun as usize) < self.pages.count()).then_some(begun + 1);
+        self.pages_begun.fetch_update(Relaxed, Relaxed, next).ok().map(PageId)
+    }
+
+    /// The class in whose queue the item at `address` may be: its chunk's, or [`CHAINED`].
+    #[inline]
+    pub(super) fn queue_class(&self, address: ChunkAddress, chained: bool) -> ClassId {
+        if chained { CHAINED } else { self.class_of(address) }
+    }
+
+    /// Bytes a page.
+    pub fn page_size_bytes(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Asks for the cache lines of an item's neighbours in its queue, which taking it out will write.
+    #[inline]
+    pub fn prefetch_neighbours(&self, address: ChunkAddress) {
+        for neighbour in self.header(address).links_hint().into_iter().flatten() {
+            self.arena.prefetch_header(neighbour);
+        }
+    }
+
+    /// The page that a chunk lies in.
+    #[inline]
+    pub fn page_of(&self, address: ChunkAddress) -> PageId {
+        PageId((address.offset() >> self.page_shift) as u32)
+    }
+
+    /// The entry of that page.
+    #[inline(always)]
+    pub fn page_entry(&self, address: ChunkAddress) -> &Page {
+        self.pages.page(self.page_of(address))
+    }
+
+    /// The class of a chunk in use.
+    #[inline]
+    pub fn class_of(&self, address: ChunkAddress) -> ClassId {
+        self.page_entry(address).owner().expect("a chunk in use lies in a page that a class owns")
+    }
+
+    /// The chunk in a slot of a page.
+    pub fn chunk_at(&self, page: PageId, slot: u32, chunk_size_bytes: usize) -> ChunkAddress {
+        ChunkAddress::from_offset(
+            (page.index() << self.page_shift) + slot as usize * chunk_size_bytes,
+        )
+    }
+
+    /// The slot that a chunk has in its page.
+    pub fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
+        ((address.offset() & (self.page_size_bytes() - 1)) / chunk_size_bytes) as u32
+    }
+
+    /// Bytes that count for the choice of a class, the size limit and the stats.
+    pub fn counted_size_bytes(
+        &self,
+        key_len: usize,
+        value_len: usize,
+        fields: ItemFields,
+    ) -> usize {
+        self.size_model.counted_size_bytes(key_len, value_len, fields)
+    }
+}

@@ -1,0 +1,181 @@
+//! What `mem` refuses, and that what it allows keeps the bytes of items whole. Also run under the sanitizers.
+
+mod refused;
+mod threads;
+mod world;
+
+use super::class_token::HeadPin;
+use super::list::List;
+use super::state::QueueKind;
+use super::stripe::Entry;
+use crate::layout::CHAINED;
+use slabwise_base::{ClassId, Expiry, Random};
+use std::collections::HashMap;
+use world::{LARGE, SMALL, World};
+
+#[test]
+fn an_item_lives_from_the_free_list_to_the_free_list() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let entry = world.stripes.find(b"key").expect("it was stored");
+    let item = entry.item();
+    assert_eq!((item.key(), item.value_len(), item.address()), (&b"key"[..], 5, address));
+    assert_eq!(item.value().flatten().copied().collect::<Vec<u8>>(), b"value");
+    let pin = item.pin().expect("nobody else pins it");
+    let removed = entry.remove().1;
+    assert_eq!(world.unlink(removed), None, "it is pinned");
+    assert_eq!(pin.item(&world.memory).value().flatten().count(), 5);
+    let remains = world.memory.unpin(pin).expect("the last pin");
+    assert_eq!(remains.next_body_class(&world.memory), None);
+    let chunk = remains.into_chunk(&world.memory);
+    assert_eq!((chunk.address(), chunk.class(), chunk.size_bytes()), (address, SMALL, 512));
+    world.small.give(chunk);
+    assert_eq!(world.store(b"next", b""), address, "what was freed last is handed out first");
+}
+
+#[test]
+fn expiry_rank_and_value_are_written_in_place_under_their_locks() {
+    let mut world = World::new();
+    world.store(b"key", b"41");
+    let mut entry = world.stripes.find(b"key").expect("it was stored");
+    let mut right = entry.meta_right(&mut world.small);
+    right.set_expiry(Expiry::PAST);
+    right.set_rank(7);
+    assert_eq!((entry.item().expiry(), entry.item().rank()), (Expiry::PAST, 7));
+    entry.value_right(None).expect("nobody pins it").overwrite(1, b"2");
+    assert_eq!(entry.item().value_in_first_chunk(), b"42");
+    let pin = entry.item().pin().expect("nobody else pins it");
+    assert!(entry.value_right(None).is_none(), "somebody reads it");
+    assert!(world.memory.unpin(pin).is_none(), "it is linked");
+    let pin = entry.item().pin_key().expect("nobody else pins it");
+    entry.value_right(Some(&pin)).expect("nobody but the writer pins it").overwrite(0, b"5");
+    assert!(world.memory.unpin(pin).is_none(), "it is linked");
+    assert_eq!(entry.item().value_in_first_chunk(), b"52");
+}
+
+#[test]
+fn a_chained_item_is_read_carried_and_freed_body_by_body() {
+    let mut world = World::new();
+    let value: Vec<u8> = (0..2500u32).map(|byte| byte as u8).collect();
+    let head = world.store_chained(b"long", &value);
+    let read = |world: &World| {
+        let entry = world.stripes.find(b"long").expect("it was stored");
+        entry.item().value().flatten().copied().collect::<Vec<u8>>()
+    };
+    assert_eq!(read(&world), value);
+    let mut mover = world.memory.mover_token();
+    // A body moves to another chunk.
+    let body =
+        world.stripes.find(b"long").expect("it was stored").item().bodies().nth(1).expect("three");
+    let HeadPin::Pinned(pin) = world.large.pin_head_of(body, &mover) else {
+        panic!("nobody pins it")
+    };
+    assert_eq!(pin.address(), head);
+    let chunk = world.take(LARGE);
+    let mut entry =
+        Entry::find_address(world.stripes.lock(0), 0, head).ok().expect("it was stored");
+    let emptied = entry.carry_body(body, chunk, &pin, &mut mover).expect("there is room");
+    assert_eq!(emptied.address(), body);
+    drop(entry);
+    world.large.give(emptied);
+    assert_eq!(read(&world), value);
+    // The head does.
+    let chunk = world.take(SMALL);
+    let mut entry =
+        Entry::find_address(world.stripes.lock(0), 0, head).ok().expect("it was stored");
+    let copied = entry.copy_to(chunk).expect("there is room");
+    let removed = entry.carry_to(copied, &pin, &mut mover).expect("nobody else pins it");
+    let left = world.chained_queue.take_place(&mut world.chained, removed, entry.entered());
+    assert_eq!(left, None, "the mover pins it");
+    drop(entry);
+    let remains = world.memory.unpin(pin).expect("the last pin");
+    world.small.give(remains.into_chunk(&world.memory));
+    assert_eq!(read(&world), value);
+    // It ends.
+    let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
+    assert_eq!(removed.queue_class(&world.memory), CHAINED);
+    let mut remains =
+        world.chained_queue.unlink(&mut world.chained, removed, 1).expect("nobody pins it");
+    while let Some(class) = remains.next_body_class(&world.memory) {
+        assert_eq!(class, LARGE);
+        let body = remains.take_body(&mut world.large);
+        world.large.give(body);
+    }
+    world.small.give(remains.into_chunk(&world.memory));
+    assert_eq!((world.used(SMALL), world.used(LARGE)), (0, 0));
+}
+
+#[test]
+fn a_list_agrees_with_a_vector() {
+    let mut world = World::new();
+    let mut lists = [List::EMPTY, List::EMPTY];
+    let mut model: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
+    let mut keys = HashMap::new();
+    let mut random = Random::new(3);
+    for step in 0..20_000u64 {
+        let (from, to) = (random.below(2) as usize, random.below(2) as usize);
+        match random.below(3) {
+            0 if keys.len() < 40 => {
+                let item = world.new_item(&step.to_le_bytes(), b"");
+                let mut entry = Entry::insert(world.stripes.lock(0), step, item, |_| 0);
+                keys.insert(entry.address(), step);
+                lists[from].push_head(&mut world.small, entry.entered(), QueueKind::Hot, 1);
+                model[from].insert(0, step);
+            }
+            1 if lists[from].count() > 0 => {
+                let tail = lists[from].tail_address().expect("it holds an item");
+                let taken = lists[from].take(&mut world.small, tail, 1);
+                taken.push_head(&mut lists[to], QueueKind::Cold, 1);
+                let key = model[from].pop().expect("it holds an item");
+                model[to].insert(0, key);
+            }
+            _ if lists[from].count() > 0 => {
+                let at = random.below(model[from].len() as u64) as usize;
+                let key = model[from].remove(at);
+                let guard = world.stripes.lock(0);
+                let entry = Entry::find(guard, key, &key.to_le_bytes()).ok().expect("it is there");
+                let removed = entry.remove().1;
+                keys.remove(&removed.address());
+                let left = lists[from].unlink(&mut world.small, removed, 1);
+                world.free(left.expect("nobody pins it"));
+            }
+            _ => {}
+        }
+        for (list, model) in lists.iter().zip(&model) {
+            let found = list.iter_from_tail(&world.small).map(|item| keys[&item.address()]);
+            assert!(found.eq(model.iter().rev().copied()), "step {step}");
+        }
+    }
+}
+
+#[test]
+fn an_item_that_never_came_back_to_a_list_harms_no_other() {
+    let mut world = World::new();
+    world.store(b"a", b"");
+    let lost = world.store(b"b", b"");
+    world.store(b"c", b"");
+    let _ = world.queue.take(&mut world.small, lost, 1);
+    let removed = world.stripes.find(b"b").expect("it was stored").remove().1;
+    let left = world.queue.unlink(&mut world.small, removed, 0);
+    world.free(left.expect("nobody pins it"));
+    let keys: Vec<&[u8]> =
+        world.queue.iter_from_tail(&world.small).map(|item| item.key()).collect();
+    assert_eq!(keys, [b"a", b"c"]);
+}
+
+#[test]
+fn a_page_goes_from_class_to_class_when_nothing_on_it_is_in_use() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let page = world.memory.page_of(address);
+    let removed = world.stripes.find(b"key").expect("it was stored").remove().1;
+    let left = world.unlink(removed).expect("nobody pins it");
+    world.free(left);
+    let page = world.small.part_with(page);
+    assert_eq!(world.small.queued(address).map(|item| item.address()), None);
+    assert_eq!(world.small.state_of(address), None, "it is no chunk of the class any more");
+    let id = world.large.adopt(page);
+    let chunk = world.large.take(id).expect("the page is empty");
+    assert_eq!((chunk.class(), chunk.size_bytes()), (ClassId(1), 1024));
+    world.large.give(chunk);
+}

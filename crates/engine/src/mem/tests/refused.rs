@@ -1,0 +1,306 @@
+//! Rights of another stripe, class, memory or item than the one that is used are refused.
+
+use super::world::{FIELDS, LARGE, SMALL, World, memory};
+use crate::layout::{ChunkAddress, ItemMeta};
+use crate::mem::class_token::HeadPin;
+use crate::mem::list::List;
+use crate::mem::new_item::{NewItem, ValueShape};
+use crate::mem::state::QueueKind;
+use crate::mem::stripe::Entry;
+use slabwise_base::PageId;
+
+#[test]
+fn an_item_of_another_stripe_is_not_found() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let other = world.stripes.lock(1);
+    let Err(other) = Entry::find_address(other, 0, address) else { panic!("it is in stripe 0") };
+    assert!(Entry::find(other, 0, b"key").is_err());
+}
+
+#[test]
+#[should_panic(expected = "a copy is of an item of this stripe")]
+fn a_copy_made_under_another_stripe_is_refused() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let chunk = world.take(SMALL);
+    let entry = world.stripes.find(b"key").expect("it was stored");
+    let pin = entry.item().pin_key().expect("it is linked");
+    let copied = entry.copy_to(chunk).expect("there is room");
+    drop(entry);
+    let item = world.new_item(b"key", b"value");
+    let guard = world.stripes.lock(1);
+    let mut other = Entry::insert(guard, 0, item, |_| 0);
+    let _ = other.carry_to(copied, &pin, &mut world.memory.mover_token());
+}
+
+#[test]
+#[should_panic(expected = "a copy stands for the item that it is of")]
+fn a_copy_of_another_item_is_refused() {
+    let mut world = World::new();
+    world.store(b"a", b"");
+    world.store(b"b", b"");
+    let chunk = world.take(SMALL);
+    let entry = world.stripes.find(b"a").expect("it was stored");
+    let pin = entry.item().pin_key().expect("it is linked");
+    let copied = entry.copy_to(chunk).expect("there is room");
+    drop(entry);
+    let mut other = world.stripes.find(b"b").expect("it was stored");
+    let _ = other.carry_to(copied, &pin, &mut world.memory.mover_token());
+}
+
+#[test]
+#[should_panic(expected = "the writer's pin is on this item")]
+fn a_pin_on_another_item_gives_no_right_to_write() {
+    let mut world = World::new();
+    world.store(b"a", b"1");
+    world.store(b"b", b"2");
+    let pin =
+        world.stripes.find(b"a").expect("it was stored").item().pin_key().expect("it is linked");
+    let _ = world.stripes.find(b"b").expect("it was stored").value_right(Some(&pin));
+}
+
+#[test]
+#[should_panic(expected = "the token of class 1 was handed out before")]
+fn a_class_has_one_token() {
+    let world = World::new();
+    let _ = world.memory.class_token(LARGE);
+}
+
+#[test]
+#[should_panic(expected = "an item is written under its class")]
+fn another_class_gives_no_right_to_write() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let mut entry = world.stripes.find(b"key").expect("it was stored");
+    let _ = entry.meta_right(&mut world.large);
+}
+
+#[test]
+#[should_panic(expected = "an item is queued in its own class")]
+fn an_item_is_not_queued_in_another_class() {
+    let mut world = World::new();
+    let item = world.new_item(b"key", b"value");
+    let guard = world.stripes.lock(0);
+    let mut entry = Entry::insert(guard, 0, item, |_| 0);
+    let mut queue = List::EMPTY;
+    queue.push_head(&mut world.large, entry.entered(), QueueKind::Hot, 1);
+}
+
+#[test]
+#[should_panic(expected = "an item is queued anew once")]
+fn an_item_is_queued_once() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let mut entry = world.stripes.find(b"key").expect("it was stored");
+    world.queue.push_head(&mut world.small, entry.entered(), QueueKind::Hot, 1);
+}
+
+#[test]
+#[should_panic(expected = "a list is used with its own class's token")]
+fn a_list_is_used_with_its_own_class() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let _ = world.queue.tail(&world.large);
+}
+
+#[test]
+#[should_panic(expected = "an item is taken out of the list that it is in")]
+fn an_end_of_another_list_is_refused() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let mut queue = List::EMPTY;
+    let _ = queue.detach(&mut world.small, address, 0);
+}
+
+#[test]
+#[should_panic(expected = "no item at this address is queued in this class")]
+fn a_detached_item_is_in_no_list() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let _pin = world.queue.detach(&mut world.small, address, 1);
+    let _ = world.queue.detach(&mut world.small, address, 1);
+}
+
+#[test]
+#[should_panic(expected = "a class uses its own pages")]
+fn a_class_takes_no_chunk_of_another_class_s_page() {
+    let mut world = World::new();
+    let _ = world.small.take(PageId(1));
+}
+
+#[test]
+#[should_panic(expected = "a chunk goes back to its class")]
+fn a_class_takes_no_chunk_of_another_class_back() {
+    let mut world = World::new();
+    let chunk = world.take(LARGE);
+    world.small.give(chunk);
+}
+
+#[test]
+#[should_panic(expected = "a free chunk is listed on its page")]
+fn a_chunk_that_is_not_free_is_not_taken() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let _ = world.small.take_at(address);
+}
+
+#[test]
+#[should_panic(expected = "a class parts with a page when it is empty")]
+fn a_page_in_use_stays_with_its_class() {
+    let mut world = World::new();
+    let _owned = world.take(SMALL);
+    let _ = world.small.part_with(PageId(0));
+}
+
+#[test]
+fn an_address_that_is_no_chunk_of_the_class_leads_nowhere() {
+    let mut world = World::new();
+    let address = world.store(b"key", b"value");
+    let large = world.store_chained(b"long", &[1; 1500]);
+    let within = ChunkAddress::from_offset(address.offset() + 8);
+    let fresh = ChunkAddress::from_offset(address.offset() + 4096);
+    let beyond = ChunkAddress::from_offset(1 << 30);
+    for other in [within, fresh, beyond] {
+        assert_eq!(world.small.state_of(other), None);
+        assert!(world.small.queued(other).is_none() && world.small.pin_at(other).is_none());
+    }
+    assert!(world.large.pin_at(address).is_none(), "it is another class's");
+    assert!(world.small.queued(large).is_none(), "it is queued with the chained items");
+    assert!(world.small.queued(address).is_some() && world.small.pin_at(address).is_some());
+    let mover = world.memory.mover_token();
+    assert!(matches!(world.small.pin_head_of(address, &mover), HeadPin::NoBody));
+}
+
+#[test]
+#[should_panic(expected = "an item fits its chunk")]
+fn an_item_that_is_too_large_is_refused() {
+    let mut world = World::new();
+    let chunk = world.take(SMALL);
+    let meta = (ItemMeta::default(), FIELDS);
+    let _ = NewItem::begin(&world.memory, chunk, b"key", meta, ValueShape::Whole(500));
+}
+
+#[test]
+#[should_panic(expected = "within the value")]
+fn a_value_is_not_written_beyond_its_end() {
+    let mut world = World::new();
+    let mut item = world.new_item(b"key", b"value");
+    item.value_mut(&world.memory, 6).fill(0);
+}
+
+#[test]
+#[should_panic(expected = "a write stays within the value")]
+fn a_published_value_is_not_overwritten_beyond_its_end() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let mut entry = world.stripes.find(b"key").expect("it was stored");
+    entry.value_right(None).expect("nobody pins it").overwrite(4, b"xy");
+}
+
+#[test]
+#[should_panic(expected = "a write stays within its chunk")]
+fn a_write_beyond_a_chunk_is_refused() {
+    let mut world = World::new();
+    let mut chunk = world.take(SMALL);
+    chunk.write(&world.memory, 500, 13);
+}
+
+#[test]
+#[should_panic(expected = "a write stays within its chunk")]
+fn a_write_over_a_chunk_s_header_is_refused() {
+    let mut world = World::new();
+    let mut chunk = world.take(SMALL);
+    chunk.write(&world.memory, 28, 1);
+}
+
+#[test]
+fn a_copy_that_does_not_fit_is_handed_back() {
+    let mut world = World::new();
+    let chunk = world.take(LARGE);
+    let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(600));
+    let item = NewItem::begin(&world.memory, chunk, b"wide", meta, shape);
+    let small = world.take(SMALL);
+    let guard = world.stripes.lock(0);
+    let entry = Entry::insert(guard, 0, item, |_| 0);
+    assert!(entry.copy_to(small).is_err());
+}
+
+#[test]
+#[should_panic(expected = "an item's bodies are freed before its head")]
+fn a_head_is_not_freed_before_its_bodies() {
+    let mut world = World::new();
+    world.store_chained(b"long", &[1; 1500]);
+    let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
+    let remains =
+        world.chained_queue.unlink(&mut world.chained, removed, 1).expect("nobody pins it");
+    let _ = remains.into_chunk(&world.memory);
+}
+
+#[test]
+#[should_panic(expected = "a body is taken under its class")]
+fn a_body_is_taken_under_its_own_class() {
+    let mut world = World::new();
+    world.store_chained(b"long", &[1; 1500]);
+    let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
+    let mut remains =
+        world.chained_queue.unlink(&mut world.chained, removed, 1).expect("nobody pins it");
+    let _ = remains.take_body(&mut world.small);
+}
+
+#[test]
+fn a_pinned_chain_is_not_carried() {
+    let mut world = World::new();
+    let head = world.store_chained(b"long", &[1; 1500]);
+    let (spare, body) = (world.take(SMALL), world.take(LARGE));
+    let mut entry = world.stripes.find(b"long").expect("it was stored");
+    let (_reader, own) = (entry.item().pin(), entry.item().pin_key().expect("it is linked"));
+    let copied = entry.copy_to(spare).expect("there is room");
+    let mut mover = world.memory.mover_token();
+    let copied = entry.carry_to(copied, &own, &mut mover).expect_err("somebody reads it");
+    assert_eq!(entry.address(), head);
+    let first = entry.item().bodies().next().expect("it is chained");
+    let body = entry.carry_body(first, body, &own, &mut mover).expect_err("somebody reads it");
+    drop(entry);
+    world.small.give(copied.into_chunk());
+    world.large.give(body);
+}
+
+#[test]
+#[should_panic(expected = "a queued item is unlinked by its queue")]
+fn a_queued_item_is_not_unlinked_beside_its_queue() {
+    let mut world = World::new();
+    world.store(b"key", b"value");
+    let removed = world.stripes.find(b"key").expect("it was stored").remove().1;
+    let _ = removed.unlink(&world.memory);
+}
+
+#[test]
+#[should_panic(expected = "a chunk is used with the memory that it is of")]
+fn a_chunk_of_another_memory_is_refused() {
+    let (mut world, mut other) = (World::new(), World::new());
+    world.small.give(other.take(SMALL));
+}
+
+#[test]
+#[should_panic(expected = "a page is used with the memory that it is of")]
+fn a_page_of_another_memory_is_refused() {
+    let mut world = World::new();
+    world.small.adopt(memory().next_new_page().expect("there is a page"));
+}
+
+#[test]
+#[should_panic(expected = "a pin is used with the memory that it is of")]
+fn a_pin_of_another_memory_is_refused() {
+    let (mut world, other) = (World::new(), World::new());
+    world.store(b"key", b"value");
+    let pin =
+        world.stripes.find(b"key").expect("it was stored").item().pin().expect("it is linked");
+    let _ = other.memory.unpin(pin);
+}
+
+#[test]
+#[should_panic(expected = "a class changes its chunk size while it owns no page")]
+fn chunks_of_a_class_that_owns_a_page_stay_as_large_as_they_are() {
+    World::new().small.set_chunk_size(256);
+}

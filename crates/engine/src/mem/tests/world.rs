@@ -1,0 +1,131 @@
+//! A memory with two classes, and two stripes.
+
+use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
+use crate::mem::arena::Arena;
+use crate::mem::chunk::OwnedChunk;
+use crate::mem::class_token::ClassToken;
+use crate::mem::list::List;
+use crate::mem::memory::Memory;
+use crate::mem::new_item::{NewItem, ValueShape};
+use crate::mem::pin::Remains;
+use crate::mem::state::QueueKind;
+use crate::mem::stripe::{Entry, Removed, Stripe, StripeGuard};
+use slabwise_base::ClassId;
+use slabwise_base::sync::{Mutex, lock};
+use std::sync::Arc;
+
+pub const SMALL: ClassId = ClassId(0);
+pub const LARGE: ClassId = ClassId(1);
+pub const PAGE_SIZE_BYTES: usize = 64 << 10;
+
+/// Every field but the cost.
+pub const FIELDS: ItemFields = ItemFields { flags: true, expiry: true, cost: false, rank: true };
+
+pub struct World {
+    pub memory: Arc<Memory>,
+    pub small: ClassToken,
+    pub large: ClassToken,
+    pub chained: ClassToken,
+    pub stripes: Stripes,
+    pub queue: List,
+    pub chained_queue: List,
+}
+
+pub struct Stripes([Mutex<Stripe>; 2]);
+
+impl Stripes {
+    pub fn lock(&self, stripe: usize) -> StripeGuard<'_> {
+        lock(&self.0[stripe])
+    }
+
+    /// All keys are of the first stripe and have one hash.
+    pub fn find(&self, key: &[u8]) -> Option<Entry<'_>> {
+        Entry::find(self.lock(0), 0, key).ok()
+    }
+}
+
+pub fn memory() -> Arc<Memory> {
+    let arena = Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("there is address space");
+    Arc::new(Memory::new(arena, PAGE_SIZE_BYTES, SizeModel::Exact))
+}
+
+impl World {
+    /// Each class has a page.
+    pub fn new() -> World {
+        let memory = memory();
+        let [mut small, mut large, chained] =
+            [SMALL, LARGE, CHAINED].map(|id| memory.class_token(id));
+        small.set_chunk_size(512);
+        large.set_chunk_size(1024);
+        for class in [&mut small, &mut large] {
+            class.adopt(memory.next_new_page().expect("there is a page"));
+        }
+        let stripes = Stripes([(); 2].map(|()| Mutex::new(Stripe::new(&memory))));
+        World {
+            memory,
+            small,
+            large,
+            chained,
+            stripes,
+            queue: List::EMPTY,
+            chained_queue: List::EMPTY,
+        }
+    }
+
+    fn page(&self, class: ClassId) -> slabwise_base::PageId {
+        slabwise_base::PageId(u32::from(class.0))
+    }
+
+    pub fn take(&mut self, class: ClassId) -> OwnedChunk {
+        let page = self.page(class);
+        let class = if class == SMALL { &mut self.small } else { &mut self.large };
+        class.take(page).expect("there is a free chunk")
+    }
+
+    pub fn used(&self, class: ClassId) -> u32 {
+        self.memory.pages.page(self.page(class)).used()
+    }
+
+    pub fn new_item(&mut self, key: &[u8], value: &[u8]) -> NewItem {
+        let chunk = self.take(SMALL);
+        let shape = ValueShape::Whole(value.len());
+        let mut item =
+            NewItem::begin(&self.memory, chunk, key, (ItemMeta::default(), FIELDS), shape);
+        item.value_mut(&self.memory, 0).copy_from_slice(value);
+        item
+    }
+
+    pub fn store(&mut self, key: &[u8], value: &[u8]) -> ChunkAddress {
+        let item = self.new_item(key, value);
+        let guard = self.stripes.lock(0);
+        let mut entry = Entry::insert(guard, 0, item, |_| 0);
+        self.queue.push_head(&mut self.small, entry.entered(), QueueKind::Hot, 1);
+        entry.address()
+    }
+
+    pub fn store_chained(&mut self, key: &[u8], value: &[u8]) -> ChunkAddress {
+        let (chunk, shape) = (self.take(SMALL), ValueShape::Chained(value.len()));
+        let meta = (ItemMeta::default(), FIELDS);
+        let mut item = NewItem::begin(&self.memory, chunk, key, meta, shape);
+        let mut written = 0;
+        while item.room() < value.len() {
+            let body = self.take(LARGE);
+            item.add_body(&self.memory, body);
+            let part = item.body_mut(&self.memory, item.body_count() - 1, 0);
+            part.copy_from_slice(&value[written..written + part.len()]);
+            written += part.len();
+        }
+        let guard = self.stripes.lock(0);
+        let mut entry = Entry::insert(guard, 0, item, |_| 0);
+        self.chained_queue.push_head(&mut self.chained, entry.entered(), QueueKind::Hot, 1);
+        entry.address()
+    }
+
+    pub fn unlink(&mut self, removed: Removed) -> Option<Remains> {
+        self.queue.unlink(&mut self.small, removed, 1)
+    }
+
+    pub fn free(&mut self, remains: Remains) {
+        self.small.give(remains.into_chunk(&self.memory));
+    }
+}
