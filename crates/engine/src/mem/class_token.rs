@@ -125,7 +125,8 @@ impl ClassToken {
                 self.chunk_at(id, slot)
             }
         };
-        Some(self.hand_out(page, address))
+        // SAFETY: it is of this page, and was taken off the list or is the first fresh one.
+        Some(unsafe { self.hand_out(page, address) })
     }
 
     /// Takes this free chunk of a page, which was handed out before; quick where it is near the head of the
@@ -149,12 +150,17 @@ impl ClassToken {
             None => page.set_free_head(after),
             Some(before) => next_of(before).set_free_next(after),
         }
-        self.hand_out(page, address)
+        // SAFETY: it is of this page, and was just taken off the list.
+        unsafe { self.hand_out(page, address) }
     }
 
-    /// The chunk has just left the free ones.
+    /// The right to a chunk.
+    ///
+    /// # Safety
+    ///
+    /// The chunk of this page has just left the free ones.
     #[inline]
-    fn hand_out(&self, page: &Page, address: ChunkAddress) -> OwnedChunk {
+    unsafe fn hand_out(&self, page: &Page, address: ChunkAddress) -> OwnedChunk {
         page.set_used(page.used() + 1);
         // SAFETY: a chunk of this page starts here.
         let header = unsafe { self.memory.arena.header_of(address) };
@@ -168,16 +174,21 @@ impl ClassToken {
     pub fn give(&mut self, chunk: OwnedChunk) {
         chunk.check(&self.memory);
         assert_eq!(chunk.class(), self.class, "a chunk goes back to its class");
-        self.list_free(chunk.address());
+        // SAFETY: the chunk was its owner's alone, who parts with it here.
+        unsafe { self.list_free(chunk.address()) };
         let page = self.memory.page_entry(chunk.address());
         page.set_used(page.used() - 1);
     }
 
     /// Lets a chunk read as free, and lists it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the chunk of this class at `address`, and it is not listed.
     #[inline]
-    fn list_free(&self, address: ChunkAddress) {
+    unsafe fn list_free(&self, address: ChunkAddress) {
         let page = self.memory.page_entry(address);
-        // SAFETY: the callers' chunk lies in this memory.
+        // SAFETY: a chunk of this class starts here.
         let header = unsafe { self.memory.arena.header_of(address) };
         header.state().store(State::FREE);
         header.set_free_next(page.free_head());
@@ -193,7 +204,8 @@ impl ClassToken {
         page.set_free_head(None);
         for slot in (0..self.chunks_per_page()).rev() {
             if self.state_at(id, slot).kind() == Kind::Free {
-                self.list_free(self.chunk_at(id, slot));
+                // SAFETY: what reads as free is in nobody's hand, and the list was emptied.
+                unsafe { self.list_free(self.chunk_at(id, slot)) };
             }
         }
     }
@@ -202,10 +214,24 @@ impl ClassToken {
     /// of them hold something.
     pub fn blank_fresh(&mut self, id: PageId) {
         for slot in self.own(id).fresh()..self.chunks_per_page() {
-            // SAFETY: a chunk of this page starts here.
-            let header = unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) };
-            header.state().store(State::FREE);
+            // SAFETY: it was never handed out.
+            unsafe { self.blank(id, slot, false) };
         }
+    }
+
+    /// Lets a chunk read as free; `is_listed`: it may be handed out again.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses the chunk in this slot of a page of this class, and it is not listed.
+    pub(super) unsafe fn blank(&mut self, id: PageId, slot: u32, is_listed: bool) {
+        let address = self.chunk_at(id, slot);
+        if is_listed {
+            // SAFETY: as the caller says.
+            return unsafe { self.list_free(address) };
+        }
+        // SAFETY: a chunk of this page starts here.
+        unsafe { self.memory.arena.header_of(address) }.state().store(State::FREE);
     }
 
     /// The state of a chunk of a page of this class.

@@ -42,6 +42,21 @@ impl List {
     /// A list that holds nothing.
     pub const EMPTY: List = List { class: 0, head: None, tail: None, count: 0, bytes: 0 };
 
+    /// A list of items that are linked already.
+    ///
+    /// # Safety
+    ///
+    /// From head to tail, and back, `count` items of this class are linked, which say that they are queued and are
+    /// in no other list.
+    pub(super) unsafe fn linked(
+        class: &ClassToken,
+        (head, tail): (Option<ChunkAddress>, Option<ChunkAddress>),
+        count: u64,
+        bytes: u64,
+    ) -> List {
+        List { class: class.number(), head, tail, count, bytes }
+    }
+
     /// Items in the list.
     pub fn count(&self) -> u64 {
         self.count

@@ -62,6 +62,7 @@ mod pages;
 mod pin;
 mod prefetch;
 mod proof;
+mod restore;
 mod state;
 mod stripe;
 mod table;

@@ -36,6 +36,8 @@ use slabwise_base::sync::{AtomicU32, Ordering};
 pub const PIN_COUNT_MAX: u32 = 2000;
 
 const PINS_MASK: u32 = 0x7ff;
+/// Pins of an item that is being restored, and the number of its queue: more than anybody can have.
+const RESTORED_PINS: u32 = PINS_MASK - 3;
 const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;
 const PLACE_SHIFT: u32 = 13;
@@ -60,6 +62,7 @@ const KEY_LEN_MASK: u32 = 0xff << KEY_LEN_SHIFT;
 const CARRIED: u32 = GIVEN_CAS | FETCHED | CLAIMED | STALE;
 
 const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "a pin must never carry into the next field");
+const _: () = assert!(PIN_COUNT_MAX < RESTORED_PINS, "nobody pins an item that is being restored");
 const _: () = {
     // The fields tile: no two overlap.
     let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
@@ -137,6 +140,24 @@ impl State {
     /// The word of a moved item: everything but the pins and the place of the old chunk.
     pub fn moved(self) -> State {
         State((self.0 & !(PINS_MASK | PLACE_MASK)) | 1)
+    }
+
+    /// The word of an item that is taken over from another process, until its queue is restored: it counts as
+    /// linked and in no queue, and nobody can pin it.
+    pub(super) fn restored(self) -> State {
+        let queue = (self.0 & QUEUE_MASK) >> PLACE_SHIFT;
+        State((self.0 & !(PINS_MASK | PLACE_MASK)) | LOOSE | (RESTORED_PINS + queue))
+    }
+
+    /// The queue that such an item is to be met in.
+    pub(super) fn restored_queue(self) -> Option<QueueKind> {
+        let queue = self.pins().checked_sub(RESTORED_PINS)?;
+        QueueKind::ALL.get(queue as usize).copied().filter(|_| self.0 & PLACE_MASK == LOOSE)
+    }
+
+    /// The word of such an item in its queue.
+    pub(super) fn requeued(self, queue: QueueKind) -> State {
+        State((self.0 & !(PINS_MASK | PLACE_MASK)) | place_in(queue))
     }
 
     /// Whether these bits could have been written here: of bits that come from a file, to be asked before

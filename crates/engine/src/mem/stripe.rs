@@ -10,6 +10,7 @@ use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Queued};
 use super::memory::Memory;
 use super::new_item::{Copied, NewItem, body_size_bytes};
 use super::pin::{Pin, Remains};
+use super::restore::RestoredItem;
 use super::state::State;
 use super::table::{Slot, Table};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
@@ -157,6 +158,22 @@ impl<'i> Entry<'i> {
     ) -> Entry<'i> {
         let head = item.assemble(&guard.memory);
         let address = head.address();
+        let Stripe { table, memory, .. } = &mut *guard;
+        // SAFETY: the table leads to the others, and is borrowed exclusively.
+        let slot =
+            table.insert(hash, address, |other| hash_of(unsafe { Item::new(memory, other) }));
+        Entry { guard, slot, address }
+    }
+
+    /// Lets a stripe lead to an item that was taken over, under a key that leads to nothing.
+    pub fn enter_restored(
+        mut guard: StripeGuard<'i>,
+        hash: u64,
+        item: RestoredItem,
+        hash_of: impl Fn(Linked<'_>) -> u64,
+    ) -> Entry<'i> {
+        assert_eq!(item.memory, guard.memory.number(), "an item enters a table of its memory");
+        let address = item.address;
         let Stripe { table, memory, .. } = &mut *guard;
         // SAFETY: the table leads to the others, and is borrowed exclusively.
         let slot =

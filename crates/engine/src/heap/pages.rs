@@ -1,0 +1,216 @@
+//! The pages of one class and their free chunks, under the class's lock: what it takes, hands out and gets back.
+//!
+//! A class parts with a page in two ways. A page that *drains* hands out nothing, whatever is freed on it, and is
+//! handed on when nothing on it is in use. A page of the published movers stays in service, and they take its free
+//! chunks out of use one by one (they *cut* them), until they hold all.
+//!
+//! Invariants: `used + free == pages * chunks_per_page` over owned and draining pages; an owned page is on the list
+//! of partial pages exactly if it has a free chunk, a draining one never.
+
+use crate::layout::ChunkAddress;
+use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
+use slabwise_base::{ClassId, PageId};
+
+/// The pages of one class.
+#[derive(Debug)]
+pub struct Pages {
+    token: ClassToken,
+    /// Pages that it ever took.
+    taken_count: u64,
+    /// Chunks in use, those on draining pages included.
+    used_count: u64,
+    /// The first page with a free chunk.
+    partial: Option<PageId>,
+}
+
+impl Pages {
+    /// A class without pages.
+    pub fn new(token: ClassToken) -> Pages {
+        Pages { token, taken_count: 0, used_count: 0, partial: None }
+    }
+
+    /// The class.
+    pub fn class(&self) -> ClassId {
+        self.token.class()
+    }
+
+    /// The class's token.
+    #[inline]
+    pub fn token(&self) -> &ClassToken {
+        &self.token
+    }
+
+    /// The class's token, to change its queues with.
+    #[inline]
+    pub fn token_mut(&mut self) -> &mut ClassToken {
+        &mut self.token
+    }
+
+    fn memory(&self) -> &Memory {
+        self.token.memory()
+    }
+
+    /// Bytes a chunk; 0 as long as the class's number was never used.
+    #[inline]
+    pub fn chunk_size_bytes(&self) -> usize {
+        self.token.chunk_size_bytes()
+    }
+
+    /// Chunks a page.
+    pub fn chunks_per_page(&self) -> u32 {
+        self.token.chunks_per_page()
+    }
+
+    /// Owned and draining pages.
+    pub fn count(&self) -> u32 {
+        self.token.page_count()
+    }
+
+    /// Chunks in use, those on draining pages included.
+    pub fn used_count(&self) -> u64 {
+        self.used_count
+    }
+
+    /// Chunks not in use, those on draining pages included.
+    pub fn free_count(&self) -> u64 {
+        u64::from(self.count()) * u64::from(self.chunks_per_page()) - self.used_count
+    }
+
+    /// The head of the list of pages with a free chunk.
+    pub fn partial(&self) -> Option<PageId> {
+        self.partial
+    }
+
+    /// Takes an empty page.
+    pub fn adopt(&mut self, page: UnusedPage) -> PageId {
+        let id = self.token.adopt(page);
+        self.number(id);
+        self.push_partial(id);
+        id
+    }
+
+    /// Numbers a page in the order in which they came.
+    fn number(&mut self, id: PageId) {
+        self.token.own(id).set_taken_as(self.taken_count);
+        self.taken_count += 1;
+    }
+
+    /// Begins to take over a page that it owned in an earlier life.
+    pub fn begin_restore(&mut self, restore: &mut Restore, page: UnusedPage) {
+        let id = restore.adopt(&mut self.token, page);
+        self.number(id);
+    }
+
+    /// Frees what was not taken over on such a page.
+    pub fn finish_restore(&mut self, restore: &mut Restore, id: PageId) {
+        let used = restore.finish_page(&mut self.token, id);
+        self.used_count += u64::from(used);
+        if used < self.chunks_per_page() {
+            self.push_partial(id);
+        }
+    }
+
+    /// Marks the slots of a page that were never handed out as free, so that its bytes alone tell which
+    /// of them hold something.
+    pub fn blank_fresh(&mut self, id: PageId) {
+        self.token.blank_fresh(id);
+    }
+
+    /// Takes a free chunk: the one freed last on the page touched last, else one never used.
+    #[inline]
+    pub fn take(&mut self) -> Option<OwnedChunk> {
+        let page = self.partial?;
+        self.take_on(page)
+    }
+
+    /// A free chunk on any page but one.
+    pub fn take_beside(&mut self, page: PageId) -> Option<OwnedChunk> {
+        let mut candidate = self.partial?;
+        if candidate == page {
+            candidate = self.token.own(page).next()?;
+        }
+        self.take_on(candidate)
+    }
+
+    #[inline]
+    fn take_on(&mut self, id: PageId) -> Option<OwnedChunk> {
+        let chunk = self.token.take(id)?;
+        self.count_taken(id);
+        Some(chunk)
+    }
+
+    /// Takes this free chunk, wherever it is on its page's list; quick where it is near the head.
+    pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
+        let chunk = self.token.take_at(address);
+        self.count_taken(self.memory().page_of(address));
+        chunk
+    }
+
+    #[inline]
+    fn count_taken(&mut self, id: PageId) {
+        self.used_count += 1;
+        let page = self.token.own(id);
+        if page.used() == self.chunks_per_page() {
+            self.remove_partial(id);
+        }
+    }
+
+    /// Gives a chunk back to its page; a draining page keeps it out of use.
+    #[inline]
+    pub fn give(&mut self, chunk: OwnedChunk) {
+        let id = self.memory().page_of(chunk.address());
+        self.token.give(chunk);
+        self.used_count -= 1;
+        let page = self.token.own(id);
+        if page.used() + 1 == self.chunks_per_page() && page.state() == PageState::Owned {
+            self.push_partial(id);
+        }
+    }
+
+    /// Lists all free chunks of a page in the order of their slots, those never handed out included, so
+    /// that who takes them one by one in that order finds each at the head.
+    pub fn list_in_order(&mut self, id: PageId) {
+        self.token.list_in_order(id);
+    }
+
+    /// Takes a page out of service: from here on it hands out nothing.
+    pub fn begin_drain(&mut self, id: PageId) {
+        if self.has_free(self.token.own(id)) {
+            self.remove_partial(id);
+        }
+        self.token.set_draining(id, true);
+    }
+
+    /// Puts a draining page back into service.
+    pub fn abort_drain(&mut self, id: PageId) {
+        self.token.set_draining(id, false);
+        if self.has_free(self.token.own(id)) {
+            self.push_partial(id);
+        }
+    }
+
+    fn has_free(&self, page: &Page) -> bool {
+        page.used() < self.chunks_per_page()
+    }
+
+    /// Parts with a page of which every chunk was cut.
+    pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
+        self.used_count -= chunks.len() as u64;
+        // Of its list nothing is taken any more.
+        chunks.into_iter().for_each(|chunk| self.token.give(chunk));
+        self.part_with(id)
+    }
+
+    /// Parts with a draining page that is empty.
+    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
+        self.token.part_with(id)
+    }
+
+    fn push_partial(&mut self, id: PageId) {
+        self.token.memory().pages.push_partial(&mut self.partial, id);
+    }
+
+    fn remove_partial(&mut self, id: PageId) {
+        self.token.memory().pages.remove_partial(&mut self.partial, id);
+    }
+}
