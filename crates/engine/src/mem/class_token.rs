@@ -20,13 +20,15 @@ use std::sync::Arc;
 pub struct ClassToken {
     memory: Arc<Memory>,
     class: ClassId,
+    /// 0 as long as the class's number was never used.
     chunk_size_bytes: usize,
+    chunks_per_page: u32,
     page_count: u32,
 }
 
 impl ClassToken {
     pub(super) fn new(memory: Arc<Memory>, class: ClassId) -> ClassToken {
-        ClassToken { memory, class, chunk_size_bytes: 0, page_count: 0 }
+        ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
     }
 
     /// The class.
@@ -52,7 +54,7 @@ impl ClassToken {
 
     /// Chunks a page.
     pub fn chunks_per_page(&self) -> u32 {
-        (self.memory.page_size_bytes() / self.chunk_size_bytes) as u32
+        self.chunks_per_page
     }
 
     /// Pages that the class owns, draining ones included.
@@ -67,6 +69,7 @@ impl ClassToken {
         let sizes = CHUNK_SIZE_BYTES_MIN..=self.memory.page_size_bytes();
         assert!(sizes.contains(&size_bytes) && size_bytes.is_multiple_of(CHUNK_ALIGN_BYTES));
         self.chunk_size_bytes = size_bytes;
+        self.chunks_per_page = (self.memory.page_size_bytes() / size_bytes) as u32;
     }
 
     /// Gives the class an unused page.
