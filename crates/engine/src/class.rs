@@ -13,19 +13,17 @@
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
 //! invariants of the lists in `mem/pages.rs` and `evict/queue.rs`.
 
-mod chunks;
 mod costs;
-mod drain;
 mod queues;
 mod seen;
 mod sizes;
 mod victim;
 
 use crate::counters::ClassCounters;
-use crate::evict::{ClassOrder, Lanes, Order, Queue, Segments};
+use crate::evict::{ClassOrder, Lanes, Order, Segments};
+use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
-use crate::mem::{LockedClass, QueueKind};
-use crate::memory::Memory;
+use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
 use crate::size_map::Choice;
 pub use costs::ItemCosts;
 pub use sizes::ItemSizes;
@@ -66,18 +64,9 @@ pub struct Coldness {
 /// What a class's lock protects.
 #[derive(Debug)]
 pub struct ClassState {
-    id: ClassId,
+    /// Its pages, and its token.
+    pub pages: Pages,
     standing: Standing,
-    /// Changes only while the class owns no page; 0 as long as its number was never used.
-    chunk_size_bytes: usize,
-    chunks_per_page: u32,
-    /// Owned and draining pages.
-    page_count: u32,
-    /// Pages that it ever took.
-    pages_taken: u64,
-    /// Chunks in use, those on draining pages included.
-    used_count: u64,
-    partial: Option<PageId>,
     lanes: Lanes,
     /// Of what is in them.
     sizes: ItemSizes,
@@ -99,17 +88,11 @@ pub struct Class {
 
 impl Class {
     /// A class without pages, for nothing yet.
-    pub fn vacant(id: ClassId, order: ClassOrder) -> Class {
+    pub fn vacant(token: ClassToken, order: ClassOrder) -> Class {
         let costs_are_apart = Arc::new(AtomicBool::new(false));
         let state = ClassState {
-            id,
+            pages: Pages::new(token),
             standing: Standing::Vacant,
-            chunk_size_bytes: 0,
-            chunks_per_page: 0,
-            page_count: 0,
-            pages_taken: 0,
-            used_count: 0,
-            partial: None,
             lanes: Lanes::default(),
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
@@ -132,15 +115,11 @@ impl Class {
     }
 }
 
-impl LockedClass for ClassState {}
-
 // The queues of a class are reached through its state alone.
-impl LockedClass for Lanes {}
-
 impl ClassState {
     /// Its id.
     pub fn id(&self) -> ClassId {
-        self.id
+        self.pages.class()
     }
 
     /// What its number stands for.
@@ -151,15 +130,13 @@ impl ClassState {
     /// Whether it takes what was meant for it when the table was read.
     #[inline(always)]
     pub fn accepts(&self, choice: Choice) -> bool {
-        self.standing == Standing::Present && self.chunk_size_bytes == choice.chunk_size_bytes
+        self.standing == Standing::Present && self.chunk_size_bytes() == choice.chunk_size_bytes
     }
 
     /// Lets a vacant number stand for a class of the table.
-    pub fn establish(&mut self, chunk_size_bytes: usize, page_size_bytes: usize) {
+    pub fn establish(&mut self, chunk_size_bytes: usize) {
         assert_eq!(self.standing, Standing::Vacant, "only a vacant number stands for a new class");
-        assert_eq!(self.page_count, 0, "a vacant number owns no page");
-        self.chunk_size_bytes = chunk_size_bytes;
-        self.chunks_per_page = (page_size_bytes / chunk_size_bytes) as u32;
+        self.pages.token_mut().set_chunk_size(chunk_size_bytes);
         self.sizes = ItemSizes::default();
         self.order.forget();
         self.standing = Standing::Present;
@@ -168,7 +145,7 @@ impl ClassState {
     /// Takes the class out of the table.
     pub fn retire(&mut self) {
         assert_eq!(self.standing, Standing::Present, "only a class of the table is retired");
-        self.standing = if self.page_count == 0 { Standing::Vacant } else { Standing::Retired };
+        self.standing = if self.page_count() == 0 { Standing::Vacant } else { Standing::Retired };
     }
 
     /// Takes a retired class into the table again.
@@ -177,40 +154,62 @@ impl ClassState {
         self.standing = Standing::Present;
     }
 
+    /// Takes an empty page. The class is one of the present table.
+    pub fn adopt(&mut self, page: UnusedPage) -> PageId {
+        assert_eq!(self.standing, Standing::Present, "only a class of the table gets a page");
+        self.pages.adopt(page)
+    }
+
+    /// Parts with a draining page that is empty.
+    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
+        let page = self.pages.part_with(id);
+        self.note_parting();
+        page
+    }
+
+    /// Parts with a page of which every chunk was cut.
+    pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
+        let page = self.pages.part_with_cut(id, chunks);
+        self.note_parting();
+        page
+    }
+
+    fn note_parting(&mut self) {
+        if self.page_count() == 0 && self.standing == Standing::Retired {
+            self.standing = Standing::Vacant;
+        }
+    }
+
     /// Bytes a chunk.
+    #[inline]
     pub fn chunk_size_bytes(&self) -> usize {
-        self.chunk_size_bytes
+        self.pages.chunk_size_bytes()
     }
 
     /// Chunks a page.
     pub fn chunks_per_page(&self) -> u32 {
-        self.chunks_per_page
+        self.pages.chunks_per_page()
     }
 
     /// Pages it owns, draining ones included.
     pub fn page_count(&self) -> u32 {
-        self.page_count
+        self.pages.count()
     }
 
     /// Chunks in use.
     pub fn used_count(&self) -> u64 {
-        self.used_count
+        self.pages.used_count()
     }
 
-    /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and what is in
-    /// somebody's hand.
+    /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and chunks that are
+    /// owned.
     pub fn unqueued_count(&self) -> u64 {
-        self.used_count - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
+        self.used_count() - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
     }
 
     /// Chunks not in use, those on draining pages included.
     pub fn free_count(&self) -> u64 {
-        u64::from(self.page_count) * u64::from(self.chunks_per_page) - self.used_count
-    }
-
-    /// The head of the list of pages with a free chunk.
-    pub fn partial(&self) -> Option<PageId> {
-        self.partial
+        self.pages.free_count()
     }
 
     /// Its queues.
@@ -261,20 +260,21 @@ impl ClassState {
     }
 
     /// The age of a queue's tail, in ticks; of several lanes' the oldest.
-    pub fn tail_age(&self, memory: &Memory, queue: QueueKind, now: Ticks) -> Option<u32> {
-        let tails = self.lanes.queues(queue).filter_map(Queue::tail);
-        tails.map(|tail| memory.header(tail).time().age_at(now)).max()
+    pub fn tail_age(&self, queue: QueueKind, now: Ticks) -> Option<u32> {
+        let tail = |list: &List| list.tail(self.pages.token());
+        let tails = self.lanes.queues(queue).filter_map(tail);
+        tails.map(|tail| tail.time().age_at(now)).max()
     }
 
     /// The age of the oldest of its tails, in ticks.
-    pub fn oldest_tail_age(&self, memory: &Memory, now: Ticks) -> Option<u32> {
-        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(memory, kind, now)).max()
+    pub fn oldest_tail_age(&self, now: Ticks) -> Option<u32> {
+        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
     }
 
     /// How cold the item is that the search for a victim looks at first: its age, and among equals the
     /// older store is colder. `None`: the class has no item.
-    pub fn coldness(&self, memory: &Memory, now: Ticks) -> Option<Coldness> {
-        let header = memory.header(self.coldest(memory, now)?);
-        Some(Coldness { age_ticks: header.time().age_at(now), cas: Reverse(header.cas()) })
+    pub fn coldness(&self, now: Ticks) -> Option<Coldness> {
+        let item = self.coldest(now)?;
+        Some(Coldness { age_ticks: item.time().age_at(now), cas: Reverse(item.cas()) })
     }
 }

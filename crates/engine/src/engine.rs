@@ -95,7 +95,7 @@ impl Engine {
 
     /// Changes the memory limit. A lower one takes effect as the mover empties pages.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), EngineError> {
-        let bytes_max = self.space().memory.arena.size_bytes() as u64;
+        let bytes_max = self.space().memory.size_bytes() as u64;
         if bytes > bytes_max {
             return Err(EngineError::LimitTooLarge { bytes, bytes_max });
         }

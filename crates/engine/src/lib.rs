@@ -38,7 +38,6 @@ mod layout;
 mod loom_tests;
 #[allow(unsafe_code)]
 mod mem;
-mod memory;
 mod mover;
 mod ops;
 mod size_map;

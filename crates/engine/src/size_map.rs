@@ -71,30 +71,13 @@ impl Copy {
 pub struct SizeMap {
     version: AtomicUsize,
     copies: [Copy; 2],
-    /// Bytes a chunk, by number, of every class that owns a page.
-    sizes: [AtomicU32; ClassId::NUMBERS],
 }
 
 impl SizeMap {
     pub fn new(table: &ClassTable) -> SizeMap {
-        let map = SizeMap {
-            version: AtomicUsize::new(0),
-            copies: [Copy::new(), Copy::new()],
-            sizes: std::array::from_fn(|_| AtomicU32::new(0)),
-        };
+        let map = SizeMap { version: AtomicUsize::new(0), copies: [Copy::new(), Copy::new()] };
         map.copies[0].write(table);
         map
-    }
-
-    /// Notes the chunk size of a class that owns no page yet: the caller holds its lock.
-    pub fn set_chunk_size(&self, class: ClassId, chunk_size_bytes: usize) {
-        self.sizes[class.index()].store(chunk_size_bytes as u32, Relaxed);
-    }
-
-    /// Bytes a chunk of a class, for who has a chunk of it in use.
-    #[inline]
-    pub fn chunk_size_bytes(&self, class: ClassId) -> usize {
-        self.sizes[class.index()].load(Relaxed) as usize
     }
 
     /// Puts another table in force. One thread at a time: the caller holds the table's lock.

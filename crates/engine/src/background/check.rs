@@ -3,10 +3,10 @@
 use crate::class::{CHAINED, ClassState, ItemCosts, Standing};
 use crate::evict::{Lane, Place};
 use crate::layout::ChunkAddress;
-use crate::mem::{Kind, PageState, QueueKind, ReadProof};
+use crate::mem::{Kind, PageState, QueueKind};
 use crate::space::Space;
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, PageId, SizeHistogram};
+use slabwise_base::{PageId, SizeHistogram};
 use std::collections::HashSet;
 
 /// Panics with the invariant's name if one is broken. No handle may be in an operation; pins and
@@ -24,9 +24,9 @@ pub fn check(space: &Space) {
         }
         owned += state.page_count();
         check_pages(space, &state);
-        check_queues(space, &state, &mut queued);
+        check_queues(&state, &mut queued);
     }
-    check_queues(space, &space.class(CHAINED).lock(), &mut queued);
+    check_queues(&space.class(CHAINED).lock(), &mut queued);
     assert_eq!(linked, queued, "an item is in the index exactly if it is in a queue");
     let pool = lock(&space.pool);
     let kept = owned + pool.free_count();
@@ -52,7 +52,7 @@ fn check_table(space: &Space) {
         }
     }
     let frontier = lock(&space.pool).frontier();
-    let owners = (0..frontier).filter_map(|page| space.memory.pages.page(PageId(page)).owner());
+    let owners = (0..frontier).filter_map(|page| space.memory.page(PageId(page)).owner());
     for owner in owners {
         let standing = space.class(owner).lock().standing();
         assert!(standing != Standing::Vacant, "a page's owner is in the table, or retired");
@@ -62,52 +62,34 @@ fn check_table(space: &Space) {
 /// The index's invariants; returns what it leads to.
 fn check_index(space: &Space) -> HashSet<u64> {
     let mut linked = HashSet::new();
-    space.index.for_each_stripe(|table| {
-        let proof = ReadProof::under_stripe(&table);
-        table.check(|address| space.hash_of(address, proof));
+    space.index.for_each_stripe(|stripe| {
+        stripe.check(|item| space.hash_of(item));
         let mut keys = HashSet::new();
-        for address in table.addresses() {
-            let state = space.memory.header(address).state().load();
-            assert!(state.linked(), "what the index leads to is linked");
-            assert_eq!(state.kind(), Kind::Item, "what the index leads to is an item");
-            assert!(keys.insert(space.memory.key(address, proof)), "a key is indexed once");
-            linked.insert(ChunkAddress::to_bits(Some(address)));
-            check_chain(space, address, proof);
+        for item in stripe.items() {
+            assert!(item.state().linked(), "what the index leads to is linked");
+            assert_eq!(item.state().kind(), Kind::Item, "what the index leads to is an item");
+            assert!(keys.insert(item.key()), "a key is indexed once");
+            linked.insert(ChunkAddress::to_bits(Some(item.address())));
+            item.check_chain();
         }
     });
     linked
-}
-
-/// A chained item's bodies belong to it and hold its value.
-fn check_chain(space: &Space, address: ChunkAddress, proof: ReadProof<'_>) {
-    let mut len = space.memory.header(address).len();
-    let mut body = space.memory.first_body(address, proof);
-    while let Some(part) = body {
-        let header = space.memory.header(part);
-        assert_eq!(header.state().load().kind(), Kind::Body, "a chain leads over bodies");
-        assert_eq!(header.prev(), Some(address), "a body knows its item");
-        len += header.len();
-        body = header.next();
-    }
-    assert_eq!(len, space.memory.value_len(address, proof), "the parts make the value");
 }
 
 /// Chunks and pages of a class: `used + free == chunks`, in each page and over all.
 fn check_pages(space: &Space, state: &ClassState) {
     let frontier = lock(&space.pool).frontier();
     let partial: HashSet<u32> = {
-        let next = |page: &PageId| space.memory.pages.page(*page).next();
-        std::iter::successors(state.partial(), next).map(|page| page.0).collect()
+        let next = |page: &PageId| space.memory.page(*page).next();
+        std::iter::successors(state.pages.partial(), next).map(|page| page.0).collect()
     };
     let (mut pages, mut used) = (0, 0);
     for id in (0..frontier).map(PageId) {
-        let page = space.memory.pages.page(id);
+        let page = space.memory.page(id);
         if page.owner() != Some(state.id()) {
             continue;
         }
-        let in_use = chunks_in_use(space, state, id);
-        assert_eq!(in_use, page.used(), "a page counts its chunks in use");
-        let free = check_free_list(space, state, id);
+        let (in_use, free) = state.pages.token().check_page(id);
         assert_eq!(in_use + free, state.chunks_per_page(), "used + free == chunks in a page");
         let lists = page.state() == PageState::Owned && free > 0;
         assert_eq!(lists, partial.contains(&id.0), "a page is listed while it has a free chunk");
@@ -118,33 +100,8 @@ fn check_pages(space: &Space, state: &ClassState) {
     assert_eq!(used, state.used_count(), "a class counts its chunks in use");
 }
 
-fn chunks_in_use(space: &Space, state: &ClassState, id: PageId) -> u32 {
-    let fresh = space.memory.pages.page(id).fresh();
-    let in_use = |slot: &u32| {
-        let address = space.memory.chunk_at(id, *slot, state.chunk_size_bytes());
-        space.memory.header(address).state().load().kind() != Kind::Free
-    };
-    (0..fresh).filter(in_use).count() as u32
-}
-
-/// The free list holds free chunks, each once; returns all free chunks of the page.
-fn check_free_list(space: &Space, state: &ClassState, id: PageId) -> u32 {
-    let page = space.memory.pages.page(id);
-    let mut seen = HashSet::new();
-    let mut slot = page.free_head();
-    while let Some(index) = slot {
-        let address = space.memory.chunk_at(id, index, state.chunk_size_bytes());
-        let header = space.memory.header(address);
-        assert_eq!(header.state().load().kind(), Kind::Free, "a free list holds free chunks");
-        assert!(index < page.fresh() && seen.insert(index), "a free list holds each once");
-        slot = header.free_next();
-    }
-    seen.len() as u32 + state.chunks_per_page() - page.fresh()
-}
-
 /// Lists lead both ways; counts and bytes are right; queued items are linked, and here.
-fn check_queues(space: &Space, state: &ClassState, queued: &mut HashSet<u64>) {
-    let proof = ReadProof::under_class(state);
+fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     let mut sizes = SizeHistogram::default();
     let mut costs = ItemCosts::default();
     let lanes: Vec<Lane> = state.lanes().all().collect();
@@ -160,24 +117,19 @@ fn check_queues(space: &Space, state: &ClassState, queued: &mut HashSet<u64>) {
         let queue = state.lanes().queue(Place { lane, queue: kind });
         let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);
         assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
-        let (mut count, mut bytes, mut toward_tail) = (0, 0, None);
-        for address in queue.iter_from_tail(&space.memory) {
-            let header = space.memory.header(address);
-            let item = header.state().load();
-            assert_eq!(header.next(), toward_tail, "a queue's links lead both ways");
-            assert!(item.queued() && item.linked(), "a queued item is linked");
-            assert_eq!(item.queue(), kind, "an item knows its queue");
-            assert_eq!(state.lane_of(&space.memory, address), lane, "an item is in its lane");
-            costs.add(space.memory.cost(address, proof));
-            let class: ClassId = space.queue_class(address);
-            assert_eq!(class, state.id(), "an item is queued in its class");
-            let first = queued.insert(ChunkAddress::to_bits(Some(address)));
+        queue.check(state.pages.token());
+        let (mut count, mut bytes) = (0, 0);
+        for item in queue.iter_from_tail(state.pages.token()) {
+            assert!(item.state().queued() && item.state().linked(), "a queued item is linked");
+            assert_eq!(item.state().queue(), kind, "an item knows its queue");
+            assert_eq!(state.lane_of(item), lane, "an item is in its lane");
+            costs.add(item.cost());
+            assert_eq!(item.queue_class(), state.id(), "an item is queued in its class");
+            let first = queued.insert(ChunkAddress::to_bits(Some(item.address())));
             assert!(first, "an item is queued once");
-            toward_tail = Some(address);
             count += 1;
-            let size_bytes = space.memory.counted_size_of(address, proof);
-            sizes.add(size_bytes as usize, 1);
-            bytes += size_bytes;
+            sizes.add(item.counted_size_bytes() as usize, 1);
+            bytes += item.counted_size_bytes();
         }
         assert_eq!((count, bytes), (queue.count(), queue.bytes()), "a queue counts its items");
     }

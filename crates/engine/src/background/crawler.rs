@@ -3,8 +3,8 @@
 //! It walks pages, not queues, so it needs no place in any list: a crawl that is left half-way costs
 //! nothing. An item that moves to another page meanwhile may be met twice or not at all.
 
-use crate::layout::ChunkAddress;
-use crate::mem::{Kind, Pin, ReadProof};
+use crate::class::CHAINED;
+use crate::mem::{Entry, Item, Pin, ReadsMeta};
 use crate::space::{AccessKind, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
@@ -93,7 +93,7 @@ impl Crawler {
         now: Now,
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> u32 {
-        let page = space.memory.pages.page(self.page);
+        let page = space.memory.page(self.page);
         // Heads of chained items lie on pages of any class.
         let chained_wanted = self.wanted[space.largest.index()];
         let of_interest = |class: &ClassId| self.wanted[class.index()] || chained_wanted;
@@ -110,22 +110,21 @@ impl Crawler {
         let mut pinned = Vec::new();
         for slot in self.slot..end {
             let address = space.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
-            let item = space.memory.header(address).state().load();
+            let token = state.pages.token();
             // An item that is not queued is on its way out: its chunk may change hands without this lock.
-            if item.kind() != Kind::Item || !item.queued() {
+            let Some(item) = token.state_of(address).filter(|item| item.queued()) else { continue };
+            let queue_class = if item.chained() { CHAINED } else { class };
+            if !self.wanted[space.shown_class(queue_class).index()] {
                 continue;
             }
-            if !self.wanted[space.shown_class(address).index()] {
-                continue;
+            match token.queued(address) {
+                Some(item) if space.death_of(item, now).is_none() => {
+                    visit(show_crawled(space, item));
+                }
+                // A chained item is queued in another class, so this lock holds nothing of it still.
+                _ => pinned.extend(token.pin_at(address)),
             }
             state.counters.crawler_items_checked += 1;
-            let proof = ReadProof::under_class(&state);
-            // A chained item is queued in another class, so this lock holds nothing of it still.
-            if item.chained() || space.death_of(address, now, proof).is_some() {
-                pinned.extend(space.memory.arena.try_pin(address));
-            } else {
-                visit(show_crawled(space, address, proof));
-            }
         }
         let (looked, whole) = (end.saturating_sub(self.slot), end == page.fresh());
         drop(state);
@@ -146,22 +145,17 @@ impl Crawler {
     }
 }
 
-fn show_crawled<'g>(
-    space: &'g Space,
-    address: ChunkAddress,
-    proof: ReadProof<'g>,
-) -> CrawledItem<'g> {
-    let header = space.memory.header(address);
+fn show_crawled<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledItem<'t> {
     CrawledItem {
-        key: space.memory.key(address, proof),
-        value_len: space.memory.value_len(address, proof),
-        client_flags: space.memory.client_flags(address, proof),
-        expiry: space.memory.expiry(address, proof),
-        last_access: header.time(),
-        cas: header.cas(),
-        fetched: header.state().load().fetched(),
-        class: space.shown_class(address),
-        size_bytes: space.memory.counted_size_of(address, proof),
+        key: item.key(),
+        value_len: item.value_len(),
+        client_flags: item.client_flags(),
+        expiry: item.expiry(),
+        last_access: item.time(),
+        cas: item.cas(),
+        fetched: item.state().fetched(),
+        class: space.shown_class(item.queue_class()),
+        size_bytes: item.counted_size_bytes(),
     }
 }
 
@@ -173,22 +167,20 @@ fn settle_pinned(
     now: Now,
     visit: &mut dyn FnMut(CrawledItem<'_>),
 ) -> bool {
-    let address = pin.address();
-    let hash = space.hash_of(address, ReadProof::under_pin(&pin));
-    let mut stripe = space.index.lock(hash);
+    let hash = space.hash_of(pin.item(&space.memory));
     let mut ended = false;
-    if let Some((slot, _)) = stripe.find(hash, |candidate| candidate == address) {
-        let proof = ReadProof::under_stripe(&stripe);
-        ended = space.death_of(address, now, proof).is_some();
+    if let Ok(entry) = Entry::find_address(space.index.lock(hash), hash, pin.address()) {
+        ended = space.death_of(entry.item(), now).is_some();
         if ended {
-            stripe.remove(slot);
-            space.unlink(address);
-            space.show_access(hash, AccessKind::Delete, Some(space.queue_class(address)));
+            let class = entry.item().queue_class();
+            let (stripe, removed) = entry.remove();
+            space.unlink(removed);
+            space.show_access(hash, AccessKind::Delete, Some(class));
+            drop(stripe);
         } else {
-            visit(show_crawled(space, address, proof));
+            visit(show_crawled(space, entry.item()));
         }
     }
-    drop(stripe);
     space.unpin(pin);
     ended
 }

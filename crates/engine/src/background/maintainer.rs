@@ -18,7 +18,7 @@ fn maintain_class(space: &Space, class: &Class, budget: usize, now: Now) -> usiz
     while done < budget {
         let nothing_ended = space.reclaim_tail(class.lock(), now);
         if let Some(mut state) = nothing_ended
-            && !state.balance_all(&space.memory, now.ticks)
+            && !state.balance_all(now.ticks)
         {
             break;
         }

@@ -1,144 +1,140 @@
 //! How items enter, change and leave the queues of a class, as its order says.
 
 use super::ClassState;
-use crate::evict::{Entry, Hit, Lane, Move, Order, Place, Queue};
+use super::seen::SeenItem;
+use crate::evict::{Entry as OrderEntry, Hit, Lane, Move, Order, Place, View};
 use crate::layout::ChunkAddress;
-use crate::mem::StripeGuard;
-use crate::mem::{MetaRight, OwnedChunk, Pin, QueueKind, ReadProof};
-use crate::memory::Memory;
+use crate::mem::{
+    Broken, ClassToken, Entered, Entry, List, Pin, QueueKind, Queued, Remains, Removed, Restore,
+    Unqueued,
+};
 use slabwise_base::{Cost, Ticks};
 
 impl ClassState {
-    /// Sets a queue that is linked already.
-    pub fn restore_queue(&mut self, memory: &Memory, place: Place, queue: Queue) {
-        self.lanes.change(place, |empty| *empty = queue);
-        self.note_tail(memory, place.lane);
-    }
-
-    /// Counts an item of a restored queue.
-    pub fn count_restored(&mut self, size_bytes: u64, cost: Option<Cost>) {
-        self.sizes.add(size_bytes);
-        self.costs.add(cost);
-    }
-
-    /// Counted bytes of an item that is in its queues, or enters or leaves them.
-    pub fn counted_size_of(&self, memory: &Memory, address: ChunkAddress) -> u64 {
-        memory.counted_size_of(address, ReadProof::under_class(self))
+    /// Takes over a queue that another process left, from its tail on; returns the number of its items.
+    pub fn restore_queue(
+        &mut self,
+        restore: &Restore,
+        place: Place,
+        tail: Option<ChunkAddress>,
+    ) -> Result<u64, Broken> {
+        let ClassState { order, sizes, costs, pages, .. } = self;
+        let list = restore.list(pages.token_mut(), (tail, place.queue), |item| {
+            if order.lane_of(SeenItem(item)) != place.lane {
+                let (invariant, address) = ("an item is in its lane", item.address());
+                return Err(Broken { invariant, address });
+            }
+            let size_bytes = item.counted_size_bytes();
+            sizes.add(size_bytes);
+            costs.add(item.cost());
+            Ok(size_bytes)
+        })?;
+        let count = list.count();
+        self.lanes.change(place, |empty| *empty = list);
+        self.note_tail(place.lane);
+        Ok(count)
     }
 
     /// The lane of an item of its own.
     #[inline]
-    pub fn lane_of(&self, memory: &Memory, address: ChunkAddress) -> Lane {
-        self.order.lane_of(self.view(memory).item(address))
+    pub fn lane_of(&self, item: Queued<'_>) -> Lane {
+        self.order.lane_of(SeenItem(item))
     }
 
     #[inline]
-    fn place_of(&self, memory: &Memory, address: ChunkAddress, queue: QueueKind) -> Place {
-        Place { lane: self.lane_of(memory, address), queue }
+    fn place_of(&self, item: Queued<'_>) -> Place {
+        Place { lane: self.lane_of(item), queue: item.state().queue() }
     }
 
-    /// Publishes an item: linked, the newest of a queue, which is `queue` unless the order has another.
-    pub fn enqueue(
-        &mut self,
-        memory: &Memory,
-        mut chunk: OwnedChunk,
-        queue: QueueKind,
-    ) -> ChunkAddress {
-        let Entry { place, .. } = self.enter(memory, &mut chunk, queue);
-        self.publish_newest(memory, chunk, place)
+    /// Queues an item that has just entered its table, as the newest of a queue, which is `queue` unless the order
+    /// has another.
+    pub fn enqueue(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+        let OrderEntry { place, .. } = self.enter(&mut item, queue);
+        self.queue_newest(item, place);
     }
 
-    /// Publishes an item that was carried here from another class, in `queue`, where its age belongs.
-    pub fn enqueue_carried(&mut self, memory: &Memory, mut chunk: OwnedChunk, queue: QueueKind) {
-        let Entry { place, rank, .. } = self.enter(memory, &mut chunk, queue);
+    /// Queues an item that was carried here from another class, in `queue`, where its age belongs.
+    pub fn enqueue_carried(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+        let OrderEntry { place, rank, .. } = self.enter(&mut item, queue);
         if rank.is_some() {
             // Ranks of two classes do not compare: it is ranked as new.
-            self.publish_newest(memory, chunk, place);
-            return;
+            return self.queue_newest(item, place);
         }
-        let size_bytes = self.count_entering(memory, chunk.address());
-        let address = chunk.address();
-        self.lanes.change(place, |q| q.insert_by_age(memory, address, size_bytes));
-        memory.arena.publish(chunk, place.queue);
-        self.balance_after(memory, place);
+        let size_bytes = self.count_entering(item.item().without_value());
+        let token = self.pages.token_mut();
+        self.lanes.change(place, |list| list.insert_by_age(token, item, place.queue, size_bytes));
+        self.balance_after(place);
     }
 
-    /// Publishes the copy of a queued item in its place; both are of one size.
-    pub fn replace(&mut self, memory: &Memory, old: ChunkAddress, chunk: OwnedChunk) {
-        let queue = memory.header(old).state().load().queue();
-        let place = self.place_of(memory, old, queue);
-        self.lanes.change(place, |q| q.replace(memory, old, chunk.address()));
-        memory.arena.publish(chunk, queue);
+    /// Queues the copy of a queued item in its place; both are of one size. `Some`: nobody pins the old one.
+    pub fn replace(&mut self, old: Removed, new: Entered<'_>) -> Option<Remains> {
+        let item = old.queued(self.pages.token()).expect("a queued item is replaced");
+        let place = self.place_of(item);
+        let token = self.pages.token_mut();
+        self.lanes.change(place, |list| list.take_place(token, old, new))
     }
 
     /// Ranks an item that is to enter `queue`, and makes room for it.
-    fn enter(&mut self, memory: &Memory, chunk: &mut OwnedChunk, queue: QueueKind) -> Entry {
-        let (order, view) = self.order_and_view(memory);
-        let entry = order.enter(&view, view.item(chunk.address()), queue);
+    fn enter(&mut self, item: &mut Entered<'_>, queue: QueueKind) -> OrderEntry {
+        let (order, view) = self.order_and_view();
+        let entry = order.enter(&view, SeenItem(item.item().without_value()), queue);
         if let Some(rank) = entry.rank {
-            memory.write_rank(chunk, rank);
+            item.set_rank(rank);
         }
         if let Some(displaced) = entry.displaced {
-            self.displace(memory, displaced);
+            self.displace(displaced);
         }
         entry
     }
 
-    fn displace(&mut self, memory: &Memory, displaced: Move) {
-        self.apply(memory, displaced);
+    fn displace(&mut self, displaced: Move) {
+        self.apply(displaced);
         // The next to enter will displace this one.
-        if let Some(next) = self.lanes.queue(displaced.from).tail() {
-            memory.arena.prefetch_item(next);
+        if let Some(next) = self.lanes.queue(displaced.from).tail_address() {
+            self.pages.token().memory().prefetch_item(next);
         }
     }
 
-    fn publish_newest(&mut self, memory: &Memory, chunk: OwnedChunk, place: Place) -> ChunkAddress {
-        let size_bytes = self.count_entering(memory, chunk.address());
-        self.put_in(memory, chunk.address(), place, size_bytes);
-        let address = memory.arena.publish(chunk, place.queue);
-        self.balance_after(memory, place);
-        address
+    fn queue_newest(&mut self, item: Entered<'_>, place: Place) {
+        let size_bytes = self.count_entering(item.item().without_value());
+        let token = self.pages.token_mut();
+        self.lanes.change(place, |list| list.push_head(token, item, place.queue, size_bytes));
+        self.note_tail(place.lane);
+        self.balance_after(place);
     }
 
-    fn count_entering(&mut self, memory: &Memory, address: ChunkAddress) -> u64 {
-        let size_bytes = self.counted_size_of(memory, address);
+    fn count_entering(&mut self, item: Queued<'_>) -> u64 {
+        let size_bytes = item.counted_size_bytes();
         self.sizes.add(size_bytes);
-        self.costs.add(memory.cost(address, ReadProof::under_class(self)));
+        self.costs.add(item.cost());
         size_bytes
     }
 
-    fn balance_after(&mut self, memory: &Memory, entered: Place) {
+    fn balance_after(&mut self, entered: Place) {
         if entered.queue != QueueKind::Cold {
-            let _: bool =
-                self.balance(memory, entered.lane, &[QueueKind::Hot, QueueKind::Warm], None);
+            let _: bool = self.balance(entered.lane, &[QueueKind::Hot, QueueKind::Warm], None);
         }
     }
 
     /// Looks at the tails of every lane once; moves what is over its share of the lane or too old. Returns
     /// whether anything moved.
-    pub fn balance_all(&mut self, memory: &Memory, now: Ticks) -> bool {
+    pub fn balance_all(&mut self, now: Ticks) -> bool {
         let queues = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm];
         let (mut from, mut has_moved) = (Lane::FIRST, false);
         while let Some(lane) = self.lanes.next_from(from) {
-            has_moved |= self.balance(memory, lane, &queues, Some(now));
+            has_moved |= self.balance(lane, &queues, Some(now));
             from = Lane(lane.0 + 1);
         }
         has_moved
     }
 
     #[inline]
-    fn balance(
-        &mut self,
-        memory: &Memory,
-        lane: Lane,
-        queues: &[QueueKind],
-        now: Option<Ticks>,
-    ) -> bool {
+    fn balance(&mut self, lane: Lane, queues: &[QueueKind], now: Option<Ticks>) -> bool {
         let mut has_moved = false;
         for &queue in queues {
-            let (order, view) = self.order_and_view(memory);
+            let (order, view) = self.order_and_view();
             if let Some(target) = order.balance(&view, Place { lane, queue }, now) {
-                self.apply(memory, Move::within(lane, queue, target));
+                self.apply(Move::within(lane, queue, target));
                 has_moved = true;
             }
         }
@@ -146,67 +142,86 @@ impl ClassState {
     }
 
     /// A hit, where hits act: the item goes where it then belongs.
-    pub fn hit(&mut self, memory: &Memory, address: ChunkAddress, stripe: &StripeGuard<'_>) {
-        let state = memory.header(address).state().load();
-        if !state.queued() {
+    pub fn hit(&mut self, entry: &mut Entry<'_>) {
+        if !entry.item().state().queued() {
             return;
         }
-        let (order, view) = self.order_and_view(memory);
-        let hit = order.hit(&view, view.item(address));
-        let (entry, is_counted) = match hit {
+        let (order, view) = self.order_and_view();
+        let hit = order.hit(&view, SeenItem(entry.item().without_value()));
+        let (to, is_counted) = match hit {
             Hit::Stay => return,
-            Hit::Rank(rank) => {
-                return memory.set_rank(&MetaRight::under_both(address, stripe, self), rank);
-            }
-            Hit::Enter(entry, is_counted) => (entry, is_counted),
+            Hit::Rank(rank) => return entry.meta_right(self.pages.token_mut()).set_rank(rank),
+            Hit::Enter(to, is_counted) => (to, is_counted),
         };
         // The rank may decide about the lane: the old one is read before it changes.
-        let from = self.place_of(memory, address, state.queue());
-        if let Some(rank) = entry.rank {
-            memory.set_rank(&MetaRight::under_both(address, stripe, self), rank);
+        let from = self.place_of(entry.item().without_value());
+        if let Some(rank) = to.rank {
+            entry.meta_right(self.pages.token_mut()).set_rank(rank);
         }
-        if let Some(displaced) = entry.displaced {
-            self.displace(memory, displaced);
+        if let Some(displaced) = to.displaced {
+            self.displace(displaced);
         }
-        self.shift(memory, address, from, entry.place);
+        let size_bytes = entry.item().counted_size_bytes();
+        self.shift(from, to.place, |list, token| Some(list.take_entry(token, entry, size_bytes)));
         if is_counted {
-            self.count_move(from, entry.place);
+            self.count_move(from, to.place);
         }
     }
 
-    /// Notes that an item is evicted.
-    pub fn note_evicted(&mut self, memory: &Memory, address: ChunkAddress, now: Ticks) {
-        let (order, view) = self.order_and_view(memory);
-        order.note_evicted(&view, view.item(address), now);
-    }
-
-    /// Ends a linked item: out of its queue if it is in one, and unlinked. `Some`: nobody pins it, so the
-    /// caller frees it.
-    pub fn unlink(&mut self, memory: &Memory, address: ChunkAddress) -> Option<OwnedChunk> {
-        let state = memory.header(address).state().load();
-        if state.queued() {
-            self.take_out(memory, address, state.queue());
+    /// Notes that the last item of a queue is evicted.
+    pub fn note_evicted(&mut self, place: Place, now: Ticks) {
+        let (order, view) = self.order_and_view();
+        if let Some(item) = view.tail(place) {
+            order.note_evicted(&view, item, now);
         }
-        memory.arena.unlink(address)
     }
 
-    /// Takes a queued item out of its queue and pins it, so that it can be removed without this lock.
-    pub fn detach(&mut self, memory: &Memory, address: ChunkAddress) -> Pin {
-        self.take_out(memory, address, memory.header(address).state().load().queue());
-        memory.arena.detach(address)
+    /// Ends an item that has left its table: out of its queue if it is in one, and unlinked. `Some`: nobody
+    /// pins it, so the caller frees it.
+    pub fn unlink(&mut self, item: Removed) -> Option<Remains> {
+        let Some(queued) = item.queued(self.pages.token()) else {
+            return item.unlink(self.pages.token().memory());
+        };
+        let place = self.place_of(queued);
+        let size_bytes = self.count_leaving(queued.counted_size_bytes(), queued.cost());
+        let token = self.pages.token_mut();
+        let left = self.lanes.change(place, |list| list.unlink(token, item, size_bytes));
+        self.note_tail(place.lane);
+        left
     }
 
-    fn take_out(&mut self, memory: &Memory, address: ChunkAddress, queue: QueueKind) {
-        let size_bytes = self.counted_size_of(memory, address);
-        self.take_from(memory, address, self.place_of(memory, address, queue), size_bytes);
+    /// Takes the last item of a queue out and pins it, so that it can be removed without this lock.
+    pub fn detach_tail(&mut self, place: Place) -> Option<Pin> {
+        let item = self.tail(place)?;
+        let size_bytes = self.count_leaving(item.counted_size_bytes(), item.cost());
+        let token = self.pages.token_mut();
+        let pin = self.lanes.change(place, |list| list.detach_tail(token, size_bytes));
+        self.note_tail(place.lane);
+        pin
+    }
+
+    /// Takes a pinned item out of its queue, and pins it once more.
+    pub fn detach_pinned(&mut self, pin: &Pin) -> Pin {
+        let item = self.pages.token().queued_pinned(pin).expect("the item is queued here");
+        let place = self.place_of(item);
+        let size_bytes = self.count_leaving(item.counted_size_bytes(), item.cost());
+        let token = self.pages.token_mut();
+        let pin = self.lanes.change(place, |list| list.detach_pinned(token, pin, size_bytes));
+        self.note_tail(place.lane);
+        pin
+    }
+
+    fn count_leaving(&mut self, size_bytes: u64, cost: Option<Cost>) -> u64 {
         self.sizes.remove(size_bytes);
-        self.costs.remove(memory.cost(address, ReadProof::under_class(self)));
+        self.costs.remove(cost);
+        size_bytes
     }
 
     /// Makes a move that the order wants.
-    pub(super) fn apply(&mut self, memory: &Memory, Move { from, to, is_counted }: Move) {
-        let Some(address) = self.lanes.queue(from).tail() else { return };
-        self.shift(memory, address, from, to);
+    pub(super) fn apply(&mut self, Move { from, to, is_counted }: Move) {
+        let Some(tail) = self.tail(from) else { return };
+        let size_bytes = tail.counted_size_bytes();
+        self.shift(from, to, |list, token| list.take_tail(token, size_bytes));
         if is_counted {
             self.count_move(from, to);
         }
@@ -222,27 +237,25 @@ impl ClassState {
         *moves += 1;
     }
 
-    /// Moves a queued item to the head of another queue, or of its own.
-    fn shift(&mut self, memory: &Memory, address: ChunkAddress, from: Place, to: Place) {
-        let size_bytes = self.counted_size_of(memory, address);
-        self.take_from(memory, address, from, size_bytes);
-        self.put_in(memory, address, to, size_bytes);
-        memory.header(address).state().requeue(to.queue);
-    }
-
-    fn put_in(&mut self, memory: &Memory, address: ChunkAddress, place: Place, size_bytes: u64) {
-        self.lanes.change(place, |q| q.push_head(memory, address, size_bytes));
-        self.note_tail(memory, place.lane);
-    }
-
-    fn take_from(&mut self, memory: &Memory, address: ChunkAddress, place: Place, size_bytes: u64) {
-        self.lanes.change(place, |q| q.remove(memory, address, size_bytes));
-        self.note_tail(memory, place.lane);
+    /// Moves a queued item, which `take` takes out, to the head of another queue, or of its own.
+    #[inline]
+    fn shift(
+        &mut self,
+        from: Place,
+        to: Place,
+        take: impl for<'c> FnOnce(&mut List, &'c mut ClassToken) -> Option<Unqueued<'c>>,
+    ) {
+        let ClassState { lanes, pages, .. } = self;
+        let Some(item) = lanes.change(from, |list| take(list, pages.token_mut())) else { return };
+        let size_bytes = item.item().counted_size_bytes();
+        lanes.change(to, |list| item.push_head(list, to.queue, size_bytes));
+        self.note_tail(from.lane);
+        self.note_tail(to.lane);
     }
 
     #[inline]
-    fn note_tail(&mut self, memory: &Memory, lane: Lane) {
-        let (order, view) = self.order_and_view(memory);
+    fn note_tail(&mut self, lane: Lane) {
+        let (order, view) = self.order_and_view();
         order.note_tail(&view, lane);
     }
 }

@@ -2,55 +2,41 @@
 
 use super::{ClassState, ItemCosts};
 use crate::evict::{ClassOrder, Item, Lanes, Place, View};
-use crate::layout::ChunkAddress;
-use crate::mem::{ReadProof, State};
-use crate::memory::Memory;
+use crate::heap::Pages;
+use crate::mem::{ClassToken, Queued, State};
 use slabwise_base::{Cost, Ticks};
 
 /// A class without its order.
 #[derive(Clone, Copy)]
 pub struct Seen<'c> {
-    memory: &'c Memory,
+    pages: &'c Pages,
     lanes: &'c Lanes,
     costs: &'c ItemCosts,
-    page_count: u32,
-    chunks_per_page: u32,
 }
 
 /// One item of it.
 #[derive(Clone, Copy)]
-pub struct SeenItem<'c> {
-    memory: &'c Memory,
-    address: ChunkAddress,
-    proof: ReadProof<'c>,
-}
+pub struct SeenItem<'c>(pub Queued<'c>);
 
 impl ClassState {
     /// The order, and what it may read.
     #[inline]
-    pub(super) fn order_and_view<'c>(
-        &'c mut self,
-        memory: &'c Memory,
-    ) -> (&'c mut ClassOrder, Seen<'c>) {
-        let ClassState { order, lanes, costs, page_count, chunks_per_page, .. } = self;
-        let (page_count, chunks_per_page) = (*page_count, *chunks_per_page);
-        (order, Seen { memory, lanes, costs, page_count, chunks_per_page })
+    pub(super) fn order_and_view(&mut self) -> (&mut ClassOrder, Seen<'_>) {
+        let ClassState { order, lanes, costs, pages, .. } = self;
+        (order, Seen { pages, lanes, costs })
     }
 
     /// What its order may read.
     #[inline]
-    pub(super) fn view<'c>(&'c self, memory: &'c Memory) -> Seen<'c> {
-        let ClassState { lanes, costs, page_count, chunks_per_page, .. } = self;
-        let (page_count, chunks_per_page) = (*page_count, *chunks_per_page);
-        Seen { memory, lanes, costs, page_count, chunks_per_page }
+    pub(super) fn view(&self) -> Seen<'_> {
+        Seen { pages: &self.pages, lanes: &self.lanes, costs: &self.costs }
     }
 }
 
 impl<'c> Seen<'c> {
-    /// An item that is in the queues, or enters or leaves them.
     #[inline]
-    pub fn item(&self, address: ChunkAddress) -> SeenItem<'c> {
-        SeenItem { memory: self.memory, address, proof: ReadProof::under_queues(self.lanes) }
+    fn token(&self) -> &'c ClassToken {
+        self.pages.token()
     }
 }
 
@@ -64,7 +50,7 @@ impl<'c> View for Seen<'c> {
 
     #[inline]
     fn tail(&self, place: Place) -> Option<SeenItem<'c>> {
-        self.lanes.queue(place).tail().map(|address| self.item(address))
+        self.lanes.queue(place).tail(self.token()).map(SeenItem)
     }
 
     fn cost_mean(&self) -> u64 {
@@ -73,33 +59,33 @@ impl<'c> View for Seen<'c> {
 
     #[inline]
     fn chunk_count(&self) -> u64 {
-        u64::from(self.page_count) * u64::from(self.chunks_per_page)
+        u64::from(self.pages.count()) * u64::from(self.pages.chunks_per_page())
     }
 }
 
 impl Item for SeenItem<'_> {
     #[inline]
     fn state(self) -> State {
-        self.memory.header(self.address).state().load()
+        self.0.state()
     }
 
     #[inline]
     fn cost(self) -> Option<Cost> {
-        self.memory.cost(self.address, self.proof)
+        self.0.cost()
     }
 
     #[inline]
     fn rank(self) -> u32 {
-        self.memory.rank(self.address, self.proof)
+        self.0.rank()
     }
 
     #[inline]
     fn size_bytes(self) -> u64 {
-        self.memory.counted_size_of(self.address, self.proof)
+        self.0.counted_size_bytes()
     }
 
     #[inline]
     fn age_ticks(self, now: Ticks) -> u32 {
-        self.memory.header(self.address).time().age_at(now)
+        self.0.time().age_at(now)
     }
 }

@@ -9,8 +9,7 @@
 
 use super::ClassState;
 use crate::evict::{COLDEST_FIRST, Lane, Move, Order, Place, Victim};
-use crate::layout::ChunkAddress;
-use crate::memory::Memory;
+use crate::mem::Queued;
 use slabwise_base::Ticks;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,8 +19,8 @@ const LOOKS_MAX: usize = 64;
 /// What a step of a search came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimStep {
-    /// The item to evict, unpinned and still queued.
-    Found(ChunkAddress),
+    /// The last item of this queue is to be evicted: it is unpinned and still queued.
+    Found(Place),
     /// None yet: the class may be unlocked before the next step.
     Further,
     /// The class has no item that could be evicted.
@@ -43,9 +42,9 @@ pub struct VictimSearch {
 
 impl VictimSearch {
     /// Looks on.
-    pub fn step(&mut self, class: &mut ClassState, memory: &Memory, now: Ticks) -> VictimStep {
+    pub fn step(&mut self, class: &mut ClassState, now: Ticks) -> VictimStep {
         if !self.is_walking {
-            match class.choose_victim(memory, now) {
+            match class.choose_victim(now) {
                 VictimStep::Nothing => self.is_walking = true,
                 step => return step,
             }
@@ -62,14 +61,14 @@ impl VictimSearch {
                 (self.lane, self.queues_passed) = (Some(Lane(lane.0 + 1)), 0);
                 continue;
             };
-            let items = class.lanes.queue(Place { lane, queue });
-            match items.tail() {
-                Some(tail) if self.items_passed < items.count() => {
-                    if is_unpinned(memory, tail) {
-                        return VictimStep::Found(tail);
+            let place = Place { lane, queue };
+            match class.tail(place) {
+                Some(tail) if self.items_passed < class.lanes.queue(place).count() => {
+                    if tail.is_unpinned() {
+                        return VictimStep::Found(place);
                     }
                     class.counters.tail_pinned += 1;
-                    class.apply(memory, Move::within(lane, queue, queue));
+                    class.apply(Move::within(lane, queue, queue));
                     self.items_passed += 1;
                 }
                 _ => (self.queues_passed, self.items_passed) = (self.queues_passed + 1, 0),
@@ -80,25 +79,33 @@ impl VictimSearch {
 }
 
 impl ClassState {
+    /// The last item of a queue.
+    #[inline]
+    pub fn tail(&self, place: Place) -> Option<Queued<'_>> {
+        self.lanes.queue(place).tail(self.pages.token())
+    }
+
     /// Where the search for a victim begins: the coldest item but for pins and hits.
-    pub fn coldest(&self, memory: &Memory, now: Ticks) -> Option<ChunkAddress> {
-        let place = self.order.coldest(&self.view(memory), now)?;
-        self.lanes.queue(place).tail()
+    pub fn coldest(&self, now: Ticks) -> Option<Queued<'_>> {
+        self.tail(self.order.coldest(&self.view(), now)?)
     }
 
     /// The item that the order gives up, after the moves that come before; `Nothing` if it is pinned, too.
-    fn choose_victim(&mut self, memory: &Memory, now: Ticks) -> VictimStep {
-        self.note_costs(memory);
+    fn choose_victim(&mut self, now: Ticks) -> VictimStep {
+        self.note_costs();
         let mut moves = 0;
         loop {
-            let (order, view) = self.order_and_view(memory);
+            let (order, view) = self.order_and_view();
             match order.victim(&view, moves, now) {
                 Victim::Evict(place) => {
-                    let tail = self.lanes.queue(place).tail();
-                    let unpinned = tail.filter(|&tail| is_unpinned(memory, tail));
-                    return unpinned.map_or(VictimStep::Nothing, VictimStep::Found);
+                    let is_unpinned = self.tail(place).is_some_and(Queued::is_unpinned);
+                    return if is_unpinned {
+                        VictimStep::Found(place)
+                    } else {
+                        VictimStep::Nothing
+                    };
                 }
-                Victim::Move(step) => self.apply(memory, step),
+                Victim::Move(step) => self.apply(step),
                 Victim::Further => return VictimStep::Further,
                 Victim::Nothing => return VictimStep::Nothing,
             }
@@ -106,14 +113,10 @@ impl ClassState {
         }
     }
 
-    fn note_costs(&mut self, memory: &Memory) {
-        let are_apart = self.order.costs_are_apart(&self.view(memory));
+    fn note_costs(&mut self) {
+        let are_apart = self.order.costs_are_apart(&self.view());
         if self.costs_are_apart.load(Relaxed) != are_apart {
             self.costs_are_apart.store(are_apart, Relaxed);
         }
     }
-}
-
-fn is_unpinned(memory: &Memory, item: ChunkAddress) -> bool {
-    memory.header(item).state().load().pins() == 0
 }

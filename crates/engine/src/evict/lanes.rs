@@ -10,8 +10,7 @@
 //! Invariants: an item's lane follows from what the item stores; a lane is in the set of occupied lanes of a
 //! queue exactly while that queue of the lane holds an item, and in use exactly while it is in one of these sets.
 
-use super::queue::Queue;
-use crate::mem::QueueKind;
+use crate::mem::{List, QueueKind};
 
 /// Which of its class's lanes an item is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +36,8 @@ pub struct Place {
 /// The queues of a class.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    first: [Queue; 4],
-    others: Vec<[Queue; 4]>,
+    first: [List; 4],
+    others: Vec<[List; 4]>,
     /// By queue, the lanes that hold an item in it.
     occupied: [LaneSet; 4],
     /// The lanes that hold an item.
@@ -49,8 +48,8 @@ pub struct Lanes {
 impl Lanes {
     /// One queue of a lane.
     #[inline]
-    pub fn queue(&self, Place { lane, queue }: Place) -> &Queue {
-        const EMPTY: &Queue = &Queue::EMPTY;
+    pub fn queue(&self, Place { lane, queue }: Place) -> &List {
+        const EMPTY: &List = &List::EMPTY;
         match usize::from(lane.0).checked_sub(1) {
             None => &self.first[queue.index()],
             Some(at) => self.others.get(at).map_or(EMPTY, |queues| &queues[queue.index()]),
@@ -62,7 +61,7 @@ impl Lanes {
     pub fn change<R>(
         &mut self,
         Place { lane, queue: kind }: Place,
-        change: impl FnOnce(&mut Queue) -> R,
+        change: impl FnOnce(&mut List) -> R,
     ) -> R {
         let queue = match usize::from(lane.0).checked_sub(1) {
             None => &mut self.first[kind.index()],
@@ -123,18 +122,18 @@ impl Lanes {
     }
 
     /// The queues of this kind that hold an item.
-    pub fn queues(&self, queue: QueueKind) -> impl Iterator<Item = &Queue> {
+    pub fn queues(&self, queue: QueueKind) -> impl Iterator<Item = &List> {
         self.occupied(queue).iter().map(move |lane| self.queue(Place { lane, queue }))
     }
 
     /// Items in a queue, over all lanes.
     pub fn count(&self, kind: QueueKind) -> u64 {
-        self.queues(kind).map(Queue::count).sum()
+        self.queues(kind).map(List::count).sum()
     }
 
     /// Counted bytes of the items in a queue, over all lanes.
     pub fn bytes(&self, kind: QueueKind) -> u64 {
-        self.queues(kind).map(Queue::bytes).sum()
+        self.queues(kind).map(List::bytes).sum()
     }
 }
 

@@ -207,10 +207,10 @@ impl Pages {
     }
 
     fn push_partial(&mut self, id: PageId) {
-        self.token.memory().pages.push_partial(&mut self.partial, id);
+        self.token.memory().push_partial(&mut self.partial, id);
     }
 
     fn remove_partial(&mut self, id: PageId) {
-        self.token.memory().pages.remove_partial(&mut self.partial, id);
+        self.token.memory().remove_partial(&mut self.partial, id);
     }
 }

@@ -1,15 +1,14 @@
 //! The pool: pages that no class owns, under one lock.
 
-use crate::mem::UnusedPage;
-use slabwise_base::PageId;
+use crate::mem::{Memory, UnusedPage};
 
 /// The pages that no class owns, under one lock.
 #[derive(Debug)]
 pub struct Pool {
     /// Pages returned by classes, their memory still taken.
-    free: Vec<PageId>,
+    free: Vec<UnusedPage>,
     /// Pages whose memory went back to the system.
-    released: Vec<PageId>,
+    released: Vec<UnusedPage>,
     /// Pages ever handed out: the next new one has this number.
     frontier: u32,
     /// Pages that hold memory: free, owned or draining.
@@ -28,7 +27,7 @@ impl Pool {
     }
 
     /// A pool whose first `frontier` pages were handed out, and these `returned` since.
-    pub fn resumed(limit: u32, frontier: u32, returned: Vec<PageId>) -> Pool {
+    pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
         let allocated = frontier - returned.len() as u32;
         Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
     }
@@ -70,7 +69,7 @@ impl Pool {
 
     /// A page for a class: a free one, or new memory while the limit allows it; the first page of a
     /// class may go `beyond_limit`. `None` at the limit, and where the arena ends.
-    pub fn take(&mut self, page_count_max: usize, beyond_limit: bool) -> Option<PageId> {
+    pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
         // Above a lowered limit, even a free page is not handed out: it is to be released.
         if self.headroom() < 0 && !beyond_limit {
             return None;
@@ -83,32 +82,31 @@ impl Pool {
         }
         let page = match self.released.pop() {
             Some(page) => page,
-            None if (self.frontier as usize) < page_count_max => {
+            None => {
+                let page = memory.next_new_page()?;
                 self.frontier += 1;
-                PageId(self.frontier - 1)
+                page
             }
-            None => return None,
         };
         self.allocated += 1;
         Some(page)
     }
 
     /// Takes a page back from a class.
-    pub fn put(&mut self, page: PageId) {
+    pub fn put(&mut self, page: UnusedPage) {
         self.free.push(page);
     }
 
     /// While more memory is held than the limit allows: a free page whose memory must be released,
     /// which [`Pool::put_released`] ends.
     pub fn take_for_release(&mut self) -> Option<UnusedPage> {
-        let page = if self.headroom() < 0 { self.free.pop() } else { None };
-        page.map(UnusedPage::taken_from_pool)
+        if self.headroom() < 0 { self.free.pop() } else { None }
     }
 
     /// Takes a page back whose memory went to the system.
     pub fn put_released(&mut self, page: UnusedPage) {
         self.allocated -= 1;
-        self.released.push(page.id());
+        self.released.push(page);
     }
 
     /// Pages that were ever handed out.

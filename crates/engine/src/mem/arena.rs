@@ -21,7 +21,6 @@
 
 use super::mapping::{Mapping, MappingError};
 use super::prefetch::prefetch;
-use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::sync::AtomicU64;
@@ -100,16 +99,6 @@ impl Arena {
         self.mapping.size_bytes()
     }
 
-    /// The header of the chunk at `address`.
-    #[inline]
-    pub fn header(&self, address: ChunkAddress) -> Header<'_> {
-        let offset = address.offset();
-        assert!(offset + HEADER_SIZE_BYTES <= self.mapping.size_bytes(), "address out of bounds");
-        // SAFETY: the offset was just checked to lie within the mapping (ARENA-LIVE).
-        let base = unsafe { self.mapping.base().add(offset) };
-        Header { base, arena: PhantomData }
-    }
-
     /// The header of a chunk that is known to lie in this arena.
     ///
     /// # Safety
@@ -182,52 +171,6 @@ impl Arena {
         }
     }
 
-    /// `len` bytes of a published chunk, from `start` bytes after its beginning.
-    #[inline]
-    pub fn bytes<'g>(
-        &'g self,
-        address: ChunkAddress,
-        start: usize,
-        len: usize,
-        _proof: ReadProof<'g>,
-    ) -> &'g [u8] {
-        let first = self.body_pointer(address, start, len);
-        // SAFETY: 1. in bounds and initialised: the mapping is zeroed and `body_pointer` checked it.
-        // 2. Nobody writes these bytes for 'g: READ-PROOF.
-        unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
-    }
-
-    /// The bytes of a chunk that the caller alone owns.
-    pub fn owned_bytes<'g>(
-        &'g self,
-        chunk: &'g mut OwnedChunk,
-        start: usize,
-        len: usize,
-    ) -> &'g mut [u8] {
-        let first = self.body_pointer(chunk.address(), start, len);
-        // SAFETY: 1. in bounds and initialised, as above. 2. `&mut OwnedChunk` is the only way to these
-        // bytes: OWNED-ALONE.
-        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
-    }
-
-    /// Overwrites bytes of a published item's value or chain in place.
-    pub fn overwrite_value(&self, right: &ValueRight<'_>, start: usize, bytes: &[u8]) {
-        self.overwrite(right.address(), start, bytes);
-    }
-
-    /// Overwrites a published item's expiry or rank, `start` bytes after its chunk's beginning.
-    pub fn overwrite_meta(&self, right: &MetaRight<'_>, start: usize, bytes: [u8; 4]) {
-        self.overwrite(right.address(), start, &bytes);
-    }
-
-    /// The callers hold a right to write, which excludes every reader.
-    fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
-        let first = self.body_pointer(address, start, bytes.len());
-        // SAFETY: 1. in bounds, as above. 2. no reference to these bytes exists: READ-PROOF's last
-        // clause. 3. `bytes` is a caller's buffer, never part of the arena being written.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), first.as_ptr(), bytes.len()) }
-    }
-
     /// Takes a page's memory from the system at once, as it will soon be written. Whoever has its chunks.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let (offset, size_bytes) = (page.index() * page_size_bytes, page_size_bytes);
@@ -246,24 +189,6 @@ impl Arena {
         assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
         // SAFETY: in bounds, and nobody needs the contents, as the caller says.
         unsafe { self.mapping.release(offset, size_bytes) }
-    }
-
-    /// Gives a page's memory back to the system.
-    pub fn release(&self, page: &UnusedPage, page_size_bytes: usize) {
-        let (offset, size_bytes) = (page.id().index() * page_size_bytes, page_size_bytes);
-        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: in bounds; an `UnusedPage` belongs to no class, so no chunk of it is in use.
-        unsafe { self.mapping.release(offset, size_bytes) }
-    }
-
-    #[inline]
-    fn body_pointer(&self, address: ChunkAddress, start: usize, len: usize) -> NonNull<u8> {
-        let size_bytes = self.mapping.size_bytes();
-        let offset = address.offset().saturating_add(start);
-        let in_bounds = offset <= size_bytes && len <= size_bytes - offset;
-        assert!(start >= HEADER_SIZE_BYTES && in_bounds, "bytes out of bounds");
-        // SAFETY: the range was just checked to lie within the mapping (ARENA-LIVE).
-        unsafe { self.mapping.base().add(offset) }
     }
 }
 
@@ -285,7 +210,7 @@ impl<'a> Header<'a> {
 
     /// The state word; see `state.rs`.
     #[inline]
-    pub fn state(self) -> &'a StateWord {
+    pub(super) fn state(self) -> &'a StateWord {
         // SAFETY: the state field is a StateWord, which is a transparent AtomicU32.
         unsafe { self.field::<StateWord>(STATE) }
     }
@@ -319,24 +244,24 @@ impl<'a> Header<'a> {
     /// The CAS value. Stripe; without it, a hint. Acquire: who sees one that a client chose sees that noted
     /// in the state word.
     #[inline]
-    pub fn cas(self) -> u64 {
+    pub(super) fn cas(self) -> u64 {
         self.cas_cell().load(Acquire)
     }
 
     /// Sets the CAS value. Owner, or stripe.
-    pub fn set_cas(self, cas: u64) {
+    pub(super) fn set_cas(self, cas: u64) {
         self.cas_cell().store(cas, Release);
     }
 
     /// The time of the last access. A hint under any lock or none.
     #[inline]
-    pub fn time(self) -> Ticks {
+    pub(super) fn time(self) -> Ticks {
         Ticks(self.word(TIME).load(Relaxed))
     }
 
     /// Sets the time of the last access; writes only a change.
     #[inline]
-    pub fn set_time(self, time: Ticks) {
+    pub(super) fn set_time(self, time: Ticks) {
         let cell = self.word(TIME);
         if cell.load(Relaxed) != time.0 {
             cell.store(time.0, Relaxed);
@@ -345,37 +270,37 @@ impl<'a> Header<'a> {
 
     /// The neighbour to the head of the queue; of a body, the head of its item. Class lock.
     #[inline]
-    pub fn prev(self) -> Option<ChunkAddress> {
+    pub(super) fn prev(self) -> Option<ChunkAddress> {
         self.link(PREV_LOW, PREV_HIGH)
     }
 
     /// The neighbour to the tail of the queue; of a body, the next body. Class lock; for a body stripe.
     #[inline]
-    pub fn next(self) -> Option<ChunkAddress> {
+    pub(super) fn next(self) -> Option<ChunkAddress> {
         self.link(NEXT_LOW, NEXT_HIGH)
     }
 
     /// Both neighbours, read without the lock that gives them meaning: only to prefetch them.
     #[inline]
-    pub fn links_hint(self) -> [Option<ChunkAddress>; 2] {
+    pub(super) fn links_hint(self) -> [Option<ChunkAddress>; 2] {
         [self.prev(), self.next()]
     }
 
     /// Sets [`Header::prev`].
     #[inline]
-    pub fn set_prev(self, address: Option<ChunkAddress>) {
+    pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
         self.set_link(PREV_LOW, PREV_HIGH, address);
     }
 
     /// Sets [`Header::next`].
     #[inline]
-    pub fn set_next(self, address: Option<ChunkAddress>) {
+    pub(super) fn set_next(self, address: Option<ChunkAddress>) {
         self.set_link(NEXT_LOW, NEXT_HIGH, address);
     }
 
     /// Bytes of value in this chunk. Never changes while published.
     #[inline]
-    pub fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         usize::from(self.len_low().load(Relaxed))
             | usize::from(self.byte(LEN_HIGH).load(Relaxed)) << 16
     }
@@ -388,12 +313,12 @@ impl<'a> Header<'a> {
     }
 
     /// Of a free chunk, the next free slot of its page. Class lock.
-    pub fn free_next(self) -> Option<u32> {
+    pub(super) fn free_next(self) -> Option<u32> {
         self.word(TIME).load(Relaxed).checked_sub(1)
     }
 
     /// Sets [`Header::free_next`].
-    pub fn set_free_next(self, slot: Option<u32>) {
+    pub(super) fn set_free_next(self, slot: Option<u32>) {
         self.word(TIME).store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }
 

@@ -6,7 +6,6 @@
 //! hints or covered by the same locks and stay ordinary.
 
 use super::mapping::MappingError;
-use super::proof::{MetaRight, OwnedChunk, ReadProof, UnusedPage, ValueRight};
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
@@ -132,18 +131,13 @@ impl Arena {
         })
     }
 
-    /// The header of the chunk at `address`.
-    pub fn header(&self, address: ChunkAddress) -> Header<'_> {
-        Header { chunk: self.chunk(address), arena: PhantomData }
-    }
-
     /// As in the real arena.
     ///
     /// # Safety
     ///
     /// A chunk of this arena starts at `address`.
     pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
-        self.header(address)
+        Header { chunk: self.chunk(address), arena: PhantomData }
     }
 
     /// As in the real arena.
@@ -179,42 +173,6 @@ impl Arena {
     /// Nothing to hurry here.
     pub fn prefetch_chunk(&self, _address: ChunkAddress, _size_bytes: usize) {}
 
-    /// As in the real arena.
-    pub fn bytes<'g>(
-        &'g self,
-        address: ChunkAddress,
-        start: usize,
-        len: usize,
-        _proof: ReadProof<'g>,
-    ) -> &'g [u8] {
-        self.chunk(address).contents.read(start - HEADER_SIZE_BYTES, len)
-    }
-
-    /// As in the real arena.
-    pub fn owned_bytes<'g>(
-        &'g self,
-        chunk: &'g mut OwnedChunk,
-        start: usize,
-        len: usize,
-    ) -> &'g mut [u8] {
-        self.chunk(chunk.address()).contents.write(start - HEADER_SIZE_BYTES, len)
-    }
-
-    /// As in the real arena.
-    pub fn overwrite_value(&self, right: &ValueRight<'_>, start: usize, bytes: &[u8]) {
-        self.overwrite(right.address(), start, bytes);
-    }
-
-    /// As in the real arena.
-    pub fn overwrite_meta(&self, right: &MetaRight<'_>, start: usize, bytes: [u8; 4]) {
-        self.overwrite(right.address(), start, &bytes);
-    }
-
-    fn overwrite(&self, address: ChunkAddress, start: usize, bytes: &[u8]) {
-        let place = self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, bytes.len());
-        place.copy_from_slice(bytes);
-    }
-
     /// The memory is there.
     pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
 
@@ -224,68 +182,65 @@ impl Arena {
     ///
     /// As in the real arena.
     pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
-
-    /// Nothing to give back.
-    pub fn release(&self, _page: &UnusedPage, _page_size_bytes: usize) {}
 }
 
 impl<'a> Header<'a> {
     /// The state word.
-    pub fn state(self) -> &'a StateWord {
+    pub(super) fn state(self) -> &'a StateWord {
         &self.chunk.state
     }
 
     /// The CAS value.
-    pub fn cas(self) -> u64 {
+    pub(super) fn cas(self) -> u64 {
         self.chunk.cas.load(Acquire)
     }
 
     /// Sets the CAS value.
-    pub fn set_cas(self, cas: u64) {
+    pub(super) fn set_cas(self, cas: u64) {
         self.chunk.cas.store(cas, Release);
     }
 
     /// The time of the last access.
-    pub fn time(self) -> Ticks {
+    pub(super) fn time(self) -> Ticks {
         Ticks(self.chunk.time.load(Relaxed))
     }
 
     /// Sets the time of the last access.
-    pub fn set_time(self, time: Ticks) {
+    pub(super) fn set_time(self, time: Ticks) {
         self.chunk.time.store(time.0, Relaxed);
     }
 
     /// As in the real arena.
-    pub fn prev(self) -> Option<ChunkAddress> {
+    pub(super) fn prev(self) -> Option<ChunkAddress> {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.prev.with(|link| unsafe { *link })
     }
 
     /// As in the real arena.
-    pub fn next(self) -> Option<ChunkAddress> {
+    pub(super) fn next(self) -> Option<ChunkAddress> {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.next.with(|link| unsafe { *link })
     }
 
     /// A hint that no law protects; in a model there is none.
-    pub fn links_hint(self) -> [Option<ChunkAddress>; 2] {
+    pub(super) fn links_hint(self) -> [Option<ChunkAddress>; 2] {
         [None, None]
     }
 
     /// As in the real arena.
-    pub fn set_prev(self, address: Option<ChunkAddress>) {
+    pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.prev.with_mut(|link| unsafe { *link = address });
     }
 
     /// As in the real arena.
-    pub fn set_next(self, address: Option<ChunkAddress>) {
+    pub(super) fn set_next(self, address: Option<ChunkAddress>) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.next.with_mut(|link| unsafe { *link = address });
     }
 
     /// As in the real arena.
-    pub fn len(self) -> usize {
+    pub(super) fn len(self) -> usize {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.len.with(|len| unsafe { *len })
     }
@@ -297,12 +252,12 @@ impl<'a> Header<'a> {
     }
 
     /// As in the real arena.
-    pub fn free_next(self) -> Option<u32> {
+    pub(super) fn free_next(self) -> Option<u32> {
         self.chunk.time.load(Relaxed).checked_sub(1)
     }
 
     /// As in the real arena.
-    pub fn set_free_next(self, slot: Option<u32>) {
+    pub(super) fn set_free_next(self, slot: Option<u32>) {
         self.chunk.time.store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }
 }

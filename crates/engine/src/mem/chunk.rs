@@ -140,14 +140,8 @@ impl Memory {
         Some(unsafe { UnusedPage::new(self, page) })
     }
 
-    /// Takes an unused page's memory from the system at once, as it will soon be written.
-    pub fn populate_unused(&self, page: &UnusedPage) {
-        page.check(self);
-        self.arena.populate(page.id(), self.page_size_bytes());
-    }
-
     /// Gives an unused page's memory back to the system.
-    pub fn release_unused(&self, page: &UnusedPage) {
+    pub fn release(&self, page: &UnusedPage) {
         page.check(self);
         // SAFETY: no class owns the page, so no chunk of it is in use.
         unsafe { self.arena.release_page(page.id(), self.page_size_bytes()) }

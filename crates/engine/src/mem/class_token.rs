@@ -244,6 +244,25 @@ impl ClassToken {
         unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }.state().load()
     }
 
+    /// Panics with the invariant's name if a page breaks one. Returns its chunks in use and its free ones.
+    pub fn check_page(&self, id: PageId) -> (u32, u32) {
+        let page = self.own(id);
+        let is_used = |slot: &u32| self.state_at(id, *slot).kind() != Kind::Free;
+        let used = (0..page.fresh()).filter(is_used).count() as u32;
+        assert_eq!(used, page.used(), "a page counts its chunks in use");
+        let mut seen = vec![false; page.fresh() as usize];
+        let mut at = page.free_head();
+        while let Some(slot) = at {
+            assert_eq!(self.state_at(id, slot).kind(), Kind::Free, "a free list holds free chunks");
+            let was_seen = std::mem::replace(&mut seen[slot as usize], true);
+            assert!(!was_seen, "a free list holds each once");
+            // SAFETY: a chunk of this page starts here.
+            at = unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }.free_next();
+        }
+        let listed = seen.iter().filter(|&&seen| seen).count() as u32;
+        (used, listed + self.chunks_per_page() - page.fresh())
+    }
+
     /// Takes a page out of service, or back into it.
     pub fn set_draining(&mut self, id: PageId, draining: bool) {
         self.own(id).set_draining(draining);
@@ -270,6 +289,14 @@ impl ClassToken {
         (slot < self.own(id).fresh()).then(|| self.state_at(id, slot))
     }
 
+    /// The state of the chunk of this class at `address`, and how many bytes of value lie in it; `None` as for
+    /// [`ClassToken::state_of`].
+    pub fn contents_of(&self, address: ChunkAddress) -> Option<(State, usize)> {
+        let state = self.state_of(address)?;
+        // SAFETY: a chunk of this class starts here.
+        Some((state, unsafe { self.memory.arena.header_of(address) }.len()))
+    }
+
     /// The item at `address`, if it is in a queue of this class. Of the class of chained items, which has no
     /// chunks, no address is known: its items are reached by its lists.
     pub fn queued(&self, address: ChunkAddress) -> Option<Queued<'_>> {
@@ -278,6 +305,14 @@ impl ClassToken {
         // SAFETY: a chunk starts here, whose item is in a queue of this class. The item stays in it as long as
         // the token is borrowed.
         is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+    }
+
+    /// A pinned item, if it is in a queue of this class.
+    pub fn queued_pinned(&self, pin: &Pin) -> Option<Queued<'_>> {
+        let item = pin.item(&self.memory);
+        let here = item.state().queued() && item.queue_class() == self.class;
+        // SAFETY: the item is in a queue of this class, and stays in it as long as the token is borrowed.
+        here.then(|| unsafe { Item::new(&self.memory, item.address()) })
     }
 
     /// Pins the item whose first chunk is the one of this class at `address`; `None`: there is no linked item.

@@ -14,7 +14,7 @@
 use super::arena::Header;
 use super::memory::Memory;
 use super::pin::{Pin, ValuePin};
-use super::state::State;
+use super::state::{Kind, State};
 use crate::layout::{
     CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
 };
@@ -253,11 +253,28 @@ impl<'t, R: Right> Item<'t, R> {
         self.header().state().set_given_cas(given);
     }
 
+    /// Takes over the marks of another item.
+    pub fn inherit(self, from: State) {
+        self.header().state().inherit(from);
+    }
+
     /// Pins it; `None`: it is not linked any more, or too many pin it.
     pub fn pin_key(self) -> Option<Pin> {
         let pinned = self.header().state().try_pin();
         // SAFETY: the pin was just counted.
         pinned.then(|| unsafe { Pin::new(self.memory, self.address) })
+    }
+
+    /// Whether nobody pins it.
+    #[inline]
+    pub fn is_unpinned(self) -> bool {
+        self.state().pins() == 0
+    }
+
+    /// Asks for its first cache lines: header, key, and where most values begin.
+    #[inline]
+    pub fn prefetch(self) {
+        self.memory.prefetch_item(self.address);
     }
 
     /// Asks for the cache lines of its neighbours in its queue, which taking it out will write.
@@ -269,7 +286,14 @@ impl<'t, R: Right> Item<'t, R> {
     }
 }
 
-impl<R: ReadsMeta> Item<'_, R> {
+impl<'t, R: ReadsMeta> Item<'t, R> {
+    /// A handle that reads no value.
+    #[inline]
+    pub fn without_value(self) -> Queued<'t> {
+        // SAFETY: for 't nobody writes expiry and rank, as `R` says.
+        unsafe { Item::new(self.memory, self.address) }
+    }
+
     /// When it ends.
     #[inline]
     pub fn expiry(self) -> Expiry {
@@ -324,6 +348,19 @@ impl<'t, R: ReadsValue> Item<'t, R> {
     pub fn value_in_first_chunk(self) -> &'t [u8] {
         // SAFETY: `R` reads values.
         unsafe { self.bytes(self.layout().value(), self.header().len()) }
+    }
+
+    /// Panics with the invariant's name if the item's bodies are not its own, or do not make its value.
+    pub fn check_chain(self) {
+        let mut len = self.header().len();
+        for body in self.bodies() {
+            // SAFETY: a chain leads over bodies, which are chunks of this memory as long as the chain stands.
+            let header = unsafe { self.memory.arena.header_of(body) };
+            assert_eq!(header.state().load().kind(), Kind::Body, "a chain leads over bodies");
+            assert_eq!(header.prev(), Some(self.address), "a body knows its item");
+            len += header.len();
+        }
+        assert_eq!(len, self.value_len(), "the parts make the value");
     }
 
     /// The value in order: in one slice, or in several if it is chained.

@@ -76,7 +76,7 @@ impl List {
     #[inline]
     pub fn tail<'c>(&self, class: &'c ClassToken) -> Option<Queued<'c>> {
         let tail = self.tail?;
-        self.check(class);
+        self.check_class(class);
         // SAFETY: what a list leads to is queued in its class, whose lock is held as long as the token is borrowed.
         Some(unsafe { Item::new(class.memory(), tail) })
     }
@@ -146,17 +146,16 @@ impl List {
         unsafe { old.unlink_unqueued(memory) }
     }
 
-    /// Takes an item out, of as many bytes as it came in with, to put it into another list or back.
+    /// Takes the last item out, of as many bytes as it came in with, to put it into another list or back.
     #[inline]
-    pub fn take<'c>(
+    pub fn take_tail<'c>(
         &mut self,
         class: &'c mut ClassToken,
-        address: ChunkAddress,
         size_bytes: u64,
-    ) -> Unqueued<'c> {
-        self.check_queued(class, address);
-        // SAFETY: the item is queued in this class.
-        unsafe { self.take_unchecked(class, address, size_bytes) }
+    ) -> Option<Unqueued<'c>> {
+        self.check_class(class);
+        // SAFETY: what a list leads to is queued in its class.
+        Some(unsafe { self.take_unchecked(class, self.tail?, size_bytes) })
     }
 
     /// Takes the item that a stripe's entry leads to out, to put it into another list or back.
@@ -196,24 +195,17 @@ impl List {
         Unqueued { class, address }
     }
 
-    /// Takes an item out and pins it, so that it can be removed without this lock.
+    /// Takes the last item out and pins it, so that it can be removed without this lock.
     #[inline]
-    pub fn detach(
-        &mut self,
-        class: &mut ClassToken,
-        address: ChunkAddress,
-        size_bytes: u64,
-    ) -> Pin {
-        self.check_queued(class, address);
-        // SAFETY: the item is queued in this class.
-        unsafe { self.detach_unchecked(class, address, size_bytes) }
+    pub fn detach_tail(&mut self, class: &mut ClassToken, size_bytes: u64) -> Option<Pin> {
+        self.check_class(class);
+        // SAFETY: what a list leads to is queued in its class.
+        Some(unsafe { self.detach_unchecked(class, self.tail?, size_bytes) })
     }
 
     /// Takes a pinned item out and pins it once more.
     pub fn detach_pinned(&mut self, class: &mut ClassToken, pin: &Pin, size_bytes: u64) -> Pin {
-        let item = pin.item(class.memory());
-        let here = item.state().queued() && item.queue_class() == class.class();
-        assert!(here, "an item is taken out of a list of its class");
+        assert!(class.queued_pinned(pin).is_some(), "an item is taken out of a list of its class");
         // SAFETY: the item is queued in this class.
         unsafe { self.detach_unchecked(class, pin.address(), size_bytes) }
     }
@@ -255,9 +247,19 @@ impl List {
         unsafe { item.unlink_unqueued(class.memory()) }
     }
 
+    /// Panics with the invariant's name if the links of the list do not lead both ways.
+    pub fn check(&self, class: &ClassToken) {
+        let mut toward_tail = None;
+        for item in self.iter_from_tail(class) {
+            assert_eq!(item.header().next(), toward_tail, "a queue's links lead both ways");
+            toward_tail = Some(item.address());
+        }
+        assert_eq!(self.head, toward_tail, "a queue ends at its head");
+    }
+
     /// Refuses a token that is not of this list's class.
     #[inline]
-    fn check(&self, class: &ClassToken) {
+    fn check_class(&self, class: &ClassToken) {
         assert_eq!(self.class, class.number(), "a list is used with its own class's token");
     }
 
@@ -267,7 +269,7 @@ impl List {
         if self.class == 0 {
             self.class = class.number();
         }
-        self.check(class);
+        self.check_class(class);
     }
 
     /// Refuses an item of another class.
@@ -277,17 +279,6 @@ impl List {
         let item = item.item();
         assert!(std::ptr::eq(item.memory(), class.memory()), "an item is queued in its own memory");
         assert_eq!(item.queue_class(), class.class(), "an item is queued in its own class");
-    }
-
-    /// Refuses an address with no item that is queued in this class.
-    #[inline]
-    fn check_queued(&self, class: &ClassToken, address: ChunkAddress) {
-        if self.class == class.number()
-            && (self.tail == Some(address) || self.head == Some(address))
-        {
-            return;
-        }
-        assert!(class.queued(address).is_some(), "no item at this address is queued in this class");
     }
 
     #[inline]

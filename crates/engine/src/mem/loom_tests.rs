@@ -216,8 +216,8 @@ fn loom_an_eviction_meets_a_delete_and_a_new_item_in_the_chunk() {
             let pin = {
                 let mut class = lock(&cache.small);
                 let Class { token, queue } = &mut *class;
-                let Some(tail) = queue.tail_address() else { return };
-                queue.detach(token, tail, 1)
+                let Some(victim) = queue.detach_tail(token, 1) else { return };
+                victim
             };
             assert_eq!(pin.item(&cache.memory).key(), b"k");
             if let Ok(entry) = Entry::find_address(lock(&cache.stripe), 0, pin.address()) {

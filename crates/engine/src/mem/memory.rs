@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// The bytes of the cache and who owns which page.
 #[derive(Debug)]
 pub struct Memory {
-    pub arena: Arena,
-    pub pages: PageTable,
+    pub(super) arena: Arena,
+    pub(super) pages: PageTable,
     page_shift: u32,
     size_model: SizeModel,
     /// Of no other memory of this process: what was made for one is refused by the others.
@@ -98,12 +98,42 @@ impl Memory {
         1 << self.page_shift
     }
 
-    /// Asks for the cache lines of an item's neighbours in its queue, which taking it out will write.
+    /// Bytes of the arena.
+    pub fn size_bytes(&self) -> usize {
+        self.arena.size_bytes()
+    }
+
+    /// The entry of a page.
     #[inline]
-    pub fn prefetch_neighbours(&self, address: ChunkAddress) {
-        for neighbour in self.header(address).links_hint().into_iter().flatten() {
-            self.arena.prefetch_header(neighbour);
-        }
+    pub fn page(&self, id: PageId) -> &Page {
+        self.pages.page(id)
+    }
+
+    /// Asks for a chunk's first cache lines: header, key, and where most values begin.
+    #[inline]
+    pub fn prefetch_item(&self, address: ChunkAddress) {
+        self.arena.prefetch_item(address);
+    }
+
+    /// Asks for the cache lines of a chunk's first bytes.
+    #[inline]
+    pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
+        self.arena.prefetch_chunk(address, size_bytes);
+    }
+
+    /// Takes a page's memory from the system at once, as it will soon be written. It changes nothing.
+    pub fn populate(&self, page: PageId) {
+        self.arena.populate(page, self.page_size_bytes());
+    }
+
+    /// Puts a page at the head of a class's list of partial pages.
+    pub fn push_partial(&self, head: &mut Option<PageId>, id: PageId) {
+        self.pages.push_partial(head, id);
+    }
+
+    /// Takes a page out of that list.
+    pub fn remove_partial(&self, head: &mut Option<PageId>, id: PageId) {
+        self.pages.remove_partial(head, id);
     }
 
     /// The page that a chunk lies in.
@@ -114,13 +144,13 @@ impl Memory {
 
     /// The entry of that page.
     #[inline(always)]
-    pub fn page_entry(&self, address: ChunkAddress) -> &Page {
+    pub(super) fn page_entry(&self, address: ChunkAddress) -> &Page {
         self.pages.page(self.page_of(address))
     }
 
     /// The class of a chunk in use.
     #[inline]
-    pub fn class_of(&self, address: ChunkAddress) -> ClassId {
+    pub(super) fn class_of(&self, address: ChunkAddress) -> ClassId {
         self.page_entry(address).owner().expect("a chunk in use lies in a page that a class owns")
     }
 
@@ -132,7 +162,7 @@ impl Memory {
     }
 
     /// The slot that a chunk has in its page.
-    pub fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
+    pub(super) fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
         ((address.offset() & (self.page_size_bytes() - 1)) / chunk_size_bytes) as u32
     }
 

@@ -26,7 +26,7 @@
 //!
 //! - *Which stripe guards an item*: the one whose table leads to it. Items enter a table only here
 //!   (`stripe.rs`), and an [`Entry`] holds the lock.
-//! - *Which class guards an item or a page*: a [`ClassToken`](class_token::ClassToken) lies inside the lock of its class, and there is
+//! - *Which class guards an item or a page*: a [`ClassToken`] lies inside the lock of its class, and there is
 //!   one for each class of a memory. Pages know their class; lists are bound to one; an address from outside is
 //!   compared with the page's class, its grid of chunks and the chunk's state.
 //! - *Which memory*: every right carries the number of its memory.
@@ -43,14 +43,11 @@
 //!   only under a right that excludes every such reader: the value with the stripe locked exclusively and no pins
 //!   but the writer's, expiry and rank with stripe and class locked exclusively.
 //! - LAST-HOLDER: whoever leaves an item unlinked and without pins frees it (`state.rs`).
-#![allow(dead_code)]
-
 #[cfg(not(loom))]
 mod arena;
 #[cfg(loom)]
 #[path = "arena_loom.rs"]
 mod arena;
-mod by_address;
 mod chunk;
 mod class_token;
 mod item;
@@ -61,20 +58,25 @@ mod new_item;
 mod pages;
 mod pin;
 mod prefetch;
-mod proof;
 mod restore;
 mod state;
 mod stripe;
 mod table;
 
 pub use arena::Arena;
+pub use chunk::{OwnedChunk, UnusedPage};
+pub use class_token::{ClassToken, HeadPin, MoverToken};
+pub use item::{HeldValue, InHand, Item, Linked, Queued, ReadsMeta, Right};
+pub use list::{List, Unqueued};
 pub use mapping::MappingError;
 pub use memory::Memory;
+pub use new_item::{Copied, NewItem, ValueShape};
 pub use pages::{Page, PageState};
+pub use pin::{Pin, Remains, ValuePin};
 pub use prefetch::prefetch;
-pub use proof::{AtRest, LockedClass, MetaRight, OwnedChunk, Pin, ReadProof, UnusedPage};
+pub use restore::{Broken, Restore, RestoredItem};
 pub use state::{Kind, QueueKind, State};
-pub use table::{Slot, StripeGuard, Table};
+pub use stripe::{Entered, Entry, Removed, Stripe, StripeGuard};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -5,7 +5,7 @@ use super::item::{InHand, Item, UNKNOWN_COST};
 use super::memory::Memory;
 use super::state::{Kind, State};
 use crate::layout::{CHAIN_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemMeta};
-use slabwise_base::{Cost, KEY_SIZE_BYTES_MAX, Ticks};
+use slabwise_base::{Cost, KEY_SIZE_BYTES_MAX};
 
 /// How long an item's value is, and whether it lies in one chunk with the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,17 +86,6 @@ impl NewItem {
         if fields.cost {
             write(layout.cost(), &meta.cost.map_or(UNKNOWN_COST, Cost::to_bits).to_le_bytes());
         }
-    }
-
-    /// Sets the time of the last access.
-    #[inline]
-    pub fn set_time(&mut self, memory: &Memory, time: Ticks) {
-        self.head.header(memory).set_time(time);
-    }
-
-    /// Takes over the marks of the item that it is to replace.
-    pub fn inherit(&mut self, memory: &Memory, from: State) {
-        self.head.header(memory).state().inherit(from);
     }
 
     /// The item as far as it is written.

@@ -83,7 +83,7 @@ impl Page {
     }
 
     /// Gives it to a class, empty, or back to the pool.
-    pub fn assign(&self, owner: Option<ClassId>) {
+    pub(super) fn assign(&self, owner: Option<ClassId>) {
         assert_eq!(self.used(), 0, "a page changes hands only when it is empty");
         self.owner.store(owner.map_or(NO_CLASS, |class| class.0), Relaxed);
         self.state.store(u8::from(owner.is_some()), Relaxed);
@@ -102,7 +102,7 @@ impl Page {
     }
 
     /// Marks an owned page as draining, or a draining one as owned again.
-    pub fn set_draining(&self, draining: bool) {
+    pub(super) fn set_draining(&self, draining: bool) {
         assert!(self.state() != PageState::Free, "only an owned page drains");
         self.state.store(1 + u8::from(draining), Relaxed);
     }
@@ -113,17 +113,17 @@ impl Page {
     }
 
     /// Sets [`Page::used`].
-    pub fn set_used(&self, used: u32) {
+    pub(super) fn set_used(&self, used: u32) {
         self.used.store(used, Relaxed);
     }
 
     /// The first slot of the free list.
-    pub fn free_head(&self) -> Option<u32> {
+    pub(super) fn free_head(&self) -> Option<u32> {
         self.free_head.load(Relaxed).checked_sub(1)
     }
 
     /// Sets [`Page::free_head`].
-    pub fn set_free_head(&self, slot: Option<u32>) {
+    pub(super) fn set_free_head(&self, slot: Option<u32>) {
         self.free_head.store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }
 
@@ -133,7 +133,7 @@ impl Page {
     }
 
     /// Sets [`Page::fresh`].
-    pub fn set_fresh(&self, slot: u32) {
+    pub(super) fn set_fresh(&self, slot: u32) {
         self.fresh.store(slot, Relaxed);
     }
 
@@ -167,7 +167,7 @@ const GROUP_PAGES: usize = 4096;
 
 /// Every page of the arena, used or not.
 #[derive(Debug)]
-pub struct PageTable {
+pub(super) struct PageTable {
     groups: Vec<OnceLock<Box<[Page]>>>,
     count: usize,
 }

@@ -159,6 +159,9 @@ impl Remains {
     #[inline]
     pub fn into_chunk(self, memory: &Memory) -> OwnedChunk {
         assert_eq!(self.next_body(memory), None, "an item's bodies are freed before its head");
+        // Somebody's again: a mover must not take it for an item without pins.
+        // SAFETY: a chunk of this memory starts here.
+        unsafe { memory.arena.header_of(self.address) }.state().store(State::IN_HAND);
         let page = memory.page_entry(self.address);
         let class = page.owner().expect("a chunk in use lies in a page that a class owns");
         // SAFETY: the chunk is this value's alone, and its page stays its class's while it is in use.

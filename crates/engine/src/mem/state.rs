@@ -273,12 +273,12 @@ pub struct StateWord(AtomicU32);
 impl StateWord {
     /// A word of its own, for tests; the engine's words live in chunks.
     #[cfg(any(test, loom))]
-    pub fn for_test(state: State) -> StateWord {
+    pub(super) fn for_test(state: State) -> StateWord {
         StateWord(AtomicU32::new(state.0))
     }
 
     /// The present state. Acquire: who sees `linked` sees the bytes that were published with it.
-    pub fn load(&self) -> State {
+    pub(super) fn load(&self) -> State {
         State(self.0.load(Ordering::Acquire))
     }
 
@@ -295,11 +295,8 @@ impl StateWord {
     }
 
     /// Moves to another queue and forgets the hits that earned it. Class lock held.
-    pub fn requeue(&self, queue: QueueKind) {
-        let set = |word: u32| {
-            debug_assert!(word & QUEUED != 0, "only a queued item changes its queue");
-            Some((word & !(PLACE_MASK | ACTIVE)) | place_in(queue))
-        };
+    pub(super) fn requeue(&self, queue: QueueKind) {
+        let set = |word: u32| Some((word & !(PLACE_MASK | ACTIVE)) | place_in(queue));
         let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
         debug_assert!(updated.is_ok());
     }
@@ -340,7 +337,7 @@ impl StateWord {
     }
 
     /// Marks a hit: the first makes it fetched, the next active. Writes only when that changes.
-    pub fn mark_hit(&self) -> State {
+    pub(super) fn mark_hit(&self) -> State {
         let word = self.0.load(Ordering::Relaxed);
         let bit = if word & FETCHED == 0 { FETCHED } else { ACTIVE };
         if word & bit == 0 {
@@ -350,33 +347,33 @@ impl StateWord {
     }
 
     /// Marks it as in use where it is queued, without a hit.
-    pub fn mark_active(&self) {
+    pub(super) fn mark_active(&self) {
         if !self.load().active() {
             self.0.fetch_or(ACTIVE, Ordering::Relaxed);
         }
     }
 
     /// Marks it stale, for anyone to claim. Stripe locked, or owner.
-    pub fn mark_stale(&self) {
+    pub(super) fn mark_stale(&self) {
         self.0.fetch_or(STALE, Ordering::Relaxed);
         self.0.fetch_and(!CLAIMED, Ordering::Relaxed);
     }
 
     /// Notes that a client may store it anew. True: nobody had been told so before.
-    pub fn claim(&self) -> bool {
+    pub(super) fn claim(&self) -> bool {
         self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
     /// Notes whether a client chose its CAS value. Stripe locked, or owner. Release: who sees it sees the
     /// time or the CAS value that was set before it.
-    pub fn set_given_cas(&self, given: bool) {
+    pub(super) fn set_given_cas(&self, given: bool) {
         if self.load().has_given_cas() != given {
             self.0.fetch_xor(GIVEN_CAS, Ordering::Release);
         }
     }
 
     /// Takes over the marks of the item that it is a copy of. Owner.
-    pub fn inherit(&self, from: State) {
+    pub(super) fn inherit(&self, from: State) {
         self.0.fetch_or(from.0 & CARRIED, Ordering::Relaxed);
     }
 }

@@ -107,6 +107,13 @@ impl Stripe {
         self.table.find(hash, |address| is_match(unsafe { self.linked(address) }))
     }
 
+    /// The first item that a look-up of `hash` would compare.
+    #[inline]
+    pub fn candidate(&self, hash: u64) -> Option<Linked<'_>> {
+        // SAFETY: the address comes from the table.
+        self.table.candidate(hash).map(|address| unsafe { self.linked(address) })
+    }
+
     /// The item of a key.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<Linked<'_>> {
         let (_, address) = self.find(hash, |item| item.key() == key)?;

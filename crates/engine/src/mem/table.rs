@@ -14,7 +14,6 @@
 
 use super::prefetch::prefetch;
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
-use slabwise_base::sync::MutexGuard;
 
 /// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
@@ -67,9 +66,6 @@ struct Overflow {
     free_head: u32,
     free_count: u32,
 }
-
-/// A locked stripe.
-pub type StripeGuard<'i> = MutexGuard<'i, Table>;
 
 /// The table of one stripe.
 pub struct Table {

@@ -123,8 +123,7 @@ fn a_list_agrees_with_a_vector() {
                 model[from].insert(0, step);
             }
             1 if lists[from].count() > 0 => {
-                let tail = lists[from].tail_address().expect("it holds an item");
-                let taken = lists[from].take(&mut world.small, tail, 1);
+                let taken = lists[from].take_tail(&mut world.small, 1).expect("it holds an item");
                 taken.push_head(&mut lists[to], QueueKind::Cold, 1);
                 let key = model[from].pop().expect("it holds an item");
                 model[to].insert(0, key);
@@ -152,9 +151,11 @@ fn a_list_agrees_with_a_vector() {
 fn an_item_that_never_came_back_to_a_list_harms_no_other() {
     let mut world = World::new();
     world.store(b"a", b"");
-    let lost = world.store(b"b", b"");
+    world.store(b"b", b"");
     world.store(b"c", b"");
-    let _ = world.queue.take(&mut world.small, lost, 1);
+    let lost = world.stripes.find(b"b").expect("it was stored");
+    let _ = world.queue.take_entry(&mut world.small, &lost, 1);
+    drop(lost);
     let removed = world.stripes.find(b"b").expect("it was stored").remove().1;
     let left = world.queue.unlink(&mut world.small, removed, 0);
     world.free(left.expect("nobody pins it"));

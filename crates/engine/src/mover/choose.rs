@@ -19,12 +19,12 @@ const BEGIN_TRIES: usize = 3;
 pub fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
     // Most of what chained items take is in the largest chunks, so their age counts there.
     let largest = space.largest;
-    let chained_age = space.class(CHAINED).lock().oldest_tail_age(&space.memory, now.ticks);
+    let chained_age = space.class(CHAINED).lock().oldest_tail_age(now.ticks);
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
         let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
-        let own_age = state.oldest_tail_age(&space.memory, now.ticks);
+        let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class gives all its pages in the end.
         let retired = state.standing() == Standing::Retired;
@@ -45,7 +45,7 @@ pub fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Op
     }
     let ranked = |class: &Class| {
         let state = class.lock();
-        let (id, age) = (state.id(), state.oldest_tail_age(&space.memory, now.ticks));
+        let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
         let retired = state.standing() == Standing::Retired;
         retired.then_some((gave_up_on != Some(id), age, id))
     };
@@ -78,9 +78,9 @@ pub fn begin(
         if keeps_one && state.page_count() < 2 {
             return None;
         }
-        let entry = space.memory.pages.page(page);
+        let entry = space.memory.page(page);
         if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
-            order.kind.begin(&mut state, &space.memory, page);
+            order.kind.begin(&mut state, page);
             let (rescued, evicted) = (counters.carried(), counters.evicted);
             let start = Start { nanos: None, gets, chunks: entry.used(), rescued, evicted };
             return Some(Job::new(order, page, &state, entry.fresh(), start, now));
@@ -94,7 +94,7 @@ fn page_to_empty(space: &Space, order: &Order, cursor: u32) -> Option<PageId> {
     let frontier = lock(&space.pool).frontier();
     let first = cursor.min(frontier);
     let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
-        let page = space.memory.pages.page(id);
+        let page = space.memory.page(id);
         let is_owned = page.owner() == Some(order.victim) && page.state() == PageState::Owned;
         is_owned.then_some(Candidate { id, page, is_last_choice: id.0 + 1 == cursor })
     });

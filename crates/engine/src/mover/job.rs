@@ -5,8 +5,9 @@
 use crate::class::ClassState;
 use crate::counters::{Busy, MoverCounters};
 use crate::layout::ChunkAddress;
-use crate::mem::{Kind as ChunkKind, OwnedChunk, Page, PageState, State};
-use crate::memory::Memory;
+use crate::mem::{
+    Kind as ChunkKind, Memory, MoverToken, OwnedChunk, Page, PageState, State, UnusedPage,
+};
 use crate::space::Space;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
@@ -42,18 +43,18 @@ pub trait Kind: Sync {
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep;
 
     /// Takes a page out of service.
-    fn begin(&self, class: &mut ClassState, memory: &Memory, page: PageId) {
-        class.begin_drain(memory, page);
+    fn begin(&self, class: &mut ClassState, page: PageId) {
+        class.pages.begin_drain(page);
     }
 
     /// Takes the empty page away from its class.
-    fn finish(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
-        class.finish_drain(memory, job.page);
+    fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
+        class.part_with(job.page)
     }
 
     /// Puts the page back into service.
-    fn give_up(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
-        class.abort_drain(memory, job.page);
+    fn give_up(&self, class: &mut ClassState, job: &mut Job) {
+        class.pages.abort_drain(job.page);
     }
 
     /// For how long nothing may move before the page is given up.
@@ -185,6 +186,8 @@ impl Job {
 /// A step of a page's move.
 pub struct Pass<'p> {
     pub space: &'p Space,
+    /// The mover's right to carry items.
+    pub token: &'p mut MoverToken,
     pub job: &'p mut Job,
     pub counters: &'p mut MoverCounters,
     pub now: Now,
@@ -206,17 +209,21 @@ impl Pass<'_> {
         self.job.next_chunk(&self.space.memory)
     }
 
+    /// The state of a chunk of the page.
+    pub fn state_of(&self, address: ChunkAddress) -> State {
+        let class = self.space.class(self.job.order.victim).lock();
+        class.pages.token().state_of(address).unwrap_or(State::FREE)
+    }
+
     /// What a chunk of a locked class is.
-    pub fn meet(&self, address: ChunkAddress, _class: &ClassState) -> Met {
-        let memory = &self.space.memory;
-        let header = memory.header(address);
-        let state = header.state().load();
+    pub fn meet(&self, address: ChunkAddress, class: &ClassState) -> Met {
+        let token = class.pages.token();
+        let Some(state) = token.state_of(address) else { return Met::Free };
         let holder = match state.kind() {
             ChunkKind::Free => return Met::Free,
             ChunkKind::Item => state,
-            // While a body is in use its head is too, and it is freed under this lock.
-            ChunkKind::Body => match header.prev() {
-                Some(head) => memory.header(head).state().load(),
+            ChunkKind::Body => match token.head_state_of(address, self.token) {
+                Some(head) => head,
                 None => return Met::Busy(Busy::Unlinked),
             },
         };
@@ -260,7 +267,8 @@ impl Pass<'_> {
 
     /// Keeps a victim's chunk for what is to be carried, unless it lies on the draining page itself.
     pub fn keep_as_room(&mut self, chunk: OwnedChunk) {
-        if self.space.memory.page_entry(chunk.address()).state() == PageState::Owned {
+        let page = self.space.memory.page_of(chunk.address());
+        if self.space.memory.page(page).state() == PageState::Owned {
             self.job.spares.push(chunk);
         } else {
             self.space.give_free(chunk);

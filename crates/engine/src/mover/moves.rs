@@ -8,9 +8,10 @@ use crate::class::Standing;
 use crate::config::MoverKind;
 use crate::counters::MoverCounters;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
+use crate::mem::{Memory, MoverToken, UnusedPage};
 use crate::space::Space;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
+use slabwise_base::{ClassId, Moment, Now, Ticks};
 use std::time::Duration;
 
 /// Between two passes over chunks that are held: a tick.
@@ -49,13 +50,12 @@ pub enum MoverStep {
 }
 
 /// Moves pages, one at a time.
-#[derive(Default)]
 pub struct Mover {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
+    token: MoverToken,
     job: Option<Job>,
     /// When a move was given up last.
     gave_up_at: Option<Ticks>,
@@ -69,6 +69,20 @@ struct State {
 }
 
 impl Mover {
+    /// A mover of a memory's items.
+    pub fn new(memory: &Memory) -> Mover {
+        let state = State {
+            token: memory.mover_token(),
+            job: None,
+            gave_up_at: None,
+            gave_up_on: None,
+            page_cursor: 0,
+            counters: MoverCounters::default(),
+            log: MoveLog::default(),
+        };
+        Mover { state: Mutex::new(state) }
+    }
+
     /// Begins to move a page of `victim` (`None`: of the class with the oldest tail) to `receiver`
     /// (`None`: the pool).
     pub fn reassign(
@@ -172,8 +186,8 @@ impl State {
         };
         job.start.nanos.get_or_insert(at.nanos);
         let kind = job.order.kind;
-        let counters = &mut self.counters;
-        let mut pass = Pass { space, job: &mut job, counters, now: at.now };
+        let (token, counters) = (&mut self.token, &mut self.counters);
+        let mut pass = Pass { space, token, job: &mut job, counters, now: at.now };
         match kind.pass(&mut pass, budget_chunks) {
             PassStep::GoesOn => {
                 self.job = Some(job);
@@ -189,7 +203,7 @@ impl State {
     fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
         let released = lock(&space.pool).take_for_release();
         if let Some(page) = released {
-            space.memory.arena.release(&page, space.memory.page_size_bytes());
+            space.memory.release(&page);
             lock(&space.pool).put_released(page);
             return MoverStep::Working;
         }
@@ -216,7 +230,7 @@ impl State {
 
     /// Every chunk was met once more: the page is empty, or what is left of it is held.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
-        let in_use = space.memory.pages.page(job.page).used() as usize;
+        let in_use = space.memory.page(job.page).used() as usize;
         if in_use == job.cut.len() {
             self.complete(space, job, at);
             return MoverStep::Done;
@@ -241,8 +255,8 @@ impl State {
     fn complete(&mut self, space: &Space, mut job: Job, at: Moment) {
         job.return_spares(space);
         let order = job.order;
-        order.kind.finish(&mut space.class(order.victim).lock(), &space.memory, &mut job);
-        hand_on(space, job.page, order.receiver);
+        let page = order.kind.finish(&mut space.class(order.victim).lock(), &mut job);
+        hand_on(space, page, order.receiver);
         self.counters.moved += 1;
         self.record(space, &job, MoveOutcome::Moved, at);
     }
@@ -251,7 +265,7 @@ impl State {
     fn give_up(&mut self, space: &Space, mut job: Job, at: Moment) {
         job.return_spares(space);
         let order = job.order;
-        order.kind.give_up(&mut space.class(order.victim).lock(), &space.memory, &mut job);
+        order.kind.give_up(&mut space.class(order.victim).lock(), &mut job);
         self.counters.aborted += 1;
         self.record(space, &job, MoveOutcome::GivenUp, at);
     }
@@ -274,11 +288,12 @@ impl State {
 }
 
 /// Gives an empty page to a class; to the pool if there is no receiver, or it was retired meanwhile.
-fn hand_on(space: &Space, page: PageId, receiver: Option<ClassId>) {
+fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     if let Some(receiver) = receiver {
         let mut state = space.class(receiver).lock();
         if state.standing() == Standing::Present {
-            return state.adopt(&space.memory, page);
+            state.adopt(page);
+            return;
         }
     }
     lock(&space.pool).put(page);

@@ -1,7 +1,6 @@
 //! The invariant of `kinds/warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
 
 use super::moves::MoverStep;
-use crate::mem::ReadProof;
 use crate::{
     ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta, MoverKind, Pinned, StoreMode,
 };
@@ -68,8 +67,7 @@ fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned
 fn evict(engine: &Engine, count: u64, now: Now) {
     let space = engine.space();
     for victim in space.detach_victims(ClassId(0), count as usize, now) {
-        let proof = ReadProof::under_pin(&victim.pin);
-        let hash = space.hash_of(victim.pin.address(), proof);
+        let hash = space.hash_of(victim.pin.item(&space.memory));
         let chunk = space.finish_eviction(victim, hash, ClassId(0));
         chunk.into_iter().for_each(|chunk| space.give_free(chunk));
     }

@@ -11,6 +11,7 @@ use super::publish::{publish_new, publish_over};
 use super::reservation::Reservation;
 use super::spare::{Room, Spare};
 use crate::layout::ItemMeta;
+use crate::mem::Linked;
 use crate::space::AccessKind;
 use slabwise_base::{Expiry, HashedKey, LookupKey, Now};
 use std::io::Write;
@@ -128,7 +129,7 @@ impl<'e> Handle<'e> {
         loop {
             let found = match Lookup::of(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
-                Lookup::Missing(mut stripe) => {
+                Lookup::Missing(stripe) => {
                     let Some(initial) = conditions.initial else {
                         self.count_miss(delta);
                         return ArithmeticOutcome::NotFound;
@@ -136,10 +137,9 @@ impl<'e> Handle<'e> {
                     if let Some(first) = made.take() {
                         self.counters().items_total.bump();
                         let cas = conditions.new_cas;
-                        let address = publish_new(space, &mut stripe, first, cas, now);
-                        let cas = space.memory.header(address).cas();
-                        let class = space.queue_class(address);
-                        drop(stripe);
+                        let entry = publish_new(space, stripe, first, cas, now);
+                        let (cas, class) = (entry.item().cas(), entry.item().queue_class());
+                        drop(entry);
                         space.show_access(key.hash(), AccessKind::Store, Some(class));
                         let (value, expiry_before) = (initial.value, Expiry::NEVER);
                         return ArithmeticOutcome::Value {
@@ -167,42 +167,42 @@ impl<'e> Handle<'e> {
     fn change(
         &self,
         change: &Change<'_>,
-        found: Found<'e>,
+        mut found: Found<'e>,
         spare: &mut Spare<'e>,
     ) -> Option<ArithmeticOutcome> {
         let Change { key, delta, conditions, now } = *change;
-        let header = found.header();
+        let item = found.item();
         // In memcached's order: what can be no number is told before a CAS value that differs.
-        if found.value_len() == 0 || header.state().load().chained() {
+        if item.value_len() == 0 || item.state().chained() {
             return Some(ArithmeticOutcome::NotNumeric);
         }
-        if conditions.expected_cas.is_some_and(|expected| expected != header.cas()) {
+        if conditions.expected_cas.is_some_and(|expected| expected != item.cas()) {
             return Some(ArithmeticOutcome::Exists);
         }
-        let Some((old_len, number)) = number(&found) else {
+        let Some((old_len, number)) = number(item) else {
             return Some(ArithmeticOutcome::NotNumeric);
         };
         let value = delta.apply(number);
         let text = Text::padded(value, old_len);
-        let expiry_before = found.expiry();
+        let expiry_before = item.expiry();
         let expiry = conditions.touch.unwrap_or(expiry_before);
         let new_cas = conditions.new_cas;
         if text.len == old_len
             && found.can_hold(expiry)
-            && overwrite_number(&found, text.as_bytes(), new_cas, now)
+            && overwrite_number(&mut found, text.as_bytes(), new_cas, now)
         {
             if conditions.touch.is_some() {
                 found.set_expiry_in_place(expiry);
             }
             self.count_hit(&found, delta);
-            let cas = header.cas();
+            let cas = found.item().cas();
             let class = found.class();
             let space = found.space;
             drop(found);
             space.show_access(key.hash(), AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
-        let meta = ItemMeta { expiry, ..found.meta() };
+        let meta = ItemMeta { expiry, ..found.item().meta() };
         match spare.room(found, key, text.len, meta, now) {
             Ok(Room::LookAgain) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
@@ -212,8 +212,7 @@ impl<'e> Handle<'e> {
                 if text.len == old_len {
                     // It would have been written in place, had there been nobody reading, and a field for
                     // its expiry.
-                    let old = header.state().load();
-                    found.space.memory.header(changed.address()).state().inherit(old);
+                    changed.item().inherit(found.item().state());
                 }
                 let cas = publish_over(changed, found, new_cas, now).cas;
                 Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
@@ -258,25 +257,22 @@ impl Text {
 }
 
 /// The length and the number of a found item's value, if it is one.
-fn number(found: &Found<'_>) -> Option<(usize, u64)> {
-    if found.header().state().load().chained() {
+fn number(item: Linked<'_>) -> Option<(usize, u64)> {
+    if item.state().chained() {
         return None;
     }
-    let text = found.space.memory.value_part(found.address, found.proof());
+    let text = item.value_in_first_chunk();
     (text.len() <= NUMBER_LEN_MAX).then_some(())?;
     Some((text.len(), parse(text)?))
 }
 
 /// Writes a number over one of the same length; false if somebody is reading the value.
-fn overwrite_number(found: &Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
-    let memory = &found.space.memory;
-    let Some(right) = memory.arena.value_right(found.address, 0, &found.stripe) else {
-        return false;
-    };
-    memory.arena.overwrite_value(&right, memory.layout(found.address).value(), text);
+fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
+    let Some(mut right) = found.entry.value_right(None) else { return false };
+    right.overwrite(0, text);
     // A change is no hit, as in memcached. But what changes is in use and worth keeping.
     found.mark_use(now);
-    found.space.flush.give_cas(found.header(), new_cas, now);
+    found.space.flush.give_cas(found.item(), new_cas, now);
     true
 }
 

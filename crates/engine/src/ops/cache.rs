@@ -33,7 +33,9 @@ pub struct Cache {
 impl Cache {
     /// An empty cache in an arena that has room for it.
     pub fn new(config: EngineConfig, arena: Arena) -> Cache {
-        Cache { space: Space::new(config, arena), mover: Mover::default() }
+        let space = Space::new(config, arena);
+        let mover = Mover::new(&space.memory);
+        Cache { space, mover }
     }
 
     /// A chunk for an item or a part of one: of the class that the table gives its size (the largest for a
@@ -120,7 +122,7 @@ impl Cache {
                 break;
             }
             match self.space.evict_for(class, now) {
-                Evicted::Chunk(chunk) if self.is_of(&chunk, choice) => return Ok(chunk),
+                Evicted::Chunk(chunk) if is_of(&chunk, choice) => return Ok(chunk),
                 // The class's number has come to stand for another one.
                 Evicted::Chunk(chunk) => self.space.give_free(chunk),
                 Evicted::Freed => {}
@@ -129,10 +131,10 @@ impl Cache {
         }
         Err(Refusal::OutOfMemory)
     }
+}
 
-    /// Whether a chunk is of the class that was chosen, retired meanwhile or not.
-    #[inline]
-    fn is_of(&self, chunk: &OwnedChunk, choice: Choice) -> bool {
-        self.space.chunk_size_of(chunk) == choice.chunk_size_bytes
-    }
+/// Whether a chunk is of the class that was chosen, retired meanwhile or not.
+#[inline]
+fn is_of(chunk: &OwnedChunk, choice: Choice) -> bool {
+    chunk.size_bytes() == choice.chunk_size_bytes
 }

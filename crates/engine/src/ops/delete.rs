@@ -63,8 +63,8 @@ impl<'e> Handle<'e> {
                 space.show_access(key.hash(), AccessKind::Delete, None);
                 return DeleteOutcome::NotFound;
             };
-            let header = found.header();
-            if expected_cas.is_some_and(|expected| expected != header.cas()) {
+            let cas = found.item().cas();
+            if expected_cas.is_some_and(|expected| expected != cas) {
                 self.counters().delete_misses.bump();
                 return DeleteOutcome::Exists;
             }
@@ -84,8 +84,8 @@ impl<'e> Handle<'e> {
                             Err(_) => return DeleteOutcome::OutOfMemory,
                         },
                     };
-                    found.header().state().mark_stale();
-                    space.flush.give_cas(found.header(), new_cas, now);
+                    found.item().mark_stale();
+                    space.flush.give_cas(found.item(), new_cas, now);
                     return DeleteOutcome::Done;
                 }
                 Leave::Empty { meta, stale, new_cas } => {
@@ -122,10 +122,10 @@ fn empty_over(
     now: Now,
 ) {
     let cas = if stale {
-        found.space.memory.header(empty.address()).state().mark_stale();
+        empty.item().mark_stale();
         new_cas
     } else {
-        new_cas.or(Some(found.header().cas()))
+        new_cas.or(Some(found.item().cas()))
     };
     publish_over(empty, found, cas, now);
 }

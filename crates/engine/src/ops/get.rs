@@ -2,13 +2,12 @@
 
 use super::handle::Handle;
 use super::item::ItemView;
-use super::lookup::{Found, Lookup, mark_hit_at};
+use super::lookup::{Found, Lookup};
 use super::publish::publish_new;
 use super::reservation::{Reservation, ReserveError};
 use super::spare::{ExpirySet, Spare};
-use crate::layout::{ChunkAddress, ItemMeta};
-use crate::mem::ReadProof;
-use crate::mem::StripeGuard;
+use crate::layout::ItemMeta;
+use crate::mem::{Linked, StripeGuard};
 use crate::space::AccessKind;
 use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 
@@ -89,20 +88,20 @@ impl<'e> Handle<'e> {
                     }
                 },
             };
-            let expiry_before = found.expiry();
-            let found = match options.touch {
+            let expiry_before = found.item().expiry();
+            let mut found = match options.touch {
                 None => found,
                 Some(expiry) => match spare.set_expiry(found, key, expiry, now)? {
                     ExpirySet::Done(found) => found,
                     ExpirySet::LookAgain => continue,
                 },
             };
-            let class = self.count_get(found.address, options, options.marks);
+            let class = self.count_get(found.item(), options, options.marks);
             if options.marks {
                 self.count_saved(&found, self.counters().class(class));
             }
             let met = Met { is_new: false, expiry_before };
-            let shown = self.show_met(&found, options, met, now, f);
+            let shown = self.show_met(&mut found, options, met, now, f);
             drop(found);
             self.tap_get(key.hash(), Some(class), options);
             return Ok(Some(shown));
@@ -120,7 +119,7 @@ impl<'e> Handle<'e> {
     /// Publishes an empty item and shows it.
     fn make<R>(
         &self,
-        mut stripe: StripeGuard<'e>,
+        stripe: StripeGuard<'e>,
         (reservation, cas): (Reservation<'e>, Option<u64>),
         options: &GetOptions,
         now: Now,
@@ -128,41 +127,36 @@ impl<'e> Handle<'e> {
     ) -> R {
         let space = self.space();
         self.counters().items_total.bump();
-        let address = publish_new(space, &mut stripe, reservation, cas, now);
-        self.count_get(address, options, false);
-        let header = space.memory.header(address);
-        let last_access = header.time();
+        let entry = publish_new(space, stripe, reservation, cas, now);
+        let mut found = Found { space, entry };
+        self.count_get(found.item(), options, false);
+        let last_access = found.item().time();
         if options.marks {
-            mark_hit_at(space, address, &stripe, now);
+            found.mark_hit(now);
         }
-        let proof = ReadProof::under_stripe(&stripe);
-        let view = ItemView::new(space, address, proof, last_access, false);
+        let view = ItemView::new(space, found.item(), last_access, false);
         f(view, Met { is_new: true, expiry_before: Expiry::NEVER })
     }
 
     fn show_met<R>(
         &self,
-        found: &Found<'e>,
+        found: &mut Found<'e>,
         options: &GetOptions,
         met: Met,
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
     ) -> R {
-        let space = self.space();
-        let header = found.header();
-        let (last_access, fetched) = (header.time(), header.state().load().fetched());
+        let (last_access, fetched) = (found.item().time(), found.item().state().fetched());
         if options.marks {
             found.mark_hit(now);
         }
-        let proof = found.proof();
-        f(ItemView::new(space, found.address, proof, last_access, fetched), met)
+        f(ItemView::new(self.space(), found.item(), last_access, fetched), met)
     }
 
     /// Counts a get that hit, as a touch if it was one; `is_shown`: as a hit, at the tap. Returns the class in
     /// whose queue the item is.
-    fn count_get(&self, address: ChunkAddress, options: &GetOptions, is_shown: bool) -> ClassId {
-        let space = self.space();
-        let id = space.queue_class(address);
+    fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_shown: bool) -> ClassId {
+        let id = item.queue_class();
         let class = self.counters().class(id);
         if !is_shown {
             // First, so that whoever reads meanwhile finds no hit too many.
@@ -173,8 +167,7 @@ impl<'e> Handle<'e> {
             class.touch_hits.bump();
             class.gat_hits.bump();
         } else {
-            let state = space.memory.header(address).state().load();
-            class.hits_to[state.queue().index()].bump();
+            class.hits_to[item.state().queue().index()].bump();
         }
         id
     }

@@ -59,17 +59,17 @@ impl<'e> Handle<'e> {
         }
         let hashes = &hashes[..keys.len()];
         space.index.prefetch_buckets(hashes);
-        let mut candidates = [None; KEYS_MAX];
-        for (candidate, &hash) in candidates.iter_mut().zip(hashes) {
-            *candidate = space.index.lock(hash).candidate(hash);
-            if let Some(address) = *candidate {
-                space.memory.arena.prefetch_item(address);
+        for &hash in hashes {
+            if let Some(item) = space.index.lock(hash).candidate(hash) {
+                item.prefetch();
             }
         }
         if space.acts_on_hits.load(Relaxed) {
             // A hit takes its item out from between two others.
-            for address in candidates.into_iter().flatten() {
-                space.memory.prefetch_neighbours(address);
+            for &hash in hashes {
+                if let Some(item) = space.index.lock(hash).candidate(hash) {
+                    item.prefetch_neighbours();
+                }
             }
         }
     }
@@ -85,15 +85,15 @@ impl<'e> Handle<'e> {
     ) -> Option<R> {
         let key = key.hashed_by(&self.space.hasher);
         match Lookup::of_inline(self.space, key, now, &self.counters) {
-            Lookup::Found(found) => {
+            Lookup::Found(mut found) => {
                 let class = found.class();
-                let state = found.header().state().load();
+                let state = found.item().state();
                 let counters = self.counters.class(class);
                 counters.hits_to[state.queue().index()].bump();
                 if state.fields().cost {
                     self.count_saved(&found, counters);
                 }
-                let shown = self.show(&found, now, f);
+                let shown = self.show(&mut found, now, f);
                 drop(found);
                 self.space.show_access(key.hash(), AccessKind::Hit, Some(class));
                 Some(shown)
@@ -119,10 +119,9 @@ impl<'e> Handle<'e> {
         let Lookup::Found(found) = Lookup::of(space, key, now, &self.counters) else {
             return None;
         };
-        let header = found.header();
-        let (last_access, fetched) = (header.time(), header.state().load().fetched());
-        let proof = found.proof();
-        Some(f(ItemView::new(space, found.address, proof, last_access, fetched)))
+        let item = found.item();
+        let (last_access, fetched) = (item.time(), item.state().fetched());
+        Some(f(ItemView::new(space, item, last_access, fetched)))
     }
 
     /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
@@ -137,12 +136,12 @@ impl<'e> Handle<'e> {
         self.counters.touches.bump();
         let key = key.hashed_by(&self.space.hasher);
         match self.set_expiry(key, expiry, now)? {
-            Some(found) => {
+            Some(mut found) => {
                 let class = found.class();
                 self.counters.class(class).touch_hits.bump();
                 self.counters.class(class).gat_hits.bump();
                 self.count_saved(&found, self.counters.class(class));
-                let shown = self.show(&found, now, f);
+                let shown = self.show(&mut found, now, f);
                 drop(found);
                 self.space.show_access(key.hash(), AccessKind::Hit, Some(class));
                 Ok(Some(shown))
@@ -166,7 +165,7 @@ impl<'e> Handle<'e> {
         self.counters.touches.bump();
         let key = key.hashed_by(&self.space.hasher);
         match self.set_expiry(key, expiry, now)? {
-            Some(found) => {
+            Some(mut found) => {
                 let class = found.class();
                 self.counters.class(class).touch_hits.bump();
                 found.mark_hit(now);
@@ -238,22 +237,18 @@ impl<'e> Handle<'e> {
 
     /// Counts what a hit on this item saves.
     pub(super) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
-        let space = self.space;
-        let proof = found.proof();
-        if let Some(cost) = space.memory.cost(found.address, proof) {
+        if let Some(cost) = found.item().cost() {
             counters.cost_saved.add(u64::from(cost.units()));
-            if space.class(found.class()).costs_are_apart() {
-                found.header().state().mark_active();
+            if self.space.class(found.class()).costs_are_apart() {
+                found.item().mark_active();
             }
         }
     }
 
-    fn show<R>(&self, found: &Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {
-        let space = self.space;
-        let last_access = found.header().time();
+    fn show<R>(&self, found: &mut Found<'e>, now: Now, f: impl FnOnce(ItemView<'_, 'e>) -> R) -> R {
+        let last_access = found.item().time();
         let fetched = found.mark_hit(now);
-        let proof = found.proof();
-        f(ItemView::new(space, found.address, proof, last_access, fetched))
+        f(ItemView::new(self.space, found.item(), last_access, fetched))
     }
 
     /// Finds an item and gives it a new expiry.

@@ -2,7 +2,6 @@
 
 use super::handle::Handle;
 use super::reservation::Reservation;
-use crate::mem::ReadProof;
 use crate::space::Death;
 use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 
@@ -37,18 +36,16 @@ impl Handle<'_> {
         space.flush.settle(now);
         let key = key.hashed_by(&space.hasher);
         let stripe = space.index.lock(key.hash());
-        let proof = ReadProof::under_stripe(&stripe);
-        let is_match = |address| space.memory.key(address, proof) == key.bytes();
-        let (_, address) = stripe.find(key.hash(), is_match)?;
-        let life = match space.death_of(address, now, proof) {
+        let item = stripe.get(key.hash(), key.bytes())?;
+        let life = match space.death_of(item, now) {
             None => Life::Live,
             Some(Death::Expired) => Life::Expired,
             Some(Death::Flushed) => Life::Flushed,
         };
         Some(Seen {
-            class: space.shown_class(address),
-            value_len: space.memory.value_len(address, proof),
-            expiry: space.memory.expiry(address, proof),
+            class: space.shown_class(item.queue_class()),
+            value_len: item.value_len(),
+            expiry: item.expiry(),
             life,
         })
     }
@@ -57,11 +54,11 @@ impl Handle<'_> {
 impl Reservation<'_> {
     /// What the item will be once it is stored.
     pub fn inspect(&self) -> Seen {
-        let (space, address) = (&self.cache().space, self.address());
+        let (space, item) = (&self.cache().space, self.item());
         Seen {
-            class: space.shown_class(address),
+            class: space.shown_class(item.queue_class()),
             value_len: self.value_len(),
-            expiry: self.expiry(),
+            expiry: item.expiry(),
             life: Life::Live,
         }
     }

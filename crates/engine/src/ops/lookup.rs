@@ -1,8 +1,6 @@
 //! Finding a key's item, and what is done to an item that was found while its stripe is locked.
 
-use crate::layout::{ChunkAddress, ItemMeta};
-use crate::mem::{Header, MetaRight, OwnedChunk, ReadProof, State};
-use crate::mem::{Slot, StripeGuard};
+use crate::mem::{Entry, Linked, NewItem, State, StripeGuard};
 use crate::space::{AccessKind, Death, Space};
 use crate::stats::HandleCounters;
 use slabwise_base::{ClassId, Expiry, HashedKey, Now};
@@ -11,9 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// A live item, found under its locked stripe.
 pub struct Found<'e> {
     pub space: &'e Space,
-    pub stripe: StripeGuard<'e>,
-    pub slot: Slot,
-    pub address: ChunkAddress,
+    pub entry: Entry<'e>,
 }
 
 /// What a look-up came to. The stripe stays locked either way.
@@ -43,151 +39,113 @@ impl<'e> Lookup<'e> {
     ) -> Lookup<'e> {
         space.flush.settle(now);
         let stripe = space.index.lock(key.hash());
-        let proof = ReadProof::under_stripe(&stripe);
-        let is_match = |address| space.memory.key(address, proof) == key.bytes();
-        let Some((slot, address)) = stripe.find(key.hash(), is_match) else {
-            return Lookup::Missing(stripe);
+        let entry = match Entry::find(stripe, key.hash(), key.bytes()) {
+            Ok(entry) => entry,
+            Err(stripe) => return Lookup::Missing(stripe),
         };
-        match space.death_of(address, now, proof) {
-            None => Lookup::Found(Found { space, stripe, slot, address }),
+        match space.death_of(entry.item(), now) {
+            None => Lookup::Found(Found { space, entry }),
             Some(death) => {
                 match death {
                     Death::Expired => counters.get_expired.bump(),
                     Death::Flushed => counters.get_flushed.bump(),
                 }
-                Found { space, stripe, slot, address }.remove_ended(key, now, counters)
+                Found { space, entry }.remove_ended(key, now, counters)
             }
         }
     }
 }
 
 impl<'e> Found<'e> {
-    /// Nobody writes the item while its stripe is locked.
+    /// The item.
     #[inline]
-    pub fn proof(&self) -> ReadProof<'_> {
-        ReadProof::under_stripe(&self.stripe)
-    }
-
-    #[inline]
-    pub fn header(&self) -> Header<'e> {
-        self.space.memory.header(self.address)
+    pub fn item(&self) -> Linked<'_> {
+        self.entry.item()
     }
 
     /// The class in whose queue the item is.
     #[inline]
     pub fn class(&self) -> ClassId {
-        self.space.queue_class(self.address)
-    }
-
-    pub fn expiry(&self) -> Expiry {
-        self.space.memory.expiry(self.address, self.proof())
-    }
-
-    pub fn value_len(&self) -> usize {
-        self.space.memory.value_len(self.address, self.proof())
-    }
-
-    /// What its client said of it.
-    pub fn meta(&self) -> ItemMeta {
-        self.space.memory.meta(self.address, self.proof())
+        self.item().queue_class()
     }
 
     /// Removes an item that has ended on its own; a chained one's stripe is let go while its chunks are
     /// freed, so the key may be stored again meanwhile.
     #[cold]
-    fn remove_ended(
-        mut self,
-        key: HashedKey<'_>,
-        now: Now,
-        counters: &HandleCounters,
-    ) -> Lookup<'e> {
+    fn remove_ended(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
         let space = self.space;
         space.show_access(key.hash(), AccessKind::Delete, Some(self.class()));
-        if self.header().state().load().chained() {
+        if self.item().state().chained() {
             self.remove();
             return Lookup::of(space, key, now, counters);
         }
-        self.stripe.remove(self.slot);
-        space.unlink(self.address);
-        Lookup::Missing(self.stripe)
+        let (stripe, removed) = self.entry.remove();
+        space.unlink(removed);
+        Lookup::Missing(stripe)
     }
 
     /// Ends the item. Its chunks are freed after its stripe was let go.
-    pub fn remove(mut self) {
-        self.stripe.remove(self.slot);
-        let (space, remains) = (self.space, self.space.unlink_unfreed(self.address));
-        drop(self);
-        space.free_remains(remains);
+    pub fn remove(self) {
+        let (stripe, removed) = self.entry.remove();
+        let remains = self.space.unlink_unfreed(removed);
+        drop(stripe);
+        self.space.free_remains(remains);
     }
 
     /// Marks a hit. Returns whether the item had been hit before.
     #[inline(always)]
-    pub fn mark_hit(&self, now: Now) -> bool {
-        mark_hit_at(self.space, self.address, &self.stripe, now)
+    pub fn mark_hit(&mut self, now: Now) -> bool {
+        let state = self.item().mark_hit();
+        self.date(state, now);
+        state.fetched()
     }
 
     /// Marks the item as in use, without a hit.
-    pub fn mark_use(&self, now: Now) {
-        let word = self.header().state();
-        word.mark_active();
-        date(self.space, self.address, &self.stripe, word.load(), now);
+    pub fn mark_use(&mut self, now: Now) {
+        self.item().mark_active();
+        self.date(self.item().state(), now);
+    }
+
+    /// Notes that the item was accessed just now; `state` is a reading of its word.
+    #[inline(always)]
+    fn date(&mut self, state: State, now: Now) {
+        let item = self.item();
+        // The date of an item with a given CAS value never goes back, or a flush would seem to have ended it.
+        if !state.has_given_cas() || now.ticks.is_after(item.time()) {
+            item.set_time(now.ticks);
+        }
+        if self.space.acts_on_hits.load(Relaxed) {
+            self.place_hit();
+        }
+    }
+
+    /// Moves the item, which was accessed, to where it belongs by now.
+    #[cold]
+    fn place_hit(&mut self) {
+        self.space.class(self.class()).lock().hit(&mut self.entry);
     }
 
     /// Whether the item can be given this expiry where it lies.
     pub fn can_hold(&self, expiry: Expiry) -> bool {
-        expiry == Expiry::NEVER || self.header().state().load().has_expiry()
+        expiry == Expiry::NEVER || self.item().state().has_expiry()
     }
 
     /// Gives the item an expiry that it can hold.
-    pub fn set_expiry_in_place(&self, expiry: Expiry) {
-        if self.header().state().load().has_expiry() {
-            let class = self.space.class(self.class()).lock();
-            let right = MetaRight::under_both(self.address, &self.stripe, &class);
-            self.space.memory.set_expiry(&right, expiry);
+    pub fn set_expiry_in_place(&mut self, expiry: Expiry) {
+        if self.item().state().has_expiry() {
+            let mut class = self.space.class(self.class()).lock();
+            self.entry.meta_right(class.pages.token_mut()).set_expiry(expiry);
         }
     }
 
-    /// Publishes `chunk` in the place of the item, which ends. Its chunks are freed under the stripe, where
+    /// Publishes a copy in the place of the item, which ends. Its chunks are freed under the stripe, where
     /// its value was copied.
-    pub fn supersede(&mut self, chunk: OwnedChunk) {
-        let space = self.space;
-        let old = self.header().state().load();
-        space.memory.header(chunk.address()).state().inherit(old);
-        self.stripe.replace(self.slot, chunk.address());
-        space.unlink(self.address);
-        let class = space.queue_class(chunk.address());
-        self.address = space.class(class).lock().enqueue(&space.memory, chunk, old.queue());
+    pub fn supersede(&mut self, copy: NewItem) {
+        let old = self.item().state();
+        copy.item(&self.space.memory).inherit(old);
+        let removed = self.entry.replace(copy);
+        self.space.unlink(removed);
+        let mut class = self.space.class(self.class()).lock();
+        class.enqueue(self.entry.entered(), old.queue());
     }
-}
-
-/// Marks a hit on an item whose stripe the caller holds. Returns whether it had been hit before.
-#[inline(always)]
-pub fn mark_hit_at(
-    space: &Space,
-    address: ChunkAddress,
-    stripe: &StripeGuard<'_>,
-    now: Now,
-) -> bool {
-    let state = space.memory.header(address).state().mark_hit();
-    date(space, address, stripe, state, now);
-    state.fetched()
-}
-
-/// Notes that an item was accessed just now; `state` is a reading of its word.
-#[inline(always)]
-fn date(space: &Space, address: ChunkAddress, stripe: &StripeGuard<'_>, state: State, now: Now) {
-    let header = space.memory.header(address);
-    // The date of an item with a given CAS value never goes back, or a flush would seem to have ended it.
-    if !state.has_given_cas() || now.ticks.is_after(header.time()) {
-        header.set_time(now.ticks);
-    }
-    if space.acts_on_hits.load(Relaxed) {
-        place_hit(space, address, stripe);
-    }
-}
-
-/// Moves an item that was accessed to where it belongs by now.
-#[cold]
-fn place_hit(space: &Space, address: ChunkAddress, stripe: &StripeGuard<'_>) {
-    space.class(space.queue_class(address)).lock().hit(&space.memory, address, stripe);
 }

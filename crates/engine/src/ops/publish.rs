@@ -2,11 +2,9 @@
 
 use super::lookup::Found;
 use super::reservation::Reservation;
-use crate::layout::ChunkAddress;
-use crate::mem::StripeGuard;
-use crate::mem::{OwnedChunk, ReadProof};
+use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
-use slabwise_base::{ClassId, Now};
+use slabwise_base::Now;
 
 /// An item that was published.
 pub struct Stored {
@@ -15,22 +13,22 @@ pub struct Stored {
 }
 
 /// Publishes a filled reservation under its key, which leads to nothing.
-pub fn publish_new(
-    space: &Space,
-    stripe: &mut StripeGuard<'_>,
+pub fn publish_new<'e>(
+    space: &'e Space,
+    stripe: StripeGuard<'e>,
     reservation: Reservation<'_>,
     cas: Option<u64>,
     now: Now,
-) -> ChunkAddress {
+) -> Entry<'e> {
     let hash = reservation.hash();
-    let (chunk, queue_class, short_lived) = finish(space, reservation, cas, now);
-    let address = chunk.address();
-    let hash_of = |other, proof: ReadProof<'_>| space.hash_of(other, proof);
-    if space.index.insert(stripe, hash, address, hash_of) {
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let (mut entry, has_grown) =
+        space.index.insert(stripe, hash, item, |other| space.hash_of(other));
+    if has_grown {
         space.charge_index();
     }
-    enqueue_new(space, queue_class, chunk, short_lived);
-    address
+    enqueue_new(space, &mut entry, short_lived);
+    entry
 }
 
 /// Publishes a reservation in the place of the item found under its key, as new.
@@ -41,23 +39,21 @@ pub fn publish_over(
     now: Now,
 ) -> Stored {
     let (space, hash) = (found.space, reservation.hash());
-    space.memory.prefetch_neighbours(found.address);
-    let value_len = reservation.value_len();
-    let (chunk, queue_class, short_lived) = finish(space, reservation, cas, now);
-    let address = chunk.address();
-    found.stripe.replace(found.slot, address);
-    let remains = space.unlink_unfreed(found.address);
-    enqueue_new(space, queue_class, chunk, short_lived);
-    let outcome = stored(space, address, value_len);
+    found.item().prefetch_neighbours();
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let removed = found.entry.replace(item);
+    let remains = space.unlink_unfreed(removed);
+    enqueue_new(space, &mut found.entry, short_lived);
+    let (class, outcome) = (found.class(), stored(&found.entry));
     drop(found);
     space.free_remains(remains);
-    space.show_access(hash, AccessKind::Store, Some(queue_class));
+    space.show_access(hash, AccessKind::Store, Some(class));
     outcome
 }
 
 /// The answer for an item that was just published, whose stripe is still locked.
-pub fn stored(space: &Space, address: ChunkAddress, value_len: usize) -> Stored {
-    Stored { cas: space.memory.header(address).cas(), value_len }
+pub fn stored(entry: &Entry<'_>) -> Stored {
+    Stored { cas: entry.item().cas(), value_len: entry.item().value_len() }
 }
 
 /// Gives a filled reservation its CAS value and time.
@@ -67,18 +63,16 @@ fn finish(
     reservation: Reservation<'_>,
     cas: Option<u64>,
     now: Now,
-) -> (OwnedChunk, ClassId, bool) {
+) -> (NewItem, bool) {
     let short_lived = reservation.short_lived();
-    let chunk = reservation.into_published();
-    let header = space.memory.header(chunk.address());
-    header.set_time(now.ticks);
-    space.flush.give_cas(header, cas, now);
-    let class = space.queue_class(chunk.address());
-    (chunk, class, short_lived)
+    let new = reservation.into_published();
+    new.item(&space.memory).set_time(now.ticks);
+    space.flush.give_cas(new.item(&space.memory), cas, now);
+    (new, short_lived)
 }
 
-fn enqueue_new(space: &Space, class: ClassId, chunk: OwnedChunk, short_lived: bool) {
-    let mut class = space.class(class).lock();
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) {
+    let mut class = space.class(entry.item().queue_class()).lock();
     let queue = class.queue_for_new(short_lived);
-    class.enqueue(&space.memory, chunk, queue);
+    class.enqueue(entry.entered(), queue);
 }

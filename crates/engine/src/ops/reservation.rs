@@ -8,10 +8,10 @@
 //! takes no more, and can only be dropped.
 
 use super::cache::Cache;
-use super::item::{Pinned, parts};
+use super::item::Pinned;
 use super::lookup::Found;
-use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
-use crate::mem::{OwnedChunk, ReadProof, State};
+use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
+use crate::mem::{InHand, Item, NewItem, ValueShape};
 use crate::space::Space;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 
@@ -28,21 +28,14 @@ pub enum ReserveError {
 #[must_use = "a reservation holds memory until it is stored or dropped"]
 pub struct Reservation<'e> {
     cache: &'e Cache,
-    /// The first chunk; `None` once published.
-    head: Option<OwnedChunk>,
-    /// Bodies of a chained item, in order.
-    bodies: Vec<OwnedChunk>,
-    value_len: usize,
+    /// `None` once published.
+    item: Option<NewItem>,
     filled: usize,
-    chained: bool,
-    /// Bytes of the value for which there are bodies.
-    bodies_len: usize,
     /// The body that is being filled, and how much of it is.
     filling: usize,
     within: usize,
     starved: bool,
     now: Now,
-    key_len: usize,
     key_hash: u64,
     short_lived: bool,
 }
@@ -110,10 +103,6 @@ impl Shape {
         }
         Ok(Shape { size_bytes: head, chained: true, fields })
     }
-
-    fn state(&self, key_len: usize) -> State {
-        State::new_item(key_len as u8, self.fields, self.chained)
-    }
 }
 
 impl<'e> Reservation<'e> {
@@ -133,26 +122,22 @@ impl<'e> Reservation<'e> {
         );
         let space = &cache.space;
         let shape = Shape::of(space, key.len(), value_len, meta)?;
-        let mut head = cache.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
+        let head = cache.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
         let short_lived = space.is_short_lived(meta.expiry, now);
-        let state = shape.state(key.len());
-        space.memory.arena.set_state(&mut head, state);
-        space.memory.write_key(&mut head, key);
-        space.memory.write_meta(&mut head, meta);
-        space.memory.arena.set_len(&mut head, if shape.chained { 0 } else { value_len });
+        let value = if shape.chained {
+            ValueShape::Chained(value_len)
+        } else {
+            ValueShape::Whole(value_len)
+        };
+        let item = NewItem::begin(&space.memory, head, key, (meta, shape.fields), value);
         Ok(Reservation {
             cache,
-            head: Some(head),
-            bodies: Vec::new(),
-            value_len,
+            item: Some(item),
             filled: 0,
-            chained: shape.chained,
-            bodies_len: 0,
             filling: 0,
             within: 0,
             starved: false,
             now,
-            key_len: key.len(),
             key_hash,
             short_lived,
         })
@@ -168,11 +153,11 @@ impl<'e> Reservation<'e> {
         meta: ItemMeta,
         now: Now,
     ) -> Result<Reservation<'e>, ReserveError> {
-        let _kept = Pinned::new(found.space, found.address);
+        let _kept = Pinned::new(found.space, found.item());
         drop(found);
         let mut reservation = Reservation::take(cache, key, value_len, meta, now)?;
         // It will be filled under the stripe, where nothing is allocated.
-        while reservation.chained && reservation.bodies_len < value_len {
+        while reservation.new_item().room() < value_len {
             if !reservation.add_body() {
                 return Err(ReserveError::OutOfMemory);
             }
@@ -180,9 +165,22 @@ impl<'e> Reservation<'e> {
         Ok(reservation)
     }
 
+    fn new_item(&self) -> &NewItem {
+        self.item.as_ref().expect("owned until published")
+    }
+
+    fn new_item_mut(&mut self) -> &mut NewItem {
+        self.item.as_mut().expect("owned until published")
+    }
+
+    /// The item as far as it is written.
+    pub(super) fn item(&self) -> Item<'_, InHand> {
+        self.new_item().item(&self.cache.space.memory)
+    }
+
     /// Bytes of the value.
     pub fn value_len(&self) -> usize {
-        self.value_len
+        self.new_item().value_len()
     }
 
     /// Bytes written so far.
@@ -192,7 +190,7 @@ impl<'e> Reservation<'e> {
 
     /// Bytes still to be written.
     pub fn remaining(&self) -> usize {
-        self.value_len - self.filled
+        self.value_len() - self.filled
     }
 
     /// Whether there was no memory for the rest of the value.
@@ -207,30 +205,25 @@ impl<'e> Reservation<'e> {
             return &mut [];
         }
         let memory = &self.cache.space.memory;
-        if !self.chained {
-            let (filled, remaining) = (self.filled, self.remaining());
-            let head = self.head.as_mut().expect("owned until published");
-            let start = memory.layout(head.address()).value() + filled;
-            return memory.arena.owned_bytes(head, start, remaining);
+        let (filled, filling, within) = (self.filled, self.filling, self.within);
+        if !self.new_item().is_chained() {
+            return self.new_item_mut().value_mut(memory, filled);
         }
-        if self.filled == self.bodies_len && !self.add_body() {
+        if filled == self.new_item().room() && !self.add_body() {
             self.starved = true;
             return &mut [];
         }
-        let within = self.within;
-        let chunk = &mut self.bodies[self.filling];
-        let room = memory.header(chunk.address()).len() - within;
-        memory.arena.owned_bytes(chunk, HEADER_SIZE_BYTES + within, room)
+        self.new_item_mut().body_mut(memory, filling, within)
     }
 
     /// Notes that `count` bytes of [`Reservation::unfilled`] were written.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.unfilled().len(), "{count} bytes are more than there was room for");
+        let room = self.unfilled().len();
+        assert!(count <= room, "{count} bytes are more than there was room for");
         self.filled += count;
-        if self.chained && count > 0 {
+        if self.new_item().is_chained() {
             self.within += count;
-            let address = self.bodies[self.filling].address();
-            if self.within == self.cache.space.memory.header(address).len() {
+            if count == room && count > 0 {
                 (self.filling, self.within) = (self.filling + 1, 0);
             }
         }
@@ -259,42 +252,35 @@ impl<'e> Reservation<'e> {
 
     /// Copies the value of a found item.
     pub(super) fn fill_with(&mut self, found: &Found<'_>) {
-        for part in parts(found.space, found.address, found.proof()) {
-            self.fill_all(part);
-        }
+        found.item().value().for_each(|part| self.fill_all(part));
     }
 
     /// Ends a reservation of a found item's size as its copy, with its CAS value and time; the caller
     /// publishes it.
-    pub(super) fn into_copy_of(mut self, found: &Found<'_>) -> OwnedChunk {
+    pub(super) fn into_copy_of(mut self, found: &Found<'_>) -> NewItem {
         self.fill_with(found);
-        let chunk = self.into_published();
-        let (old, new) = (found.header(), found.space.memory.header(chunk.address()));
+        let (old, new) = (found.item(), self.item());
         new.set_cas(old.cas());
         new.set_time(old.time());
-        chunk
+        self.into_published()
     }
 
     /// Shows the whole value, part by part.
-    pub(super) fn for_each_part(&mut self, mut visit: impl FnMut(&[u8])) {
-        let memory = &self.cache.space.memory;
-        let head = self.head.as_mut().expect("owned until published");
-        for chunk in std::iter::once(head).chain(&mut self.bodies) {
-            visit(memory.value_part(chunk.address(), ReadProof::owned(chunk)));
-        }
+    pub(super) fn for_each_part(&self, visit: impl FnMut(&[u8])) {
+        self.new_item().for_each_part(&self.cache.space.memory, visit);
     }
 
     /// Whether an item with this value length and these fields would lie in memory the same way.
     pub(super) fn fits(&self, value_len: usize, meta: ItemMeta) -> bool {
-        let state = self.cache.space.memory.header(self.address()).state().load();
-        value_len == self.value_len && state.fields() == fields_of(&self.cache.space, meta)
+        let fields = fields_of(&self.cache.space, meta);
+        value_len == self.value_len() && self.item().state().fields() == fields
     }
 
     /// Changes what the client said; the same fields must be in use.
     pub(super) fn set_meta(&mut self, meta: ItemMeta) {
-        debug_assert!(self.fits(self.value_len, meta));
-        let head = self.head.as_mut().expect("owned until published");
-        self.cache.space.memory.write_meta(head, meta);
+        debug_assert!(self.fits(self.value_len(), meta));
+        let memory = &self.cache.space.memory;
+        self.new_item_mut().set_meta(memory, meta);
     }
 
     /// The cache that the memory belongs to.
@@ -302,29 +288,14 @@ impl<'e> Reservation<'e> {
         self.cache
     }
 
-    /// The item's first chunk.
-    pub(super) fn address(&self) -> ChunkAddress {
-        self.head.as_ref().expect("owned until published").address()
-    }
-
-    /// When the item ends.
-    pub(super) fn expiry(&self) -> Expiry {
-        let head = self.head.as_ref().expect("owned until published");
-        self.cache.space.memory.expiry(head.address(), ReadProof::owned(head))
-    }
-
     /// The item's key.
-    pub fn key(&mut self) -> &[u8] {
-        let key_len = self.key_len;
-        let head = self.head.as_mut().expect("owned until published");
-        let start = self.cache.space.memory.layout(head.address()).key();
-        self.cache.space.memory.arena.owned_bytes(head, start, key_len)
+    pub fn key(&self) -> &[u8] {
+        self.item().key()
     }
 
     /// The item's key with its hash.
-    pub fn hashed_key(&mut self) -> HashedKey<'_> {
-        let hash = self.key_hash;
-        HashedKey::from_parts(self.key(), hash)
+    pub fn hashed_key(&self) -> HashedKey<'_> {
+        HashedKey::from_parts(self.key(), self.key_hash)
     }
 
     /// The hash of the item's key.
@@ -332,63 +303,34 @@ impl<'e> Reservation<'e> {
         self.key_hash
     }
 
-    /// What was said of the item.
-    pub(super) fn meta(&self) -> ItemMeta {
-        let head = self.head.as_ref().expect("owned until published");
-        self.cache.space.memory.meta(head.address(), ReadProof::owned(head))
-    }
-
     /// Whether its TTL is short enough for the temp queue.
     pub(super) fn short_lived(&self) -> bool {
         self.short_lived
     }
 
-    /// Ends the reservation: the caller publishes the item. Its bodies belong to it from here on.
-    pub(super) fn into_published(mut self) -> OwnedChunk {
+    /// Ends the reservation: the caller publishes the item.
+    pub(super) fn into_published(mut self) -> NewItem {
         assert_eq!(self.remaining(), 0, "only a whole value is published");
-        if self.chained {
-            let first = self.bodies.first().map(OwnedChunk::address);
-            let head = self.head.as_mut().expect("owned until published");
-            self.cache.space.memory.write_chain(head, self.value_len, first);
-        }
-        for body in self.bodies.drain(..) {
-            let _ = body.surrender();
-        }
-        self.head.take().expect("published once")
+        self.item.take().expect("published once")
     }
 
-    /// Takes the next body of a chained item, linked behind the one before, knowing its head. False:
-    /// there is no memory.
+    /// Takes the next body of a chained item. False: there is no memory.
     fn add_body(&mut self) -> bool {
-        let space = &self.cache.space;
-        let memory = &space.memory;
-        let wanted = self.value_len - self.bodies_len;
-        let asked = wanted + HEADER_SIZE_BYTES;
-        let Some(mut chunk) = self.cache.allocate(asked, self.now) else { return false };
+        let wanted = self.value_len() - self.new_item().room();
         // The chunk may be larger than asked for, or as large as chunks are.
-        let len = wanted.min(space.chunk_size_of(&chunk) - HEADER_SIZE_BYTES);
-        let header = memory.header(chunk.address());
-        header.set_prev(Some(self.address()));
-        header.set_next(None);
-        memory.arena.set_len(&mut chunk, len);
-        // Last: a mover that sees a body goes to its owner.
-        memory.arena.set_state(&mut chunk, State::new_body());
-        if let Some(last) = self.bodies.last() {
-            memory.header(last.address()).set_next(Some(chunk.address()));
-        }
-        self.bodies_len += len;
-        self.bodies.push(chunk);
+        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now) else {
+            return false;
+        };
+        let memory = &self.cache.space.memory;
+        self.new_item_mut().add_body(memory, chunk);
         true
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        for body in self.bodies.drain(..) {
-            self.cache.space.give_free(body);
-        }
-        if let Some(head) = self.head.take() {
-            self.cache.space.give_free(head);
+        if let Some(item) = self.item.take() {
+            item.into_chunks().for_each(|chunk| self.cache.space.give_free(chunk));
         }
     }
 }

@@ -69,13 +69,14 @@ impl<'e> Spare<'e> {
             found.set_expiry_in_place(expiry);
             return Ok(ExpirySet::Done(found));
         }
-        let (value_len, meta) = (found.value_len(), ItemMeta { expiry, ..found.meta() });
+        let item = found.item();
+        let (value_len, meta) = (item.value_len(), ItemMeta { expiry, ..item.meta() });
         match self.room(found, key, value_len, meta, now)? {
             Room::LookAgain => Ok(ExpirySet::LookAgain),
             Room::Ready(same, reservation) => {
                 found = same;
-                let chunk = reservation.into_copy_of(&found);
-                found.supersede(chunk);
+                let copy = reservation.into_copy_of(&found);
+                found.supersede(copy);
                 Ok(ExpirySet::Done(found))
             }
         }

@@ -110,12 +110,12 @@ impl From<ReserveError> for StoreOutcome {
 impl Join {
     /// The length and the meta of what a found item and a new value become.
     fn shape(self, found: &Found<'_>, value: &Reservation<'_>) -> (usize, ItemMeta) {
-        let meta = found.meta();
+        let meta = found.item().meta();
         if self == Join::Stale {
             let expiry = meta.expiry;
-            return (value.value_len(), ItemMeta { expiry, ..value.meta() });
+            return (value.value_len(), ItemMeta { expiry, ..value.item().meta() });
         }
-        (found.value_len() + value.value_len(), meta)
+        (found.item().value_len() + value.value_len(), meta)
     }
 
     fn fill(self, joined: &mut Reservation<'_>, found: &Found<'_>, value: &mut Reservation<'_>) {
@@ -131,10 +131,9 @@ impl Join {
     /// Gives the joined item the marks that it keeps or gets.
     fn mark(self, joined: &Reservation<'_>, found: &Found<'_>) {
         if self == Join::Stale {
-            let word = found.space.memory.header(joined.address()).state();
-            word.mark_stale();
-            if found.header().state().load().claimed() {
-                word.claim();
+            joined.item().mark_stale();
+            if found.item().state().claimed() {
+                joined.item().claim();
             }
         }
     }
@@ -171,23 +170,22 @@ impl<'e> Handle<'e> {
     ) -> StoreOutcome {
         let (cache, space) = (self.cache(), self.space());
         assert!(std::ptr::eq(cache, reservation.cache()), "a reservation stays with its engine");
-        self.counters().class(space.queue_class(reservation.address())).sets.bump();
+        self.counters().class(reservation.item().queue_class()).sets.bump();
         let mut spare = Spare::new(cache);
         loop {
             let found = match Lookup::of(space, reservation.hashed_key(), now, self.counters()) {
                 Lookup::Found(found) => found,
-                Lookup::Missing(mut stripe) => {
+                Lookup::Missing(stripe) => {
                     if let Err(refused) = self.judge_missing(conditions) {
                         return refused;
                     }
                     self.counters().items_total.bump();
-                    let (value_len, cas) = (reservation.value_len(), conditions.new_cas);
+                    let cas = conditions.new_cas;
                     self.count_insertion(&reservation);
                     let hash = reservation.hash();
-                    let address = publish_new(space, &mut stripe, reservation, cas, now);
-                    let outcome = stored(space, address, value_len).into();
-                    let class = space.queue_class(address);
-                    drop(stripe);
+                    let entry = publish_new(space, stripe, reservation, cas, now);
+                    let (outcome, class) = (stored(&entry).into(), entry.item().queue_class());
+                    drop(entry);
                     space.show_access(hash, AccessKind::Store, Some(class));
                     return outcome;
                 }
@@ -219,9 +217,10 @@ impl<'e> Handle<'e> {
     /// Counts a store under a key that holds nothing.
     #[inline(always)]
     fn count_insertion(&self, reservation: &Reservation<'_>) {
-        let class = self.counters().class(self.space().queue_class(reservation.address()));
+        let item = reservation.item();
+        let class = self.counters().class(item.queue_class());
         class.inserted.bump();
-        if let Some(cost) = reservation.meta().cost {
+        if let Some(cost) = item.cost() {
             class.costs_told.bump();
             class.cost_paid.add(u64::from(cost.units()));
         }
@@ -247,7 +246,7 @@ impl<'e> Handle<'e> {
             (StoreMode::Add, _) => return Verdict::Refused(StoreOutcome::NotStored),
             (StoreMode::Set | StoreMode::Replace, None) => return Verdict::Replaced,
             (StoreMode::Append | StoreMode::Prepend, expected) => {
-                let cas = found.header().cas();
+                let cas = found.item().cas();
                 return match conditions.mode {
                     _ if expected.is_some_and(|expected| expected != cas) => {
                         Verdict::Refused(StoreOutcome::Exists)
@@ -259,7 +258,7 @@ impl<'e> Handle<'e> {
             (StoreMode::Cas(expected), _)
             | (StoreMode::Set | StoreMode::Replace, Some(expected)) => expected,
         };
-        let cas = found.header().cas();
+        let cas = found.item().cas();
         let class = self.counters().class(found.class());
         if cas == expected {
             class.cas_hits.bump();

@@ -8,10 +8,9 @@ use super::shared::Space;
 use super::tap::{AccessKind, Eviction};
 use crate::class::{CHAINED, ClassState, VictimSearch, VictimStep};
 use crate::evict::Place;
-use crate::layout::ChunkAddress;
-use crate::mem::{OwnedChunk, Pin, QueueKind, ReadProof, State};
+use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, State};
 use slabwise_base::sync::MutexGuard;
-use slabwise_base::{ClassId, Expiry, Now};
+use slabwise_base::{ClassId, Expiry, Now, Ticks};
 
 /// Victims that are detached in one hold of their class's lock: for each, a search may first move some tens
 /// of active items out of its way.
@@ -77,13 +76,11 @@ impl Space {
 
     fn coldest_chained_has_head_in(&self, class: ClassId, now: Now) -> bool {
         let chained = self.class(CHAINED).lock();
-        chained
-            .coldest(&self.memory, now.ticks)
-            .is_some_and(|head| self.memory.class_of(head) == class)
+        chained.coldest(now.ticks).is_some_and(|head| head.chunk_class() == class)
     }
 
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
-        let coldness = |id| self.class(id).lock().coldness(&self.memory, now.ticks);
+        let coldness = |id| self.class(id).lock().coldness(now.ticks);
         coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
     }
 
@@ -97,7 +94,7 @@ impl Space {
                 Detached::Nothing => return Evicted::Nothing,
             }
         };
-        let hash = self.hash_of(victim.pin.address(), ReadProof::under_pin(&victim.pin));
+        let hash = self.hash_of(victim.pin.item(&self.memory));
         match self.finish_eviction(victim, hash, class) {
             Some(chunk) => Evicted::Chunk(chunk),
             None => Evicted::Freed,
@@ -111,16 +108,19 @@ impl Space {
         state: &mut ClassState,
         now: Now,
     ) -> Detached {
-        let address = match search.step(state, &self.memory, now.ticks) {
-            VictimStep::Found(address) => address,
+        let place = match search.step(state, now.ticks) {
+            VictimStep::Found(place) => place,
             VictimStep::Further => return Detached::Further,
             VictimStep::Nothing => return Detached::Nothing,
         };
-        let ended = self.count_eviction(state, address, now);
-        let wanted = self.wanted_eviction(state, address, now);
-        state.note_evicted(&self.memory, address, now.ticks);
-        let pin = state.detach(&self.memory, address);
-        Detached::Victim(Victim { pin, wanted, ended, now })
+        let Some(victim) = state.tail(place) else { return Detached::Nothing };
+        let (leaving, wanted) = (self.leaving(victim, now), self.wanted_eviction(victim, now));
+        let ended = leaving.count(state);
+        state.note_evicted(place, now.ticks);
+        match state.detach_tail(place) {
+            Some(pin) => Detached::Victim(Victim { pin, wanted, ended, now }),
+            None => Detached::Nothing,
+        }
     }
 
     /// Takes up to `count` items that a class gives up next out of its queues, many in one hold of its lock.
@@ -148,59 +148,42 @@ impl Space {
             self.show_eviction(&victim.pin, expiry, victim.now);
         }
         self.remove_hashed(&victim.pin, hash, victim.ended);
-        let mut chunk = self.unpin_to_owned(victim.pin)?;
-        if !self.serves(chunk.address(), class) {
+        let chunk = self.unpin_to_owned(victim.pin)?;
+        // The page may be draining: an eviction is given the victim's chunk wherever it lies, or a class whose
+        // coldest items share the draining page could evict one after the other and still have no chunk. The mover
+        // meets the chunk again on its next pass; each is handed over so at most once a turn of the queue.
+        if chunk.class() != class {
             self.give_free(chunk);
             return None;
         }
-        self.memory.arena.set_state(&mut chunk, State::IN_HAND);
         Some(chunk)
     }
 
-    /// Whether a chunk lies in a page of `class`. The page may be draining: whoever evicts is given the
-    /// victim's chunk wherever it lies, or a class whose coldest items share the draining page could
-    /// evict one after the other and still have no chunk. The mover meets the chunk again on its next
-    /// pass; each is handed over so at most once a turn of the queue.
-    fn serves(&self, address: ChunkAddress, class: ClassId) -> bool {
-        self.memory.page_entry(address).owner() == Some(class)
-    }
-
-    /// Returns whether it is none: the item has ended.
-    pub fn count_eviction(&self, state: &mut ClassState, victim: ChunkAddress, now: Now) -> bool {
-        let proof = ReadProof::under_class(state);
-        let item = self.memory.header(victim).state().load();
-        let death = self.death_of(victim, now, proof);
-        let ends = self.memory.expiry(victim, proof).second().is_some();
-        if death.is_some() {
-            state.counters.reclaimed += 1;
-            state.counters.direct_reclaims += 1;
-            state.counters.expired_unfetched += u64::from(!item.fetched());
-            return true;
+    /// What is to be counted of an item that leaves.
+    pub fn leaving(&self, item: Queued<'_>, now: Now) -> Leaving {
+        Leaving {
+            state: item.state(),
+            has_ended: self.death_of(item, now).is_some(),
+            is_to_end: item.expiry().second().is_some(),
+            age_ticks: item.time().age_at(now.ticks),
         }
-        let age_ticks = self.memory.header(victim).time().age_at(now.ticks);
-        let counters = &mut state.counters;
-        counters.evicted += 1;
-        counters.evicted_age_seconds = u64::from(age_ticks / slabwise_base::Ticks::PER_SECOND);
-        counters.evicted_nonzero += u64::from(ends);
-        counters.evicted_unfetched += u64::from(!item.fetched());
-        counters.evicted_active += u64::from(item.active());
-        false
     }
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
     pub fn remove_detached(&self, pin: &Pin, ended: bool) {
-        self.remove_hashed(pin, self.hash_of(pin.address(), ReadProof::under_pin(pin)), ended);
+        self.remove_hashed(pin, self.hash_of(pin.item(&self.memory)), ended);
     }
 
     fn remove_hashed(&self, pin: &Pin, hash: u64, ended: bool) {
-        let mut stripe = self.index.lock(hash);
-        if let Some((slot, address)) = stripe.find(hash, |candidate| candidate == pin.address()) {
-            stripe.remove(slot);
-            let owned = self.memory.arena.unlink(address);
-            debug_assert!(owned.is_none(), "the caller's pin is still there");
+        let stripe = self.index.lock(hash);
+        if let Ok(entry) = Entry::find_address(stripe, hash, pin.address()) {
+            let (stripe, removed) = entry.remove();
+            let left = removed.unlink(&self.memory);
+            debug_assert!(left.is_none(), "the caller's pin is still there");
             drop(stripe);
             if ended {
-                self.show_access(hash, AccessKind::Delete, Some(self.queue_class(pin.address())));
+                let class = pin.item(&self.memory).queue_class();
+                self.show_access(hash, AccessKind::Delete, Some(class));
             }
         }
     }
@@ -208,34 +191,23 @@ impl Space {
     /// The expiry of a victim that is to be shown once it is detached; `None` if nobody wants to see it,
     /// or if it has ended: then its memory is reclaimed and nothing is lost.
     #[inline]
-    pub fn wanted_eviction(
-        &self,
-        state: &ClassState,
-        victim: ChunkAddress,
-        now: Now,
-    ) -> Option<Expiry> {
-        if !self.tap.wants_evictions() {
-            return None;
-        }
-        // The expiry stands still under this lock, and not under the pin that follows.
-        let proof = ReadProof::under_class(state);
-        let lives = self.death_of(victim, now, proof).is_none();
-        lives.then(|| self.memory.expiry(victim, proof))
+    pub fn wanted_eviction(&self, victim: Queued<'_>, now: Now) -> Option<Expiry> {
+        // The expiry stands still under the class's lock, and not under the pin that follows.
+        let wanted = self.tap.wants_evictions() && self.death_of(victim, now).is_none();
+        wanted.then(|| victim.expiry())
     }
 
     /// Shows a victim that the caller has detached and pinned.
     #[cold]
     pub fn show_eviction(&self, pin: &Pin, expiry: Expiry, now: Now) {
-        // Under the pin the key stands still; the length of a value is never changed.
-        let (victim, proof) = (pin.address(), ReadProof::under_pin(pin));
-        let header = self.memory.header(victim);
+        let victim = pin.item(&self.memory);
         self.tap.show_eviction(&Eviction {
-            key: self.memory.key(victim, proof),
-            value_len: self.memory.value_len(victim, proof),
+            key: victim.key(),
+            value_len: victim.value_len(),
             expiry,
-            last_access: header.time(),
-            fetched: header.state().load().fetched(),
-            class: self.shown_class(victim),
+            last_access: victim.time(),
+            fetched: victim.state().fetched(),
+            class: self.shown_class(victim.queue_class()),
             now,
         });
     }
@@ -246,29 +218,52 @@ impl Space {
         mut state: MutexGuard<'c, ClassState>,
         now: Now,
     ) -> Option<MutexGuard<'c, ClassState>> {
-        let Some(ended) = self.ended_tail(&state, now) else { return Some(state) };
-        self.count_reclaim(&mut state, ended);
-        let pin = state.detach(&self.memory, ended);
+        let Some(place) = self.ended_tail(&state, now) else { return Some(state) };
+        let is_fetched = state.tail(place).is_some_and(|ended| ended.state().fetched());
+        state.counters.reclaimed += 1;
+        state.counters.expired_unfetched += u64::from(!is_fetched);
+        let pin = state.detach_tail(place);
         drop(state);
-        self.remove_detached(&pin, true);
-        self.unpin(pin);
+        if let Some(pin) = pin {
+            self.remove_detached(&pin, true);
+            self.unpin(pin);
+        }
         None
     }
 
-    /// A tail whose item has ended and that nobody pins.
-    fn ended_tail(&self, state: &ClassState, now: Now) -> Option<ChunkAddress> {
-        let proof = ReadProof::under_class(state);
-        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail();
-        let tails = |lane| QueueKind::ALL.into_iter().filter_map(move |queue| tail(lane, queue));
-        state.lanes().all().flat_map(tails).find(|&tail| {
-            let unpinned = self.memory.header(tail).state().load().pins() == 0;
-            unpinned && self.death_of(tail, now, proof).is_some()
+    /// A queue whose last item has ended and that nobody pins.
+    fn ended_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
+        let places = |lane| QueueKind::ALL.into_iter().map(move |queue| Place { lane, queue });
+        state.lanes().all().flat_map(places).find(|&place| {
+            let ended = |tail: Queued<'_>| tail.is_unpinned() && self.death_of(tail, now).is_some();
+            state.tail(place).is_some_and(ended)
         })
     }
+}
 
-    pub fn count_reclaim(&self, state: &mut ClassState, ended: ChunkAddress) {
-        let fetched = self.memory.header(ended).state().load().fetched();
-        state.counters.reclaimed += 1;
-        state.counters.expired_unfetched += u64::from(!fetched);
+/// What is to be counted of an item that leaves.
+pub struct Leaving {
+    state: State,
+    has_ended: bool,
+    is_to_end: bool,
+    age_ticks: u32,
+}
+
+impl Leaving {
+    /// Counts the item. True: it is no eviction, the item has ended.
+    pub fn count(&self, class: &mut ClassState) -> bool {
+        let counters = &mut class.counters;
+        if self.has_ended {
+            counters.reclaimed += 1;
+            counters.direct_reclaims += 1;
+            counters.expired_unfetched += u64::from(!self.state.fetched());
+            return true;
+        }
+        counters.evicted += 1;
+        counters.evicted_age_seconds = u64::from(self.age_ticks / Ticks::PER_SECOND);
+        counters.evicted_nonzero += u64::from(self.is_to_end);
+        counters.evicted_unfetched += u64::from(!self.state.fetched());
+        counters.evicted_active += u64::from(self.state.active());
+        false
     }
 }

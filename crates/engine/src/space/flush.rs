@@ -13,7 +13,7 @@
 //! Workers read the clock at different moments of a turn, so the mark lies a margin behind the flush.
 //! Invariants: an item that is stored, or given such a value, is dated after the mark; its date never goes back.
 
-use crate::mem::Header;
+use crate::mem::{Item, Right};
 use slabwise_base::{Now, Seconds, Ticks};
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
@@ -57,17 +57,17 @@ impl Flush {
 
     /// Gives an item that the caller owns, or whose stripe it holds, a new CAS value: the next, or one
     /// that a client chose.
-    pub fn give_cas(&self, header: Header<'_>, given: Option<u64>, now: Now) {
+    pub fn give_cas<R: Right>(&self, item: Item<'_, R>, given: Option<u64>, now: Now) {
         // In an order in which no step lets a living item look flushed; see `ends`.
         match given {
             Some(cas) => {
-                header.set_time(self.mark.later(header.time(), now));
-                header.state().set_given_cas(true);
-                header.set_cas(cas);
+                item.set_time(self.mark.later(item.time(), now));
+                item.set_given_cas(true);
+                item.set_cas(cas);
             }
             None => {
-                header.set_cas(self.last_cas.fetch_add(1, Relaxed) + 1);
-                header.state().set_given_cas(false);
+                item.set_cas(self.last_cas.fetch_add(1, Relaxed) + 1);
+                item.set_given_cas(false);
             }
         }
     }
@@ -92,15 +92,15 @@ impl Flush {
     /// Whether a flush has ended an item. A thread that holds its class and not its stripe may meet it while
     /// it is given another CAS value: a reading counts only if the value was of one kind before and after.
     #[inline(always)]
-    pub fn ends(&self, header: Header<'_>, now: Now) -> bool {
+    pub fn ends<R: Right>(&self, item: Item<'_, R>, now: Now) -> bool {
         loop {
-            let given = header.state().load().has_given_cas();
+            let given = item.state().has_given_cas();
             let flushed = if given {
-                self.mark.ends(header.time(), now)
+                self.mark.ends(item.time(), now)
             } else {
-                header.cas() <= self.cas_bound.load(Relaxed)
+                item.cas() <= self.cas_bound.load(Relaxed)
             };
-            if !flushed || header.state().load().has_given_cas() == given {
+            if !flushed || item.state().has_given_cas() == given {
                 return flushed;
             }
         }

@@ -2,85 +2,72 @@
 
 use super::shared::Space;
 use crate::class::{ClassState, Standing};
-use crate::layout::ChunkAddress;
-use crate::mem::{OwnedChunk, Pin, ReadProof};
+use crate::mem::{OwnedChunk, Pin, Remains, Removed};
 use slabwise_base::sync::lock;
-
-/// The chunks of an item that has ended, if nobody pins it: its head, and what that leads to.
-#[must_use = "the chunks of an ended item are lost unless they are freed"]
-pub struct Remains(Option<OwnedChunk>);
 
 impl Space {
     /// A free chunk of a locked class, from a new page if need be, which only a class of the table gets.
     pub fn take_free(&self, state: &mut ClassState) -> Option<OwnedChunk> {
-        if let Some(chunk) = state.take_free(&self.memory) {
+        if let Some(chunk) = state.pages.take() {
             return Some(chunk);
         }
         if state.standing() != Standing::Present {
             return None;
         }
         let beyond_limit = self.config.first_page_beyond_limit && state.page_count() == 0;
-        let page = lock(&self.pool).take(self.memory.pages.count(), beyond_limit)?;
-        state.adopt(&self.memory, page);
-        state.take_free(&self.memory)
-    }
-
-    /// Bytes of a chunk, which stay as they are while somebody owns it.
-    #[inline]
-    pub fn chunk_size_of(&self, chunk: &OwnedChunk) -> usize {
-        self.size_map.chunk_size_bytes(self.memory.class_of(chunk.address()))
+        let page = lock(&self.pool).take(&self.memory, beyond_limit)?;
+        state.adopt(page);
+        state.pages.take()
     }
 
     /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
     /// the first chunk.
-    pub fn unpin_to_owned(&self, pin: Pin) -> Option<OwnedChunk> {
-        let chunk = self.memory.arena.unpin(pin)?;
-        self.free_bodies(&chunk);
-        Some(chunk)
+    pub fn unpin_to_owned(&self, pin: impl Into<Pin>) -> Option<OwnedChunk> {
+        Some(self.free_bodies(self.memory.unpin(pin)?))
     }
 
     /// Drops a pin; if it was the last on an unlinked item, all its chunks are freed. The first chunk of
     /// an item that was carried to another page leads to no body any more, so only it is given back.
-    pub fn unpin(&self, pin: Pin) {
+    pub fn unpin(&self, pin: impl Into<Pin>) {
         if let Some(chunk) = self.unpin_to_owned(pin) {
             self.give_free(chunk);
         }
     }
 
-    /// Frees the bodies of an item whose LAST-HOLDER the caller is, if it has any: before the head, so that
-    /// a body's owner is always an item.
+    /// Frees the bodies of an ended item, if it has any, before its head, so that a body's owner is always an
+    /// item. Returns the head.
     #[inline(always)]
-    fn free_bodies(&self, head: &OwnedChunk) {
-        let mut body = self.memory.first_body(head.address(), ReadProof::owned(head));
-        while let Some(address) = body {
-            body = self.memory.header(address).next();
-            self.give_free(self.memory.arena.claim_body(address, head));
+    fn free_bodies(&self, mut remains: Remains) -> OwnedChunk {
+        while let Some(class) = remains.next_body_class(&self.memory) {
+            let mut class = self.class(class).lock();
+            let body = remains.take_body(class.pages.token_mut());
+            class.pages.give(body);
         }
+        remains.into_chunk(&self.memory)
     }
 
     /// Gives a chunk back to its class.
     pub fn give_free(&self, chunk: OwnedChunk) {
-        let class = self.memory.class_of(chunk.address());
-        self.class(class).lock().give_free(&self.memory, chunk);
+        self.class(chunk.class()).lock().pages.give(chunk);
     }
 
-    /// Ends a linked item: the caller holds its stripe and has removed or replaced its entry. The chunks of
-    /// a large item take long to free, so the caller lets go of the stripe before it does that.
-    pub fn unlink_unfreed(&self, address: ChunkAddress) -> Remains {
-        Remains(self.class(self.queue_class(address)).lock().unlink(&self.memory, address))
+    /// Ends an item that has left its table, whose stripe is still locked. The chunks of a large item take long to
+    /// free, so the caller lets go of the stripe before it does that.
+    pub fn unlink_unfreed(&self, item: Removed) -> Option<Remains> {
+        self.class(item.queue_class(&self.memory)).lock().unlink(item)
     }
 
     /// Frees what an ended item left.
     #[inline(always)]
-    pub fn free_remains(&self, Remains(head): Remains) {
-        if let Some(head) = head {
-            self.free_bodies(&head);
+    pub fn free_remains(&self, remains: Option<Remains>) {
+        if let Some(remains) = remains {
+            let head = self.free_bodies(remains);
             self.give_free(head);
         }
     }
 
-    /// The same in one, where the stripe is held on.
-    pub fn unlink(&self, address: ChunkAddress) {
-        self.free_remains(self.unlink_unfreed(address));
+    /// Ends an item that has left its table, and frees it under the stripe.
+    pub fn unlink(&self, item: Removed) {
+        self.free_remains(self.unlink_unfreed(item));
     }
 }

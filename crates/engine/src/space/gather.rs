@@ -3,7 +3,6 @@
 use super::shared::Space;
 use crate::class::{CHAINED, Class, ClassState, Standing};
 use crate::mem::QueueKind;
-use crate::memory::Memory;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Now, SizeHistogram};
@@ -23,7 +22,8 @@ impl Space {
         stats.items = stats.total.items.iter().sum();
         stats.bytes = stats.total.item_bytes;
         stats.page_size_bytes = self.config.page_size_bytes as u64;
-        self.index.for_each_stripe(|table| stats.index_buckets += table.bucket_count() as u64);
+        self.index
+            .for_each_stripe(|stripe| stats.index_buckets += stripe.table().bucket_count() as u64);
         stats.index_bytes = self.index.size_bytes();
         let pages = self.page_stats();
         (stats.pages, stats.pages_free) = (pages.held, pages.free);
@@ -101,7 +101,7 @@ impl Space {
         now: Now,
     ) {
         let state = class.lock();
-        add_state(stats, &state, &self.memory, now);
+        add_state(stats, &state, now);
         registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
     }
 }
@@ -114,7 +114,7 @@ pub fn counted(state: &ClassState, registry: &[Arc<HandleCounters>]) -> ClassSta
 }
 
 /// Adds what a class holds, and what happened in it.
-fn add_state(stats: &mut ClassStats, state: &ClassState, memory: &Memory, now: Now) {
+fn add_state(stats: &mut ClassStats, state: &ClassState, now: Now) {
     stats.pages += u64::from(state.page_count());
     stats.used_chunks += state.used_count();
     stats.free_chunks += state.free_count();
@@ -124,6 +124,6 @@ fn add_state(stats: &mut ClassStats, state: &ClassState, memory: &Memory, now: N
     for kind in QueueKind::ALL {
         stats.items[kind.index()] += state.lanes().count(kind);
         let age = &mut stats.tail_age_ticks[kind.index()];
-        *age = (*age).max(state.tail_age(memory, kind, now.ticks));
+        *age = (*age).max(state.tail_age(kind, now.ticks));
     }
 }

@@ -9,9 +9,8 @@ use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, LruConfig, Segments};
 use crate::heap::Pool;
 use crate::index::Index;
-use crate::layout::{ChunkAddress, ClassTable};
-use crate::mem::{Arena, ReadProof};
-use crate::memory::Memory;
+use crate::layout::ClassTable;
+use crate::mem::{Arena, Item, Memory, ReadsMeta, Right};
 use crate::size_map::SizeMap;
 use crate::stats::{ClassStats, HandleCounters};
 use slabwise_base::sync::{Mutex, lock};
@@ -26,7 +25,7 @@ const NO_TEMPORARY_TTL: u32 = u32::MAX;
 pub struct Space {
     pub config: EngineConfig,
     pub hasher: KeyHasher,
-    pub memory: Memory,
+    pub memory: Arc<Memory>,
     pub pool: Mutex<Pool>,
     /// A class for every number that the table may use.
     pub classes: Box<[Class]>,
@@ -92,13 +91,13 @@ impl Space {
             chunk_size_bytes_max <= page_size_bytes,
             "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
         );
-        let memory = Memory::new(arena, page_size_bytes, config.size_model);
+        let memory = Arc::new(Memory::new(arena, page_size_bytes, config.size_model));
         let (kind, options) = (config.eviction, &config.eviction_options);
-        let vacant = |number| Class::vacant(ClassId(number), ClassOrder::new(kind, options));
+        let order = || ClassOrder::new(kind, options);
+        let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order());
         let segments = Segments { limits: options.lru, is_exact: kind.is_exact() };
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
-            memory,
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
             chained: vacant(CHAINED.0),
@@ -106,7 +105,7 @@ impl Space {
             size_map: SizeMap::new(&config.classes),
             largest: config.classes.largest(),
             retiring: AtomicBool::new(false),
-            index: Index::new(config.memory_limit_bytes),
+            index: Index::new(&memory, config.memory_limit_bytes),
             flush: Flush::default(),
             segments: Mutex::new(segments),
             registry: Mutex::new(Vec::new()),
@@ -114,6 +113,7 @@ impl Space {
             exact_order: AtomicBool::new(kind.is_exact()),
             acts_on_hits: AtomicBool::new(kind.is_exact() || kind.acts_on_hits()),
             tap: Tap::default(),
+            memory,
             config,
         };
         for (id, chunk_size_bytes) in space.config.classes.classes() {
@@ -124,8 +124,7 @@ impl Space {
 
     /// Lets a vacant number stand for a class of this chunk size.
     pub fn establish(&self, state: &mut ClassState, chunk_size_bytes: usize) {
-        state.establish(chunk_size_bytes, self.config.page_size_bytes);
-        self.size_map.set_chunk_size(state.id(), chunk_size_bytes);
+        state.establish(chunk_size_bytes);
     }
 
     /// Counters for a new handle, which count until the cache ends.
@@ -181,25 +180,16 @@ impl Space {
         self.classes.iter().chain([&self.chained])
     }
 
-    /// The class in whose queue an item is.
+    /// The class that items queued in `class` are shown in: chained ones in the class of the table with the
+    /// largest chunks, where memcached has them, too.
+    pub fn shown_class(&self, class: ClassId) -> ClassId {
+        if class == CHAINED { self.largest } else { class }
+    }
+
+    /// The hash of an item's key.
     #[inline]
-    pub fn queue_class(&self, address: ChunkAddress) -> ClassId {
-        let chained = self.memory.header(address).state().load().chained();
-        if chained { CHAINED } else { self.memory.class_of(address) }
-    }
-
-    /// The class that an item is shown in: a chained one in the class of the table with the largest chunks,
-    /// where memcached has it, too.
-    pub fn shown_class(&self, address: ChunkAddress) -> ClassId {
-        match self.queue_class(address) {
-            CHAINED => self.largest,
-            class => class,
-        }
-    }
-
-    /// The hash of an item's key; the proof is the caller's lock or pin.
-    pub fn hash_of(&self, address: ChunkAddress, proof: ReadProof<'_>) -> u64 {
-        self.hasher.hash(self.memory.key(address, proof))
+    pub fn hash_of<R: Right>(&self, item: Item<'_, R>) -> u64 {
+        self.hasher.hash(item.key())
     }
 
     /// Lets the index count against the memory limit, where the limit is meant to hold for the whole.
@@ -215,7 +205,7 @@ impl Space {
     #[inline(always)]
     pub fn show_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.tap.wants_access(hash) {
-            let class = class.map(|class| if class == CHAINED { self.largest } else { class });
+            let class = class.map(|class| self.shown_class(class));
             self.tap.show_access(&KeyAccess { hash, kind, class });
         }
     }
@@ -229,12 +219,11 @@ impl Space {
 
     /// Why an item is gone though it is still linked, if it is.
     #[inline(always)]
-    pub fn death_of(&self, address: ChunkAddress, now: Now, proof: ReadProof<'_>) -> Option<Death> {
-        if self.flush.ends(self.memory.header(address), now) {
+    pub fn death_of<R: ReadsMeta>(&self, item: Item<'_, R>, now: Now) -> Option<Death> {
+        if self.flush.ends(item, now) {
             return Some(Death::Flushed);
         }
-        let expired = self.memory.expiry(address, proof).is_past(now.seconds);
-        expired.then_some(Death::Expired)
+        item.expiry().is_past(now.seconds).then_some(Death::Expired)
     }
 }
 

@@ -41,7 +41,7 @@ use crate::class::{CLASS_NUMBERS, Standing};
 use crate::config::EngineConfig;
 use crate::evict::Place;
 use crate::heap::Pool;
-use crate::mem::{Arena, AtRest, QueueKind};
+use crate::mem::{Arena, QueueKind};
 use crate::ops::Cache;
 use crate::space::Space;
 use meta::{Refusal, Saved};
@@ -69,8 +69,8 @@ pub fn open(
     let reason = match saved {
         Ok(saved) if sealed == Some(saved.seal) => {
             let elapsed = saved.elapsed + (unix_time - saved.unix_time);
-            let mut cache = over(config.clone(), &file)?;
-            match resume(&mut cache, &saved, progress) {
+            let cache = over(config.clone(), &file)?;
+            match resume(&cache, &saved, progress) {
                 Ok(items) => return Ok((cache, file, Start::Warm(Warm { items, elapsed }))),
                 Err(damage) => damage,
             }
@@ -100,21 +100,19 @@ fn over(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> 
 
 /// Fills an empty cache with what lies in its arena; returns the number of items.
 fn resume(
-    cache: &mut Cache,
+    cache: &Cache,
     saved: &Saved,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, ColdReason> {
-    let space = &mut cache.space;
+    let space = &cache.space;
     space.flush.restore(saved.flush);
     space.index.presize(saved.index_buckets.min(index_buckets_max(space, saved)));
     space.restore_classes(saved.table.clone(), &saved.retired);
+    let (items, unused) = rebuild::rebuild(space, saved, progress)?;
     {
-        let pages = (0..saved.owners.len() as u32).map(PageId);
-        let returned = pages.filter(|page| saved.owners[page.index()].is_none()).collect();
         let mut pool = lock(&space.pool);
-        *pool = Pool::resumed(pool.limit(), saved.owners.len() as u32, returned);
+        *pool = Pool::resumed(pool.limit(), saved.owners.len() as u32, unused);
     }
-    let items = rebuild::rebuild(&AtRest::of(space), saved, progress)?;
     space.retire_restored(&saved.retired);
     space.charge_index();
     Ok(items)
@@ -124,7 +122,7 @@ fn resume(
 fn index_buckets_max(space: &Space, saved: &Saved) -> u64 {
     let classes = saved.table.classes().chain(saved.retired.iter().copied());
     let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
-    space.memory.arena.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
+    space.memory.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
 }
 
 /// What the arena does not tell by itself. Slots that were never handed out are made to read as free.
@@ -137,7 +135,7 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
     let mut retired = Vec::new();
     for class in space.queueing_classes() {
         let mut state = class.lock();
-        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail();
+        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail_address();
         let of_lane = |lane| QueueKind::ALL.map(|queue| tail(lane, queue));
         tails[state.id().index()] = state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
         rankings[state.id().index()] = state.saved_order();
@@ -148,8 +146,8 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
             continue;
         }
         let owner = Some(state.id());
-        let own = |id: &PageId| space.memory.pages.page(*id).owner() == owner;
-        pages().filter(own).for_each(|id| state.blank_fresh(&space.memory, id));
+        let own = |id: &PageId| space.memory.page(*id).owner() == owner;
+        pages().filter(own).for_each(|id| state.pages.blank_fresh(id));
     }
     let nanos = (stop.unix_time.as_nanos() as u64).to_le_bytes();
     Saved {
@@ -160,7 +158,7 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
         index_buckets: space.index.bucket_count(),
         table: space.class_table(),
         retired,
-        owners: pages().map(|id| space.memory.pages.page(id).owner()).collect(),
+        owners: pages().map(|id| space.memory.page(id).owner()).collect(),
         tails,
         rankings,
     }

@@ -108,18 +108,19 @@ fn a_list_is_used_with_its_own_class() {
 #[should_panic(expected = "an item is taken out of the list that it is in")]
 fn an_end_of_another_list_is_refused() {
     let mut world = World::new();
-    let address = world.store(b"key", b"value");
+    world.store(b"key", b"value");
+    let pin = world.stripes.find(b"key").expect("it was stored").item().pin_key();
     let mut queue = List::EMPTY;
-    let _ = queue.detach(&mut world.small, address, 0);
+    let _ = queue.detach_pinned(&mut world.small, &pin.expect("it is linked"), 0);
 }
 
 #[test]
-#[should_panic(expected = "no item at this address is queued in this class")]
+#[should_panic(expected = "an item is taken out of a list of its class")]
 fn a_detached_item_is_in_no_list() {
     let mut world = World::new();
-    let address = world.store(b"key", b"value");
-    let _pin = world.queue.detach(&mut world.small, address, 1);
-    let _ = world.queue.detach(&mut world.small, address, 1);
+    world.store(b"key", b"value");
+    let pin = world.queue.detach_tail(&mut world.small, 1).expect("it is queued");
+    let _ = world.queue.detach_pinned(&mut world.small, &pin, 1);
 }
 
 #[test]

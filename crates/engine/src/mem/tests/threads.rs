@@ -71,8 +71,8 @@ impl Cache {
                 if let Some(chunk) = token.take(slabwise_base::PageId(0)) {
                     return chunk;
                 }
-                let Some(tail) = queue.tail_address() else { continue };
-                queue.detach(token, tail, 1)
+                let Some(victim) = queue.detach_tail(token, 1) else { continue };
+                victim
             };
             let key = victim.item(&self.memory).key();
             let key = u64::from_le_bytes(key.try_into().expect("keys are numbers"));
@@ -142,8 +142,8 @@ impl Cache {
                 let mut class = lock(&self.class);
                 let Class { token, queue } = &mut *class;
                 if let Some(tail) = queue.tail(token) {
-                    let (_, _, tail) = (tail.rank(), tail.expiry(), tail.address());
-                    let taken = queue.take(token, tail, 1);
+                    let _ = (tail.rank(), tail.expiry());
+                    let taken = queue.take_tail(token, 1).expect("there is a tail");
                     taken.push_head(queue, QueueKind::Warm, 1);
                 }
             }

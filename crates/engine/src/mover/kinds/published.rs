@@ -20,8 +20,7 @@
 use crate::class::ClassState;
 use crate::counters::Busy;
 use crate::layout::ChunkAddress;
-use crate::mem::{Kind as ChunkKind, Pin, ReadProof};
-use crate::memory::Memory;
+use crate::mem::{Kind as ChunkKind, Pin, UnusedPage};
 use crate::mover::carry::Dropped;
 use crate::mover::job::{Candidate, Job, Kind, Pass, PassStep};
 use slabwise_base::PageId;
@@ -63,16 +62,16 @@ impl Kind for Published {
         PassStep::GoesOn
     }
 
-    fn begin(&self, class: &mut ClassState, memory: &Memory, page: PageId) {
-        class.list_in_order(memory, page);
+    fn begin(&self, class: &mut ClassState, page: PageId) {
+        class.pages.list_in_order(page);
     }
 
-    fn finish(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
-        class.part_with(memory, job.page, std::mem::take(&mut job.cut));
+    fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
+        class.part_with_cut(job.page, std::mem::take(&mut job.cut))
     }
 
-    fn give_up(&self, class: &mut ClassState, memory: &Memory, job: &mut Job) {
-        job.cut.drain(..).for_each(|chunk| class.give_free(memory, chunk));
+    fn give_up(&self, class: &mut ClassState, job: &mut Job) {
+        job.cut.drain(..).for_each(|chunk| class.pages.give(chunk));
     }
 }
 
@@ -96,7 +95,7 @@ impl Published {
             return Visit::Busy;
         }
         let mut class = pass.space.class(pass.job.order.victim).lock();
-        let room = class.take_free_beside(&pass.space.memory, pass.job.page);
+        let room = class.pages.take_beside(pass.job.page);
         drop(class);
         if let Some(chunk) = room {
             pass.job.spares.push(chunk);
@@ -131,18 +130,18 @@ impl Published {
 
 /// Takes a chunk out of use if nobody uses it.
 fn cut_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
-    let memory = &pass.space.memory;
     let mut class = pass.space.class(pass.job.order.victim).lock();
-    let free = memory.header(address).state().load().kind() == ChunkKind::Free;
+    let state = class.pages.token().state_of(address);
+    let free = state.is_some_and(|state| state.kind() == ChunkKind::Free);
     if free {
-        pass.job.cut.push(class.take_free_at(memory, address));
+        pass.job.cut.push(class.pages.take_at(address));
     }
     free
 }
 
 /// Pins the item that a chunk holds or belongs to; `None`: somebody holds it.
 fn pin_holder(pass: &Pass<'_>, address: ChunkAddress) -> Option<Pin> {
-    match pass.space.memory.header(address).state().load().kind() {
+    match pass.state_of(address).kind() {
         ChunkKind::Item => pass.pin_unheld(address),
         ChunkKind::Body => pass.pin_head_alone(address),
         ChunkKind::Free => None,
@@ -151,7 +150,7 @@ fn pin_holder(pass: &Pass<'_>, address: ChunkAddress) -> Option<Pin> {
 
 /// Case 1. The item may be used by then: the stripe is only tried.
 fn stripe_is_locked(pass: &Pass<'_>, pin: &Pin) -> bool {
-    let hash = pass.space.hash_of(pin.address(), ReadProof::under_pin(pin));
+    let hash = pass.space.hash_of(pin.item(&pass.space.memory));
     pass.space.index.try_lock(hash).is_none()
 }
 

@@ -18,6 +18,7 @@
 //! An item keeps its queue. Its place in it is found by its age, near either end: the oldest stay the
 //! oldest, and what belongs in the middle counts as rather newer than older.
 
+use crate::class::ClassState;
 use crate::counters::Busy;
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES, chain_head_size_bytes};
 use crate::mem::{Kind, OwnedChunk};
@@ -63,11 +64,10 @@ fn look_beyond(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Choice
     let mut wanted: Vec<Choice> = {
         let class = space.class(victim).lock();
         pass.keep_carriable(batch, &class);
-        batch.iter().filter_map(|&address| successor_of(space, address)).collect()
+        batch.iter().filter_map(|&address| successor_of(space, &class, address)).collect()
     };
     // What is there already: room of the right class, then room in the retired class.
-    let class_of = |chunk: &OwnedChunk| space.memory.class_of(chunk.address());
-    let mut spares: Vec<ClassId> = pass.job.spares.iter().map(class_of).collect();
+    let mut spares: Vec<ClassId> = pass.job.spares.iter().map(OwnedChunk::class).collect();
     for from in [None, Some(victim)] {
         wanted.retain(|successor: &Choice| {
             let room = from.unwrap_or(successor.id);
@@ -88,15 +88,14 @@ fn look_beyond(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Choice
 
 /// The class of the present table that has chunks for what lies in a chunk: what a head takes of a chained
 /// item counts alone. `None`: nothing lies there.
-fn successor_of(space: &Space, address: ChunkAddress) -> Option<Choice> {
-    let header = space.memory.header(address);
-    let state = header.state().load();
+fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Option<Choice> {
+    let (state, len) = class.pages.token().contents_of(address)?;
     let (key_len, fields) = (state.key_len(), state.fields());
     let size_bytes = match state.kind() {
         Kind::Free => return None,
-        Kind::Body => HEADER_SIZE_BYTES + header.len(),
+        Kind::Body => HEADER_SIZE_BYTES + len,
         Kind::Item if state.chained() => chain_head_size_bytes(key_len, fields),
-        Kind::Item => space.memory.counted_size_bytes(key_len, header.len(), fields),
+        Kind::Item => space.memory.counted_size_bytes(key_len, len, fields),
     };
     space.size_map.class_for(size_bytes)
 }
@@ -108,7 +107,7 @@ fn make_room_in_either(pass: &mut Pass<'_>, successor: Choice) -> bool {
     if !space.config.eviction_enabled {
         return false;
     }
-    let coldness = |id: ClassId| space.class(id).lock().coldness(&space.memory, now.ticks);
+    let coldness = |id: ClassId| space.class(id).lock().coldness(now.ticks);
     let mut order = [pass.job.order.victim, successor.id];
     if coldness(successor.id) > coldness(pass.job.order.victim) {
         order.reverse();
@@ -125,11 +124,13 @@ fn make_room_in_either(pass: &mut Pass<'_>, successor: Choice) -> bool {
 
 /// Carries what is in a chunk to a spare one, of its successor, or else of its own class.
 fn carry_to_successor(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
-    let Some(successor) = successor_of(pass.space, address) else { return Ok(()) };
+    let victim = pass.job.order.victim;
+    let successor = successor_of(pass.space, &pass.space.class(victim).lock(), address);
+    let Some(successor) = successor else { return Ok(()) };
     let spares = &mut pass.job.spares;
-    let spare = [successor.id, pass.job.order.victim].into_iter().find_map(|class| {
-        spares.iter().position(|chunk| pass.space.memory.class_of(chunk.address()) == class)
-    });
+    let spare = [successor.id, victim]
+        .into_iter()
+        .find_map(|class| spares.iter().position(|chunk| chunk.class() == class));
     let at = spare.ok_or(Busy::NoRoom)?;
     // The spare that is taken is the last one.
     let last = spares.len() - 1;

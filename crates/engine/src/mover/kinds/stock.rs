@@ -46,7 +46,7 @@ fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
             Met::Carriable => {}
         }
         if pass.job.spares.is_empty() {
-            pass.job.spares.extend(class.take_free(&pass.space.memory));
+            pass.job.spares.extend(class.pages.take());
         }
     }
     if pass.job.spares.is_empty() {

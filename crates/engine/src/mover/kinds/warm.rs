@@ -20,7 +20,7 @@
 use super::retired;
 use crate::class::Standing;
 use crate::layout::ChunkAddress;
-use crate::mem::{OwnedChunk, Pin, ReadProof};
+use crate::mem::{Entry, OwnedChunk, Pin, Queued};
 use crate::mover::job::{Candidate, Kind, Pass, PassStep};
 use crate::space::Evicted;
 use slabwise_base::sync::lock;
@@ -102,16 +102,15 @@ fn take_ready_page(pass: &Pass<'_>, class: ClassId) -> bool {
     let space = pass.space;
     let page = {
         let mut state = space.class(class).lock();
-        if state.partial().is_some() || state.standing() != Standing::Present {
+        if state.pages.partial().is_some() || state.standing() != Standing::Present {
             return true;
         }
         // It is never without an owner: a store that finds neither chunk nor page evicts.
-        let taken = lock(&space.pool).take(space.memory.pages.count(), false);
+        let taken = lock(&space.pool).take(&space.memory, false);
         let Some(page) = taken else { return false };
-        state.adopt(&space.memory, page);
-        page
+        state.adopt(page)
     };
-    space.memory.arena.populate(page, space.memory.page_size_bytes());
+    space.memory.populate(page);
     true
 }
 
@@ -124,7 +123,7 @@ fn look(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Looked {
     }
     pass.keep_carriable(batch, &class);
     while pass.job.spares.len() < batch.len() {
-        let Some(chunk) = class.take_free(&pass.space.memory) else { break };
+        let Some(chunk) = class.pages.take() else { break };
         pass.job.spares.push(chunk);
     }
     Looked::Missing(batch.len().saturating_sub(pass.job.spares.len()))
@@ -133,7 +132,7 @@ fn look(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Looked {
 /// Gives back what was taken from the successors of a class that is in the table again: its items stay in it.
 fn return_foreign_spares(pass: &mut Pass<'_>) {
     let (space, victim) = (pass.space, pass.job.order.victim);
-    let foreign = |chunk: &mut OwnedChunk| space.memory.class_of(chunk.address()) != victim;
+    let foreign = |chunk: &mut OwnedChunk| chunk.class() != victim;
     pass.job.spares.extract_if(.., foreign).for_each(|chunk| space.give_free(chunk));
 }
 
@@ -171,7 +170,7 @@ fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
 /// The hashes of pinned items, whose index lines are asked for.
 fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) -> Vec<u64> {
     let space = pass.space;
-    let hash = |pin: &Pin| space.hash_of(pin.address(), ReadProof::under_pin(pin));
+    let hash = |pin: &Pin| space.hash_of(pin.item(&space.memory));
     let hashes: Vec<u64> = pins.map(hash).collect();
     hashes.iter().for_each(|&hash| space.index.prefetch(hash));
     space.index.prefetch_buckets(&hashes);
@@ -184,9 +183,9 @@ fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
     let (pins, others) = pin_plain_items(pass, batch);
     let size_bytes = pass.job.chunk_size_bytes().min(PREFETCH_SIZE_BYTES_MAX);
     for (pin, spare) in pins.iter().zip(pass.job.spares.iter().rev()) {
-        memory.prefetch_neighbours(pin.address());
-        memory.arena.prefetch_chunk(pin.address(), size_bytes);
-        memory.arena.prefetch_chunk(spare.address(), size_bytes);
+        pin.item(memory).prefetch_neighbours();
+        memory.prefetch_chunk(pin.address(), size_bytes);
+        memory.prefetch_chunk(spare.address(), size_bytes);
     }
     let hashes = prefetch_entries(pass, pins.iter());
     let rescued = carry_plain_items(pass, pins, &hashes);
@@ -208,11 +207,10 @@ fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64
     let mut rescued = 0;
     let mut emptied = Vec::with_capacity(pins.len());
     for (pin, &hash) in pins.into_iter().zip(hashes) {
-        let mut stripe = space.index.lock(hash);
-        let copy = pass.copy_out(&pin, hash, &stripe);
-        let carried =
-            copy.and_then(|copy| pass.take_place(&pin, copy, &mut stripe, &mut class.lock()));
-        drop(stripe);
+        let carried = match Entry::find_address(space.index.lock(hash), hash, pin.address()) {
+            Ok(mut entry) => pass.carry_within(&pin, &mut entry, class),
+            Err(_) => None,
+        };
         match carried {
             Some(_) => rescued += 1,
             None => pass.job.held.push(pin.address()),
@@ -220,20 +218,18 @@ fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64
         emptied.extend(space.unpin_to_owned(pin));
     }
     let mut class = class.lock();
-    emptied.into_iter().for_each(|chunk| class.give_free(&space.memory, chunk));
+    emptied.into_iter().for_each(|chunk| class.pages.give(chunk));
     rescued
 }
 
 /// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
 fn pin_plain_items(pass: &Pass<'_>, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<ChunkAddress>) {
-    let memory = &pass.space.memory;
     let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
     // Under this lock a queued item cannot be freed, so the pin finds it alive.
-    let _class = pass.space.class(pass.job.order.victim).lock();
+    let class = pass.space.class(pass.job.order.victim).lock();
     for &address in batch {
-        let state = memory.header(address).state().load();
-        let plain = state.queued() && !state.chained() && state.pins() == 0;
-        match plain.then(|| memory.arena.try_pin(address)).flatten() {
+        let item = class.pages.token().queued(address).filter(|item| item.is_unpinned());
+        match item.and_then(Queued::pin_key) {
             Some(pin) => pins.push(pin),
             None => others.push(address),
         }

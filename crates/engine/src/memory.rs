@@ -1,3 +1,0 @@
-//! The memory of the cache; see `mem`.
-
-pub use crate::mem::Memory;
