@@ -54,7 +54,8 @@ pub fn references(code: &Crate) -> Vec<Reference> {
     found
 }
 
-/// A type's methods belong to the module that defines the type, so methods elsewhere are used from there.
+/// A type's methods belong to the module at the top of the crate that holds the type, in as many files as it
+/// has. Methods elsewhere are used from there.
 fn add_own_impl(code: &Crate, found: &mut Vec<Reference>, id: ModuleId, file: &Path, item: &Item) {
     let Item::Impl(block) = item else { return };
     let syn::Type::Path(subject) = &*block.self_ty else { return };
@@ -65,7 +66,9 @@ fn add_own_impl(code: &Crate, found: &mut Vec<Reference>, id: ModuleId, file: &P
         subject.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     let place = Place { file: file.to_owned(), line: block.impl_token.span.start().line };
     for target in resolve(code, id, &names, &mut vec![]) {
-        if let Target::Module(definer) = target {
+        if let Target::Module(definer) = target
+            && code.ancestry(definer).get(1) != code.ancestry(id).get(1)
+        {
             let text = [format!("methods of {}", names.join("::"))];
             add(code, found, definer, Target::Module(id), &place, &text);
         }

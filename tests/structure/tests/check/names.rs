@@ -106,3 +106,18 @@ fn methods_outside_the_module_of_their_type_are_used_from_there() {
     );
     assert_eq!(edges(&folders, "fake"), ["a -> b", "b -> a", "c -> a"]);
 }
+
+#[test]
+fn the_files_of_one_folder_may_share_the_methods_of_a_type() {
+    let folders = read_folders(
+        "methods_shared",
+        &[
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "mod x; mod y;\npub use x::A;"),
+            ("a/x.rs", "pub struct A;"),
+            ("a/y.rs", "use super::x::A;\nimpl A { fn f(&self) {} }"),
+            ("b.rs", "use crate::A;"),
+        ],
+    );
+    assert_eq!(edges(&folders, "fake::a"), ["y -> x"]);
+}
