@@ -8,7 +8,8 @@ use structure::paths::{missing, steps};
 use structure::source::{Crate, crate_names};
 
 /// The crates whose modules are checked.
-const CHECKED: [&str; 7] = ["advisor", "base", "client", "lab", "profile", "protocol", "replay"];
+const CHECKED: [&str; 9] =
+    ["advisor", "base", "client", "lab", "policy", "profile", "protocol", "replay", "tuner"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
