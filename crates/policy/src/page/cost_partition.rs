@@ -23,7 +23,7 @@
 //! Laws: those of [`psa`](super::psa).
 
 use super::common_options::misses;
-use super::psa::least_risk_to_most_misses;
+use super::psa::{MISSES_DEFAULT, least_risk_to_most_misses};
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
 use crate::options::PolicyOption;
@@ -31,36 +31,29 @@ use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The policy's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CostPartitionOptions {
-    /// The published M: gets that miss between two steps, at least 1.
-    pub misses: u64,
-}
-
-impl Default for CostPartitionOptions {
-    /// As with [`PsaOptions`](super::psa::PsaOptions), for the same reason.
-    fn default() -> CostPartitionOptions {
-        CostPartitionOptions { misses: 10_000 }
-    }
-}
-
 /// The policy and what it remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CostPartition {
-    options: CostPartitionOptions,
+    /// The published M: gets that miss between two steps, at least 1.
+    misses: u64,
     changes: Changes,
     costs: MissCosts,
 }
 
+impl Default for CostPartition {
+    fn default() -> CostPartition {
+        let (changes, costs) = (Changes::default(), MissCosts::default());
+        CostPartition { misses: MISSES_DEFAULT, changes, costs }
+    }
+}
+
 impl Policy for CostPartition {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        vec![misses(&mut self.options.misses)]
+        vec![misses(&mut self.misses)]
     }
 
-    /// Every [`CostPartitionOptions::misses`].
     fn trigger(&self) -> Trigger {
-        Trigger::EveryMisses(self.options.misses)
+        Trigger::EveryMisses(self.misses)
     }
 
     fn wants(&self) -> Wants {
@@ -91,7 +84,7 @@ impl Policy for CostPartition {
 
 #[cfg(test)]
 mod tests {
-    use super::{CostPartition, CostPartitionOptions};
+    use super::CostPartition;
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -180,10 +173,7 @@ mod tests {
 
     #[test]
     fn without_profiles_nothing_is_known_and_nothing_moves() {
-        let mut policy = CostPartition {
-            options: CostPartitionOptions { misses: 9 },
-            ..CostPartition::default()
-        };
+        let mut policy = CostPartition { misses: 9, ..CostPartition::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {
             pages: 9,

@@ -20,36 +20,31 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The policy's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PsaOptions {
-    /// The published M: gets that miss between two steps, at least 1.
-    pub misses: u64,
-}
-
-impl Default for PsaOptions {
-    /// M is free in the publication. Ours is about the items of a mebibyte: what a page's move may cost in
-    /// misses is less than what brought it about.
-    fn default() -> PsaOptions {
-        PsaOptions { misses: 10_000 }
-    }
-}
+/// The published M unless another is given. M is free in the publication. Ours is about the items of a mebibyte: what
+/// a page's move may cost in misses is less than what brought it about.
+pub(crate) const MISSES_DEFAULT: u64 = 10_000;
 
 /// The policy and what it remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Psa {
-    options: PsaOptions,
+    /// M: gets that miss between two steps, at least 1.
+    misses: u64,
     changes: Changes,
+}
+
+impl Default for Psa {
+    fn default() -> Psa {
+        Psa { misses: MISSES_DEFAULT, changes: Changes::default() }
+    }
 }
 
 impl Policy for Psa {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        vec![misses(&mut self.options.misses)]
+        vec![misses(&mut self.misses)]
     }
 
-    /// Every [`PsaOptions::misses`].
     fn trigger(&self) -> Trigger {
-        Trigger::EveryMisses(self.options.misses)
+        Trigger::EveryMisses(self.misses)
     }
 
     fn wants(&self) -> Wants {
@@ -114,7 +109,7 @@ fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Psa, PsaOptions};
+    use super::Psa;
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -188,7 +183,7 @@ mod tests {
 
     #[test]
     fn it_is_stepped_by_misses_and_rests_while_the_pool_has_pages() {
-        let mut psa = Psa { options: PsaOptions { misses: 7 }, ..Psa::default() };
+        let mut psa = Psa { misses: 7, ..Psa::default() };
         assert_eq!(psa.trigger(), Trigger::EveryMisses(7));
         let class = |index, sets| ClassSnapshot {
             pages: 9,
