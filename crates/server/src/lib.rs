@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   config: options -> Settings -> Engine
-//!                            ^  ^
-//!   net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
+//!                                   ^  ^
+//!          net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
 //! ```
 //!
 //! [`main`] is the whole program; [`serve`] is everything after the command line. All threads are scoped:

@@ -143,7 +143,7 @@ fn protocol(draft: &Draft) -> Result<Protocol, OptionsError> {
     }
 }
 
-/// The file of who may authenticate. Without one nobody can, which is safe, and what memcached does.
+/// The password file of `-S`. Without one nobody can authenticate, which is safe, and what memcached does.
 fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, OptionsError> {
     if !draft.settings.sasl_enabled {
         return Ok(None);

@@ -36,7 +36,7 @@ pub struct Settings {
     pub maxconns_fast: bool,
     /// `-t`: worker threads.
     pub threads: usize,
-    /// `-Y`: the file of those who may log in; without it nobody needs to.
+    /// `-Y`: the password file of the text protocol; without it no client needs to log in.
     pub auth_file: Option<PathBuf>,
     /// `-Y` as given.
     pub auth_file_as_given: Option<String>,
@@ -70,7 +70,7 @@ pub struct Settings {
     pub costs_measured: bool,
     /// `-S`: whether clients of the binary protocol must authenticate.
     pub sasl_enabled: bool,
-    /// `MEMCACHED_SASL_PWDB`: who may, with `-S`.
+    /// `MEMCACHED_SASL_PWDB`: the password file of `-S`.
     pub sasl_password_file: Option<PathBuf>,
     /// `-D`: the character that ends a key's prefix in `stats detail`.
     pub prefix_delimiter: char,

@@ -1,4 +1,4 @@
-//! Warm restart (`-e`): the engine over a memory file, with words for who starts the server.
+//! Warm restart (`-e`): the engine over a memory file, and what the log says of it.
 //!
 //! Stopped by SIGUSR1 or `shutdown graceful`, the server closes the engine once every worker is gone. Any
 //! other end leaves the file without its .meta, and the next start is cold.
@@ -24,10 +24,10 @@ pub fn open_engine(settings: &Settings) -> Result<(Engine, Clock), Box<dyn Error
 
 fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), RestartError> {
     let (mut clock, date) = (Clock::real(), unix_time());
-    let mut told_at = 0;
+    let mut reported_at = 0;
     let mut tell = |progress: Progress| {
-        if clock.nanos() - told_at >= PROGRESS_PERIOD_NANOS {
-            told_at = clock.nanos();
+        if clock.nanos() - reported_at >= PROGRESS_PERIOD_NANOS {
+            reported_at = clock.nanos();
             tracing::warn!("restart: {} of {} pages", progress.pages_done, progress.pages);
         }
     };

@@ -1,7 +1,7 @@
 //! The lines of a password file, and whether one of them is a client's.
 //!
-//! Law: to compare a line takes as long whatever it holds. What a client claims may tell by the time it
-//! takes: the client knows it.
+//! Invariant: the time to compare a line does not depend on what the line holds. It may depend on what a client
+//! claims: the client knows that.
 
 use std::io;
 use subtle::{Choice, ConstantTimeEq};

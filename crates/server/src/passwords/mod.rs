@@ -1,4 +1,4 @@
-//! Who may come in: the lines `user:password` of a file, which may change while the server runs.
+//! Password files: lines `user:password`, which may change while the server runs.
 //!
 //! ```text
 //!          reload (-Y): at the start, on SIGHUP
@@ -15,7 +15,7 @@
 //! | entries | the first 8 | all |
 //! | a file that cannot be used | stops the start; later, what was in force stays so | lets nobody in |
 //!
-//! Laws:
+//! Invariants:
 //! - A check takes as long for a wrong user as for a wrong password, and for an entry that almost fits as
 //!   for one that does not at all: every entry is compared, without a branch on what it holds.
 //! - A check sees one reading of the file, whole.
@@ -35,7 +35,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file of passwords, and who may come in as it said when it was last read.
+/// A password file, and the entries that it held when it was last read.
 pub struct PasswordFile {
     path: PathBuf,
     kind: Kind,

@@ -9,7 +9,7 @@
 //!
 //! How bytes travel is [`crate::net`]'s business; here is only who is whom.
 //!
-//! Laws:
+//! Invariants:
 //! - WHOLE-OR-OLD: credentials are read and checked as a whole before they are in force. Files that
 //!   are bad leave those in force that were; connections keep the ones they began with.
 //! - NO-LOOPHOLE: a session can be resumed only where it was made: at a listener that asks the same of
