@@ -11,7 +11,7 @@
 //!
 //! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
-//! invariants of the lists in `mem/pages.rs` and `evict/queue.rs`.
+//! invariants of the lists in `heap/pages.rs` and `mem/list.rs`.
 
 mod costs;
 mod queues;

@@ -94,6 +94,18 @@ impl Arena {
         Ok(Arena { mapping })
     }
 
+    /// Makes this arena's bytes those of another.
+    ///
+    /// # Safety
+    ///
+    /// The other is of the same size, and nobody writes to it meanwhile.
+    #[cfg(test)]
+    pub(super) unsafe fn copy_from(&mut self, other: &Arena) {
+        let (from, to) = (other.mapping.base().as_ptr(), self.mapping.base().as_ptr());
+        // SAFETY: two mappings of the same size, of which this one is borrowed exclusively.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, self.mapping.size_bytes()) };
+    }
+
     /// Bytes reserved.
     pub fn size_bytes(&self) -> usize {
         self.mapping.size_bytes()

@@ -121,7 +121,7 @@ impl ClassToken {
             }
             None => {
                 let slot = page.fresh();
-                if slot == self.chunks_per_page() {
+                if page.used() == self.chunks_per_page {
                     return None;
                 }
                 page.set_fresh(slot + 1);
@@ -216,7 +216,9 @@ impl ClassToken {
     /// Lets the slots of a page that were never handed out read as free, so that its bytes alone show which
     /// of them hold something.
     pub fn blank_fresh(&mut self, id: PageId) {
-        for slot in self.own(id).fresh()..self.chunks_per_page() {
+        let page = self.own(id);
+        assert!(page.used() <= page.fresh(), "a page that is being taken over is left alone");
+        for slot in page.fresh()..self.chunks_per_page {
             // SAFETY: it was never handed out.
             unsafe { self.blank(id, slot, false) };
         }

@@ -75,10 +75,8 @@ impl Restore {
         page.check(&self.memory);
         let id = class.adopt(page);
         let count = class.chunks_per_page();
-        let entry = class.own(id);
-        // Its chunks are neither fresh nor listed, and the class cannot part with it.
-        entry.set_fresh(count);
-        entry.set_used(count);
+        // All count as in use, and none as ever handed out: nothing can be had of the page but here.
+        class.own(id).set_used(count);
         if self.in_use.len() <= id.index() {
             self.in_use.resize_with(id.index() + 1, Vec::new);
         }
@@ -202,7 +200,8 @@ impl Restore {
     /// Frees what is no item and no body of one on a page.
     pub fn finish_page(&mut self, class: &mut ClassToken, id: PageId) -> u32 {
         assert!(class.class() != CHAINED, "no page is of the class of chained items");
-        let in_use = std::mem::take(&mut self.in_use[id.index()]);
+        let in_use = self.in_use.get_mut(id.index()).map(std::mem::take).unwrap_or_default();
+        assert!(!in_use.is_empty(), "a page is taken over once");
         let fresh = in_use.iter().rposition(|&used| used).map_or(0, |last| last + 1);
         let used = in_use.iter().filter(|&&used| used).count();
         let entry = class.own(id);

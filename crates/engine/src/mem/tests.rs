@@ -5,11 +5,13 @@ mod threads;
 mod world;
 
 use super::class_token::HeadPin;
+use super::item::Queued;
 use super::list::List;
+use super::restore::RestoredItem;
 use super::state::QueueKind;
 use super::stripe::Entry;
-use crate::layout::CHAINED;
-use slabwise_base::{ClassId, Expiry, Random};
+use crate::layout::{CHAINED, ChunkAddress};
+use slabwise_base::{ClassId, Expiry, PageId, Random};
 use std::collections::HashMap;
 use world::{LARGE, SMALL, World};
 
@@ -179,4 +181,69 @@ fn a_page_goes_from_class_to_class_when_nothing_on_it_is_in_use() {
     let chunk = world.large.take(id).expect("the page is empty");
     assert_eq!((chunk.class(), chunk.size_bytes()), (ClassId(1), 1024));
     world.large.give(chunk);
+}
+
+#[test]
+fn what_another_process_left_is_taken_over() {
+    let mut old = World::new();
+    let kept: Vec<ChunkAddress> =
+        (0..20u64).map(|key| old.store(&key.to_le_bytes(), b"value")).collect();
+    let head = old.store_chained(b"long", &[7; 2500]);
+    let upload = old.new_item(b"upload", b"cut short");
+    let tails = [old.queue.tail_address(), old.chained_queue.tail_address()];
+    [PageId(0), PageId(1)].into_iter().for_each(|page| old.blank(page));
+    let (mut world, mut restore) = World::restored_from(&old);
+    let items: Vec<RestoredItem> = (0..128)
+        .map(|slot| world.memory.chunk_at(PageId(0), slot, 512))
+        .filter_map(|address| restore.item(address).expect("nothing is broken"))
+        .collect();
+    assert_eq!(items.len(), 21, "the upload is no item");
+    for item in items {
+        let guard = Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0).into_guard();
+        drop(guard);
+    }
+    assert!(world.small.state_of(head).is_none(), "nobody else sees the page yet");
+    assert!(world.stripes.find(b"long").expect("it was entered").item().pin().is_none());
+    let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
+    let lists = [&mut world.small, &mut world.chained].map(|class| {
+        let tail = tails[usize::from(class.class() == CHAINED)];
+        restore.list(class, (tail, QueueKind::Hot), visit).expect("nothing is broken")
+    });
+    assert_eq!(lists.each_ref().map(List::count), [20, 1]);
+    assert_eq!(restore.finish_page(&mut world.small, PageId(0)), 21);
+    assert_eq!(restore.finish_page(&mut world.large, PageId(1)), 3);
+    let entry = world.stripes.find(b"long").expect("it was entered");
+    assert!(entry.item().value().flatten().all(|&byte| byte == 7));
+    entry.item().check_chain();
+    drop(entry);
+    let chunk = world.take(SMALL);
+    assert_eq!(chunk.address(), upload.head().address(), "what the upload held is free");
+    assert_eq!(lists[0].tail(&world.small).map(|item| item.address()), Some(kept[0]));
+    world.small.give(chunk);
+    upload.into_chunks().for_each(|chunk| old.small.give(chunk));
+}
+
+#[test]
+fn a_chain_or_a_queue_that_does_not_hold_together_is_noticed() {
+    let mut old = World::new();
+    let first = old.store(b"a", b"");
+    old.store(b"b", b"");
+    old.store_chained(b"long", &[7; 2500]);
+    [PageId(0), PageId(1)].into_iter().for_each(|page| old.blank(page));
+    let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
+    // An item that no table leads to is in no queue; a chunk is of one item.
+    let (mut world, mut restore) = World::restored_from(&old);
+    let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
+    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue that it names");
+    let item = restore.item(first).expect("it is whole").expect("it is linked");
+    assert!(restore.item(first).is_err(), "a chunk is of one item");
+    // The queue has another item, which was not entered.
+    drop(Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0));
+    let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
+    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue that it names");
+    // A body that is another's.
+    let (world, mut restore) = World::restored_from(&old);
+    let head = world.memory.chunk_at(PageId(0), 2, 512);
+    world.forge_body(world.memory.chunk_at(PageId(1), 1, 1024));
+    assert_eq!(restore.item(head).unwrap_err().invariant, "a body knows its item");
 }

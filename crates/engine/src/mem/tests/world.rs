@@ -8,10 +8,11 @@ use crate::mem::list::List;
 use crate::mem::memory::Memory;
 use crate::mem::new_item::{NewItem, ValueShape};
 use crate::mem::pin::Remains;
+use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::{Entry, Removed, Stripe, StripeGuard};
-use slabwise_base::ClassId;
 use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 
 pub const SMALL: ClassId = ClassId(0);
@@ -44,22 +45,55 @@ impl Stripes {
     }
 }
 
+fn arena() -> Arena {
+    Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("there is address space")
+}
+
 pub fn memory() -> Arc<Memory> {
-    let arena = Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("there is address space");
-    Arc::new(Memory::new(arena, PAGE_SIZE_BYTES, SizeModel::Exact))
+    Arc::new(Memory::new(arena(), PAGE_SIZE_BYTES, SizeModel::Exact))
 }
 
 impl World {
+    /// A world whose arena holds the bytes of another's, and what is to take them over.
+    pub fn restored_from(old: &World) -> (World, Restore) {
+        let mut arena = arena();
+        // SAFETY: nobody uses the other's chunks meanwhile.
+        unsafe { arena.copy_from(&old.memory.arena) };
+        let memory = Arc::new(Memory::new(arena, PAGE_SIZE_BYTES, SizeModel::Exact));
+        let mut world = World::of(memory);
+        let mut restore = Restore::new(&world.memory);
+        for class in [&mut world.small, &mut world.large] {
+            restore.adopt(class, world.memory.next_new_page().expect("there is a page"));
+        }
+        (world, restore)
+    }
+
+    /// Lets a body know another item than its own.
+    pub fn forge_body(&self, body: ChunkAddress) {
+        // SAFETY: a chunk starts here.
+        unsafe { self.memory.arena.header_of(body) }.set_prev(Some(body));
+    }
+
+    /// Lets what was never handed out on a page read as free.
+    pub fn blank(&mut self, page: PageId) {
+        let class = if page == PageId(0) { &mut self.small } else { &mut self.large };
+        class.blank_fresh(page);
+    }
+
     /// Each class has a page.
     pub fn new() -> World {
-        let memory = memory();
+        let mut world = World::of(memory());
+        for class in [&mut world.small, &mut world.large] {
+            class.adopt(world.memory.next_new_page().expect("there is a page"));
+        }
+        world
+    }
+
+    fn of(memory: Arc<Memory>) -> World {
         let [mut small, mut large, chained] =
             [SMALL, LARGE, CHAINED].map(|id| memory.class_token(id));
         small.set_chunk_size(512);
         large.set_chunk_size(1024);
-        for class in [&mut small, &mut large] {
-            class.adopt(memory.next_new_page().expect("there is a page"));
-        }
         let stripes = Stripes([(); 2].map(|()| Mutex::new(Stripe::new(&memory))));
         World {
             memory,
@@ -72,8 +106,8 @@ impl World {
         }
     }
 
-    fn page(&self, class: ClassId) -> slabwise_base::PageId {
-        slabwise_base::PageId(u32::from(class.0))
+    fn page(&self, class: ClassId) -> PageId {
+        PageId(u32::from(class.0))
     }
 
     pub fn take(&mut self, class: ClassId) -> OwnedChunk {
