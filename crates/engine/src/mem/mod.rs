@@ -52,6 +52,7 @@ mod chunk;
 mod class_token;
 mod item;
 mod list;
+#[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
 mod mapping;
 mod memory;
 mod new_item;
