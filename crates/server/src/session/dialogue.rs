@@ -1,25 +1,25 @@
 //! The phases of a dialogue.
 
-use super::authentication::{may_ask, refuse};
+use super::authentication::refuse;
 use super::batch::{Batch, Place, hashed};
 use super::items::{Done, carry_out};
 use super::keys::{Keys, KeysStep};
 use super::login::{LoginStep, login};
 use super::orders::{self, Then};
+use super::speech::Speech;
 use super::step::{Next, Progress, Step};
 use super::value::Arriving;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::sasl::Exchange;
 use crate::shared::{CloseReason, Watcher};
 use crate::wire::narration;
 use slabwise_base::HashedKey;
 use slabwise_engine::Pinned;
-use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
+use slabwise_protocol::binary::{Status, compose};
 use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
-use slabwise_protocol::{Answer, Dialect, Parsed, Refusal, Request};
+use slabwise_protocol::{Answer, Parsed, Refusal, Request};
 
 /// The dialogue on one connection.
 pub struct Session<'e> {
@@ -29,46 +29,6 @@ pub struct Session<'e> {
     speech: Speech,
     /// What `debugitem` made it hold; nothing, but in tests.
     debug_held: Vec<Pinned<'e>>,
-}
-
-/// How the client speaks, from its first byte on.
-#[derive(Default)]
-enum Speech {
-    /// Lines.
-    #[default]
-    Text,
-    /// Packets, from a client that may have to authenticate.
-    Binary(Exchange),
-}
-
-impl Speech {
-    /// Of a client that begins with this byte.
-    fn of(first: u8, protocol: Protocol) -> Speech {
-        match protocol {
-            Protocol::Binary => Speech::Binary(Exchange::default()),
-            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
-            Protocol::Auto | Protocol::Ascii => Speech::Text,
-        }
-    }
-
-    #[inline]
-    fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
-        match self {
-            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
-            Speech::Binary(_) => Dialect::Binary,
-        }
-    }
-
-    /// Whether the client may ask for what is answered so.
-    #[inline]
-    fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
-        match (self, answer) {
-            (Speech::Binary(exchange), Answer::Binary(head)) => {
-                may_ask(worker, exchange, head.opcode)
-            }
-            _ => true,
-        }
-    }
 }
 
 /// What the next bytes of input are.

@@ -33,6 +33,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `dialogue` | the phases, and which is next |
+//! | `speech` | the dialect of the client, and what it may ask for |
 //! | `batch` | requests that are parsed ahead |
 //! | `items` | requests about one item: an operation and its reply |
 //! | `orders` | all other requests |
@@ -46,6 +47,7 @@ mod items;
 mod keys;
 mod login;
 mod orders;
+mod speech;
 mod step;
 #[cfg(test)]
 pub(crate) mod testing;
