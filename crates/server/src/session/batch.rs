@@ -50,38 +50,43 @@ pub(super) fn hashed<'a>(
 }
 
 impl<'a> Batch<'a> {
-    /// Reads on behind an item that ends at `end`, and prefetches what all items need.
-    pub(super) fn read(
-        worker: &WorkerContext<'_>,
-        dialect: Dialect,
-        input: &'a [u8],
-        first: &Parsed<'a>,
-        end: usize,
-    ) -> Batch<'a> {
-        let mut batch = Batch {
+    /// No items.
+    #[inline(always)]
+    pub(super) fn new() -> Batch<'a> {
+        Batch {
             parsed: [Parsed::Incomplete; ITEMS_MAX],
             places: [Place { key: None, start: 0 }; ITEMS_MAX],
             count: 0,
             end: 0,
             has_last: false,
-        };
+        }
+    }
+
+    /// Reads on behind a first item that ends at `end`, and prefetches what all items need.
+    pub(super) fn read(
+        &mut self,
+        worker: &WorkerContext<'_>,
+        dialect: Dialect,
+        input: &'a [u8],
+        first: &Parsed<'a>,
+        end: usize,
+    ) {
         let count_max = ITEMS_MAX.min(worker.requests_left as usize);
-        batch.parsed[0] = *first;
-        batch.take(worker, end);
-        while batch.count < count_max && batch.end < input.len() {
-            let rest = &input[batch.end..];
-            let parsed = &mut batch.parsed[batch.count];
+        self.parsed[0] = *first;
+        self.take(worker, end);
+        while self.count < count_max && self.end < input.len() {
+            let rest = &input[self.end..];
+            let parsed = &mut self.parsed[self.count];
             *parsed = dialect.parse_item(rest);
             match parsed.end(rest.len()) {
-                Some(len) => batch.take(worker, len),
+                Some(len) => self.take(worker, len),
                 None => {
-                    batch.has_last = true;
+                    self.has_last = true;
                     break;
                 }
             }
         }
-        batch.prefetch(worker);
-        batch
+        self.prefetch(worker);
     }
 
     /// Makes what was parsed last an item of this length.
@@ -137,7 +142,8 @@ mod tests {
         worker.requests_left = requests_left;
         let first = dialect.parse_item(input);
         let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
-        let batch = Batch::read(&worker, dialect, input, &first, end);
+        let mut batch = Batch::new();
+        batch.read(&worker, dialect, input, &first, end);
         let keys = batch.items().map(|(_, place)| place.key.expect("no base64 here").bytes());
         let (keys, (end, last)) = (keys.collect(), batch.rest());
         let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));

@@ -218,7 +218,8 @@ impl<'e> Session<'e> {
         let parsed = dialect.parse_item(input);
         match parsed.end(input.len()) {
             Some(end) if end < input.len() && worker.requests_left > 1 => {
-                let batch = Batch::read(worker, dialect, input, &parsed, end);
+                let mut batch = Batch::new();
+                batch.read(worker, dialect, input, &parsed, end);
                 self.batch(worker, &batch, input, out)
             }
             _ => self.serve(worker, &parsed, input, out),
