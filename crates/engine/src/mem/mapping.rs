@@ -1,9 +1,12 @@
 //! Address space from the system: reserved, its memory taken page by page on first touch; or the bytes
 //! of a file, which outlive the process.
 
+use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Why the arena could not be reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +18,17 @@ pub struct MappingError {
     /// The bytes asked for.
     pub bytes: usize,
     /// The system's answer.
-    pub errno: rustix::io::Errno,
+    pub errno: Errno,
+}
+
+/// A file, by its device and its number there.
+type FileId = (u64, u64);
+
+/// The files that this process has mapped: each once, so that no two arenas share bytes.
+static MAPPED: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
+
+fn mapped() -> MutexGuard<'static, Vec<FileId>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A mapping: private and zeroed until written, or of a file.
@@ -23,7 +36,8 @@ pub struct MappingError {
 pub struct Mapping {
     base: NonNull<u8>,
     size_bytes: usize,
-    of_file: bool,
+    /// What it is a mapping of, if it is one of a file.
+    file: Option<FileId>,
 }
 
 // SAFETY: a mapping is plain memory owned by this value; nothing in it is tied to a thread.
@@ -40,21 +54,33 @@ impl Mapping {
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, protection, flags) };
         let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
         let base = NonNull::new(base.cast()).expect("the system never maps address 0");
-        Ok(Mapping { base, size_bytes, of_file: false })
+        Ok(Mapping { base, size_bytes, file: None })
     }
 
-    /// Maps the first `size_bytes` of a file, so that what is written here is written there. The file is
-    /// at least that long, and stays so.
+    /// Maps the first `size_bytes` of a file, so that what is written here is written there. Refuses a file that is
+    /// shorter, that another process has locked, or that this process has mapped already; it is locked from
+    /// here on. Nobody may shorten it, or write to these bytes by other means.
     pub fn of_file(file: BorrowedFd<'_>, size_bytes: usize) -> Result<Mapping, MappingError> {
+        let failed = |errno| MappingError { bytes: size_bytes, errno };
+        flock(file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
+        let about = fstat(file).map_err(failed)?;
+        if u64::try_from(about.st_size).unwrap_or(0) < size_bytes as u64 {
+            return Err(failed(Errno::INVAL));
+        }
+        let id = (about.st_dev, about.st_ino);
+        let mut mapped = mapped();
+        if mapped.contains(&id) {
+            return Err(failed(Errno::BUSY));
+        }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED;
-        // SAFETY: no address is asked for, so no mapping that exists is touched. The bytes are ours alone:
-        // the file is locked by the caller (`restart/file.rs`), who reads and writes no byte of this range
-        // by other means while the mapping lives.
+        // SAFETY: no address is asked for, so no mapping that exists is touched. No other mapping of this or of
+        // another process that locks it has the file's bytes.
         let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, protection, flags, file, 0) };
-        let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
-        let base = NonNull::new(base.cast()).expect("the system never maps address 0");
-        Ok(Mapping { base, size_bytes, of_file: true })
+        let base = NonNull::new(base.map_err(failed)?.cast());
+        mapped.push(id);
+        let base = base.expect("the system never maps address 0");
+        Ok(Mapping { base, size_bytes, file: Some(id) })
     }
 
     /// The first byte.
@@ -68,7 +94,7 @@ impl Mapping {
     }
 
     /// Asks for huge pages; a system that has none goes on without.
-    pub fn advise_huge_pages(&self) -> Result<(), rustix::io::Errno> {
+    pub fn advise_huge_pages(&self) -> Result<(), Errno> {
         // SAFETY: the range is this mapping's own, and the advice changes no contents.
         unsafe { madvise(self.base.as_ptr().cast(), self.size_bytes, Advice::LinuxHugepage) }
     }
@@ -95,7 +121,7 @@ impl Mapping {
     /// The range lies within the mapping, and nobody holds a reference into it or expects its contents.
     pub unsafe fn release(&self, offset: usize, size_bytes: usize) {
         debug_assert!(offset + size_bytes <= self.size_bytes);
-        if self.of_file {
+        if self.file.is_some() {
             return;
         }
         // SAFETY: the caller keeps the range within the mapping.
@@ -111,5 +137,8 @@ impl Drop for Mapping {
         // SAFETY: the range is this mapping's own, and its owner is going away.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
         debug_assert!(unmapped.is_ok(), "unmapping our own mapping cannot fail");
+        if let Some(file) = self.file {
+            mapped().retain(|&other| other != file);
+        }
     }
 }

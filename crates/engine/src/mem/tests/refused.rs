@@ -1,13 +1,15 @@
 //! Rights of another stripe, class, memory or item than the one that is used are refused.
 
-use super::world::{FIELDS, LARGE, SMALL, World, memory};
+use super::world::{FIELDS, LARGE, PAGE_SIZE_BYTES, SMALL, World, memory};
 use crate::layout::{ChunkAddress, ItemMeta};
+use crate::mem::arena::Arena;
 use crate::mem::class_token::HeadPin;
 use crate::mem::list::List;
 use crate::mem::new_item::{NewItem, ValueShape};
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::Entry;
 use slabwise_base::PageId;
+use std::os::fd::AsFd;
 
 #[test]
 fn an_item_of_another_stripe_is_not_found() {
@@ -304,4 +306,16 @@ fn a_pin_of_another_memory_is_refused() {
 #[should_panic(expected = "a class changes its chunk size while it owns no page")]
 fn chunks_of_a_class_that_owns_a_page_stay_as_large_as_they_are() {
     World::new().small.set_chunk_size(256);
+}
+
+#[test]
+fn a_file_that_is_short_or_mapped_already_is_refused() {
+    let file = tempfile::tempfile().expect("there is a directory for it");
+    file.set_len(PAGE_SIZE_BYTES as u64).expect("there is room");
+    let map = |size_bytes| Arena::of_file(file.as_fd(), size_bytes, false);
+    assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "it is short");
+    let first = map(PAGE_SIZE_BYTES).expect("nobody else uses it");
+    assert!(map(PAGE_SIZE_BYTES).is_err(), "two arenas would share bytes");
+    drop(first);
+    assert!(map(PAGE_SIZE_BYTES).is_ok());
 }
