@@ -42,6 +42,8 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     let counted = std::sync::Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
+    // Steps of one order: a page that is moved reads many state words.
+    builder.max_branches = 4_000;
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
         model();
