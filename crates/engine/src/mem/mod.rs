@@ -21,6 +21,9 @@
 //!                                              in the class's lock
 //! ```
 //!
+//! Items change their chunks, and chains their bodies, under the [`MoverToken`]; what another process left in the
+//! arena becomes items by way of [`Restore`].
+//!
 //! Nothing here is taken on trust. Misuse by safe code is ruled out by types where that costs nothing, and
 //! otherwise by a check that panics:
 //!

@@ -276,6 +276,7 @@ impl<'i> Entry<'i> {
         assert_eq!(copied.stripe, self.guard.number, "a copy is of an item of this stripe");
         assert_eq!(copied.from, self.address, "a copy stands for the item that it is of");
         let Copied { mut head, from, stripe } = copied;
+        head.check(&self.guard.memory);
         if self.item().state().chained() {
             let Some(mut right) = self.value_right(Some(own)) else {
                 return Err(Copied { head, from, stripe });

@@ -37,6 +37,19 @@ fn a_copy_made_under_another_stripe_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "a chunk is used with the memory that it is of")]
+fn a_copy_made_in_another_memory_is_refused() {
+    let (mut world, mut other) = (World::new(), World::new());
+    assert_eq!(world.store(b"key", b"value"), other.store(b"key", b"value"));
+    let chunk = other.take(SMALL);
+    let copied = other.stripes.find(b"key").expect("it was stored").copy_to(chunk);
+    let mut entry = world.stripes.find(b"key").expect("it was stored");
+    let pin = entry.item().pin_key().expect("it is linked");
+    let copied = copied.expect("there is room");
+    let _ = entry.carry_to(copied, &pin, &mut world.memory.mover_token());
+}
+
+#[test]
 #[should_panic(expected = "a copy stands for the item that it is of")]
 fn a_copy_of_another_item_is_refused() {
     let mut world = World::new();
