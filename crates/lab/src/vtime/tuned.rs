@@ -1,14 +1,15 @@
 //! A tuner on virtual time: the server's own control loop, charged for the chunks that it visits.
 //!
-//! It serves as a server under load does: its steps keep to the move budget, and it waits between them at the pace of a
-//! server's. A look at the policy costs nothing, nor does taking in what was sampled: on a server it is another core's. Like
-//! a server's it is called when the queue is half full.
+//! It serves as a server under load does: its steps keep to the move budget, and it rests between them. While there is
+//! nothing to do it waits as long as the policy says: with the back-off of a server's thread, which looks again every
+//! second, results would depend on it. A look at the policy costs nothing, nor does taking in what was sampled: on a
+//! server it is another core's. Like a server's it is called when the queue is half full.
 
 use super::mover::MoverTime;
 use super::visit_cost::VisitCost;
 use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
-use slabwise_tuner::{Load, Profiling, Tuner, TunerPace, TunerStep};
+use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
 
 /// Nanoseconds of a tick.
 const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
@@ -17,7 +18,6 @@ const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
 pub struct Tuned<'e> {
     engine: &'e Engine,
     tuner: Tuner,
-    pace: TunerPace,
     cost: VisitCost,
     /// When it is done with what it began, or wakes.
     free_at_nanos: f64,
@@ -27,8 +27,7 @@ pub struct Tuned<'e> {
 impl<'e> Tuned<'e> {
     /// This tuner on this engine, from the start of time on.
     pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> Tuned<'e> {
-        let (pace, time) = (TunerPace::default(), MoverTime::default());
-        Tuned { engine, tuner, pace, cost, free_at_nanos: 0.0, time }
+        Tuned { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
     }
 
     /// Where its time went.
@@ -65,18 +64,20 @@ impl<'e> Tuned<'e> {
         let visits = self.engine.mover_counters().visits - before;
         self.time.visits += visits;
         self.work(visits as f64);
-        self.pace.step(&step, self.engine.gets_ever());
-        let wait_nanos = self.pace.wait().as_nanos() as f64;
         match step {
             // A step that met no chunk costs something, too.
             TunerStep::Working | TunerStep::Asked { .. } if visits == 0 => self.work(1.0),
             TunerStep::Working | TunerStep::Asked { .. } => {}
-            TunerStep::Rest(_) => {
+            TunerStep::Rest(rest) => {
+                let rest_nanos = rest.as_nanos() as f64;
                 self.time.sleeps += 1;
-                self.time.sleep_nanos += wait_nanos;
-                self.free_at_nanos += wait_nanos.max(self.cost.nanos());
+                self.time.sleep_nanos += rest_nanos;
+                self.free_at_nanos += rest_nanos.max(self.cost.nanos());
             }
-            TunerStep::Idle { .. } => self.free_at_nanos += wait_nanos.max(TICK_NANOS),
+            TunerStep::Idle { ticks: Some(ticks) } => {
+                self.free_at_nanos += f64::from(ticks.max(1)) * TICK_NANOS;
+            }
+            TunerStep::Idle { ticks: None } => self.free_at_nanos = f64::INFINITY,
         }
     }
 
