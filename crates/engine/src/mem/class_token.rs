@@ -177,9 +177,9 @@ impl ClassToken {
     pub fn give(&mut self, chunk: OwnedChunk) {
         chunk.check(&self.memory);
         assert_eq!(chunk.class(), self.class, "a chunk goes back to its class");
-        // SAFETY: the chunk was its owner's alone, who parts with it here.
-        unsafe { self.list_free(chunk.address()) };
         let page = self.memory.page_entry(chunk.address());
+        // SAFETY: the chunk was its owner's alone, who parts with it here.
+        unsafe { self.list_free(page, chunk.address()) };
         page.set_used(page.used() - 1);
     }
 
@@ -187,10 +187,9 @@ impl ClassToken {
     ///
     /// # Safety
     ///
-    /// Nobody uses the chunk of this class at `address`, and it is not listed.
+    /// Nobody uses the chunk at `address` of this page of this class, and it is not listed.
     #[inline]
-    unsafe fn list_free(&self, address: ChunkAddress) {
-        let page = self.memory.page_entry(address);
+    unsafe fn list_free(&self, page: &Page, address: ChunkAddress) {
         // SAFETY: a chunk of this class starts here.
         let header = unsafe { self.memory.arena.header_of(address) };
         header.state().store(State::FREE);
@@ -208,7 +207,7 @@ impl ClassToken {
         for slot in (0..self.chunks_per_page()).rev() {
             if self.state_at(id, slot).kind() == Kind::Free {
                 // SAFETY: what reads as free is in nobody's hand, and the list was emptied.
-                unsafe { self.list_free(self.chunk_at(id, slot)) };
+                unsafe { self.list_free(page, self.chunk_at(id, slot)) };
             }
         }
     }
@@ -233,7 +232,7 @@ impl ClassToken {
         let address = self.chunk_at(id, slot);
         if is_listed {
             // SAFETY: as the caller says.
-            return unsafe { self.list_free(address) };
+            return unsafe { self.list_free(self.own(id), address) };
         }
         // SAFETY: a chunk of this page starts here.
         unsafe { self.memory.arena.header_of(address) }.state().store(State::FREE);

@@ -276,8 +276,8 @@ impl List {
     #[inline]
     fn admit(&mut self, class: &ClassToken, item: &Entered<'_>) {
         self.bind(class);
-        let item = item.item();
-        assert!(std::ptr::eq(item.memory(), class.memory()), "an item is queued in its own memory");
+        let memory = item.item().memory();
+        assert!(std::ptr::eq(memory, class.memory()), "an item is queued in its own memory");
         assert_eq!(item.queue_class(), class.class(), "an item is queued in its own class");
     }
 

@@ -96,13 +96,15 @@ impl Cache {
 
     fn free(&self, remains: Option<Remains>) {
         let Some(mut remains) = remains else { return };
-        while remains.next_body_class(&self.memory).is_some() {
+        loop {
+            match remains.into_chunk(&self.memory) {
+                Ok(chunk) => return lock(&self.small).token.give(chunk),
+                Err((rest, _)) => remains = rest,
+            }
             let token = &mut lock(&self.large).token;
             let body = remains.take_body(token);
             token.give(body);
         }
-        let chunk = remains.into_chunk(&self.memory);
-        lock(&self.small).token.give(chunk);
     }
 
     fn delete(&self) {

@@ -4,8 +4,10 @@ use super::chunk::OwnedChunk;
 use super::item::{InHand, Item, UNKNOWN_COST};
 use super::memory::Memory;
 use super::state::{Kind, State};
-use crate::layout::{CHAIN_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemMeta};
-use slabwise_base::{Cost, KEY_SIZE_BYTES_MAX};
+use crate::layout::{
+    CHAIN_SIZE_BYTES, CHAINED, ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemMeta,
+};
+use slabwise_base::{ClassId, Cost, KEY_SIZE_BYTES_MAX};
 
 /// How long an item's value is, and whether it lies in one chunk with the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,12 @@ impl NewItem {
     /// The item's first chunk.
     pub fn head(&self) -> &OwnedChunk {
         &self.head
+    }
+
+    /// The class in whose queue it is to be: its chunk's, or [`CHAINED`].
+    #[inline]
+    pub fn queue_class(&self) -> ClassId {
+        if self.is_chained() { CHAINED } else { self.head.class() }
     }
 
     /// Bytes of the value.

@@ -106,12 +106,6 @@ impl Remains {
         self.address
     }
 
-    /// The class that owns the page of its next body; `None`: it has none, or no more.
-    #[inline]
-    pub fn next_body_class(&self, memory: &Memory) -> Option<ClassId> {
-        Some(memory.class_of(self.next_body(memory)?))
-    }
-
     #[inline]
     fn next_body(&self, memory: &Memory) -> Option<ChunkAddress> {
         let state = self.state(memory);
@@ -155,16 +149,18 @@ impl Remains {
         unsafe { OwnedChunk::new(memory, body, class.chunk_size_bytes(), class.class()) }
     }
 
-    /// The first chunk alone, once its bodies are taken.
+    /// The first chunk alone; while there are bodies, the class that owns the page of the next.
     #[inline]
-    pub fn into_chunk(self, memory: &Memory) -> OwnedChunk {
-        assert_eq!(self.next_body(memory), None, "an item's bodies are freed before its head");
+    pub fn into_chunk(self, memory: &Memory) -> Result<OwnedChunk, (Remains, ClassId)> {
+        if let Some(body) = self.next_body(memory) {
+            return Err((self, memory.class_of(body)));
+        }
         // Somebody's again: a mover must not take it for an item without pins.
         // SAFETY: a chunk of this memory starts here.
         unsafe { memory.arena.header_of(self.address) }.state().store(State::IN_HAND);
         let page = memory.page_entry(self.address);
         let class = page.owner().expect("a chunk in use lies in a page that a class owns");
         // SAFETY: the chunk is this value's alone, and its page stays its class's while it is in use.
-        unsafe { OwnedChunk::new(memory, self.address, page.chunk_size_bytes(), class) }
+        Ok(unsafe { OwnedChunk::new(memory, self.address, page.chunk_size_bytes(), class) })
     }
 }

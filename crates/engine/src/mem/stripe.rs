@@ -40,6 +40,7 @@ pub struct Entry<'i> {
 pub struct Entered<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
+    class: ClassId,
 }
 
 /// An item that a table leads to no more, and that still counts as linked: its class is to unlink it.
@@ -236,8 +237,10 @@ impl<'i> Entry<'i> {
     /// The item that this entry was just made to lead to, to be queued.
     #[inline]
     pub fn entered(&mut self) -> Entered<'_> {
-        assert!(!self.item().state().linked(), "an item is queued anew once");
-        Entered { memory: &self.guard.memory, address: self.address }
+        let state = self.item().state();
+        assert!(!state.linked(), "an item is queued anew once");
+        let (memory, address) = (&*self.guard.memory, self.address);
+        Entered { memory, address, class: memory.queue_class(address, state.chained()) }
     }
 
     /// The right to write the item's value; `None`: somebody pins it beside `own`.
@@ -314,6 +317,12 @@ impl Entered<'_> {
     /// Where it is.
     pub fn address(&self) -> ChunkAddress {
         self.address
+    }
+
+    /// The class in whose queue it is to be.
+    #[inline]
+    pub fn queue_class(&self) -> ClassId {
+        self.class
     }
 
     /// Ranks an item that stores a rank.

@@ -28,8 +28,7 @@ fn an_item_lives_from_the_free_list_to_the_free_list() {
     assert_eq!(world.unlink(removed), None, "it is pinned");
     assert_eq!(pin.item(&world.memory).value().flatten().count(), 5);
     let remains = world.memory.unpin(pin).expect("the last pin");
-    assert_eq!(remains.next_body_class(&world.memory), None);
-    let chunk = remains.into_chunk(&world.memory);
+    let chunk = remains.into_chunk(&world.memory).expect("it has no bodies");
     assert_eq!((chunk.address(), chunk.class(), chunk.size_bytes()), (address, SMALL, 512));
     world.small.give(chunk);
     assert_eq!(world.store(b"next", b""), address, "what was freed last is handed out first");
@@ -91,19 +90,21 @@ fn a_chained_item_is_read_carried_and_freed_body_by_body() {
     assert_eq!(left, None, "the mover pins it");
     drop(entry);
     let remains = world.memory.unpin(pin).expect("the last pin");
-    world.small.give(remains.into_chunk(&world.memory));
+    world.small.give(remains.into_chunk(&world.memory).expect("the copy has the bodies"));
     assert_eq!(read(&world), value);
     // It ends.
     let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
     assert_eq!(removed.queue_class(&world.memory), CHAINED);
     let mut remains =
         world.chained_queue.unlink(&mut world.chained, removed, 1).expect("nobody pins it");
-    while let Some(class) = remains.next_body_class(&world.memory) {
+    for _ in 0..3 {
+        let (rest, class) = remains.into_chunk(&world.memory).expect_err("it has a body");
         assert_eq!(class, LARGE);
+        remains = rest;
         let body = remains.take_body(&mut world.large);
         world.large.give(body);
     }
-    world.small.give(remains.into_chunk(&world.memory));
+    world.small.give(remains.into_chunk(&world.memory).expect("it has no bodies"));
     assert_eq!((world.used(SMALL), world.used(LARGE)), (0, 0));
 }
 

@@ -56,7 +56,7 @@ impl Reservation<'_> {
     pub fn inspect(&self) -> Seen {
         let (space, item) = (&self.cache().space, self.item());
         Seen {
-            class: space.shown_class(item.queue_class()),
+            class: space.shown_class(self.queue_class()),
             value_len: self.value_len(),
             expiry: item.expiry(),
             life: Life::Live,

@@ -4,7 +4,7 @@ use super::lookup::Found;
 use super::reservation::Reservation;
 use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
-use slabwise_base::Now;
+use slabwise_base::{ClassId, Now};
 
 /// An item that was published.
 pub struct Stored {
@@ -43,8 +43,8 @@ pub fn publish_over(
     let (item, short_lived) = finish(space, reservation, cas, now);
     let removed = found.entry.replace(item);
     let remains = space.unlink_unfreed(removed);
-    enqueue_new(space, &mut found.entry, short_lived);
-    let (class, outcome) = (found.class(), stored(&found.entry));
+    let class = enqueue_new(space, &mut found.entry, short_lived);
+    let outcome = stored(&found.entry);
     drop(found);
     space.free_remains(remains);
     space.show_access(hash, AccessKind::Store, Some(class));
@@ -71,8 +71,12 @@ fn finish(
     (new, short_lived)
 }
 
-fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) {
-    let mut class = space.class(entry.item().queue_class()).lock();
+/// Returns the class in whose queue the item is.
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
+    let item = entry.entered();
+    let id = item.queue_class();
+    let mut class = space.class(id).lock();
     let queue = class.queue_for_new(short_lived);
-    class.enqueue(entry.entered(), queue);
+    class.enqueue(item, queue);
+    id
 }

@@ -178,6 +178,12 @@ impl<'e> Reservation<'e> {
         self.new_item().item(&self.cache.space.memory)
     }
 
+    /// The class in whose queue the item is to be.
+    #[inline]
+    pub(super) fn queue_class(&self) -> ClassId {
+        self.new_item().queue_class()
+    }
+
     /// Bytes of the value.
     pub fn value_len(&self) -> usize {
         self.new_item().value_len()

@@ -170,7 +170,7 @@ impl<'e> Handle<'e> {
     ) -> StoreOutcome {
         let (cache, space) = (self.cache(), self.space());
         assert!(std::ptr::eq(cache, reservation.cache()), "a reservation stays with its engine");
-        self.counters().class(reservation.item().queue_class()).sets.bump();
+        self.counters().class(reservation.queue_class()).sets.bump();
         let mut spare = Spare::new(cache);
         loop {
             let found = match Lookup::of(space, reservation.hashed_key(), now, self.counters()) {
@@ -217,10 +217,9 @@ impl<'e> Handle<'e> {
     /// Counts a store under a key that holds nothing.
     #[inline(always)]
     fn count_insertion(&self, reservation: &Reservation<'_>) {
-        let item = reservation.item();
-        let class = self.counters().class(item.queue_class());
+        let class = self.counters().class(reservation.queue_class());
         class.inserted.bump();
-        if let Some(cost) = item.cost() {
+        if let Some(cost) = reservation.item().cost() {
             class.costs_told.bump();
             class.cost_paid.add(u64::from(cost.units()));
         }

@@ -38,12 +38,18 @@ impl Space {
     /// item. Returns the head.
     #[inline(always)]
     fn free_bodies(&self, mut remains: Remains) -> OwnedChunk {
-        while let Some(class) = remains.next_body_class(&self.memory) {
+        loop {
+            let class = match remains.into_chunk(&self.memory) {
+                Ok(head) => return head,
+                Err((rest, class)) => {
+                    remains = rest;
+                    class
+                }
+            };
             let mut class = self.class(class).lock();
             let body = remains.take_body(class.pages.token_mut());
             class.pages.give(body);
         }
-        remains.into_chunk(&self.memory)
     }
 
     /// Gives a chunk back to its class.

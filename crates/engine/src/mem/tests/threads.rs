@@ -49,7 +49,7 @@ impl Cache {
 
     fn free(&self, remains: Option<Remains>) {
         if let Some(remains) = remains {
-            let chunk = remains.into_chunk(&self.memory);
+            let chunk = remains.into_chunk(&self.memory).expect("it has no bodies");
             lock(&self.class).token.give(chunk);
         }
     }

@@ -160,6 +160,6 @@ impl World {
     }
 
     pub fn free(&mut self, remains: Remains) {
-        self.small.give(remains.into_chunk(&self.memory));
+        self.small.give(remains.into_chunk(&self.memory).expect("it has no bodies"));
     }
 }
