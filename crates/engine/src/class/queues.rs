@@ -162,7 +162,9 @@ impl ClassState {
             self.displace(displaced);
         }
         let size_bytes = entry.item().counted_size_bytes();
-        self.shift(from, to.place, |list, token| Some(list.take_entry(token, entry, size_bytes)));
+        self.shift(from, to.place, size_bytes, |list, token| {
+            Some(list.take_entry(token, entry, size_bytes))
+        });
         if is_counted {
             self.count_move(from, to.place);
         }
@@ -221,7 +223,7 @@ impl ClassState {
     pub(super) fn apply(&mut self, Move { from, to, is_counted }: Move) {
         let Some(tail) = self.tail(from) else { return };
         let size_bytes = tail.counted_size_bytes();
-        self.shift(from, to, |list, token| list.take_tail(token, size_bytes));
+        self.shift(from, to, size_bytes, |list, token| list.take_tail(token, size_bytes));
         if is_counted {
             self.count_move(from, to);
         }
@@ -237,19 +239,28 @@ impl ClassState {
         *moves += 1;
     }
 
-    /// Moves a queued item, which `take` takes out, to the head of another queue, or of its own.
+    /// Moves a queued item of this size, which `take` takes out, to the head of another queue, or of its own.
     #[inline]
     fn shift(
         &mut self,
         from: Place,
         to: Place,
+        size_bytes: u64,
         take: impl for<'c> FnOnce(&mut List, &'c mut ClassToken) -> Option<Unqueued<'c>>,
     ) {
         let ClassState { lanes, pages, .. } = self;
-        let Some(item) = lanes.change(from, |list| take(list, pages.token_mut())) else { return };
-        let size_bytes = item.item().counted_size_bytes();
-        lanes.change(to, |list| item.push_head(list, to.queue, size_bytes));
-        self.note_tail(from.lane);
+        let token = pages.token_mut();
+        if from == to {
+            lanes.change(from, |list| {
+                if let Some(item) = take(list, token) {
+                    item.push_head(list, to.queue, size_bytes);
+                }
+            });
+        } else {
+            let Some(item) = lanes.change(from, |list| take(list, token)) else { return };
+            lanes.change(to, |list| item.push_head(list, to.queue, size_bytes));
+            self.note_tail(from.lane);
+        }
         self.note_tail(to.lane);
     }
 
