@@ -168,6 +168,7 @@ impl List {
         let item = entry.item();
         assert!(std::ptr::eq(item.memory(), class.memory()), "an item is queued in its own memory");
         let here = item.state().queued() && item.queue_class() == class.class();
+        self.check_class(class);
         assert!(here, "an item is taken out of a list of its class");
         // SAFETY: the item is queued in this class.
         unsafe { self.take_unchecked(class, item.address(), size_bytes) }
@@ -175,7 +176,7 @@ impl List {
 
     /// # Safety
     ///
-    /// The item is queued in this class.
+    /// The list is of this class, and so is the item, which is queued.
     #[inline]
     unsafe fn take_unchecked<'c>(
         &mut self,
@@ -183,7 +184,6 @@ impl List {
         address: ChunkAddress,
         size_bytes: u64,
     ) -> Unqueued<'c> {
-        self.bind(class);
         // SAFETY: as the caller says.
         unsafe { self.unlink_node(class.memory(), address) };
         self.count_out(size_bytes);
@@ -205,6 +205,7 @@ impl List {
 
     /// Takes a pinned item out and pins it once more.
     pub fn detach_pinned(&mut self, class: &mut ClassToken, pin: &Pin, size_bytes: u64) -> Pin {
+        self.check_class(class);
         assert!(class.queued_pinned(pin).is_some(), "an item is taken out of a list of its class");
         // SAFETY: the item is queued in this class.
         unsafe { self.detach_unchecked(class, pin.address(), size_bytes) }
@@ -212,7 +213,7 @@ impl List {
 
     /// # Safety
     ///
-    /// The item is queued in this class.
+    /// The list is of this class, and so is the item, which is queued.
     #[inline]
     unsafe fn detach_unchecked(
         &mut self,
@@ -220,7 +221,6 @@ impl List {
         address: ChunkAddress,
         size_bytes: u64,
     ) -> Pin {
-        self.bind(class);
         // SAFETY: as the caller says.
         unsafe { self.unlink_node(class.memory(), address) };
         self.count_out(size_bytes);
@@ -239,7 +239,7 @@ impl List {
         size_bytes: u64,
     ) -> Option<Remains> {
         assert!(item.queued(class).is_some(), "an item is unlinked by a list of its class");
-        self.bind(class);
+        self.check_class(class);
         // SAFETY: the item is queued in this class.
         unsafe { self.unlink_node(class.memory(), item.address()) };
         self.count_out(size_bytes);

@@ -124,9 +124,10 @@ fn a_list_is_used_with_its_own_class() {
 fn an_end_of_another_list_is_refused() {
     let mut world = World::new();
     world.store(b"key", b"value");
-    let pin = world.stripes.find(b"key").expect("it was stored").item().pin_key();
-    let mut queue = List::EMPTY;
-    let _ = queue.detach_pinned(&mut world.small, &pin.expect("it is linked"), 0);
+    let mut other = std::mem::take(&mut world.queue);
+    world.store(b"other", b"value");
+    let pin = world.stripes.find(b"other").expect("it was stored").item().pin_key();
+    let _ = other.detach_pinned(&mut world.small, &pin.expect("it is linked"), 1);
 }
 
 #[test]
