@@ -26,11 +26,22 @@ pub struct ClassToken {
     page_count: u32,
 }
 
-impl ClassToken {
-    pub(super) fn new(memory: Arc<Memory>, class: ClassId) -> ClassToken {
+impl Memory {
+    /// The token of a class, to lie inside the class's lock. Each is handed out once.
+    pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
+        assert!(self.begin_class(class), "the token of class {} was handed out before", class.0);
+        let memory = Arc::clone(self);
         ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
     }
 
+    /// The token of the mover, to lie inside its lock. It is handed out once.
+    pub fn mover_token(&self) -> MoverToken {
+        assert!(self.begin_mover(), "the mover's token was handed out before");
+        MoverToken { memory: self.number() }
+    }
+}
+
+impl ClassToken {
     /// The class.
     pub fn class(&self) -> ClassId {
         self.class
@@ -365,10 +376,6 @@ pub struct MoverToken {
 }
 
 impl MoverToken {
-    pub(super) fn new(memory: &Memory) -> MoverToken {
-        MoverToken { memory: memory.number() }
-    }
-
     /// Refuses another memory than its own.
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number(), "a mover moves items of its own memory");

@@ -385,6 +385,26 @@ impl<'t, R: ReadsValue> Item<'t, R> {
     }
 }
 
+impl Pin {
+    /// The pinned item.
+    #[inline]
+    pub fn item<'p>(&'p self, memory: &'p Memory) -> Held<'p> {
+        self.check(memory);
+        // SAFETY: the pin keeps the chunk, and with it what never changes.
+        unsafe { Item::new(memory, self.address()) }
+    }
+}
+
+impl ValuePin {
+    /// The pinned item.
+    #[inline]
+    pub fn item<'p>(&'p self, memory: &'p Memory) -> HeldValue<'p> {
+        self.pin().check(memory);
+        // SAFETY: the pin keeps the chunk, and was taken when nobody could write the value; nobody begins to.
+        unsafe { Item::new(memory, self.pin().address()) }
+    }
+}
+
 pub(super) fn word(bytes: &[u8]) -> u32 {
     u32::from_le_bytes(bytes.try_into().expect("four bytes were asked for"))
 }

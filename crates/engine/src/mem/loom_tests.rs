@@ -6,7 +6,7 @@ use super::class_token::{ClassToken, HeadPin, MoverToken};
 use super::list::List;
 use super::memory::Memory;
 use super::new_item::{NewItem, ValueShape};
-use super::pin::Remains;
+use super::remains::Remains;
 use super::state::QueueKind;
 use super::stripe::{Entry, Removed, Stripe};
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};

@@ -1,11 +1,9 @@
 //! Arena, page entries and size model together.
 
 use super::arena::Arena;
-use super::class_token::{ClassToken, MoverToken};
 use super::pages::{Page, PageTable};
 use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
 use slabwise_base::{ClassId, PageId};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// The bytes of the cache and who owns which page.
@@ -68,17 +66,14 @@ impl Memory {
         stripe
     }
 
-    /// The token of a class, to lie inside the class's lock. Each is handed out once.
-    pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
-        let was_taken = self.class_tokens[class.index()].swap(true, Relaxed);
-        assert!(!was_taken, "the token of class {} was handed out before", class.0);
-        ClassToken::new(Arc::clone(self), class)
+    /// Whether the token of a class was not handed out before.
+    pub(super) fn begin_class(&self, class: ClassId) -> bool {
+        !self.class_tokens[class.index()].swap(true, Relaxed)
     }
 
-    /// The token of the mover, to lie inside its lock. It is handed out once.
-    pub fn mover_token(&self) -> MoverToken {
-        assert!(!self.mover_token.swap(true, Relaxed), "the mover's token was handed out before");
-        MoverToken::new(self)
+    /// Whether the mover's token was not handed out before.
+    pub(super) fn begin_mover(&self) -> bool {
+        !self.mover_token.swap(true, Relaxed)
     }
 
     /// The next page that was never handed out; `None`: the arena ends here.

@@ -12,10 +12,11 @@
 
 use super::chunk::UnusedPage;
 use super::class_token::ClassToken;
-use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Queued, body_address, word};
+use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Queued, body_address, word};
 use super::list::List;
 use super::memory::Memory;
 use super::state::{Kind, QueueKind, State};
+use super::stripe::{Entry, StripeGuard};
 use crate::layout::{CHAINED, ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::{KEY_SIZE_BYTES_MAX, PageId};
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub struct Restore {
 #[must_use = "an item that is not entered is lost"]
 #[derive(Debug)]
 pub struct RestoredItem {
-    pub(super) address: ChunkAddress,
-    pub(super) memory: u32,
+    address: ChunkAddress,
+    memory: u32,
 }
 
 impl RestoredItem {
@@ -57,6 +58,21 @@ impl RestoredItem {
     pub fn queue(&self, restore: &Restore) -> QueueKind {
         let state = self.item(restore).state();
         state.restored_queue().expect("its state says so until it is met there")
+    }
+}
+
+impl<'i> Entry<'i> {
+    /// Lets a stripe lead to an item that was taken over, under a key that leads to nothing.
+    pub fn enter_restored(
+        guard: StripeGuard<'i>,
+        hash: u64,
+        item: RestoredItem,
+        hash_of: impl Fn(Linked<'_>) -> u64,
+    ) -> Entry<'i> {
+        let number = guard.memory().number();
+        assert_eq!(item.memory, number, "an item enters a table of its memory");
+        // SAFETY: the item was checked; this is the one right to it, and ends here.
+        unsafe { Entry::enter(guard, hash, item.address, hash_of) }
     }
 }
 

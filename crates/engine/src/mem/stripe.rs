@@ -9,8 +9,8 @@ use super::class_token::{ClassToken, MoverToken};
 use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Queued};
 use super::memory::Memory;
 use super::new_item::{Copied, NewItem, body_size_bytes};
-use super::pin::{Pin, Remains};
-use super::restore::RestoredItem;
+use super::pin::Pin;
+use super::remains::Remains;
 use super::state::State;
 use super::table::{Slot, Table};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
@@ -65,6 +65,11 @@ pub struct MetaRight<'t> {
 }
 
 impl Stripe {
+    /// The memory of its items.
+    pub(super) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
     /// An empty stripe of a memory.
     pub fn new(memory: &Arc<Memory>) -> Stripe {
         let number = memory.next_stripe();
@@ -159,29 +164,28 @@ impl<'i> Entry<'i> {
     /// item of it. The item is to be queued.
     #[inline]
     pub fn insert(
-        mut guard: StripeGuard<'i>,
+        guard: StripeGuard<'i>,
         hash: u64,
         item: NewItem,
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
         let head = item.assemble(&guard.memory);
-        let address = head.address();
-        let Stripe { table, memory, .. } = &mut *guard;
-        // SAFETY: the table leads to the others, and is borrowed exclusively.
-        let slot =
-            table.insert(hash, address, |other| hash_of(unsafe { Item::new(memory, other) }));
-        Entry { guard, slot, address }
+        // SAFETY: an item was written in this chunk, which its owner parts with here.
+        unsafe { Entry::enter(guard, hash, head.address(), hash_of) }
     }
 
-    /// Lets a stripe lead to an item that was taken over, under a key that leads to nothing.
-    pub fn enter_restored(
+    /// Lets a stripe lead to an item, under a key that leads to nothing.
+    ///
+    /// # Safety
+    ///
+    /// At `address` of the stripe's memory is an item that no table leads to, and that nobody has a right to.
+    #[inline]
+    pub(super) unsafe fn enter(
         mut guard: StripeGuard<'i>,
         hash: u64,
-        item: RestoredItem,
+        address: ChunkAddress,
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
-        assert_eq!(item.memory, guard.memory.number(), "an item enters a table of its memory");
-        let address = item.address;
         let Stripe { table, memory, .. } = &mut *guard;
         // SAFETY: the table leads to the others, and is borrowed exclusively.
         let slot =

@@ -7,7 +7,7 @@ use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
 use crate::mem::new_item::{NewItem, ValueShape};
-use crate::mem::pin::Remains;
+use crate::mem::remains::Remains;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::{Entry, Removed, Stripe, StripeGuard};
