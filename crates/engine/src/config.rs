@@ -37,7 +37,7 @@ pub struct EngineConfig {
     pub hash_seed: u64,
 }
 
-/// How the page mover empties a page: one of [`mover_kinds`](crate::mover_kinds).
+/// How the page mover empties a page: one of those that [`MOVER_NAMES`](crate::MOVER_NAMES) names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoverKind(&'static str);
 

@@ -58,7 +58,7 @@ pub use layout::{
     ClassTableError, HEADER_SIZE_BYTES as BODY_HEADER_SIZE_BYTES, ItemMeta, SizeModel,
 };
 pub use mover::{
-    MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, MoverStep, ReassignError, mover_kind, mover_kinds,
+    MOVE_RECORDS_MAX, MOVER_NAMES, MoveOutcome, MoveRecord, MoverStep, ReassignError, mover_kind,
 };
 pub use ops::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetOptions, Handle, Initial,

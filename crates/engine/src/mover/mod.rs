@@ -19,6 +19,6 @@ mod moves;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use kinds::{mover_kind, mover_kinds};
+pub use kinds::{MOVER_NAMES, mover_kind};
 pub use log::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord};
 pub use moves::{Mover, MoverStep, ReassignError};

@@ -18,21 +18,27 @@ use super::job::Kind;
 use crate::config::MoverKind;
 
 /// Every kind. A new one is a file here and a row.
-const KINDS: [(MoverKind, &dyn Kind); 4] = [
+const KINDS: &[(MoverKind, &dyn Kind)] = &[
     (MoverKind::WARM, &warm::Warm),
     (MoverKind::BASE, &published::BASE),
     (MoverKind::FAST, &published::FAST),
     (MoverKind::STOCK, &stock::Stock),
 ];
 
-/// Every kind of mover, the default first.
-pub fn mover_kinds() -> impl Iterator<Item = MoverKind> {
-    KINDS.iter().map(|&(kind, _)| kind)
-}
+/// The names of the kinds of mover, the default first.
+pub const MOVER_NAMES: [&str; KINDS.len()] = {
+    let mut names = [""; KINDS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = KINDS[at].0.name();
+        at += 1;
+    }
+    names
+};
 
 /// The kind of mover of this name.
 pub fn mover_kind(name: &str) -> Option<MoverKind> {
-    mover_kinds().find(|kind| kind.name() == name)
+    KINDS.iter().map(|&(kind, _)| kind).find(|kind| kind.name() == name)
 }
 
 /// How a kind empties pages.

@@ -2,7 +2,7 @@
 
 use super::ranking;
 use crate::config::option::{ServerOption, Takes, choice, number, option, switch};
-use slabwise_engine::EvictionKind;
+use slabwise_engine::{EvictionKind, MOVER_NAMES};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
@@ -89,7 +89,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     ),
     option(
         "page_mover",
-        choice(&["warm", "base", "fast", "stock"], |it, name| it.given.page_mover = Some(name)),
+        choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name)),
     )
     .default("warm; stock with preset=memcached")
     .help(
