@@ -11,13 +11,12 @@ pub mod hash;
 pub mod ids;
 pub mod memcached;
 pub mod random;
-pub mod sampling;
 pub mod size_histogram;
 pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use cost::Cost;
-pub use hash::{HashedKey, KeyHasher, LookupKey};
+pub use hash::{HashedKey, KeyHasher, LookupKey, sampling};
 pub use ids::{ClassId, PageId};
 pub use random::Random;
 pub use size_histogram::{SizeBar, SizeHistogram};

@@ -7,17 +7,13 @@
 //! with which chunk size, changes while the cache serves: `space/change.rs`.
 //!
 //! Which item leaves next is the matter of the class's order (`evict`): the class shows it the queues and
-//! applies what it answers (`queues.rs`, `victim.rs`).
+//! applies what it answers (`class/queues.rs`).
 //!
 //! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
-//! invariants of the lists in `heap/pages.rs` and `mem/list.rs`.
+//! invariants of the lists in `heap.rs` and `mem/list.rs`.
 
-mod costs;
 mod queues;
-mod seen;
-mod sizes;
-mod victim;
 
 use crate::counters::ClassCounters;
 use crate::evict::{ClassOrder, Lanes, Order, Segments};
@@ -25,14 +21,13 @@ use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
 use crate::size_map::Choice;
-pub use costs::ItemCosts;
-pub use sizes::ItemSizes;
+pub use queues::{VictimSearch, VictimStep};
+use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, PageId, Ticks};
+use slabwise_base::{ClassId, Cost, PageId, SizeHistogram, Ticks};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-pub use victim::{VictimSearch, VictimStep};
 
 /// Numbers that classes of a table may have.
 pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
@@ -276,5 +271,117 @@ impl ClassState {
     pub fn coldness(&self, now: Ticks) -> Option<Coldness> {
         let item = self.coldest(now)?;
         Some(Coldness { age_ticks: item.time().age_at(now), cas: Reverse(item.cas()) })
+    }
+}
+
+/// Sums over the items in the queues of a class whose cost is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemCosts {
+    /// Items.
+    pub count: u64,
+    /// Units.
+    pub units: u64,
+}
+
+impl ItemCosts {
+    /// The mean of the known costs, in units; at least 1.
+    pub fn mean(&self) -> u64 {
+        (self.units / self.count.max(1)).max(1)
+    }
+
+    /// Counts an item that enters.
+    #[inline]
+    pub fn add(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count += 1;
+            self.units += u64::from(cost.units());
+        }
+    }
+
+    /// Counts an item that leaves.
+    #[inline]
+    pub fn remove(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count -= 1;
+            self.units -= u64::from(cost.units());
+        }
+    }
+}
+
+/// Items by bucket of [`slabwise_base::size_histogram`]. Those of a class lie close together, just below its chunk
+/// size, so what is counted of all of them takes little more than one histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemSizes {
+    /// The bucket that `items` begins with.
+    first: usize,
+    items: Vec<u64>,
+}
+
+impl ItemSizes {
+    /// Counts an item that enters the queues.
+    #[inline]
+    pub fn add(&mut self, size_bytes: u64) {
+        let bucket = bucket_of(size_bytes as usize);
+        match self.items.get_mut(bucket.wrapping_sub(self.first)) {
+            Some(items) => *items += 1,
+            None => *self.grown(bucket) += 1,
+        }
+    }
+
+    /// Counts one that leaves them, of the same size as it came with.
+    #[inline]
+    pub fn remove(&mut self, size_bytes: u64) {
+        self.items[bucket_of(size_bytes as usize) - self.first] -= 1;
+    }
+
+    #[cold]
+    fn grown(&mut self, bucket: usize) -> &mut u64 {
+        if self.items.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            let before = std::iter::repeat_n(0, self.first - bucket);
+            self.items.splice(..0, before);
+            self.first = bucket;
+        }
+        let index = bucket - self.first;
+        if index >= self.items.len() {
+            self.items.resize(index + 1, 0);
+        }
+        &mut self.items[index]
+    }
+
+    /// Adds them to those of other classes.
+    pub fn add_to(&self, histogram: &mut SizeHistogram) {
+        for (index, &items) in self.items.iter().enumerate() {
+            histogram.add_to_bucket(self.first + index, items);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ItemSizes;
+    use slabwise_base::{Random, SizeHistogram};
+
+    #[test]
+    fn it_counts_as_a_histogram_does() {
+        let seed = 7;
+        let mut random = Random::new(seed);
+        let (mut sizes, mut present, mut expected) =
+            (ItemSizes::default(), Vec::new(), SizeHistogram::default());
+        for _ in 0..10_000 {
+            let size_bytes = 100 + random.below(10_000);
+            sizes.add(size_bytes);
+            present.push(size_bytes);
+            if random.below(3) == 0 {
+                let gone = present.swap_remove(random.below(present.len() as u64) as usize);
+                sizes.remove(gone);
+            }
+        }
+        present.iter().for_each(|&size_bytes| expected.add(size_bytes as usize, 1));
+        let mut found = SizeHistogram::default();
+        sizes.add_to(&mut found);
+        assert!(found.bars().eq(expected.bars()), "seed {seed}");
     }
 }

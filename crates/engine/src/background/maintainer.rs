@@ -1,6 +1,6 @@
 //! The LRU maintainer: what segmented queues need beside the traffic itself.
 //!
-//! Shares hold by themselves (`evict/segments.rs`); ages and expiry do not. A step goes over the
+//! Shares hold by themselves (`evict/order.rs`); ages and expiry do not. A step goes over the
 //! classes, moves tails that grew too old, and removes items at the tails that have ended.
 
 use crate::class::Class;

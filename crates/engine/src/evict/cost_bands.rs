@@ -22,11 +22,10 @@
 //!
 //! Invariant: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
 
-use super::decision::Victim;
 use super::lanes::{Lane, Lanes, Place};
-use super::order::{Info, Kind, Order, coldest_in, first_lane};
-use super::segments::{LruConfig, Segments};
-use super::view::{Item, View};
+use super::order::{
+    Info, Item, Kind, LruConfig, Order, Segments, Victim, View, coldest_in, first_lane,
+};
 use crate::mem::QueueKind;
 use slabwise_base::{Cost, Ticks};
 

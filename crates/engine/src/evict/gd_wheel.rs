@@ -19,11 +19,9 @@
 //! Invariants: an item's place follows from its wheel and its rank; an item that shares a wheel's part with L is on
 //! that wheel or below, except those still to migrate; nothing ranks below L, or a whole turn above it.
 
-use super::decision::{Entry, Hit, Move, Victim};
 use super::lanes::{Lane, Place};
-use super::order::{Info, Kind, Order};
+use super::order::{Entry, Hit, Info, Item, Kind, Move, Order, Victim, View};
 use super::ranking::{Inflation, cost_units};
-use super::view::{Item, View};
 use crate::mem::QueueKind;
 use slabwise_base::Ticks;
 

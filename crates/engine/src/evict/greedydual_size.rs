@@ -9,11 +9,9 @@
 //!
 //! Invariant: among the ranks of rounded ratios the victim's is the least.
 
-use super::decision::{Entry, Hit};
 use super::lanes::{Lane, Place};
-use super::order::{Info, Kind, Order};
+use super::order::{Entry, Hit, Info, Item, Kind, Order, View};
 use super::ranking::{Inflation, cost_units};
-use super::view::{Item, View};
 use crate::mem::QueueKind;
 use slabwise_base::Ticks;
 

@@ -1,7 +1,6 @@
-//! `eviction=lru`: one queue in exact order of use (`segments.rs`). Every hit takes the class's lock.
+//! `eviction=lru`: one queue in exact order of use (`order.rs`). Every hit takes the class's lock.
 
-use super::order::{Info, Kind, Order};
-use super::segments::{LruConfig, Segments};
+use super::order::{Info, Kind, LruConfig, Order, Segments};
 
 /// The exact LRU of one class.
 #[derive(Debug)]

@@ -5,12 +5,10 @@
 //!      |
 //!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind a file
 //!      |
-//!   order       the traits Order and Kind that a kind implements, and its Info     help     text of all kinds
+//!   help        text of all kinds       ranking     GreedyDual's inflation
 //!      |
-//!   segments    the moves between hot, warm, cold and temp    ranking      GreedyDual's inflation
-//!      |
-//!   view        what an order reads     decision     what it answers
-//!      |
+//!   order       the traits Order and Kind that a kind implements, what an order reads and answers, and the moves
+//!      |        between hot, warm, cold and temp
 //!   lanes  queue
 //! ```
 //!
@@ -21,7 +19,6 @@
 //! `registry.rs`. A kind with options names them in that line, and adds them to [`EvictionOptions`].
 
 mod cost_bands;
-mod decision;
 mod gd_wheel;
 mod greedydual_size;
 mod help;
@@ -32,14 +29,9 @@ mod ranking;
 mod registry;
 mod reserved;
 mod segmented;
-mod segments;
-mod view;
 
-pub use decision::{Entry, Hit, Move, Victim};
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{Lane, Lanes, Place};
-pub use order::{COLDEST_FIRST, Order};
+pub use order::{COLDEST_FIRST, Entry, Hit, Item, LruConfig, Move, Order, Segments, Victim, View};
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
 pub use reserved::{ReservedConfig, ReservedRank};
-pub use segments::{LruConfig, Segments};
-pub use view::{Item, View};

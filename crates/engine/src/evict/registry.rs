@@ -1,13 +1,10 @@
 //! The eviction kinds that there are, a line each.
 
-use super::decision::{Entry, Hit, Victim};
 use super::gd_wheel::GdWheelConfig;
 use super::help::Text;
 use super::lanes::{Lane, Place};
-use super::order::{Info, Kind, Order};
+use super::order::{Entry, Hit, Info, Item, Kind, LruConfig, Order, Segments, Victim, View};
 use super::reserved::ReservedConfig;
-use super::segments::{LruConfig, Segments};
-use super::view::{Item, View};
 use crate::mem::QueueKind;
 use slabwise_base::Ticks;
 

@@ -14,12 +14,9 @@
 //! memcached's temp queue, as in the thesis. Until the class first evicts, the queue fills with whatever
 //! comes (the thesis's prose), and then stays as it is.
 
-use super::decision::{Entry, Hit, Move};
 use super::lanes::{Lane, Place};
-use super::order::{Info, Kind, Order};
+use super::order::{Entry, Hit, Info, Item, Kind, LruConfig, Move, Order, Segments, View};
 use super::ranking::{Inflation, cost_units, is_above};
-use super::segments::{LruConfig, Segments};
-use super::view::{Item, View};
 use crate::mem::QueueKind;
 use slabwise_base::{Cost, Ticks};
 

@@ -1,7 +1,6 @@
-//! `eviction=segmented`: memcached's segmented LRU (`segments.rs`).
+//! `eviction=segmented`: memcached's segmented LRU (`order.rs`).
 
-use super::order::{Info, Kind, Order};
-use super::segments::{LruConfig, Segments};
+use super::order::{Info, Kind, LruConfig, Order, Segments};
 
 /// The segmented LRU of one class.
 #[derive(Debug)]

@@ -6,10 +6,8 @@
 
 use super::cache::Cache;
 use super::handle::Handle;
-use super::lookup::{Found, Lookup};
-use super::publish::{publish_new, publish_over};
-use super::reservation::Reservation;
-use super::spare::{Room, Spare};
+use super::item::{Found, Lookup};
+use super::reservation::{Reservation, Room, Spare, publish_new, publish_over};
 use crate::layout::ItemMeta;
 use crate::mem::Linked;
 use crate::space::AccessKind;

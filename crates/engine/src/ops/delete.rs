@@ -1,10 +1,8 @@
 //! Deletes that depend on a CAS value, and those that leave something behind.
 
 use super::handle::Handle;
-use super::lookup::{Found, Lookup};
-use super::publish::publish_over;
-use super::reservation::Reservation;
-use super::spare::{ExpirySet, Room, Spare};
+use super::item::{Found, Lookup};
+use super::reservation::{ExpirySet, Reservation, Room, Spare, publish_over};
 use crate::layout::ItemMeta;
 use crate::space::AccessKind;
 use slabwise_base::{ClassId, Expiry, LookupKey, Now};

@@ -1,11 +1,8 @@
 //! Getting with more than a look: a new expiry, an item made where there is none.
 
 use super::handle::Handle;
-use super::item::ItemView;
-use super::lookup::{Found, Lookup};
-use super::publish::publish_new;
-use super::reservation::{Reservation, ReserveError};
-use super::spare::{ExpirySet, Spare};
+use super::item::{Found, ItemView, Lookup};
+use super::reservation::{ExpirySet, Reservation, ReserveError, Spare, publish_new};
 use crate::layout::ItemMeta;
 use crate::mem::{Linked, StripeGuard};
 use crate::space::AccessKind;

@@ -4,10 +4,8 @@
 //! `eviction=lru`): it marks the item and leaves moving it to others.
 
 use super::cache::Cache;
-use super::item::ItemView;
-use super::lookup::{Found, Lookup};
-use super::reservation::{Reservation, ReserveError};
-use super::spare::{ExpirySet, Spare};
+use super::item::{Found, ItemView, Lookup};
+use super::reservation::{ExpirySet, Reservation, ReserveError, Spare};
 use crate::layout::ItemMeta;
 use crate::space::{AccessKind, Space};
 use crate::stats::{ClassOperations, HandleCounters};

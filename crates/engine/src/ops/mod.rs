@@ -7,10 +7,7 @@ mod get;
 mod handle;
 mod inspect;
 mod item;
-mod lookup;
-mod publish;
 mod reservation;
-mod spare;
 mod store;
 
 pub use arithmetic::{ArithmeticConditions, ArithmeticOutcome, Delta, Initial};

@@ -6,13 +6,18 @@
 //! An upload takes its bodies one by one as it is filled, so that a client which announces a large value
 //! and sends nothing costs nothing. If there is no memory for the next one the upload is *starved*: it
 //! takes no more, and can only be dropped.
+//!
+//! What an item becomes (longer, shorter, with an expiry) depends on what it is, and memory is taken with
+//! no stripe locked. So a rewrite goes in rounds: look, take memory, look again; if the item needs other
+//! memory by then, the next round takes that. Each further round means that another writer made progress.
+//!
+//! A reservation that was filled is published: it enters the index and a queue, and what it replaces ends.
 
 use super::cache::Cache;
-use super::item::Pinned;
-use super::lookup::Found;
+use super::item::{Found, Pinned};
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
-use crate::mem::{InHand, Item, NewItem, ValueShape};
-use crate::space::Space;
+use crate::mem::{Entry, InHand, Item, NewItem, StripeGuard, ValueShape};
+use crate::space::{AccessKind, Space};
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 
 /// Why no memory was given.
@@ -339,4 +344,152 @@ impl Drop for Reservation<'_> {
             item.into_chunks().for_each(|chunk| self.cache.space.give_free(chunk));
         }
     }
+}
+
+/// The memory that one operation has taken so far.
+pub struct Spare<'e> {
+    cache: &'e Cache,
+    taken: Option<Reservation<'e>>,
+}
+
+/// What one round came to.
+pub enum Room<'e> {
+    /// Here is memory for what the item is to become; its stripe is still locked.
+    Ready(Found<'e>, Reservation<'e>),
+    /// Memory was taken, and the stripe let go: look the item up again.
+    LookAgain,
+}
+
+/// What giving an item an expiry came to.
+pub enum ExpirySet<'e> {
+    /// It has it; perhaps in another chunk.
+    Done(Found<'e>),
+    /// Memory was taken, and the stripe let go: look the item up again.
+    LookAgain,
+}
+
+impl<'e> Spare<'e> {
+    /// Nothing was taken yet.
+    pub fn new(cache: &'e Cache) -> Spare<'e> {
+        Spare { cache, taken: None }
+    }
+
+    /// Memory of this shape: what was taken in an earlier round, or else taken now.
+    pub fn room(
+        &mut self,
+        found: Found<'e>,
+        key: HashedKey<'_>,
+        value_len: usize,
+        meta: ItemMeta,
+        now: Now,
+    ) -> Result<Room<'e>, ReserveError> {
+        if let Some(mut ready) = self.taken.take_if(|spare| spare.fits(value_len, meta)) {
+            ready.set_meta(meta);
+            return Ok(Room::Ready(found, ready));
+        }
+        self.taken = None;
+        self.taken = Some(Reservation::beside(self.cache, found, key, value_len, meta, now)?);
+        Ok(Room::LookAgain)
+    }
+
+    /// Gives a found item a new expiry: in place if it stores one, else in a new chunk with the same CAS
+    /// value and marks.
+    pub fn set_expiry(
+        &mut self,
+        mut found: Found<'e>,
+        key: HashedKey<'_>,
+        expiry: Expiry,
+        now: Now,
+    ) -> Result<ExpirySet<'e>, ReserveError> {
+        if found.can_hold(expiry) {
+            found.set_expiry_in_place(expiry);
+            return Ok(ExpirySet::Done(found));
+        }
+        let item = found.item();
+        let (value_len, meta) = (item.value_len(), ItemMeta { expiry, ..item.meta() });
+        match self.room(found, key, value_len, meta, now)? {
+            Room::LookAgain => Ok(ExpirySet::LookAgain),
+            Room::Ready(same, reservation) => {
+                found = same;
+                let copy = reservation.into_copy_of(&found);
+                found.supersede(copy);
+                Ok(ExpirySet::Done(found))
+            }
+        }
+    }
+}
+
+/// An item that was published.
+pub struct Stored {
+    pub cas: u64,
+    pub value_len: usize,
+}
+
+/// Publishes a filled reservation under its key, which leads to nothing.
+pub fn publish_new<'e>(
+    space: &'e Space,
+    stripe: StripeGuard<'e>,
+    reservation: Reservation<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> Entry<'e> {
+    let hash = reservation.hash();
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let (mut entry, has_grown) =
+        space.index.insert(stripe, hash, item, |other| space.hash_of(other));
+    if has_grown {
+        space.charge_index();
+    }
+    enqueue_new(space, &mut entry, short_lived);
+    entry
+}
+
+/// Publishes a reservation in the place of the item found under its key, as new.
+pub fn publish_over(
+    reservation: Reservation<'_>,
+    mut found: Found<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> Stored {
+    let (space, hash) = (found.space, reservation.hash());
+    found.item().prefetch_neighbours();
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let removed = found.entry.replace(item);
+    let remains = space.unlink_unfreed(removed);
+    let class = enqueue_new(space, &mut found.entry, short_lived);
+    let outcome = stored(&found.entry);
+    drop(found);
+    space.free_remains(remains);
+    space.show_access(hash, AccessKind::Store, Some(class));
+    outcome
+}
+
+/// The answer for an item that was just published, whose stripe is still locked.
+pub fn stored(entry: &Entry<'_>) -> Stored {
+    Stored { cas: entry.item().cas(), value_len: entry.item().value_len() }
+}
+
+/// Gives a filled reservation its CAS value and time.
+#[inline(always)]
+fn finish(
+    space: &Space,
+    reservation: Reservation<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> (NewItem, bool) {
+    let short_lived = reservation.short_lived();
+    let new = reservation.into_published();
+    new.item(&space.memory).set_time(now.ticks);
+    space.flush.give_cas(new.item(&space.memory), cas, now);
+    (new, short_lived)
+}
+
+/// Returns the class in whose queue the item is.
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
+    let item = entry.entered();
+    let id = item.queue_class();
+    let mut class = space.class(id).lock();
+    let queue = class.queue_for_new(short_lived);
+    class.enqueue(item, queue);
+    id
 }

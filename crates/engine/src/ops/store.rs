@@ -2,13 +2,13 @@
 //!
 //! Memory is always taken before the stripe is locked. Where the size needed depends on the item that
 //! is there (append, prepend, a growing number, a touch that adds an expiry), the operation goes in rounds:
-//! see `spare.rs`.
+//! see `reservation.rs`.
 
 use super::handle::Handle;
-use super::lookup::{Found, Lookup};
-use super::publish::{Stored, publish_new, publish_over, stored};
-use super::reservation::{Reservation, ReserveError};
-use super::spare::{Room, Spare};
+use super::item::{Found, Lookup};
+use super::reservation::{
+    Reservation, ReserveError, Room, Spare, Stored, publish_new, publish_over, stored,
+};
 use crate::layout::ItemMeta;
 use crate::space::AccessKind;
 use slabwise_base::{LookupKey, Now};

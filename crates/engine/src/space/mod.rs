@@ -15,13 +15,10 @@
 mod change;
 mod evict;
 mod flush;
-mod free;
 mod gather;
 mod shared;
-mod tap;
 
 pub use change::ClassChangeError;
 pub use evict::Evicted;
 pub use flush::FlushSaved;
-pub use shared::{Death, Space};
-pub use tap::{AccessKind, AccessObserver, Eviction, EvictionObserver, KeyAccess};
+pub use shared::{AccessKind, AccessObserver, Death, Eviction, EvictionObserver, KeyAccess, Space};

@@ -16,7 +16,7 @@ use std::str::{FromStr, Lines};
 use std::time::Duration;
 
 /// The number of this format. It changes with the lines here, with the layout of headers and items
-/// (`mem/arena.rs`, `mem/state.rs`, `layout/item.rs`), and with what a queue is.
+/// (`mem/arena.rs`, `mem/state.rs`, `layout.rs`), and with what a queue is.
 const FORMAT: &str = "3";
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// How memcached's file begins.

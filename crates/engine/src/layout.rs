@@ -1,14 +1,183 @@
-//! Chunk sizes, and which class an item of a given size belongs to.
+//! How bytes are laid out: addresses, the parts of an item, chunk sizes. Values and arithmetic only; nothing
+//! here touches memory, and nothing of the engine is used.
 //!
-//! Laws of a table: sizes ascend strictly; every size is a multiple of 8; the least holds a header
+//! An address is packed in 40 bits, in queue links and in index entries. A page's number is the upper part of the
+//! distance from the arena's start, so page and position both follow from it by a shift.
+//!
+//! An item after its chunk's header (offsets follow from key length, fields and chained alone):
+//!
+//! ```text
+//! [client flags 4] [expiry 4] [cost 2] [rank 4] [whole value length 4, first body 5]  key  value
+//!      each if the item stores it                            if chained
+//! ```
+//!
+//! Invariants of a class table: sizes ascend strictly; every size is a multiple of 8; the least holds a header
 //! and one byte of key; the largest is at most a page; there are at most
 //! [`ClassId::COUNT_MAX`] classes. A table that an engine starts with numbers its classes in the order
-//! of their sizes; after a change (`class_change.rs`) the numbers may come in any order.
+//! of their sizes; after a change (`space/change.rs`) the numbers may come in any order.
 
-use super::address::CHUNK_ALIGN_BYTES;
-use super::item::HEADER_SIZE_BYTES;
-use slabwise_base::ClassId;
+use slabwise_base::memcached::beside_value_bytes;
+use slabwise_base::{ClassId, Cost, Expiry};
 use std::fmt;
+use std::num::NonZeroU64;
+
+/// Bits of an address, its zero ("nothing") included.
+pub const ADDRESS_BITS: u32 = 40;
+
+/// Bytes an address unit. Chunk sizes are multiples of it, so that a chunk's header words are aligned.
+pub const CHUNK_ALIGN_BYTES: usize = 8;
+
+const _: () = {
+    let addressable_bytes = ((1u64 << ADDRESS_BITS) - 1) * CHUNK_ALIGN_BYTES as u64;
+    assert!(addressable_bytes >= 1 << 40, "at least 1 TiB must be addressable");
+};
+
+/// The place of a chunk in the arena. `Option<ChunkAddress>` takes no more room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkAddress(NonZeroU64);
+
+impl ChunkAddress {
+    /// The chunk that starts `offset` bytes into the arena.
+    pub fn from_offset(offset: usize) -> ChunkAddress {
+        debug_assert!(offset.is_multiple_of(CHUNK_ALIGN_BYTES), "chunks are aligned");
+        let unit = (offset / CHUNK_ALIGN_BYTES) as u64 + 1;
+        assert!(unit >> ADDRESS_BITS == 0, "offset {offset} lies beyond the address width");
+        ChunkAddress(NonZeroU64::MIN.saturating_add(unit - 1))
+    }
+
+    /// Bytes from the arena's start.
+    pub fn offset(self) -> usize {
+        (self.0.get() - 1) as usize * CHUNK_ALIGN_BYTES
+    }
+
+    /// The 40 bits to store; 0 stands for no chunk.
+    pub fn to_bits(address: Option<ChunkAddress>) -> u64 {
+        address.map_or(0, |address| address.0.get())
+    }
+
+    /// The inverse of [`ChunkAddress::to_bits`].
+    pub fn from_bits(bits: u64) -> Option<ChunkAddress> {
+        NonZeroU64::new(bits).map(ChunkAddress)
+    }
+}
+
+/// Bytes of a chunk before its contents.
+pub const HEADER_SIZE_BYTES: usize = 29;
+
+/// Bytes that a chained item keeps before its key: the value's length and the first body.
+pub const CHAIN_SIZE_BYTES: usize = 9;
+
+/// Bytes of a cost.
+pub const COST_SIZE_BYTES: usize = 2;
+
+/// What a client says of an item beside key and value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemMeta {
+    /// An opaque number that is handed back with the value.
+    pub client_flags: u32,
+    /// When the item ends.
+    pub expiry: Expiry,
+    /// What it costs to recompute; `None` where nobody said.
+    pub cost: Option<Cost>,
+}
+
+/// Which of the fields that not every item needs an item stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemFields {
+    /// Client flags; others have 0.
+    pub flags: bool,
+    /// An expiry; others have none.
+    pub expiry: bool,
+    /// A cost; that of others is not known.
+    pub cost: bool,
+    /// A rank among the items of its class: under eviction kinds that go by ranks.
+    pub rank: bool,
+}
+
+/// Where the parts of an item are, in bytes from the chunk's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemLayout {
+    fields: ItemFields,
+    chained: bool,
+    key_len: usize,
+}
+
+impl ItemLayout {
+    /// The layout of an item with a key of this length and these fields.
+    #[inline(always)]
+    pub fn new(key_len: usize, fields: ItemFields, chained: bool) -> ItemLayout {
+        ItemLayout { fields, chained, key_len }
+    }
+
+    /// The expiry's offset.
+    #[inline(always)]
+    pub fn expiry(self) -> usize {
+        HEADER_SIZE_BYTES + if self.fields.flags { 4 } else { 0 }
+    }
+
+    /// The cost's offset.
+    #[inline(always)]
+    pub fn cost(self) -> usize {
+        self.expiry() + if self.fields.expiry { 4 } else { 0 }
+    }
+
+    /// The rank's offset.
+    #[inline(always)]
+    pub fn rank(self) -> usize {
+        self.cost() + if self.fields.cost { COST_SIZE_BYTES } else { 0 }
+    }
+
+    /// The offset of a chained item's value length, which its first body follows.
+    #[inline(always)]
+    pub fn chain(self) -> usize {
+        self.rank() + if self.fields.rank { 4 } else { 0 }
+    }
+
+    /// The key's offset.
+    #[inline(always)]
+    pub fn key(self) -> usize {
+        self.chain() + if self.chained { CHAIN_SIZE_BYTES } else { 0 }
+    }
+
+    /// The value's offset; also the bytes that an item takes beside its value.
+    #[inline(always)]
+    pub fn value(self) -> usize {
+        self.key() + self.key_len
+    }
+}
+
+/// Bytes that a chained item's first chunk takes: all but the value.
+pub fn chain_head_size_bytes(key_len: usize, fields: ItemFields) -> usize {
+    ItemLayout::new(key_len, fields, true).value()
+}
+
+/// How an item's bytes are counted when its class is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SizeModel {
+    /// What the item really takes here.
+    Exact,
+    /// What it would take in memcached: 48 bytes of header, 8 of CAS, the key and its zero byte, 4 of
+    /// client flags if there are any, the value and its line end. Never less than it takes here, so
+    /// that every item still fits its chunk.
+    Memcached,
+}
+
+impl SizeModel {
+    /// Bytes that count for the choice of a class, the size limit and the stats.
+    #[inline]
+    pub fn counted_size_bytes(self, key_len: usize, value_len: usize, fields: ItemFields) -> usize {
+        let exact = ItemLayout::new(key_len, fields, false).value() + value_len;
+        match self {
+            SizeModel::Exact => exact,
+            SizeModel::Memcached => {
+                let flags = if fields.flags { 4 } else { 0 };
+                let memcached = beside_value_bytes(key_len) + flags + value_len;
+                debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
+                memcached
+            }
+        }
+    }
+}
 
 /// The least chunk: a header and a short key.
 pub const CHUNK_SIZE_BYTES_MIN: usize = (HEADER_SIZE_BYTES + 1).next_multiple_of(CHUNK_ALIGN_BYTES);
@@ -212,8 +381,25 @@ impl ClassTable {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK_SIZE_BYTES_MIN, ClassTable, ClassTableError};
+    use super::{
+        ADDRESS_BITS, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, ClassTable,
+        ClassTableError,
+    };
     use slabwise_base::ClassId;
+
+    #[test]
+    fn addresses_round_trip_to_the_last() {
+        let last = ((1usize << ADDRESS_BITS) - 2) * CHUNK_ALIGN_BYTES;
+        for offset in [0, 8, 1 << 20, last] {
+            let address = ChunkAddress::from_offset(offset);
+            assert_eq!(address.offset(), offset);
+            assert_eq!(
+                ChunkAddress::from_bits(ChunkAddress::to_bits(Some(address))),
+                Some(address)
+            );
+        }
+        assert_eq!(ChunkAddress::from_bits(0), None);
+    }
 
     #[test]
     fn memcacheds_table_is_reproduced() {
