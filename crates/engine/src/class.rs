@@ -29,7 +29,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Numbers that classes of a table may have.
 pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 
 /// What a class's number stands for at the moment.
@@ -104,7 +103,6 @@ impl Class {
         self.costs_are_apart.load(Relaxed)
     }
 
-    /// Locks the class.
     pub fn lock(&self) -> MutexGuard<'_, ClassState> {
         lock(&self.state)
     }
@@ -112,12 +110,10 @@ impl Class {
 
 // The queues of a class are reached through its state alone.
 impl ClassState {
-    /// Its id.
     pub fn id(&self) -> ClassId {
         self.pages.class()
     }
 
-    /// What its number stands for.
     pub fn standing(&self) -> Standing {
         self.standing
     }
@@ -162,7 +158,6 @@ impl ClassState {
         page
     }
 
-    /// Parts with a page of which every chunk was cut.
     pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         let page = self.pages.part_with_cut(id, chunks);
         self.note_parting();
@@ -175,13 +170,11 @@ impl ClassState {
         }
     }
 
-    /// Bytes a chunk.
     #[inline]
     pub fn chunk_size_bytes(&self) -> usize {
         self.pages.chunk_size_bytes()
     }
 
-    /// Chunks a page.
     pub fn chunks_per_page(&self) -> u32 {
         self.pages.chunks_per_page()
     }
@@ -191,7 +184,6 @@ impl ClassState {
         self.pages.count()
     }
 
-    /// Chunks in use.
     pub fn used_count(&self) -> u64 {
         self.pages.used_count()
     }
@@ -207,17 +199,14 @@ impl ClassState {
         self.pages.free_count()
     }
 
-    /// Its queues.
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// The sizes of what is in its queues.
     pub fn sizes(&self) -> &ItemSizes {
         &self.sizes
     }
 
-    /// What the items in its queues cost.
     pub fn costs(&self) -> ItemCosts {
         self.costs
     }
@@ -277,9 +266,7 @@ impl ClassState {
 /// Sums over the items in the queues of a class whose cost is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCosts {
-    /// Items.
     pub count: u64,
-    /// Units.
     pub units: u64,
 }
 
@@ -351,7 +338,6 @@ impl ItemSizes {
         &mut self.items[index]
     }
 
-    /// Adds them to those of other classes.
     pub fn add_to(&self, histogram: &mut SizeHistogram) {
         for (index, &items) in self.items.iter().enumerate() {
             histogram.add_to_bucket(self.first + index, items);

@@ -11,7 +11,6 @@ use crate::layout::ChunkAddress;
 use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
 use slabwise_base::{ClassId, PageId};
 
-/// The pages of one class.
 #[derive(Debug)]
 pub struct Pages {
     token: ClassToken,
@@ -24,17 +23,14 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// A class without pages.
     pub fn new(token: ClassToken) -> Pages {
         Pages { token, taken_count: 0, used_count: 0, partial: None }
     }
 
-    /// The class.
     pub fn class(&self) -> ClassId {
         self.token.class()
     }
 
-    /// The class's token.
     #[inline]
     pub fn token(&self) -> &ClassToken {
         &self.token
@@ -56,7 +52,6 @@ impl Pages {
         self.token.chunk_size_bytes()
     }
 
-    /// Chunks a page.
     pub fn chunks_per_page(&self) -> u32 {
         self.token.chunks_per_page()
     }
@@ -193,7 +188,6 @@ impl Pages {
         page.used() < self.chunks_per_page()
     }
 
-    /// Parts with a page of which every chunk was cut.
     pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         self.used_count -= chunks.len() as u64;
         // Of its list nothing is taken any more.
@@ -270,12 +264,10 @@ impl Pool {
         self.charged = pages;
     }
 
-    /// Changes the limit.
     pub fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }
 
-    /// The limit in pages.
     pub fn limit(&self) -> u32 {
         self.limit
     }

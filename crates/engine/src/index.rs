@@ -24,12 +24,10 @@ struct Line {
     stripe: Mutex<Stripe>,
 }
 
-/// All stripes.
 pub struct Index {
     stripes: Box<[Line]>,
     /// Bits of a hash below those that choose its stripe.
     shift: u32,
-    /// Heap bytes of all tables.
     tables_size_bytes: AtomicU64,
 }
 
@@ -57,7 +55,6 @@ impl Index {
         self.tables_size_bytes.store(size_bytes, Relaxed);
     }
 
-    /// Buckets of all stripes.
     pub fn bucket_count(&self) -> u64 {
         let mut count = 0;
         self.for_each_stripe(|stripe| count += stripe.table().bucket_count() as u64);
@@ -70,7 +67,6 @@ impl Index {
         (hash >> self.shift) as usize
     }
 
-    /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
         lock(&self.stripes[self.stripe_of(hash)].stripe)

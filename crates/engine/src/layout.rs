@@ -67,7 +67,6 @@ pub const HEADER_SIZE_BYTES: usize = 29;
 /// Bytes that a chained item keeps before its key: the value's length and the first body.
 pub const CHAIN_SIZE_BYTES: usize = 9;
 
-/// Bytes of a cost.
 pub const COST_SIZE_BYTES: usize = 2;
 
 /// What a client says of an item beside key and value.
@@ -103,7 +102,6 @@ pub struct ItemLayout {
 }
 
 impl ItemLayout {
-    /// The layout of an item with a key of this length and these fields.
     #[inline(always)]
     pub fn new(key_len: usize, fields: ItemFields, chained: bool) -> ItemLayout {
         ItemLayout { fields, chained, key_len }
@@ -196,7 +194,6 @@ pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
 pub struct ClassTable {
     /// In bytes, ascending.
     sizes: Vec<u32>,
-    /// The class of each size.
     ids: Vec<ClassId>,
 }
 

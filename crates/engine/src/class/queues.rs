@@ -29,7 +29,6 @@ pub struct Seen<'c> {
     costs: &'c ItemCosts,
 }
 
-/// One item of it.
 #[derive(Clone, Copy)]
 pub struct SeenItem<'c>(pub Queued<'c>);
 
@@ -130,7 +129,6 @@ impl ClassState {
         Ok(count)
     }
 
-    /// The lane of an item of its own.
     #[inline]
     pub fn lane_of(&self, item: Queued<'_>) -> Lane {
         self.order.lane_of(SeenItem(item))
@@ -394,7 +392,6 @@ pub struct VictimSearch {
 }
 
 impl VictimSearch {
-    /// Looks on.
     pub fn step(&mut self, class: &mut ClassState, now: Ticks) -> VictimStep {
         if !self.is_walking {
             match class.choose_victim(now) {
@@ -432,7 +429,6 @@ impl VictimSearch {
 }
 
 impl ClassState {
-    /// The last item of a queue.
     #[inline]
     pub fn tail(&self, place: Place) -> Option<Queued<'_>> {
         self.lanes.queue(place).tail(self.pages.token())

@@ -32,7 +32,6 @@ use slabwise_base::{Cost, Ticks};
 /// The lane of items that cost nothing; those of unknown cost are in the first.
 const WORTHLESS: u16 = 1;
 
-/// The band of a cost.
 #[inline]
 fn band_of(cost: Option<Cost>) -> Lane {
     match cost.map(Cost::units) {
@@ -231,7 +230,6 @@ struct Band {
 /// Items that left a band, the last counting most.
 #[derive(Clone, Copy, Debug)]
 struct Left {
-    /// When they were last used.
     last_use_ticks: f64,
     /// In units.
     cost: f64,
@@ -241,7 +239,6 @@ struct Left {
 const LOOKS_MAX: u32 = 1 << 10;
 /// As many looks of each outcome count before the first.
 const LOOKS_BEFORE: u32 = 16;
-/// The weight of the item that left last.
 const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {

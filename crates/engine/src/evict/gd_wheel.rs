@@ -45,7 +45,6 @@ impl Default for GdWheelConfig {
     }
 }
 
-/// The wheels of a configuration.
 #[derive(Clone, Copy, Debug)]
 struct Wheels {
     /// Bits of a rank that the wheels below one tell apart.
@@ -67,12 +66,10 @@ impl Wheels {
         u64::from(self.sizes[top] - 1) << self.shifts[top]
     }
 
-    /// The coarsest wheel that there is.
     fn top(&self) -> usize {
         self.sizes.iter().rposition(|&size| size > 1).unwrap_or(0)
     }
 
-    /// The place of a rank on a wheel.
     fn place(&self, wheel: usize, rank: u32) -> Lane {
         Lane(((rank >> self.shifts[wheel]) & (u32::from(self.sizes[wheel]) - 1)) as u16)
     }
@@ -94,7 +91,6 @@ impl Wheels {
     }
 }
 
-/// The wheels of one class.
 #[derive(Debug)]
 pub struct GdWheel {
     config: GdWheelConfig,
@@ -114,7 +110,6 @@ impl GdWheel {
         self.inflation.rank_of(cost.min(self.wheels.cost_max()))
     }
 
-    /// The place that L is at on a wheel.
     fn here(&self, wheel: usize) -> Place {
         Place { lane: self.wheels.place(wheel, self.inflation.level()), queue: WHEELS[wheel] }
     }

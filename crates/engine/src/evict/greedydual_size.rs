@@ -15,7 +15,6 @@ use super::ranking::{Inflation, cost_units};
 use crate::mem::QueueKind;
 use slabwise_base::Ticks;
 
-/// The one queue of a lane.
 const QUEUE: QueueKind = QueueKind::Cold;
 
 /// A ratio of one unit a byte. Below one of these a ratio ranks as none.
@@ -24,7 +23,6 @@ const RATIO_MAX: u64 = 1 << 29;
 /// Lanes an octave.
 const STEPS: u64 = 16;
 
-/// The lane of the ratio of a cost to a size.
 fn lane_of_ratio(cost: u64, size_bytes: u64) -> Lane {
     let ratio = (cost * RATIO_ONE / size_bytes.max(1)).min(RATIO_MAX);
     if ratio < STEPS {
@@ -34,7 +32,6 @@ fn lane_of_ratio(cost: u64, size_bytes: u64) -> Lane {
     Lane((u64::from(shift) * STEPS + (ratio >> shift)) as u16)
 }
 
-/// The ratio that a lane stands for.
 fn ratio_of(lane: Lane) -> u64 {
     let code = u64::from(lane.0);
     match code / STEPS {

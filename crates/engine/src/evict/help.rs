@@ -36,7 +36,6 @@ impl Text {
         self
     }
 
-    /// The text.
     pub const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.bytes.split_at(self.len).0) {
             Ok(text) => text,

@@ -24,12 +24,9 @@ impl Lane {
     pub const MAX: Lane = Lane(4095);
 }
 
-/// One queue of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which lane.
     pub lane: Lane,
-    /// Which queue of it.
     pub queue: QueueKind,
 }
 
@@ -46,7 +43,6 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// One queue of a lane.
     #[inline]
     pub fn queue(&self, Place { lane, queue }: Place) -> &List {
         const EMPTY: &List = &List::EMPTY;
@@ -56,7 +52,6 @@ impl Lanes {
         }
     }
 
-    /// Changes a queue of a lane.
     #[inline]
     pub fn change<R>(
         &mut self,
@@ -121,7 +116,6 @@ impl Lanes {
         self.in_use_count > 1
     }
 
-    /// The queues of this kind that hold an item.
     pub fn queues(&self, queue: QueueKind) -> impl Iterator<Item = &List> {
         self.occupied(queue).iter().map(move |lane| self.queue(Place { lane, queue }))
     }
@@ -179,14 +173,12 @@ impl LaneSet {
         (0..self.words()).flat_map(|at| lanes_of(at, self.word(at)))
     }
 
-    /// The last of its lanes.
     pub fn last(&self) -> Option<Lane> {
         let mut words = (0..self.words()).rev().map(|at| (at, self.word(at)));
         let (at, word) = words.find(|(_, word)| *word != 0)?;
         Some(Lane((at * 64) as u16 + word.ilog2() as u16))
     }
 
-    /// The first of its lanes from this one on.
     pub fn first_from(&self, lane: Lane) -> Option<Lane> {
         let at = usize::from(lane.0) / 64;
         let rest = self.word(at) & (u64::MAX << (lane.0 % 64));

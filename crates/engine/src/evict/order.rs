@@ -40,11 +40,9 @@ use slabwise_base::{Cost, Seconds, Ticks};
 pub struct Info {
     /// Its name in options and specifications.
     pub name: &'static str,
-    /// One line of help.
     pub help: &'static str,
     /// Whether costs of items change what leaves.
     pub uses_costs: bool,
-    /// Whether items store a rank.
     pub stores_rank: bool,
     /// Whether a hit may move its item, beyond what [`Info::is_exact`] implies.
     pub acts_on_hits: bool,
@@ -104,7 +102,6 @@ pub trait Order {
         Lane::FIRST
     }
 
-    /// The queue for a new item.
     #[inline]
     fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
         self.segments().map_or(QueueKind::Cold, |rules| rules.queue_for_new(is_short_lived))
@@ -151,7 +148,6 @@ pub trait Order {
         }
     }
 
-    /// Notes that an item is evicted.
     #[inline]
     fn note_evicted<V: View>(&mut self, _view: &V, _item: V::Item, _now: Ticks) {}
 
@@ -173,7 +169,6 @@ pub trait Order {
         [0; 3]
     }
 
-    /// Continues from what was saved.
     fn restore(&mut self, _saved: [u32; 3]) {}
 
     /// What its lanes and its items' ranks follow from, for a restart, before which it must be the same. Kinds of
@@ -201,7 +196,6 @@ pub struct Move {
 }
 
 impl Move {
-    /// A counted move within a lane.
     pub fn within(lane: Lane, from: QueueKind, to: QueueKind) -> Move {
         Move { from: Place { lane, queue: from }, to: Place { lane, queue: to }, is_counted: true }
     }
@@ -212,7 +206,6 @@ impl Move {
 pub struct Entry {
     /// The queue that it becomes the newest of.
     pub place: Place,
-    /// The rank that it is to store.
     pub rank: Option<u32>,
     /// A move that makes room first.
     pub displaced: Option<Move>,
@@ -221,7 +214,6 @@ pub struct Entry {
 /// What a hit does to its item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
-    /// Nothing.
     Stay,
     /// It stays where it is, with another rank.
     Rank(u32),
@@ -253,7 +245,6 @@ pub trait Item: Copy {
     /// The rank that it stores; 0 if it stores none.
     fn rank(self) -> u32;
 
-    /// Its counted bytes.
     fn size_bytes(self) -> u64;
 
     /// Ticks since its last use.
@@ -262,13 +253,10 @@ pub trait Item: Copy {
 
 /// A class whose lock is held.
 pub trait View {
-    /// Its items.
     type Item: Item;
 
-    /// Its queues.
     fn lanes(&self) -> &Lanes;
 
-    /// The last item of a queue.
     fn tail(&self, place: Place) -> Option<Self::Item>;
 
     /// The mean of the costs that are known, in units; at least 1.
@@ -318,7 +306,6 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// The queue for a new item.
     #[inline]
     pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
         match (self.is_exact, is_short_lived) {

@@ -28,7 +28,6 @@ pub fn is_above(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// A cost in units.
 #[inline]
 pub fn cost_units(cost: Option<Cost>) -> u64 {
     cost.map_or(COST_UNKNOWN, |cost| u64::from(cost.units()))
@@ -40,7 +39,6 @@ impl Inflation {
         self.level
     }
 
-    /// Whether there was a victim.
     pub fn has_evicted(&self) -> bool {
         self.has_evicted
     }
@@ -50,7 +48,6 @@ impl Inflation {
         self.level.wrapping_add(worth.min(WORTH_MAX) as u32)
     }
 
-    /// Notes the rank of a victim.
     pub fn note_evicted(&mut self, rank: u32) {
         self.has_evicted = true;
         self.raise(rank);

@@ -140,7 +140,6 @@ impl EvictionKind {
         self.info().acts_on_hits
     }
 
-    /// Whether items store a rank.
     pub(crate) const fn stores_rank(self) -> bool {
         self.info().stores_rank
     }

@@ -9,7 +9,6 @@ pub struct Segmented {
 }
 
 impl Segmented {
-    /// A class with these limits.
     pub fn new(limits: &LruConfig) -> Segmented {
         Segmented { segments: Segments { limits: *limits, is_exact: false } }
     }

@@ -157,12 +157,10 @@ impl Job {
         self.slot -= 1;
     }
 
-    /// Bytes a chunk of the page.
     pub fn chunk_size_bytes(&self) -> usize {
         self.chunk_size_bytes
     }
 
-    /// The chunks that the page is divided in.
     pub fn chunks_per_page(&self, memory: &Memory) -> usize {
         memory.page_size_bytes() / self.chunk_size_bytes
     }
@@ -209,13 +207,11 @@ impl Pass<'_> {
         self.job.next_chunk(&self.space.memory)
     }
 
-    /// The state of a chunk of the page.
     pub fn state_of(&self, address: ChunkAddress) -> State {
         let class = self.space.class(self.job.order.victim).lock();
         class.pages.token().state_of(address).unwrap_or(State::FREE)
     }
 
-    /// What a chunk of a locked class is.
     pub fn meet(&self, address: ChunkAddress, class: &ClassState) -> Met {
         let token = class.pages.token();
         let Some(state) = token.state_of(address) else { return Met::Free };

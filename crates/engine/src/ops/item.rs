@@ -58,7 +58,6 @@ impl<'e> Lookup<'e> {
 }
 
 impl<'e> Found<'e> {
-    /// The item.
     #[inline]
     pub fn item(&self) -> Linked<'_> {
         self.entry.item()

@@ -178,7 +178,6 @@ impl<'e> Reservation<'e> {
         self.item.as_mut().expect("owned until published")
     }
 
-    /// The item as far as it is written.
     pub(super) fn item(&self) -> Item<'_, InHand> {
         self.new_item().item(&self.cache.space.memory)
     }

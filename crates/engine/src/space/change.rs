@@ -63,7 +63,6 @@ pub enum ClassChangeError {
     /// Another table is in force by now than the one to be changed.
     #[error("the class table has been changed meanwhile: look at it again")]
     Superseded,
-    /// Too many numbers are still those of retired classes.
     #[error(
         "{new_count} new chunk sizes are too many while {retired_count} retired classes drain: give at most \
          {vacant_count} now, or try again when stats slabs shows fewer retired classes"
@@ -79,7 +78,6 @@ pub enum ClassChangeError {
 }
 
 impl Space {
-    /// The class table in force.
     pub fn class_table(&self) -> ClassTable {
         lock(&self.tables).table.clone()
     }

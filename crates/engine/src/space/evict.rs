@@ -231,7 +231,6 @@ impl Space {
         Some(chunk)
     }
 
-    /// What is to be counted of an item that leaves.
     pub fn leaving(&self, item: Queued<'_>, now: Now) -> Leaving {
         Leaving {
             state: item.state(),

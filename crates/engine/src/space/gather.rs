@@ -106,7 +106,6 @@ impl Space {
     }
 }
 
-/// What a number has counted for all its classes.
 pub fn counted(state: &ClassState, registry: &[Arc<HandleCounters>]) -> ClassStats {
     let mut stats = ClassStats { counters: state.counters, ..ClassStats::default() };
     registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));

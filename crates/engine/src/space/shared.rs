@@ -52,7 +52,6 @@ pub struct Space {
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`].
     chained: Class,
-    /// The present table.
     pub tables: Mutex<Tables>,
     /// The present table again, read without a lock by stores.
     pub size_map: SizeMap,
@@ -78,7 +77,6 @@ pub struct Space {
 /// What the tables' lock protects.
 #[derive(Debug)]
 pub struct Tables {
-    /// The present one.
     pub table: ClassTable,
     /// What numbers that stand for a second class, or a later one, had counted when it began.
     pub counted_before: BTreeMap<ClassId, Arc<ClassStats>>,
@@ -95,7 +93,6 @@ impl Tables {
 pub enum Death {
     /// Its expiry has come.
     Expired,
-    /// A flush ended it.
     Flushed,
 }
 
@@ -191,7 +188,6 @@ impl Space {
         }
     }
 
-    /// The class by its id.
     pub fn class(&self, id: ClassId) -> &Class {
         if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
     }
@@ -353,7 +349,6 @@ impl Tap {
         self.evictions_wanted.store(wanted, Relaxed);
     }
 
-    /// Whether evictions are shown.
     #[inline]
     pub fn wants_evictions(&self) -> bool {
         self.evictions_wanted.load(Relaxed)
@@ -366,7 +361,6 @@ impl Tap {
         threshold != THRESHOLD_NONE && is_sampled(hash, threshold)
     }
 
-    /// Shows an access to a key in the sample.
     #[cold]
     pub fn show_access(&self, access: &KeyAccess) {
         if let Some(observer) = self.access_observer.get() {
@@ -374,7 +368,6 @@ impl Tap {
         }
     }
 
-    /// Shows an eviction.
     #[cold]
     pub fn show_eviction(&self, eviction: &Eviction<'_>) {
         if let Some(observer) = self.observer.get() {

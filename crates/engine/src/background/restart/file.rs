@@ -39,7 +39,6 @@ impl MemoryFile {
         }
     }
 
-    /// For the mapping.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -55,7 +55,6 @@ pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 /// Why a .meta file is of no use.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is none.
     Malformed,
     /// The cache must start empty.
     Cold(ColdReason),
