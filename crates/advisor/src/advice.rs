@@ -19,38 +19,29 @@ pub struct Advice {
     pub version: Option<String>,
     /// Where the sizes are from.
     pub source: String,
-    /// How many items there are.
     pub items: u64,
     /// Their bytes: header, key and value.
     pub bytes: u64,
     /// The largest item that there may be.
     pub item_size_max: usize,
-    /// Bytes a page.
     pub page_size: usize,
-    /// The present table.
     pub now: Outcome,
-    /// The advised one.
     pub then: Outcome,
     /// What it loses less; negative: more.
     pub saved_bytes: i64,
     /// The same, of the items' bytes.
     pub saved_percent: f64,
-    /// Pages that it takes less.
     pub saved_pages: i64,
     /// What `-o slab_sizes=` is to be.
     pub slab_sizes: String,
 }
 
-/// What a table comes to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What is lost in chunks behind what they hold.
     pub lost_in_chunks: u64,
-    /// What is lost at the ends of full pages.
     pub lost_at_page_ends: u64,
     /// What chained items take for their parts: the same in every table.
     pub lost_by_chaining: u64,
-    /// All three.
     pub lost: u64,
     /// Pages, those that are not full included.
     pub pages: u64,
@@ -78,20 +69,17 @@ impl Outcome {
         })
     }
 
-    /// Classes that hold something.
     pub fn used_count(&self) -> usize {
         self.classes.iter().filter(|row| row.chunks > 0).count()
     }
 }
 
-/// What the sizes are of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Where the sizes are from, for people.
     pub text: String,
     /// The server's version, where there is one.
     pub version: Option<String>,
-    /// The sizes.
     pub seen: SizesSeen,
     /// The table that is in use, ascending, ending with the largest chunk.
     pub present: Vec<usize>,

@@ -8,7 +8,6 @@ const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
 /// A usual key; sizes of items do not tell.
 const KEY_LEN: usize = 30;
 
-/// Which program it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// Stock memcached.
@@ -18,7 +17,6 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Program::Memcached => "memcached",
@@ -27,12 +25,9 @@ impl Program {
     }
 }
 
-/// See the module's documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// What serves.
     pub program: Program,
-    /// Its chunks and pages.
     pub layout: ChunkLayout,
     /// The largest item (`-I`).
     pub item_size_bytes_max: usize,
@@ -83,7 +78,6 @@ impl Cache {
         geometric(first, growth_factor, &self.layout)
     }
 
-    /// Bytes a page.
     pub fn page_size_bytes(&self) -> usize {
         self.layout.page_size_bytes.unwrap_or_else(|| unreachable!("caches have pages"))
     }

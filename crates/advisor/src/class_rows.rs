@@ -7,14 +7,11 @@ use crate::sizes_seen::SizesSeen;
 use serde::Serialize;
 use slabwise_policy::sizes::{Chaining, ChunkLayout};
 
-/// One class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClassRow {
-    /// Bytes a chunk.
     pub chunk_size: usize,
     /// Chunks in use: items, and parts of chained ones.
     pub chunks: u64,
-    /// What is in them.
     pub bytes: u64,
     /// What is not.
     pub bytes_lost: u64,

@@ -5,28 +5,22 @@ use slabwise_policy::sizes::SizesError;
 /// What stops the advisor. Each text names what it is about and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum AdvisorError {
-    /// A file as a whole.
     #[error("{file}: {what}")]
     File {
-        /// Its name as given.
         file: String,
         /// What is wrong, and the remedy.
         what: String,
     },
-    /// A line of a file.
     #[error("{file}, line {line}: {what}")]
     Line {
-        /// The file's name as given.
         file: String,
         /// Counted from 1.
         line: u64,
         /// What is wrong, and the remedy.
         what: String,
     },
-    /// A server.
     #[error("{server} {what}")]
     Server {
-        /// Its address as given.
         server: String,
         /// What it did, and the remedy.
         what: String,
@@ -34,7 +28,6 @@ pub enum AdvisorError {
     /// The sizes and the server's limits do not go together.
     #[error(transparent)]
     Sizes(#[from] SizesError),
-    /// The advice cannot be put as JSON.
     #[error("the advice cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -35,7 +35,6 @@ pub fn read(path: &Path, item_size_max: usize) -> Result<SizesSeen, AdvisorError
     Histogram::new(&file, item_size_max).read(BufReader::new(input))
 }
 
-/// A histogram as far as it has been read.
 struct Histogram {
     file: String,
     item_size_max: usize,

@@ -9,22 +9,17 @@
 
 use crate::error::shown;
 
-/// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistogramLine {
     /// Nothing: empty, or a comment.
     Blank,
     /// Names of columns, or words anyway.
     Words,
-    /// The end of pasted stats.
     End,
-    /// Items of a size.
     Items {
-        /// In which form.
         form: Form,
         /// Bytes an item, or the upper end of a bar.
         size_bytes: usize,
-        /// How many.
         items: u64,
     },
 }
@@ -32,9 +27,7 @@ pub enum HistogramLine {
 /// How the lines of a file are written; one for the whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// An item a line.
     Sizes,
-    /// A size and a count a line.
     SizesAndCounts,
     /// Bars of `stats sizes`.
     Stats,

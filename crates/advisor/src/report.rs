@@ -4,7 +4,6 @@ use crate::advice::{Advice, Outcome};
 use slabwise_text::{Column, grouped, table};
 use std::fmt::Write;
 
-/// The whole text.
 pub fn text(advice: &Advice) -> String {
     let mut text = String::new();
     let version = advice.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();

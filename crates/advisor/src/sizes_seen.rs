@@ -12,7 +12,6 @@ pub const BYTES_MAX: u64 = 1 << 60;
 /// The most items: each in a chunk of 16 MiB, the largest page, they have a sum that 63 bits hold.
 pub const ITEMS_MAX: u64 = 1 << 38;
 
-/// See the module's documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizesSeen {
     items: BTreeMap<usize, u64>,
@@ -44,12 +43,10 @@ impl SizesSeen {
         self.items.iter().map(|(&size_bytes, &items)| (size_bytes, items))
     }
 
-    /// How many items there are.
     pub fn item_count(&self) -> u64 {
         self.item_count
     }
 
-    /// The bytes of all items.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -15,7 +15,6 @@ use std::os::fd::AsRawFd;
 /// Buffers begin with this room, enough for a round of common replies.
 const BUFFER_SIZE_BYTES: usize = 256 * 1024;
 
-/// What one read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Bytes, and there may be more.
@@ -24,7 +23,6 @@ pub enum Received {
     All,
 }
 
-/// A connection and its two buffers.
 #[derive(Debug)]
 pub struct Nonblocking {
     socket: Socket,
@@ -78,7 +76,6 @@ impl Nonblocking {
         Ok(())
     }
 
-    /// Reads once into the in-buffer.
     pub fn receive(&mut self) -> Result<Received, ClientError> {
         if self.input_start == self.input_end {
             (self.input_start, self.input_end) = (0, 0);

@@ -30,7 +30,6 @@ pub struct Pipelines<T> {
     poll: Poll,
     events: Events,
     lanes: Vec<Lane<T>>,
-    /// Replies awaited over all lanes.
     awaited: usize,
     silence_max: Duration,
 }

@@ -44,12 +44,10 @@ pub enum StartError {
 /// Where a server's stderr goes.
 #[derive(Clone, Debug, Default)]
 enum Stderr {
-    /// To this process's.
     #[default]
     Inherited,
     /// Into the error, where the server does not start.
     Kept,
-    /// To a file.
     File(PathBuf),
 }
 

@@ -8,7 +8,6 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A connected socket.
 #[derive(Debug)]
 pub enum Socket {
     /// To `HOST:PORT`, without Nagle's delay.

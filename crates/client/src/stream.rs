@@ -26,7 +26,6 @@ pub struct Stream {
     clock: Clock,
     /// When the present reply must have ended.
     deadline_nanos: u64,
-    /// The socket's read timeout.
     read_timeout: Duration,
 }
 

@@ -4,11 +4,8 @@ use crate::experiment::{self, Experiment};
 use crate::result::Spec;
 use serde::de::DeserializeOwned;
 
-/// An experiment as it is listed.
 pub struct Entry {
-    /// Its file.
     pub spec: Spec,
-    /// Its set-up.
     pub setup: Box<dyn Experiment>,
 }
 

@@ -94,13 +94,11 @@ pub(crate) struct PolicyOption<'p> {
     pub name: &'static str,
     /// The values that it takes, in words.
     pub values: String,
-    /// Its value now.
     pub value: String,
     pub help: &'static str,
     set: Box<Set<'p>>,
 }
 
-/// A value that is one of a few words.
 pub(crate) trait Choice: Copy + PartialEq + 'static {
     /// All values with their words.
     const WORDS: &'static [(&'static str, Self)];
@@ -111,7 +109,6 @@ impl Choice for bool {
 }
 
 impl<'p> PolicyOption<'p> {
-    /// An option that takes whole numbers.
     pub fn whole<T>(
         name: &'static str,
         place: &'p mut T,
@@ -156,7 +153,6 @@ impl<'p> PolicyOption<'p> {
         }
     }
 
-    /// An option that takes one of a few words.
     pub fn choice<C: Choice>(
         name: &'static str,
         place: &'p mut C,

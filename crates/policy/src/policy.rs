@@ -61,7 +61,6 @@ pub(crate) trait Policy: ClonePolicy + Debug + Send + Sync {
     /// When it wants to be stepped.
     fn trigger(&self) -> Trigger;
 
-    /// What it wants to be shown.
     fn wants(&self) -> Wants {
         Wants::Counts
     }

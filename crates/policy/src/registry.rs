@@ -8,7 +8,6 @@ use crate::policy::{Policy, Trigger, Wants};
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 
-/// Makes a policy with its default options.
 type Make = fn() -> Box<dyn Policy>;
 
 /// Name and default of every policy, in the order in which help lists them.

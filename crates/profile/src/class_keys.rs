@@ -23,7 +23,6 @@ pub struct ClassSize {
     pub chunks_per_page: u64,
 }
 
-/// What one sampled reference counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// Of what is counted ever: 1 / rate.
@@ -32,7 +31,6 @@ pub struct Share {
     pub fading: f64,
 }
 
-/// Keys and counts of one class.
 #[derive(Debug)]
 pub struct ClassKeys {
     /// Sampled keys, stored last in this class and not deleted.
@@ -43,11 +41,9 @@ pub struct ClassKeys {
     pub keys_max: usize,
     /// Mean time from a miss to the store behind it, in microseconds.
     pub miss_time_us: FadingMean,
-    /// Told from outside.
     pub cost: f64,
     /// Hits since the last were told, by the sample, scaled.
     pub hits_sampled: f64,
-    /// All hits as last told.
     hits_told: Option<u64>,
     /// What the sample lacks of all hits: a weight that fades.
     hits_missing: f64,
@@ -111,7 +107,6 @@ impl ClassKeys {
         self.hits_sampled = 0.0;
     }
 
-    /// The fading weight of its sampled references.
     pub fn references(&self) -> f64 {
         self.histogram.weight()
     }

@@ -37,7 +37,6 @@ impl ClassProfile {
 }
 
 impl Default for ClassProfile {
-    /// A class of which nothing is known.
     fn default() -> ClassProfile {
         ClassProfile {
             curve: Mrc::empty(),

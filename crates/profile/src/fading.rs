@@ -13,7 +13,6 @@ const GROWTH: f64 = 0.2;
 /// What it grows from.
 const HALF_LIFE_FIRST: f64 = 1_000.0;
 
-/// The weight of the present moment.
 #[derive(Clone, Debug)]
 pub struct Fading {
     weight: f64,
@@ -35,7 +34,6 @@ impl Fading {
         Fading { weight: 1.0, half_life, half_life_max }
     }
 
-    /// What an event counts now.
     #[inline]
     pub fn weight(&self) -> f64 {
         self.weight
@@ -55,7 +53,6 @@ impl Fading {
     }
 }
 
-/// A mean whose older values count less.
 #[derive(Clone, Debug, Default)]
 pub struct FadingMean {
     sum: f64,
@@ -63,7 +60,6 @@ pub struct FadingMean {
 }
 
 impl FadingMean {
-    /// Adds a value.
     pub fn record(&mut self, value: f64, weight: f64) {
         self.sum += value * weight;
         self.weight += weight;

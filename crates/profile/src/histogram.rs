@@ -85,7 +85,6 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
-    /// The sum of all weights.
     pub fn weight(&self) -> f64 {
         self.finite() + self.infinite
     }
@@ -96,7 +95,6 @@ impl<const STEPS: usize> Histogram<STEPS> {
         steps * size_of::<f64>() + self.octaves.capacity() * size_of::<Vec<f64>>()
     }
 
-    /// References that hit at some size.
     pub fn finite(&self) -> f64 {
         self.octaves.iter().flatten().sum()
     }

@@ -7,7 +7,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A map from key numbers.
 pub type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyNumberHasher>>;
 
-/// Mixes a number.
 #[derive(Debug, Default)]
 pub struct KeyNumberHasher(u64);
 

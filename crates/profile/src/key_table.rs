@@ -22,10 +22,8 @@ pub enum Place {
     Deleted(ClassId),
 }
 
-/// What is known of one key.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// Stands for the key.
     pub hash: u64,
     /// When the first of `misses` was, in microseconds; begins again after 71 minutes.
     pub miss_at_us: u32,
@@ -35,7 +33,6 @@ pub struct Record {
     pub slot: u32,
     /// Gets that missed since it was last stored; at most 65,535 are counted.
     pub misses: u16,
-    /// Which stack that is.
     pub place: Place,
 }
 
@@ -71,7 +68,6 @@ impl KeyTable {
         }
     }
 
-    /// How many keys are known.
     pub fn count(&self) -> usize {
         self.records.len() - self.free.len()
     }
@@ -82,7 +78,6 @@ impl KeyTable {
         numbers * size_of::<u32>() + self.records.capacity() * size_of::<Record>()
     }
 
-    /// The number of the key with this hash.
     #[inline]
     pub fn find(&self, hash: u64) -> Option<u32> {
         let mut entry = self.home(hash);
@@ -95,7 +90,6 @@ impl KeyTable {
         }
     }
 
-    /// The record of a known key.
     #[inline]
     pub fn get(&self, number: u32) -> &Record {
         &self.records[number as usize]
@@ -126,7 +120,6 @@ impl KeyTable {
         number
     }
 
-    /// Forgets a key.
     pub fn remove(&mut self, number: u32) {
         let mut hole = self.home(self.get(number).hash);
         while self.index[hole] != number {

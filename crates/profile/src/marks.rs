@@ -14,7 +14,6 @@ const WORD_SLOTS: usize = 64;
 const BLOCK_WORDS: usize = 8;
 const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
-/// Marked slots.
 #[derive(Debug)]
 pub struct Marks {
     words: Vec<u64>,
@@ -44,7 +43,6 @@ impl Marks {
         Marks { words, tree }
     }
 
-    /// How many slots there are.
     pub fn slots(&self) -> usize {
         self.words.len() * WORD_SLOTS
     }
@@ -66,14 +64,12 @@ impl Marks {
         self.add(slot, 1);
     }
 
-    /// Takes the mark from a slot that has one.
     pub fn unmark(&mut self, slot: usize) {
         debug_assert!(self.is_marked(slot), "slot {slot} has no mark");
         self.words[slot / WORD_SLOTS] &= !bit(slot);
         self.add(slot, u32::MAX);
     }
 
-    /// How many of the slots before this one are marked.
     pub fn before(&self, slot: usize) -> usize {
         let mut sum = 0;
         let mut block = slot / BLOCK_SLOTS;
@@ -104,7 +100,6 @@ fn bit(slot: usize) -> u64 {
     1 << (slot % WORD_SLOTS)
 }
 
-/// The bits of a word before the slot's.
 fn below(slot: usize) -> u64 {
     bit(slot) - 1
 }

@@ -41,9 +41,7 @@ pub type UsedAt = u32;
 #[derive(Debug)]
 pub struct ReuseWindows {
     window_gets: f64,
-    /// Gets in the window being filled.
     filled_gets: f64,
-    /// Those of them that were sampled.
     sampled_gets: f64,
     /// By class number.
     classes: Vec<Option<Box<ClassReuses>>>,
@@ -52,7 +50,6 @@ pub struct ReuseWindows {
 /// Reuse times of one class.
 #[derive(Debug, Default)]
 struct ClassReuses {
-    /// Its references so far.
     time: f64,
     filling: Histogram<STEPS>,
     last: Histogram<STEPS>,
@@ -73,7 +70,6 @@ impl ReuseWindows {
         }
     }
 
-    /// M.
     pub fn window_gets(&self) -> u64 {
         self.window_gets as u64
     }
@@ -103,19 +99,16 @@ impl ReuseWindows {
         class.filling.record(reuse_time, scale);
     }
 
-    /// The class's time.
     pub fn now(&mut self, class: ClassId) -> UsedAt {
         self.class_mut(class).time as u64 as UsedAt
     }
 
-    /// Forgets a class.
     pub fn forget(&mut self, class: ClassId) {
         if let Some(reuses) = self.classes.get_mut(class.index()) {
             *reuses = None;
         }
     }
 
-    /// The curve of the class's last references.
     pub fn mrc(&self, class: ClassId) -> Mrc {
         let Some(Some(class)) = self.classes.get(class.index()) else { return Mrc::empty() };
         let mut reuses = class.filling.clone();

@@ -42,7 +42,6 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// How many keys it has.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -65,7 +64,6 @@ impl Stack {
         (self.count - 1 - self.marks.before(slot as usize)) as u64
     }
 
-    /// Takes the key on this slot out.
     pub fn remove(&mut self, slot: u32) {
         self.marks.unmark(slot as usize);
         self.count -= 1;
@@ -77,7 +75,6 @@ impl Stack {
         (slot < self.next && self.marks.is_marked(slot)).then(|| self.keys[slot])
     }
 
-    /// The key that was used longest ago.
     pub fn oldest(&mut self) -> Option<u32> {
         while self.oldest < self.next && !self.marks.is_marked(self.oldest) {
             self.oldest += 1;

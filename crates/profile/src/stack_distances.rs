@@ -24,7 +24,6 @@ pub struct StackDistances {
     /// Each key's marked slot.
     slots: KeyMap<u32>,
     marks: Marks,
-    /// The slot of the next reference.
     next: usize,
 }
 

@@ -35,33 +35,26 @@ pub enum LengthCheck {
     Any,
 }
 
-/// How the server answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The key was there, with the right bytes.
     Hit,
     /// It was not.
     Miss,
-    /// The set or delete was done.
     Done,
     /// The server would not store the value.
     Refused,
 }
 
-/// One answered request.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// What was sent.
     pub action: Action,
-    /// The request it was sent for.
     pub pending: Pending,
-    /// How it went.
     pub outcome: Outcome,
     /// When the answer was read.
     pub nanos: u64,
 }
 
-/// The connections to one server.
 #[derive(Debug)]
 pub struct Client {
     pipelines: Pipelines<(Action, Pending)>,
@@ -89,7 +82,6 @@ impl Client {
         Ok(Client { pipelines, values: Values::new(), length_check, cost_form })
     }
 
-    /// Puts a request into its connection's out-buffer.
     pub fn send(&mut self, action: Action, pending: Pending) {
         let (key, value_len) = (pending.request.key, pending.request.value_len);
         let lane = (mix(key) % self.pipelines.lanes() as u64) as usize;

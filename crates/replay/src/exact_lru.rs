@@ -20,9 +20,7 @@ pub(crate) struct ExactLru {
     capacity: u64,
     weight: u64,
     time: u64,
-    /// Key to the time of its last access and its weight.
     entries: HashMap<u64, (u64, u64)>,
-    /// Time of last access to key.
     order: BTreeMap<u64, u64>,
 }
 

@@ -21,26 +21,19 @@ use std::collections::HashMap;
 /// A request on its way, with the time it was taken up at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
-    /// The request.
     pub request: Request,
     /// When it was taken up (or was due, under a rate), in the clock's nanoseconds.
     pub born_nanos: u64,
 }
 
-/// What goes over the wire for a pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The look-up.
     Get,
-    /// The set that follows a missed look-up.
     Fill,
-    /// A set of the workload's own.
     Set,
-    /// A delete.
     Delete,
 }
 
-/// What this round makes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// Asked for the first time: a miss would call for a fill that only the next round can send.
@@ -54,11 +47,9 @@ enum Known {
 pub enum Supply {
     /// It may have.
     More,
-    /// It has ended.
     Ended,
 }
 
-/// The requests between rounds.
 #[derive(Debug, Default)]
 pub struct LookAside {
     fills: Vec<Pending>,

@@ -20,7 +20,6 @@ pub struct Tally {
     gets: u64,
     misses: u64,
     sets_refused: u64,
-    /// Units of the keys that gets asked for.
     units_asked: u64,
     /// Of these, of those that missed.
     units_missed: u64,
@@ -29,7 +28,6 @@ pub struct Tally {
     windows: Option<Windows>,
 }
 
-/// Miss ratios of equal stretches of the replay.
 #[derive(Debug)]
 struct Windows {
     requests_each: u64,

@@ -14,7 +14,6 @@ use slabwise_base::random::mix;
 const RING_SIZE_BYTES: usize = 64 * 1024;
 const HEAD_SIZE_BYTES: usize = 8;
 
-/// Writes and checks values.
 #[derive(Debug)]
 pub struct Values {
     ring: Vec<u8>,
@@ -68,7 +67,6 @@ impl Values {
     }
 }
 
-/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     /// Every byte is as expected.

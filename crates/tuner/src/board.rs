@@ -77,14 +77,12 @@ impl Board {
         lock(&self.shown).clone()
     }
 
-    /// Shows what is planned.
     pub(crate) fn show_plan(&self, policy: &PagePolicy, planned: u64, last: Option<&PlanRecord>) {
         let mut shown = lock(&self.shown);
         (shown.page_policy, shown.moves_planned) = (policy.name(), planned);
         shown.last_plan = last.copied();
     }
 
-    /// Shows what is learned of sizes.
     pub(crate) fn show_sizes(&self, sizes: Option<Arc<SizesReport>>) {
         let _old = std::mem::replace(&mut lock(&self.shown).sizes, sizes);
     }

@@ -33,7 +33,6 @@ impl MoveBudget {
     /// Bytes that a step may have to copy: of large chunks it visits fewer.
     const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
 
-    /// Chunks to visit in one step of a page of so many.
     pub(crate) fn chunks(
         &self,
         load: Load,
@@ -48,7 +47,6 @@ impl MoveBudget {
         }
     }
 
-    /// What so many chunks of a page are worth in time.
     pub(crate) fn rest(&self, chunks: usize, chunks_per_page: usize) -> Duration {
         let share = chunks as f64 / chunks_per_page as f64;
         Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))

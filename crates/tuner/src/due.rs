@@ -22,9 +22,7 @@ pub(crate) struct Due {
 /// Whether it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// It is due.
     Over,
-    /// To be looked at again after so many ticks.
     Ticks(u32),
     /// It never is.
     Forever,

@@ -59,7 +59,6 @@ impl SizesReport {
 pub struct Learning {
     learner: SizeLearner,
     report: Option<Arc<SizesReport>>,
-    /// Stores ever at the last look.
     stores: u64,
     looked_at: Ticks,
 }

@@ -72,7 +72,6 @@ pub struct Tuner {
     learning: Option<Learning>,
     due: Due,
     pending: VecDeque<PageMove>,
-    /// Before this moment no chunk is visited.
     rest_until_nanos: u64,
     moves_planned: u64,
     records: Records,
@@ -291,7 +290,6 @@ impl Tuner {
         TunerStep::Idle { ticks: [ticks, watched, learned].into_iter().flatten().min() }
     }
 
-    /// The engine as the policy in force wants to see it.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
         if let Some(profiling) = &mut self.profiling {

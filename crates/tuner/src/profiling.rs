@@ -89,14 +89,12 @@ pub struct Profiling {
     options: ProfilingOptions,
     profiler: Profiler,
     samples: Samples,
-    /// What the engine was told.
     threshold_shown: u64,
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
     /// Asked for since the last look.
     made: Option<Arc<Made>>,
-    /// On the board.
     shown: Option<Arc<Made>>,
 }
 
@@ -113,7 +111,6 @@ impl Made {
     }
 }
 
-/// What was seen at a look.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Ticks,

@@ -78,7 +78,6 @@ impl PlanRecord {
         self.reason == new.reason && self.after.gets < SERIES_GETS_MAX
     }
 
-    /// Both as one.
     fn continued_by(&self, new: PlanRecord) -> PlanRecord {
         let misses_before = self.predicted.map(|predicted| predicted.misses_before);
         let predicted = new.predicted.map(|predicted| Prediction {
@@ -107,7 +106,6 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The last plan.
     pub fn last(&self) -> Option<&PlanRecord> {
         self.last.as_ref()
     }
@@ -130,7 +128,6 @@ impl Records {
         }
     }
 
-    /// A policy was stepped and planned this.
     pub fn plan(&mut self, plan: &Plan, counts: Counts, at: Ticks) {
         let Some(first) = plan.moves.first() else { return };
         let before = self.notes.front().map(|&oldest| counts.since(oldest));
@@ -153,7 +150,6 @@ impl Records {
         });
     }
 
-    /// A planned move was asked for.
     pub fn asked(&mut self, is_begun: bool) {
         if let Some(last) = &mut self.last {
             last.begun += usize::from(is_begun);

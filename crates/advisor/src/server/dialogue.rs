@@ -5,7 +5,6 @@ use slabwise_client::{
     ClientError, Connection, LINE_LEN_MAX, ROWS_MAX, Rows, ServerAddress, Timeouts, is_refusal,
 };
 
-/// What a command was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     /// As it should be.
@@ -14,7 +13,6 @@ pub enum Answer<T> {
     Refused(String),
 }
 
-/// See the module's documentation.
 pub struct Dialogue {
     server: String,
     timeouts: Timeouts,
@@ -23,7 +21,6 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// Connects.
     pub fn open(server: &ServerAddress, timeouts: Timeouts) -> Result<Dialogue, AdvisorError> {
         let connection = Connection::open(server, timeouts).map_err(|error| {
             let what = match error {
@@ -82,7 +79,6 @@ impl Dialogue {
         }
     }
 
-    /// An error of this server.
     pub fn error(&self, what: &str) -> AdvisorError {
         AdvisorError::Server { server: self.server.clone(), what: what.to_owned() }
     }
@@ -100,7 +96,6 @@ impl Dialogue {
         ))
     }
 
-    /// The last command's reply failed.
     pub fn failed(&self, error: ClientError) -> AdvisorError {
         let (command, lines) = (&self.command, self.connection.lines());
         self.error(&match error {

@@ -16,12 +16,9 @@ use crate::sizes_seen::{SizesSeen, TooMuch};
 use slabwise_client::{ClientError, is_refusal};
 use std::collections::BTreeMap;
 
-/// What a dump showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
-    /// Which one.
     pub command: &'static str,
-    /// How many items were looked at.
     pub looked_at: u64,
     /// Whether it ended before the server did.
     pub is_cut: bool,
@@ -90,7 +87,6 @@ fn ask(
     }
 }
 
-/// Class and size of an item.
 fn parse(line: &[u8]) -> Option<(u64, usize)> {
     let text = std::str::from_utf8(line).ok()?;
     text.strip_prefix("key=")?;

@@ -21,12 +21,9 @@ use dialogue::{Answer, Dialogue};
 use slabwise_client::{Row, ServerAddress, Timeouts};
 use std::collections::BTreeMap;
 
-/// What a server showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// What it says of itself.
     pub state: ServerState,
-    /// The sizes of its items.
     pub seen: SizesSeen,
     /// How they were found, for people.
     pub how: String,

@@ -11,14 +11,12 @@ use std::collections::BTreeMap;
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 
-/// See the module's documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     /// What it is and what its chunks may be.
     pub cache: Cache,
     /// What `version` says.
     pub version: String,
-    /// Live and expired items that it still holds.
     pub item_count: u64,
     /// Chunk sizes of its present table that are known, ascending, the largest included.
     pub table: Vec<usize>,
@@ -26,12 +24,9 @@ pub struct ServerState {
     pub classes: BTreeMap<u64, ClassState>,
 }
 
-/// One class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassState {
-    /// Bytes a chunk.
     pub chunk_size_bytes: usize,
-    /// Chunks a page.
     pub chunks_per_page: usize,
     /// Items that it holds, the chained ones of the largest class included.
     pub items: u64,
@@ -49,7 +44,6 @@ impl ServerState {
     }
 }
 
-/// Asks for it.
 pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     let version = match dialogue.ask_line("version")? {
         Answer::Refused(line) => return Err(dialogue.refused(&line)),

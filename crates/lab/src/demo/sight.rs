@@ -12,10 +12,8 @@ const BAR_WIDTH: u16 = 16;
 /// The least range: chunks of up to so many bytes.
 const RANGE_MIN_BYTES: u64 = 64;
 
-/// Both sides at one moment.
 #[derive(Debug, Default)]
 pub struct Sight {
-    /// Requests made so far.
     pub requests: u64,
     /// slabwise.
     pub ours: Side,
@@ -51,7 +49,6 @@ impl Side {
         self.ranges.iter().map(|&(_, bytes)| bytes).sum()
     }
 
-    /// Misses of all gets.
     pub fn miss_ratio(&self) -> f64 {
         self.looks.last().map_or(0.0, |&(gets, misses)| misses as f64 / gets.max(1) as f64)
     }
@@ -65,14 +62,12 @@ impl Side {
     }
 }
 
-/// The range of a chunk size.
 fn range_of(chunk_size_bytes: u64) -> usize {
     let whole = chunk_size_bytes.max(RANGE_MIN_BYTES).next_power_of_two();
     (whole.ilog2() - RANGE_MIN_BYTES.ilog2()) as usize
 }
 
 impl Sight {
-    /// As a table of several lines.
     pub fn text(&self) -> String {
         let sides = [&self.ours, &self.rival];
         let line = |name: String, [ours, rival]: [String; 2]| [name, ours, rival];
@@ -92,7 +87,6 @@ impl Sight {
         slabwise_text::table(&columns, lines).trim_end().to_owned()
     }
 
-    /// In one line.
     pub fn line(&self) -> String {
         let lately = [&self.ours, &self.rival].map(Side::miss_ratio_lately);
         let classes =
@@ -103,7 +97,6 @@ impl Sight {
         )
     }
 
-    /// What it comes to.
     pub fn summary(&self) -> String {
         let (ours, rival) = (self.ours.miss_ratio_lately(), self.rival.miss_ratio_lately());
         let whole = fewer(self.ours.miss_ratio(), self.rival.miss_ratio());

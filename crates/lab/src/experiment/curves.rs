@@ -43,7 +43,6 @@ const FAR_POINTS: f64 = 1.5;
 /// All keys are of this class.
 const CLASS: ClassId = ClassId(0);
 
-/// What was found of one stream.
 struct Found {
     keys: u64,
     references: u64,
@@ -140,12 +139,10 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
     })
 }
 
-/// How far a curve is off.
 struct Errors {
     /// In points, at worst, and at which size.
     largest: f64,
     chunks: u64,
-    /// The same in the mean of all sizes.
     mean: f64,
     /// Sizes at which it is off by more than [`FAR_POINTS`], each with how many chunks away it is near.
     far: Vec<(u64, f64)>,

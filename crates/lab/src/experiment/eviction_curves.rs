@@ -29,7 +29,6 @@ measures! {
     MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
 }
 
-/// Curves of one stream.
 struct Found {
     sizes: Vec<u64>,
     segmented: Mrc,

@@ -5,13 +5,10 @@ use crate::trial::error::ExperimentError;
 use crate::trial::progress::Progress;
 use std::path::Path;
 
-/// One run of an experiment.
 pub struct Job<'s> {
-    /// The experiment's file.
     pub spec: &'s Spec,
     /// The size of the run; 1 is the published one.
     pub scale: f64,
-    /// What everything random follows from.
     pub seed: u64,
     /// Whether real servers are measured.
     pub live: bool,
@@ -20,7 +17,6 @@ pub struct Job<'s> {
 }
 
 impl Job<'_> {
-    /// Scale and seed.
     pub fn size(&self) -> (f64, u64) {
         (self.scale, self.seed)
     }

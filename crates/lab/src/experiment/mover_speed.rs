@@ -35,21 +35,16 @@ measures! {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoverSpeedSetup {
-    /// The movers that are compared.
     pub movers: Vec<MoverName>,
     /// What `base` sleeps after a busy chunk, in microseconds, one run each.
     pub sleeps_us: Vec<u64>,
     /// Pages that are moved in each run.
     pub pages: u64,
-    /// The requests.
     pub workload: WorkloadSetup,
-    /// The cache.
     pub cache: CacheSetup,
-    /// The time.
     pub time: TimeSetup,
 }
 
-/// A mover with what it sleeps.
 struct Variant<'s> {
     name: String,
     run: Run<'s>,

@@ -43,7 +43,6 @@ pub struct OverheadSetup {
     pub requests_a_round: u64,
     /// The requests; those of its first phase fill the cache.
     pub workload: WorkloadSetup,
-    /// The cache.
     pub cache: CacheSetup,
 }
 
@@ -110,19 +109,16 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// A tuner that moves nothing.
 fn tuner(engine: &Engine) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
     Tuner::new(PagePolicy::none(), budget, engine.config().hash_seed)
 }
 
-/// What a server with as much memory profiles.
 fn profiling(engine: &Engine, clock: &Arc<Clock>) -> Profiling {
     let options = profiling_options(engine.config().memory_limit_bytes);
     Profiling::start(engine, options, Arc::clone(clock), clock.now())
 }
 
-/// An engine with its requests and its tuner.
 struct Subject<'e> {
     engine: &'e Engine,
     cache: Cache<'e>,

@@ -7,16 +7,12 @@ use slabwise_profile::steps::{OCTAVE_STEPS, place};
 #[derive(Clone, Debug, Default)]
 pub struct Gaps(Vec<Step>);
 
-/// The numbers of one step.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// How many.
     pub count: u64,
-    /// Their sum.
     pub sum: u64,
     /// The least of them.
     pub least: u64,
-    /// The greatest of them.
     pub most: u64,
 }
 
@@ -27,7 +23,6 @@ impl Gaps {
         self.add_to(index_of(number), Step { count, sum, least: number, most: number });
     }
 
-    /// Adds all numbers of another.
     pub fn add(&mut self, other: &Gaps) {
         let steps = other.0.iter().enumerate().filter(|(_, step)| step.count > 0);
         steps.for_each(|(index, step)| self.add_to(index, *step));

@@ -58,7 +58,6 @@ pub struct LocalFootprint {
     distances: Gaps,
 }
 
-/// Stretches of one length.
 #[derive(Clone, Debug, Default)]
 struct Level {
     /// The last ones, the newest in front.
@@ -67,7 +66,6 @@ struct Level {
     is_unpaired: bool,
 }
 
-/// References in a row that are over.
 #[derive(Clone, Debug, Default)]
 struct Stretch {
     references: f64,
@@ -75,10 +73,8 @@ struct Stretch {
     reuses: Vec<Reuses>,
 }
 
-/// Reuses whose gaps are of one step.
 #[derive(Clone, Copy, Debug)]
 struct Reuses {
-    /// The mean gap.
     gap: f64,
     count: f64,
     /// References with longer gaps, first ones included.
@@ -88,7 +84,6 @@ struct Reuses {
 }
 
 impl LocalFootprint {
-    /// Notes a reference.
     pub fn reference(&mut self, key: u64) {
         self.time += 1;
         let last = self.last.insert(key, self.time);
@@ -99,7 +94,6 @@ impl LocalFootprint {
         }
     }
 
-    /// The curve of an LRU.
     pub fn mrc(&self) -> Mrc {
         let mut ended = self.clone();
         ended.end_all();
@@ -176,7 +170,6 @@ impl Stretch {
         Stretch::new(references as f64, sums)
     }
 
-    /// Two stretches as one.
     fn joined(one: &Stretch, other: &Stretch) -> Stretch {
         let mut reuses: Vec<Reuses> = [&one.reuses[..], &other.reuses[..]].concat();
         reuses.sort_by(|a, b| a.gap.total_cmp(&b.gap));

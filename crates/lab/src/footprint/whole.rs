@@ -20,21 +20,18 @@
 use super::gaps::{Gaps, Step, index_of};
 use slabwise_profile::{Hits, KeyMap, Mrc};
 
-/// The gaps of a stream of references.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     /// By key, the time of its last reference.
     last: KeyMap<u64>,
     /// The time of the last reference: how many there were.
     time: u64,
-    /// Gaps that end at a reference to the same key.
     reuses: Gaps,
     /// Gaps from time 0 to a key's first reference.
     firsts: Gaps,
 }
 
 impl Footprint {
-    /// Notes a reference.
     pub fn reference(&mut self, key: u64) {
         self.time += 1;
         match self.last.insert(key, self.time) {
@@ -43,7 +40,6 @@ impl Footprint {
         }
     }
 
-    /// How many different keys.
     fn keys(&self) -> u64 {
         self.last.len() as u64
     }
@@ -55,7 +51,6 @@ impl Footprint {
         self.windows().mean_keys(window_references)
     }
 
-    /// The curve of an LRU.
     pub fn mrc(&self) -> Mrc {
         let windows = self.windows();
         let chunks_for = |gap| (windows.mean_keys(gap) - ROUNDING).ceil() as u64;

@@ -58,7 +58,6 @@ pub fn height(drawing: &Drawing<'_>) -> u32 {
     }
 }
 
-/// Draws it.
 pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH, height(drawing))).into_drawing_area();
@@ -158,7 +157,6 @@ where
     area.present()
 }
 
-/// Of a bar both numbers.
 fn values<'b>(bars: &'b [Bar<'_>]) -> impl Iterator<Item = f64> + 'b {
     bars.iter().flat_map(|bar| [Some(bar.ours), bar.published]).flatten()
 }
@@ -170,7 +168,6 @@ fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     (if least < 0.0 { least - room } else { least })..most + room
 }
 
-/// Whole powers of ten around all that is positive.
 fn log_range(bars: &[Bar<'_>]) -> (f64, f64) {
     let positive = values(bars).filter(|&value| value > 0.0).map(f64::log10);
     let (least, most) = ends(positive);
@@ -190,7 +187,6 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     }
 }
 
-/// A number on an axis.
 fn short(value: f64) -> String {
     let (divisor, letter) = match value.abs() {
         size if size >= 1e9 => (1e9, "G"),
@@ -203,7 +199,6 @@ fn short(value: f64) -> String {
     format!("{rounded}{letter}")
 }
 
-/// A name that fits beside its bar.
 fn cut(name: &str) -> String {
     if name.chars().count() <= NAME_LEN_MAX {
         return name.to_owned();

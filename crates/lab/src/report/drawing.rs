@@ -5,39 +5,29 @@ use crate::result::{Draw, Figure, Outcome, Row, Series};
 /// Lines or bars, ready to be drawn.
 #[derive(Debug)]
 pub enum Drawing<'o> {
-    /// Lines over one another.
     Curves {
         /// What `x` counts.
         x_unit: &'o str,
         /// What is drawn, and its unit.
         y_label: String,
-        /// The lines.
         curves: Vec<Curve<'o>>,
     },
-    /// Bars under one another.
     Bars {
         /// What is drawn, and its unit.
         label: String,
-        /// The bars.
         bars: Vec<Bar<'o>>,
     },
 }
 
-/// One line.
 #[derive(Debug)]
 pub struct Curve<'o> {
-    /// What the legend calls it.
     pub label: String,
-    /// The points.
     pub series: &'o Series,
 }
 
-/// One variant's numbers.
 #[derive(Debug)]
 pub struct Bar<'o> {
-    /// Of what.
     pub label: &'o str,
-    /// What we found.
     pub ours: f64,
     /// What was published, as this run should find it.
     pub published: Option<f64>,
@@ -110,7 +100,6 @@ pub struct Absent<'o> {
 }
 
 impl<'o> Absent<'o> {
-    /// What of the figure is absent from the outcome.
     pub fn of(figure: &'o Figure, outcome: &'o Outcome) -> Absent<'o> {
         let mut absent = Absent::default();
         let known: Vec<(&str, Option<&str>)> = match &figure.draw {

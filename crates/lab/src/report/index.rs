@@ -6,7 +6,6 @@ use crate::result::{Outcome, Spec};
 use maud::{Markup, html};
 use std::path::PathBuf;
 
-/// A run that has a page.
 pub struct Entry<'s> {
     pub spec: &'s Spec,
     pub outcome: Outcome,

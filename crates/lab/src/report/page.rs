@@ -5,7 +5,6 @@ use super::drawing::{Absent, Drawing};
 use crate::result::{Figure, Outcome, Row, Spec, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// All of it.
 pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     let (published, ours): (Vec<&Row>, Vec<&Row>) =
         outcome.rows.iter().partition(|row| row.published.is_some());
@@ -45,7 +44,6 @@ pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
     spec.figures.iter().chain(&outcome.figures).collect()
 }
 
-/// A page of this title around its body.
 pub fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -91,7 +89,6 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
     }
 }
 
-/// What a drawing's colours stand for.
 pub fn legend_entries<'d>(drawing: &'d Drawing<'_>) -> Vec<(usize, &'d str)> {
     match drawing {
         Drawing::Curves { curves, .. } => {

@@ -12,7 +12,6 @@ const MARK_WIDTH: u32 = 18;
 /// Of a letter of the legend, about.
 const LETTER_WIDTH: u32 = 7;
 
-/// The picture.
 pub fn picture(title: &str, drawing: &Drawing<'_>, logarithmic: bool) -> Markup {
     let entries = placed(&legend_entries(drawing));
     let legend_rows = entries.last().map_or(0, |entry| entry.row + 1);
@@ -50,7 +49,6 @@ struct Placed<'l> {
     row: u32,
 }
 
-/// In as many rows as they need.
 fn placed<'l>(entries: &[(usize, &'l str)]) -> Vec<Placed<'l>> {
     let (mut x, mut row) = (MARGIN, 0);
     let place = |&(colour, label): &(usize, &'l str)| {

@@ -2,15 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A figure of a report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it shows.
     pub title: String,
     /// The figure of the paper that it draws again; none for one of ours.
     pub place: Option<String>,
-    /// What is drawn.
     pub draw: Draw,
     /// Of which variants, in this order; all of them where empty.
     #[serde(default)]

@@ -1,6 +1,5 @@
 //! What is measured: names, units, and how a measure changes with the size of the run.
 
-/// How a measure changes with the scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
     /// It does not: a ratio, a time, a count for one page.
@@ -9,16 +8,11 @@ pub enum Scaling {
     WithRun,
 }
 
-/// Something that is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// Its name in files.
     pub name: &'static str,
-    /// Its name for people.
     pub text: &'static str,
-    /// The unit.
     pub unit: &'static str,
-    /// How it changes with the scale.
     pub scaling: Scaling,
 }
 

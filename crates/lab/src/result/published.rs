@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A published figure.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// What was measured, by the row's name.
     pub measure: String,
-    /// On what.
     pub variant: String,
     /// The figure, in the row's unit.
     pub value: f64,
@@ -26,10 +24,8 @@ pub struct Explained {
     /// The rows' measures; all where there are none.
     #[serde(default)]
     measures: Vec<String>,
-    /// What their variants contain.
     #[serde(default)]
     variant: String,
-    /// The reason.
     why: String,
 }
 

@@ -2,20 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One measure on one variant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured.
     pub measure: String,
-    /// The same for people.
     pub text: String,
-    /// On what.
     pub variant: String,
-    /// The unit.
     pub unit: String,
-    /// What we found.
     pub ours: Option<f64>,
-    /// What was published.
     pub published: Option<f64>,
     /// The same as this run should find it, smaller as it is.
     pub published_at_scale: Option<f64>,

@@ -19,13 +19,10 @@ fn whole() -> f64 {
     1.0
 }
 
-/// An experiment's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// What it is called on the command line.
     pub name: String,
-    /// The question it answers.
     pub title: String,
     /// Where it was published.
     pub source: String,
@@ -38,7 +35,6 @@ pub struct Spec {
     /// The largest; none for [`SCALE_MAX`].
     #[serde(default = "scale_max")]
     scale_max: f64,
-    /// What is run.
     setup: toml::Table,
     /// What was published of it; none where it compares our own variants.
     #[serde(default)]
@@ -46,7 +42,6 @@ pub struct Spec {
     /// Why ours differ, for figures that give no reason of their own.
     #[serde(default)]
     explained: Vec<Explained>,
-    /// What its report draws.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
     /// What it draws of what a run is given beside the file.

@@ -3,7 +3,6 @@
 use super::row::Row;
 use slabwise_text::{Column, grouped};
 
-/// Rows in columns as wide as they need to be.
 pub fn table(rows: &[Row], scale: f64) -> String {
     // At full scale both columns of the paper are the same.
     let is_scaled = scale != 1.0;
@@ -33,7 +32,6 @@ pub fn table(rows: &[Row], scale: f64) -> String {
     slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
 }
 
-/// A number with as many digits as one wants to read.
 pub fn number(value: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     match value.abs() {

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 const STEPS_LOG2: u32 = 4;
 const NEVER: u32 = u32::MAX;
 
-/// The cache.
 #[derive(Debug)]
 pub struct BeladySize {
     /// By get: the number of the next one of the same key.
@@ -32,7 +31,6 @@ struct Entry {
 }
 
 impl BeladySize {
-    /// An empty one that knows these references.
     pub fn new(catalog: &Catalog, limit_bytes: u64) -> BeladySize {
         let references = catalog.references();
         let mut next_gets = vec![NEVER; references.len()];
@@ -64,7 +62,6 @@ impl BeladySize {
         Some(entry)
     }
 
-    /// The key that is worst to hold.
     fn worst(&self, number: usize) -> Option<u32> {
         let farthest = self.steps.iter().filter_map(|step| step.last());
         let loss = |&&(next_get, key): &&(u32, u32)| {
@@ -77,7 +74,6 @@ impl BeladySize {
     }
 }
 
-/// The step of a size.
 fn step(size_bytes: u32) -> usize {
     let size_bytes = size_bytes.max(1 << STEPS_LOG2);
     let power = size_bytes.ilog2();

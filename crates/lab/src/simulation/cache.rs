@@ -1,6 +1,5 @@
 //! What every simulation is.
 
-/// A cache of so many bytes.
 pub trait Simulation {
     /// The number of bytes that it holds; never more than its limit.
     fn held_bytes(&self) -> u64;

@@ -8,13 +8,10 @@ use std::collections::HashMap;
 pub struct Reference {
     /// The key's number, from 0 in the order of first requests.
     pub key: u32,
-    /// What its item takes.
     pub size_bytes: u32,
-    /// What is asked for.
     pub op: Op,
 }
 
-/// All requests of a trace.
 #[derive(Debug, Default)]
 pub struct Catalog {
     numbers: HashMap<u64, u32>,
@@ -42,7 +39,6 @@ impl Catalog {
         &self.references
     }
 
-    /// How many keys there are.
     pub fn key_count(&self) -> usize {
         self.sizes_bytes.len()
     }

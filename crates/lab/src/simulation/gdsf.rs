@@ -3,7 +3,6 @@
 use super::cache::Simulation;
 use std::collections::BTreeSet;
 
-/// The cache.
 #[derive(Debug)]
 pub struct Gdsf {
     /// By priority, then by the get that set it: of equals the oldest goes first.
@@ -24,7 +23,6 @@ struct Entry {
 }
 
 impl Gdsf {
-    /// An empty one.
     pub fn new(key_count: usize, limit_bytes: u64) -> Gdsf {
         Gdsf {
             order: BTreeSet::new(),

@@ -5,7 +5,6 @@ use super::queues::Queues;
 
 const QUEUE: usize = 0;
 
-/// The cache.
 #[derive(Debug)]
 pub struct Lru {
     queue: Queues<1>,
@@ -13,7 +12,6 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// An empty one.
     pub fn new(key_count: usize, limit_bytes: u64) -> Lru {
         Lru { queue: Queues::new(key_count), limit_bytes }
     }

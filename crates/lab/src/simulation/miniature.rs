@@ -23,7 +23,6 @@ pub struct MiniatureSimulation {
 }
 
 struct Miniature {
-    /// What it stands for.
     chunks: u64,
     cache: Box<dyn Simulation>,
     misses: u64,

@@ -35,23 +35,19 @@ impl<const COUNT: usize> Queues<COUNT> {
         Queues { links: vec![link; key_count], ends: [ends; COUNT] }
     }
 
-    /// The bytes of all that is in a queue.
     pub fn bytes(&self, queue: usize) -> u64 {
         self.ends[queue].bytes
     }
 
-    /// The queue that a key is in.
     pub fn queue_of(&self, key: u32) -> Option<usize> {
         self.links[key as usize].queue.map(usize::from)
     }
 
-    /// What is at the tail of a queue.
     pub fn tail(&self, queue: usize) -> Option<u32> {
         let tail = self.ends[queue].tail;
         (tail != NONE).then_some(tail)
     }
 
-    /// Puts a key that is in no queue at the head of one.
     pub fn push_head(&mut self, queue: usize, key: u32, size_bytes: u32) {
         let ends = &mut self.ends[queue];
         let head = std::mem::replace(&mut ends.head, key);
@@ -92,7 +88,6 @@ impl<const COUNT: usize> Queues<COUNT> {
         *bytes = *bytes - u64::from(before) + u64::from(size_bytes);
     }
 
-    /// Takes out what is at the tail of a queue.
     pub fn pop_tail(&mut self, queue: usize) -> Option<(u32, u32)> {
         let key = self.tail(queue)?;
         Some((key, self.remove(key)?))

@@ -17,7 +17,6 @@ const FREQUENCY_MAX: u8 = 3;
 /// Hits in the small queue that lead into the main one.
 const FREQUENCY_OF_MAIN: u8 = 2;
 
-/// The cache.
 #[derive(Debug)]
 pub struct S3Fifo {
     queues: Queues<3>,
@@ -27,7 +26,6 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// An empty one.
     pub fn new(key_count: usize, limit_bytes: u64) -> S3Fifo {
         S3Fifo {
             queues: Queues::new(key_count),

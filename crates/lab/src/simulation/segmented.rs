@@ -37,7 +37,6 @@ const WARM: usize = 1;
 const COLD: usize = 2;
 const CHUNK: u32 = 1;
 
-/// What is kept of a key.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     last_access: u64,

@@ -17,7 +17,6 @@ const FREQUENCY_MAX: u8 = 15;
 /// Gets, for each key held, after which frequencies are halved.
 const SAMPLE_FACTOR: u64 = 10;
 
-/// The cache.
 #[derive(Debug)]
 pub struct WTinyLfu {
     queues: Queues<3>,
@@ -29,7 +28,6 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    /// An empty one.
     pub fn new(key_count: usize, limit_bytes: u64) -> WTinyLfu {
         let window_limit_bytes = limit_bytes / WINDOW_DIVISOR;
         WTinyLfu {

@@ -16,7 +16,6 @@ pub struct ClassCurves {
     hit_us: f64,
 }
 
-/// What no division of this memory can do better.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     /// The least miss ratio.
@@ -26,7 +25,6 @@ pub struct Bound {
 }
 
 impl ClassCurves {
-    /// These curves of the classes of a run's engine.
     pub fn new(curves: Vec<ExactCurve>, run: &Run<'_>, answer: &AnswerSetup) -> ClassCurves {
         let config = run.engine_config();
         let chunks = |&size: &u32| config.page_size_bytes as u64 / u64::from(size);

@@ -5,16 +5,12 @@ use crate::vtime::{Arrival, MoverTime};
 use slabwise_engine::{ClassStats, MoverCounters, PageStats};
 use std::ops::Range;
 
-/// What happened.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
-    /// Requests made.
     pub requests: u64,
-    /// Gets and sets made for them.
     pub operations: u64,
     /// The request before which the first split was decided; 0 where none is.
     pub changed_at: u64,
-    /// Requests a window.
     pub window_requests: u64,
     /// Misses by window.
     pub misses: Vec<u64>,
@@ -30,13 +26,11 @@ pub struct Course {
     pub arrivals: Vec<Arrival>,
     /// When the pages were where they should be, after the last decision.
     pub at_target: Option<u64>,
-    /// What the mover met.
     pub counts: MoverCounters,
     /// Where its time went.
     pub time: MoverTime,
     /// Nanoseconds of virtual time from the first decision to the end of the last move, or of the run.
     pub moving_nanos: f64,
-    /// The classes at the end.
     pub classes: Vec<ClassStats>,
     /// Where the memory is at the end.
     pub memory: PageStats,
@@ -45,7 +39,6 @@ pub struct Course {
 }
 
 impl Course {
-    /// Misses of all requests.
     pub fn miss_ratio(&self) -> f64 {
         self.miss_ratio_between(0, self.requests)
     }
@@ -62,7 +55,6 @@ impl Course {
         self.answer_us[windows].iter().sum::<f64>() / requests
     }
 
-    /// Pages that arrived between two requests.
     pub fn pages_moved_between(&self, from: u64, to: u64) -> u64 {
         let (windows, _) = self.windows_between(from, to);
         let by = |windows: usize| if windows == 0 { 0 } else { self.moved[windows - 1] };

@@ -11,12 +11,10 @@ use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
 
-/// Who divides the pages.
 #[derive(Clone, Debug)]
 pub enum Divider<'t> {
     /// A page policy, by a tuner's steps.
     Policy(Box<PagePolicy>),
-    /// The lab.
     Told(Told<'t>),
 }
 
@@ -45,7 +43,6 @@ impl Divider<'_> {
     }
 }
 
-/// A divider at work on one engine.
 pub struct ActiveDivider<'e, 't> {
     rate: Rate,
     kind: Kind<'e, 't>,
@@ -56,11 +53,9 @@ enum Kind<'e, 't> {
     Told(TellingMover<'e, 't>),
 }
 
-/// A mover that is told splits.
 struct TellingMover<'e, 't> {
     told: Told<'t>,
     mover: Mover<'e>,
-    /// Decisions that were due so far.
     due: usize,
     /// What the last of them came to; none while it waits for all memory to be handed out.
     split: Option<Split>,

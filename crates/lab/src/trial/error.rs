@@ -10,7 +10,6 @@ use slabwise_replay::workload::WorkloadError;
 /// What ends an experiment before its result. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// An option that cannot be honoured.
     #[error("{0}")]
     Option(String),
     /// The workload could not be opened or read on.
@@ -19,16 +18,13 @@ pub enum ExperimentError {
     /// The engine could not be made.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Virtual time cannot run.
     #[error(transparent)]
     NoVisitCost(#[from] NoVisitCost),
     /// A server could not be run.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// A replay broke off.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// There is no class table for such items.
     #[error(transparent)]
     Sizes(#[from] SizesError),
 }

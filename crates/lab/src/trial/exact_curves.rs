@@ -13,13 +13,11 @@ pub const BESIDE_VALUE_BYTES: usize = memcached::beside_value_bytes(KEY_SIZE_BYT
 /// Whether a reference is counted, or only fills the stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// It is.
     Yes,
     /// It is not.
     No,
 }
 
-/// What is known of one class.
 #[derive(Clone, Debug)]
 pub struct ExactCurve {
     /// Misses by chunks.
@@ -51,7 +49,6 @@ impl<'c> ExactCurves<'c> {
         ExactCurves { config, stacks, counted: vec![Counted::default(); classes] }
     }
 
-    /// Notes a request.
     pub fn reference(&mut self, request: &Request, counts: Counts) {
         let class = class_of(request, self.config).index();
         let distance = self.stacks[class].reference(request.key);

@@ -3,7 +3,6 @@
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// The bars of one experiment.
 #[derive(Debug, Default)]
 pub struct Progress {
     bars: MultiProgress,

@@ -48,7 +48,6 @@ impl Requests {
         Ok(&self.batch)
     }
 
-    /// The length of a key's value in bytes.
     pub fn value_len(&self, key: u64) -> u32 {
         self.longer_value_len(key, 1.0)
     }

@@ -64,7 +64,6 @@ pub fn add_steady(outcome: &mut Outcome, name: &str, course: &Course, steady: &S
     }
 }
 
-/// How many requests were served while a page moved.
 pub fn add_gets(outcome: &mut Outcome, name: &str, course: &Course) {
     let arrived = course.arrivals.iter().filter(|arrival| arrival.arrived);
     let gets: Vec<f64> = arrived.map(|arrival| arrival.requests() as f64).collect();

@@ -7,12 +7,9 @@ use crate::vtime::{MoverName, Rate, SleepLength, VisitCost};
 use slabwise_engine::EngineConfig;
 use std::time::Duration;
 
-/// What is run.
 #[derive(Clone, Debug)]
 pub struct Run<'s> {
-    /// The requests.
     pub workload: &'s WorkloadSetup,
-    /// The cache.
     pub cache: &'s CacheSetup,
     /// Its memory limit in MiB at scale 1.
     pub memory_mib: u64,
@@ -20,25 +17,17 @@ pub struct Run<'s> {
     pub preload: &'s [u64],
     /// What fills the memory before the first request, behind what is preloaded; none for nothing.
     pub earlier: Option<EarlierSetup>,
-    /// The mover.
     pub mover: MoverName,
-    /// What it sleeps after a busy chunk.
     pub mover_rest: Duration,
-    /// How long such a sleep is.
     pub sleep: SleepLength,
-    /// What it is charged for a visit.
     pub cost: VisitCost,
     /// When gets and sets come.
     pub rate: Rate,
-    /// How long answers take.
     pub answer: AnswerSetup,
     /// Gets of a half-life of a profile of every key; none for what a server profiles.
     pub full_profile_gets: Option<u64>,
-    /// The size of the run.
     pub scale: f64,
-    /// What everything random follows from.
     pub seed: u64,
-    /// Equal stretches for which miss ratios are kept.
     pub windows: u64,
     /// Whether the run goes on when the pages are where they should be.
     pub at_target: AtTarget,
@@ -47,9 +36,7 @@ pub struct Run<'s> {
 /// What happens when the pages are where they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtTarget {
-    /// The run goes on to its end.
     GoOn,
-    /// It ends.
     Stop,
 }
 
@@ -82,7 +69,6 @@ impl<'s> Run<'s> {
         }
     }
 
-    /// What its engine is made with.
     pub fn engine_config(&self) -> EngineConfig {
         let mut config = self.cache.engine_config_of(self.memory_mib, self.scale, self.seed);
         config.mover = self.mover.kind();

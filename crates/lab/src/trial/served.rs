@@ -15,25 +15,19 @@ use std::sync::Arc;
 /// longer than a chunk.
 pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
 
-/// How a server sets its engine up.
 #[derive(Clone, Copy, Debug)]
 pub struct ServedSetup<'s> {
     /// As memcached does, or by slabwise's defaults.
     pub is_memcached: bool,
-    /// Who divides the pages.
     pub policy: &'s str,
-    /// Whom it evicts.
     pub eviction: EvictionKind,
-    /// Who moves them.
     pub mover: MoverName,
     /// Gets and sets a second.
     pub operations_per_second: f64,
-    /// What the mover is charged for a visit.
     pub visit_ns: f64,
 }
 
 impl ServedSetup<'_> {
-    /// The engine's configuration for so much memory.
     pub fn engine_config(&self, memory_limit_bytes: u64, seed: u64) -> EngineConfig {
         let ours = EngineConfig {
             hash_seed: seed,
@@ -114,22 +108,18 @@ impl<'e> Served<'e> {
         }
     }
 
-    /// Gets so far.
     pub fn gets(&self) -> u64 {
         self.gets
     }
 
-    /// Those of them that missed.
     pub fn misses(&self) -> u64 {
         self.misses
     }
 
-    /// Bytes of its pages.
     pub fn held_bytes(&self) -> u64 {
         self.engine.page_stats().held * self.engine.config().page_size_bytes as u64
     }
 
-    /// Its classes as they are now.
     pub fn classes(&self) -> Vec<ClassStats> {
         let now: Now = self.rate.now_at(self.operations);
         self.engine.class_stats(now)

@@ -7,7 +7,6 @@ use slabwise_base::ClassId;
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 use slabwise_replay::workload::{self, Workload, WorkloadError};
 
-/// A scale that changes nothing.
 pub fn whole() -> f64 {
     1.0
 }
@@ -20,9 +19,7 @@ fn yes() -> bool {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSetup {
-    /// The workload's name.
     pub name: String,
-    /// All requests.
     pub requests: u64,
     /// Those before the change; 0 where nothing changes.
     #[serde(default)]
@@ -50,9 +47,7 @@ pub struct EarlierSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetup {
-    /// The memory limit in MiB.
     pub memory_mib: u64,
-    /// Bytes a page in KiB.
     pub page_size_kib: usize,
     /// The chunk sizes; items are counted as memcached counts them.
     pub chunk_sizes: ChunkSizes,
@@ -67,7 +62,6 @@ pub struct CacheSetup {
     pub page_size_is_fixed: bool,
 }
 
-/// The chunk sizes of an engine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum ChunkSizes {
@@ -77,7 +71,6 @@ pub enum ChunkSizes {
     Geometric {
         /// The least, in bytes.
         first_bytes: usize,
-        /// The growth factor.
         factor: f64,
     },
 }
@@ -95,7 +88,6 @@ pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::E
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stretch {
-    /// What its rows are called.
     #[serde(default)]
     pub name: String,
     /// Where it begins.
@@ -105,13 +97,11 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// Its ends in a run of this scale.
     pub fn at(&self, scale: f64) -> (u64, u64) {
         (place_at(self.from, scale), place_at(self.to, scale))
     }
 }
 
-/// Virtual time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSetup {
@@ -157,7 +147,6 @@ impl WorkloadSetup {
         }
     }
 
-    /// The stream at a scale.
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         let options = workload::Options {
             requests: Some(scaled(self.requests, scale)),
@@ -192,7 +181,6 @@ impl CacheSetup {
         self.engine_config_of(self.memory_mib, scale, seed)
     }
 
-    /// The same with another memory limit.
     pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
         let memory_limit_bytes = scaled(memory_mib << 20, scale);
         let mut page_size_bytes = self.page_size_kib << 10;

@@ -5,7 +5,6 @@ use slabwise_engine::Engine;
 use slabwise_policy::split::{ClassCurve, best_split};
 use slabwise_profile::Mrc;
 
-/// A split of the pages over the classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// Pages by class.

@@ -7,10 +7,8 @@ const FINAL_SHARE: usize = 10;
 /// Chance alone moves a window's ratio by this many standard deviations now and then.
 const DEVIATIONS: f64 = 4.0;
 
-/// What became of the miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// The ratio of the last tenth of the run.
     pub final_ratio: f64,
     /// How far a window may lie from it.
     pub tolerance: f64,

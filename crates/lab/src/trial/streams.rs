@@ -5,15 +5,12 @@ use super::setup::{scaled, whole};
 use serde::Deserialize;
 use slabwise_replay::workload::{self, Op};
 
-/// Streams whose curves are compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsSetup {
-    /// The streams.
     pub streams: Vec<StreamSetup>,
 }
 
-/// Keys of which curves are made.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
@@ -27,7 +24,6 @@ pub struct StreamSetup {
     /// What the workload's keys are multiplied by beside the scale of the run.
     #[serde(default = "whole")]
     pub scale: f64,
-    /// References.
     pub requests: u64,
     /// The memory of the cache whose server would sample them, in MiB.
     pub memory_mib: u64,
@@ -37,7 +33,6 @@ pub struct StreamSetup {
 pub type Keys = Box<dyn Iterator<Item = Result<u64, ExperimentError>>>;
 
 impl StreamSetup {
-    /// The keys at a scale.
     pub fn keys(&self, scale: f64, seed: u64) -> Result<Keys, ExperimentError> {
         let requests = scaled(self.requests, scale);
         if let Some(keys) = self.loop_keys {

@@ -7,19 +7,15 @@ use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
 use slabwise_replay::workload::{Op, Request};
 use slabwise_replay::{KEY_SIZE_BYTES, key_bytes};
 
-/// What a request came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The key was there.
     Hit,
     /// It was not, and is stored now if there was memory for it.
     Miss,
-    /// It was no get.
     Other,
 }
 
 impl Access {
-    /// Operations that it took.
     pub fn operations(self) -> u64 {
         match self {
             Access::Hit | Access::Other => 1,
@@ -28,7 +24,6 @@ impl Access {
     }
 }
 
-/// The client.
 pub struct Cache<'e> {
     handle: Handle<'e>,
 }
@@ -37,7 +32,6 @@ impl<'e> Cache<'e> {
     /// The most requests of a batch.
     pub const BATCH_MAX: usize = 32;
 
-    /// A client of this engine.
     pub fn new(engine: &'e Engine) -> Cache<'e> {
         Cache { handle: engine.handle() }
     }
@@ -53,7 +47,6 @@ impl<'e> Cache<'e> {
         self.handle.prefetch(&hashed[..requests.len()]);
     }
 
-    /// Carries a request out.
     pub fn request(&mut self, request: &Request, now: Now) -> Access {
         let access = self.look_up(request, now);
         if access == Access::Miss {
@@ -79,7 +72,6 @@ impl<'e> Cache<'e> {
         }
     }
 
-    /// The store that follows a miss.
     pub fn bring_in(&mut self, request: &Request, now: Now) {
         self.bring_in_at(request, None, now);
     }
@@ -108,7 +100,6 @@ impl<'e> Cache<'e> {
     }
 }
 
-/// What is told of an item beside its key and value.
 fn meta(cost: Option<Cost>) -> ItemMeta {
     ItemMeta { cost, ..ItemMeta::default() }
 }

@@ -4,7 +4,6 @@ use slabwise_base::Now;
 use slabwise_engine::Engine;
 use slabwise_tuner::{Backoff, MAINTAINER_ITEMS_PER_STEP};
 
-/// The maintainer of an engine.
 pub struct Maintainer<'e> {
     engine: &'e Engine,
     /// When it takes its next step.

@@ -13,7 +13,6 @@ pub enum MoverName {
     None,
     /// memcached 1.5.12's, as published.
     Base,
-    /// The published improvement.
     Fast,
     /// memcached's of today.
     Stock,

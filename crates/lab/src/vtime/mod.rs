@@ -55,12 +55,10 @@ impl Rate {
         self.nanos_an_operation * operation as f64
     }
 
-    /// The same for the mover.
     pub fn moment_at(self, operation: u64) -> Moment {
         Moment::from_nanos(self.nanos_at(operation) as u64)
     }
 
-    /// The engine's time then.
     pub fn now_at(self, operation: u64) -> Now {
         Now::from_nanos(self.nanos_at(operation) as u64)
     }

@@ -28,15 +28,12 @@ pub struct Mover<'e> {
     sleep: SleepLength,
     /// When it is done with what it began, or wakes.
     free_at_nanos: f64,
-    /// The request before which the move under way began.
     began: Option<u64>,
     time: MoverTime,
 }
 
-/// How long a sleep is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SleepLength {
-    /// As the mover asked.
     AsAsked,
     /// As such a sleep took: timers fire late.
     Measured {
@@ -48,11 +45,9 @@ pub enum SleepLength {
 /// Where a mover's time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MoverTime {
-    /// Visits to chunks.
     pub visits: u64,
     /// Nanoseconds of those.
     pub work_nanos: f64,
-    /// Sleeps.
     pub sleeps: u64,
     /// Nanoseconds of those.
     pub sleep_nanos: f64,
@@ -61,16 +56,13 @@ pub struct MoverTime {
 /// A page that was moved, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The request before which the move began.
     pub began: u64,
-    /// The request before which it ended.
     pub ended: u64,
     /// Whether the page arrived.
     pub arrived: bool,
 }
 
 impl Arrival {
-    /// Requests served meanwhile.
     pub fn requests(&self) -> u64 {
         self.ended - self.began
     }

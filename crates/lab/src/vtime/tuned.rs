@@ -14,7 +14,6 @@ use slabwise_tuner::{Load, Profiling, Tuner, TunerStep};
 /// Nanoseconds of a tick.
 const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
 
-/// The tuner of an engine.
 pub struct Tuned<'e> {
     engine: &'e Engine,
     tuner: Tuner,
@@ -35,13 +34,11 @@ impl<'e> Tuned<'e> {
         self.time
     }
 
-    /// The tuner.
     #[cfg(test)]
     pub fn tuner(&self) -> &Tuner {
         &self.tuner
     }
 
-    /// Takes in all that was sampled.
     pub fn observe(&mut self, now: Now) {
         self.tuner.observe(self.engine, now);
     }

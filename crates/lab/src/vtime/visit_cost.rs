@@ -16,7 +16,6 @@ pub struct VisitCost {
     nanos: f64,
 }
 
-/// Why there is no cost of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a visit to a chunk cannot cost {nanos} ns, or virtual time would stand still while the mover works; if \

@@ -50,7 +50,6 @@ impl Server {
         self.process.address()
     }
 
-    /// How its memory is divided now.
     pub fn allocation(&mut self) -> Result<Allocation, ServerError> {
         let mut allocation = Allocation::new();
         for class in self.classes()? {
@@ -71,7 +70,6 @@ impl Server {
     }
 }
 
-/// Opens a connection to a server of the lab's own.
 pub fn open(address: &ServerAddress) -> Result<Connection, ClientError> {
     let (connect, read, reply) = (REPLY_TIMEOUT, REPLY_TIMEOUT, REPLY_TIMEOUT);
     Connection::open(address, Timeouts { connect, read, reply })

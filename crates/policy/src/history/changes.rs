@@ -9,9 +9,7 @@ use crate::{ClassProfile, ClassSnapshot, Snapshot};
 /// Counts of one class: ever, or since the last step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
-    /// Gets that hit.
     pub hits: u64,
-    /// Items stored.
     pub sets: u64,
     /// Allocations that found no free chunk: items evicted and stores refused.
     pub pressed: u64,
@@ -19,7 +17,6 @@ pub(crate) struct Counts {
     pub profiled: Option<Profiled>,
 }
 
-/// What a profile tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Profiled {
     pub misses: f64,
@@ -27,7 +24,6 @@ pub(crate) struct Profiled {
     pub shadow_hits: f64,
 }
 
-/// The counts at the last step.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     ever: PerClass<Counts>,
@@ -85,7 +81,6 @@ impl Counts {
         self.profiled.map_or(self.sets as f64, |profiled| profiled.misses)
     }
 
-    /// Gets.
     pub fn gets(&self) -> f64 {
         self.hits as f64 + self.misses()
     }

@@ -22,7 +22,6 @@ const STORES_MIN: u64 = 100;
 /// What costs nothing counts as so much of the mean, so that costs can be divided by.
 const LEAST: f64 = 1e-6;
 
-/// What is remembered of all classes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissCosts {
     windows: PerClass<Window>,
@@ -35,7 +34,6 @@ struct Stores {
     cost: u64,
 }
 
-/// The last stores of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     ever: Stores,

@@ -54,7 +54,6 @@ impl<T> PerClass<T> {
         self.memories.iter_mut()
     }
 
-    /// What is remembered of a class of that snapshot.
     pub fn of(&mut self, class: ClassId) -> &mut T {
         let index = self.keys.iter().position(|&(id, _)| id == class);
         &mut self.memories[index.expect("a class of the snapshot was asked for")]

@@ -43,7 +43,6 @@ impl Default for AutomoveOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Automove {
     options: AutomoveOptions,
@@ -51,14 +50,11 @@ pub struct Automove {
     memory: PerClass<Memory>,
     /// Decisions by age wait until the window has been filled once.
     steps: usize,
-    /// The last step sent a page to the pool.
     gave_to_pool: bool,
 }
 
-/// What is remembered of a class.
 #[derive(Clone, Debug)]
 struct Memory {
-    /// As it was at the last step.
     before: ClassSnapshot,
     /// At most `window_len` seconds, the newest last.
     window: VecDeque<Second>,

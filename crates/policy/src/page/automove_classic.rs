@@ -21,7 +21,6 @@ use slabwise_base::{ClassId, Random, Ticks};
 /// A class owns at least one page more than this before it gives one.
 const VICTIM_PAGES_KEPT: u64 = 2;
 
-/// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AutomoveClassicOptions {
     /// Ticks of a window, at least 1.
@@ -37,7 +36,6 @@ impl Default for AutomoveClassicOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct AutomoveClassic {
     options: AutomoveClassicOptions,
@@ -45,11 +43,9 @@ pub struct AutomoveClassic {
     memory: PerClass<Memory>,
     /// The class that evicted most in the last window.
     winner: Option<ClassId>,
-    /// Windows that it has won one after the other.
     wins: u32,
 }
 
-/// What is remembered of a class.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     evicted: u64,

@@ -53,7 +53,6 @@ const DRAWS_MAX: u64 = 256;
 /// How far above the hull a class must stand to be below a cliff: in its references. Less is the curve's noise.
 const CLIFF_SHARE_MIN: f64 = 0.01;
 
-/// The policy's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CliffhangerOptions {
     /// Bytes that a shadow hit earns, at least 1.
@@ -74,7 +73,6 @@ impl Default for CliffhangerOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Cliffhanger {
     options: CliffhangerOptions,

@@ -31,7 +31,6 @@ use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct CostPartition {
     /// The published M: gets that miss between two steps, at least 1.

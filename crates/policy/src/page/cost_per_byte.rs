@@ -30,7 +30,6 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-/// The policy's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostPerByteOptions {
     /// Allocations without a free chunk between two steps, at least 1.
@@ -46,7 +45,6 @@ impl Default for CostPerByteOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct CostPerByte {
     options: CostPerByteOptions,

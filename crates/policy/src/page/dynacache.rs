@@ -73,7 +73,6 @@ impl Policy for Dynacache {
         Wants::Profiles
     }
 
-    /// One round.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let classes = class_curves(snapshot);
         if !snapshot.is_divided() || classes.is_empty() {

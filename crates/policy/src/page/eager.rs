@@ -8,7 +8,6 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Eager {
     /// Evictions of each class at the last step.

@@ -38,7 +38,6 @@ use slabwise_base::Random;
 /// The most units that pages are divided by.
 const UNITS_MAX: u64 = 4_096;
 
-/// What curves are made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CurveSource {
     /// [`footprint_curve`](crate::ClassProfile::footprint_curve): reuse times of the last M gets.
@@ -53,14 +52,12 @@ impl Choice for CurveSource {
         &[("footprint", CurveSource::Footprint), ("distance", CurveSource::Distance)];
 }
 
-/// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LamaOptions {
     /// M: gets from round to round; at least 1.
     pub period_gets: u64,
     /// Gets that footprints are of, at least, and twice as many at most; 0: M.
     pub footprint_gets: u64,
-    /// What its curves are made from.
     pub curve: CurveSource,
     /// N: the most pages that one round may move.
     pub moves_max: usize,
@@ -84,7 +81,6 @@ impl Default for LamaOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Lama {
     options: LamaOptions,
@@ -130,7 +126,6 @@ impl Policy for Lama {
         (self.options.curve == CurveSource::Footprint).then_some(gets)
     }
 
-    /// One round.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         self.costs.take_in(snapshot);
         let mut classes = self.options.objective.class_curves(snapshot, &self.costs);

@@ -24,7 +24,6 @@ use slabwise_base::Random;
 /// a page's move may cost in misses is less than what brought it about.
 pub(crate) const MISSES_DEFAULT: u64 = 10_000;
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct Psa {
     /// M: gets that miss between two steps, at least 1.

@@ -40,10 +40,8 @@ use slabwise_base::{Random, Ticks};
 /// Fewer gets do not tell a hit ratio.
 const SAMPLE_GETS_MIN: u64 = 100;
 
-/// The policy's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReservedCostOptions {
-    /// Ticks from sample to sample.
     pub period_ticks: u32,
     /// Samples from look to look; at least 1.
     pub samples: u32,
@@ -52,22 +50,18 @@ pub struct ReservedCostOptions {
 }
 
 impl Default for ReservedCostOptions {
-    /// As published.
     fn default() -> ReservedCostOptions {
         ReservedCostOptions { period_ticks: Ticks::PER_SECOND, samples: 4, fall: 0.1 }
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct ReservedCost {
     options: ReservedCostOptions,
     /// By class; empty during the warm-up.
     at_warm_up: PerClass<Counts>,
     is_warm: bool,
-    /// Gets and misses ever at the last sample.
     sampled_at: (u64, u64),
-    /// The best hit ratio of a sample.
     best: f64,
     /// Steps since the last look, and whether one of their samples was low.
     steps: u32,

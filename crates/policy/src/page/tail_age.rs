@@ -41,10 +41,8 @@ use slabwise_base::{ClassId, Random, Ticks};
 /// More pages than any cache has.
 const PAGES_MAX: u64 = 1 << 31;
 
-/// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TailAgeOptions {
-    /// Ticks between steps.
     pub period_ticks: u32,
     /// The most moves that one step may plan.
     pub moves_max: usize,
@@ -56,7 +54,6 @@ pub struct TailAgeOptions {
     pub spare_pages: u64,
 }
 
-/// What is balanced over the classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Worth {
     /// The age of the tail, as published.
@@ -79,7 +76,6 @@ impl Default for TailAgeOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct TailAge {
     options: TailAgeOptions,
@@ -88,7 +84,6 @@ pub struct TailAge {
     memory: PerClass<Memory>,
 }
 
-/// What is remembered of a class.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     evicted: u64,
@@ -102,9 +97,7 @@ struct Memory {
 /// What a step may do with a class, beside what its state permits, and how it counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Leave {
-    /// Give it pages that others need less.
     pub receive: bool,
-    /// Take pages whose chunks are free.
     pub spare: bool,
     /// What a miss of it costs beside others: a tail may be as many times older.
     pub miss_cost: f64,
@@ -165,7 +158,6 @@ impl Policy for TailAge {
 }
 
 impl TailAge {
-    /// The policy that balances this.
     pub fn balancing(worth: Worth) -> TailAge {
         TailAge { worth, ..TailAge::default() }
     }

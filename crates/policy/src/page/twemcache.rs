@@ -34,17 +34,14 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random};
 
-/// Which page goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
     /// Any, each as likely: Twemcache's default.
     #[default]
     Random,
-    /// One of the class with the fewest accesses a page.
     LeastRecentlyAccessed,
 }
 
-/// The policy's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwemcacheOptions {
     /// Allocations without a free chunk between two steps, at least 1.
@@ -62,7 +59,6 @@ impl Default for TwemcacheOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug, Default)]
 pub struct Twemcache {
     options: TwemcacheOptions,
@@ -122,7 +118,6 @@ impl Policy for Twemcache {
 }
 
 impl Twemcache {
-    /// The policy that takes these pages.
     pub fn taking(pick: Pick) -> Twemcache {
         Twemcache { pick, ..Twemcache::default() }
     }

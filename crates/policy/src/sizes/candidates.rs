@@ -5,9 +5,7 @@ use super::parts::Parts;
 
 /// Sizes, ascending. A *place* is the number of a size from 1; 0 is before all.
 pub(super) struct Candidates {
-    /// The last is the layout's largest chunk.
     pub sizes: Vec<usize>,
-    /// Which of them are among the fixed ones.
     pub is_fixed: Vec<bool>,
     /// By place: what a chunk takes.
     pub taken: Vec<f64>,

@@ -121,7 +121,6 @@ pub fn exact_beside(
     Ok(ExactTables { class_count_min: fixed.len(), best })
 }
 
-/// What the recurrence came to.
 struct Layers {
     /// By the number of classes: the least that all parts take.
     taken: Vec<f64>,

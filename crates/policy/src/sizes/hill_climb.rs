@@ -71,12 +71,10 @@ pub fn hill_climb(
 #[derive(Clone, Copy)]
 struct Class {
     size_bytes: usize,
-    /// How many of the parts' sizes fit.
     fitting: usize,
     taken_bytes: f64,
 }
 
-/// A table on its way.
 struct Climb<'a> {
     parts: &'a Parts,
     layout: &'a ChunkLayout,
@@ -120,7 +118,6 @@ impl<'a> Climb<'a> {
         true
     }
 
-    /// What the parts of two neighbouring classes take.
     fn taken(&self, first: usize, class: Class, above: Class) -> f64 {
         let weight =
             |from: usize, to: usize| self.parts.weight_before[to] - self.parts.weight_before[from];

@@ -161,7 +161,6 @@ pub struct Lesson {
 #[derive(Clone, Debug)]
 pub struct SizeLearner {
     options: LearnerOptions,
-    /// Stores ever at the last change.
     changed_at_stores: Option<u64>,
     /// Turns that a proof takes, and the next one after a change.
     turns: u64,
@@ -169,7 +168,6 @@ pub struct SizeLearner {
     proposal: Option<Proposal>,
 }
 
-/// A table that is to prove itself.
 #[derive(Clone, Debug)]
 struct Proposal {
     table: Vec<usize>,
@@ -289,7 +287,6 @@ impl SizeLearner {
     }
 }
 
-/// The table with its widest gaps filled.
 fn filled(table: &[usize], layout: &ChunkLayout) -> Result<Vec<usize>, SizesError> {
     fill_gaps(table, layout, GAP_FACTOR, ClassId::COUNT_MAX)
 }
@@ -298,7 +295,6 @@ fn items(snapshot: &SizeSnapshot<'_>) -> u64 {
     snapshot.demands.iter().map(|demand| demand.items).sum()
 }
 
-/// What the bytes of all items are worth.
 fn worth(snapshot: &SizeSnapshot<'_>) -> f64 {
     let worth =
         |demand: &Demand| (demand.size_bytes as u64 * demand.items) as f64 * demand.byte_value;

@@ -13,7 +13,6 @@
 struct Line {
     slope: f64,
     intercept: f64,
-    /// From this place on it is below the line before it.
     start: f64,
     id: u32,
 }
@@ -24,7 +23,6 @@ impl Line {
     }
 }
 
-/// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     lines: Vec<Line>,

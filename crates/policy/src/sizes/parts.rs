@@ -15,7 +15,6 @@ pub(super) struct Parts {
     pub weight_before: Vec<f64>,
     /// The bytes of these parts, each times what it is worth.
     pub worth_before: Vec<f64>,
-    /// The bytes of these parts.
     pub bytes_before: Vec<f64>,
     /// The weight of the bodies that fill a largest chunk.
     pub full_weight: f64,
@@ -23,7 +22,6 @@ pub(super) struct Parts {
     pub chained_worth: f64,
 }
 
-/// One size of parts before the sums are made.
 struct Part {
     chunk_size_bytes: usize,
     size_bytes: usize,
@@ -32,7 +30,6 @@ struct Part {
 }
 
 impl Parts {
-    /// The parts of these demands.
     pub fn of(demands: &[Demand], layout: &ChunkLayout) -> Result<Parts, SizesError> {
         layout.check()?;
         let mut cut = Cut { layout, parts: Vec::new(), full_weight: 0.0, chained_worth: 0.0 };
@@ -65,7 +62,6 @@ impl Parts {
         Ok(Parts { sizes, weight_before, worth_before, bytes_before, full_weight, chained_worth })
     }
 
-    /// How many of the sizes fit a chunk of this size.
     pub fn fitting(&self, chunk_size_bytes: usize) -> usize {
         self.sizes.partition_point(|&size| size <= chunk_size_bytes)
     }
@@ -76,7 +72,6 @@ impl Parts {
     }
 }
 
-/// Demands on their way to parts.
 struct Cut<'a> {
     layout: &'a ChunkLayout,
     parts: Vec<Part>,

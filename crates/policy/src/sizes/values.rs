@@ -19,7 +19,6 @@ const STEP_SHARE: f64 = 0.25;
 #[derive(Clone, Copy, Debug)]
 struct Value {
     chunk_size_bytes: usize,
-    /// Bytes that it has.
     bytes: f64,
     byte_value: f64,
 }

@@ -44,7 +44,6 @@ impl<'a> ClassCurve<'a> {
         self.curve.misses(self.chunks_at(pages)) * self.weight
     }
 
-    /// The curve's chunks that so many pages hold.
     fn chunks_at(&self, pages: u64) -> u64 {
         let chunks = pages.min(self.pages_usable).saturating_mul(self.chunks_per_page);
         (chunks as f64 / self.stretch) as u64
@@ -78,7 +77,6 @@ impl<'a> ClassCurve<'a> {
         })
     }
 
-    /// The cost of its misses with no page.
     pub(crate) fn cost_max(&self) -> f64 {
         self.references() * self.miss_cost
     }

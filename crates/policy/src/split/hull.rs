@@ -5,14 +5,12 @@
 
 use slabwise_profile::lower_hull;
 
-/// A size that a class might have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
     pub pages: u64,
     pub cost: f64,
 }
 
-/// What a page more saves from one size to the next.
 fn slope(from: Size, to: Size) -> f64 {
     (from.cost - to.cost) / (to.pages - from.pages) as f64
 }
@@ -26,7 +24,6 @@ pub(crate) fn hull(sizes: &[Size]) -> Vec<Size> {
     corners.into_iter().map(|(pages, cost)| Size { pages, cost }).collect()
 }
 
-/// What a greedy split came to.
 pub(crate) struct HullSplit {
     /// Each class's pages, at a corner of its hull.
     pub split: Vec<u64>,

@@ -284,7 +284,6 @@ fn next_layer(
     kept.into_iter().flatten().collect()
 }
 
-/// The sizes that led to a state of the last layer.
 fn way_to(layers: &[Vec<State>], end: usize) -> Vec<u64> {
     let mut split = Vec::with_capacity(layers.len() - 1);
     let mut at = end;

@@ -13,10 +13,8 @@ const ABSENT_SHARE: usize = 8;
 /// However few keys there are, as many may be absent.
 const ABSENT_KEYS_MIN: usize = 8;
 
-/// Records and stacks.
 #[derive(Debug)]
 pub struct Stacks {
-    /// One record a key.
     pub keys: KeyTable,
     /// By class number; `None` for a class of which nothing is known.
     classes: Vec<Option<Box<ClassKeys>>>,
@@ -43,7 +41,6 @@ impl Stacks {
         self.keys.size_bytes() + self.absent.size_bytes() + list + classes
     }
 
-    /// The classes of which something is known.
     pub fn classes(&self) -> impl Iterator<Item = (ClassId, &ClassKeys)> {
         let classes = self.classes.iter().enumerate();
         classes.filter_map(|(index, class)| Some((ClassId(index as u8), &**class.as_ref()?)))
@@ -54,7 +51,6 @@ impl Stacks {
         self.classes.iter_mut().flatten().map(|class| &mut **class)
     }
 
-    /// What is known of a class.
     pub fn class(&self, class: ClassId) -> Option<&ClassKeys> {
         self.classes.get(class.index())?.as_deref()
     }
@@ -67,7 +63,6 @@ impl Stacks {
         self.classes[class.index()].get_or_insert_default()
     }
 
-    /// The class in whose stack a key is.
     pub fn class_of(&self, number: u32) -> Option<ClassId> {
         match self.keys.get(number).place {
             Place::Stacked(class) => Some(class),
@@ -103,13 +98,11 @@ impl Stacks {
         }
     }
 
-    /// Forgets a key.
     pub fn forget(&mut self, number: u32) {
         self.take_out(number);
         self.keys.remove(number);
     }
 
-    /// Forgets all keys for which this holds.
     pub fn forget_where(&mut self, holds: impl Fn(&Record) -> bool) {
         self.keys.numbers_where(holds).into_iter().for_each(|number| self.forget(number));
     }
@@ -135,7 +128,6 @@ impl Stacks {
         }
     }
 
-    /// Forgets those of all stacks that have too many.
     pub fn limit_all(&mut self) {
         for index in 0..self.classes.len() {
             if self.classes[index].is_some() {

@@ -39,7 +39,6 @@ pub struct Stage {
 pub struct Mixture {
     parts: Vec<Zipf>,
     stages: Vec<Stage>,
-    /// Requests of the whole run.
     requests: u64,
     made: u64,
     /// Ends of the parts' shares in `[0, 1]`, ascending.

@@ -56,7 +56,6 @@ fn value_at(u: f64) -> f64 {
     MutilateLengths::SHORT_SHARES.len() as f64 + etc_pareto((u - below) / (1.0 - below))
 }
 
-/// The same of all keys.
 fn key_at(u: f64) -> u32 {
     const LOCATION: f64 = 30.7984;
     const SCALE: f64 = 8.20449;

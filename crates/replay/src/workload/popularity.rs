@@ -11,7 +11,6 @@
 use super::error::WorkloadError;
 use slabwise_base::Random;
 
-/// One row of a popularity table.
 #[derive(Clone, Copy, Debug, serde::Deserialize)]
 struct Row {
     keys: u64,

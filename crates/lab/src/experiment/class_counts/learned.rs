@@ -12,19 +12,16 @@ use slabwise_engine::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, EngineConfig};
 use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, geometric};
 use slabwise_profile::Mrc;
 
-/// What is known of a workload before any run.
 pub struct Learned<'s> {
     pub stream: &'s StreamSetup,
     pub whole: Whole,
     pub tables: Vec<Table>,
-    /// Items that the tables were made for.
     pub items: u64,
     pub page_size_bytes: usize,
     pub value_len_max: u32,
 }
 
 impl Learned<'_> {
-    /// The cache with this table.
     pub fn cache(&self, table: &Table) -> CacheSetup {
         cache_of(self.stream, self.page_size_bytes, &table.sizes)
     }

@@ -14,17 +14,13 @@ use slabwise_profile::Mrc;
 /// A table, and what it does to the items that it was made for.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What its rows are called.
     pub name: String,
     /// For how many classes it was made; none for one that knows nothing of the items.
     pub class_count: Option<usize>,
     /// Its chunk sizes in bytes, ascending.
     pub sizes: Vec<usize>,
-    /// Those that hold an item.
     pub classes_used: usize,
-    /// What it loses.
     pub loss: Loss,
-    /// The bytes of the items.
     pub item_bytes: f64,
 }
 
@@ -33,14 +29,11 @@ pub struct Table {
 pub struct Whole {
     /// Misses by bytes of items.
     pub curve: Mrc,
-    /// The pages of the memory.
     pub pages: f64,
-    /// Bytes a page.
     pub page_size_bytes: f64,
 }
 
 impl Table {
-    /// This table on these items.
     pub fn new(
         name: String,
         class_count: Option<usize>,
@@ -72,7 +65,6 @@ impl Whole {
         pages.max(0.0) * self.page_size_bytes / table.taken_share()
     }
 
-    /// The miss ratio then.
     pub fn miss_ratio(&self, table: &Table, class_price_pages: f64) -> f64 {
         self.curve.miss_ratio(self.item_bytes(table, class_price_pages) as u64)
     }

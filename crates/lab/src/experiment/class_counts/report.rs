@@ -31,7 +31,6 @@ measures! {
     PRICE_FREE: "class_price_free", "a class more, pages free", "pages", Fixed;
 }
 
-/// Notes what a reader has to know.
 pub fn describe(outcome: &mut Outcome, setup: &ClassCountsSetup, learned: &[Learned<'_>]) {
     let scale = outcome.scale;
     for learned in learned {
@@ -110,13 +109,11 @@ struct Tried<'f> {
     class_count: usize,
     table: &'f Table,
     ratio: f64,
-    /// Of the best split.
     best_split: f64,
     answer_us: f64,
     unused_pages: f64,
 }
 
-/// Adds all rows of a workload.
 pub fn add(
     outcome: &mut Outcome,
     setup: &ClassCountsSetup,
@@ -207,7 +204,6 @@ fn add_pick(
     outcome.add(REGRET, name, more.ok_or_else(|| NONE_TRIED.to_owned()));
 }
 
-/// What a price of a class makes of the prediction.
 fn add_price(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], price: f64) {
     let name = format!("{}, a class {price} pages", learned.stream.name);
     let predicted = |tried: &Tried<'_>| learned.whole.miss_ratio(tried.table, price);

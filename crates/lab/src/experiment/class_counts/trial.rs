@@ -16,28 +16,20 @@ use crate::vtime::{MoverName, VisitCost};
 use slabwise_policy::PagePolicy;
 use slabwise_replay::workload::Request;
 
-/// One table on one workload.
 pub struct Trial<'s> {
-    /// The workload.
     pub learned: &'s Learned<'s>,
-    /// The table.
     pub table: &'s Table,
-    /// The cache with this table.
     pub cache: CacheSetup,
 }
 
-/// What came of it.
 pub struct Finding<'s> {
-    /// The table.
     pub table: &'s Table,
-    /// What happened under it.
     pub course: Course,
     /// The miss ratio of the best split by exact curves.
     pub best_split: f64,
 }
 
 impl<'s> Trial<'s> {
-    /// Runs it.
     pub fn go(
         &self,
         setup: &ClassCountsSetup,

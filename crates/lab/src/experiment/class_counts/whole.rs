@@ -85,7 +85,6 @@ impl WholeCache {
         sizes
     }
 
-    /// The bytes in all slots before this one.
     fn before(&self, slot: usize) -> u64 {
         let (mut sum, mut at) = (0u64, slot);
         while at > 0 {

@@ -18,7 +18,6 @@ const NEAR_POINTS: f64 = 0.02;
 /// No more is foretold: a hit ratio of 1 takes no key at all.
 const FORETOLD_MAX: f64 = 0.999;
 
-/// The number of keys of a setting under a mix.
 pub fn keys(
     setup: &CostSetup,
     setting: &Setting,

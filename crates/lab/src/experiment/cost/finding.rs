@@ -7,19 +7,13 @@ use slabwise_replay::workload::CostMix;
 
 /// A setting under a mix, with as many keys as make its hit ratio.
 pub struct Case<'s> {
-    /// The setting.
     pub setting: &'s Setting,
-    /// The mix.
     pub mix: CostMix,
-    /// How many keys there are.
     pub keys: u64,
 }
 
-/// What one variant came to in a case.
 pub struct Row<'s> {
-    /// The variant.
     pub variant: &'s Variant,
-    /// How values cost.
     pub pricing: Pricing,
     /// A tally for each seed, or why there is none.
     pub tallies: Result<Vec<Tally>, String>,
@@ -32,9 +26,7 @@ impl Row<'_> {
     }
 }
 
-/// What came of a case.
 pub struct Finding<'s> {
-    /// The case.
     pub case: Case<'s>,
     /// By variant.
     pub rows: Vec<Row<'s>>,
@@ -42,13 +34,11 @@ pub struct Finding<'s> {
     pub bounds: Vec<Option<f64>>,
 }
 
-/// What the rows of a mix are called.
 pub fn mix_name(mix: CostMix) -> String {
     mix.name().to_uppercase()
 }
 
 impl Finding<'_> {
-    /// What a variant came to.
     pub fn row(&self, variant: &Variant) -> Option<&Row<'_>> {
         self.rows.iter().find(|row| row.variant.name == variant.name)
     }

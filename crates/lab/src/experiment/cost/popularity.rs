@@ -26,7 +26,6 @@ struct Group {
     chance: f64,
 }
 
-/// How often keys are asked for.
 #[derive(Clone, Debug)]
 pub struct Popularity {
     groups: Vec<Group>,

@@ -7,7 +7,6 @@ use slabwise_base::random::mix;
 use slabwise_base::{Cost, Random};
 use slabwise_replay::workload::{CostMix, Op, Request, Zipf};
 
-/// How values cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
     /// By the mix.
@@ -18,7 +17,6 @@ pub enum Pricing {
     Untold,
 }
 
-/// The keys.
 pub struct Population {
     seed: u64,
     /// By the place of the key, which is its rank where nothing is hashed.
@@ -27,28 +25,23 @@ pub struct Population {
 }
 
 impl Population {
-    /// So many keys at the costs of a mix.
     pub fn new(setup: &CostSetup, mix: CostMix, keys: u64, seed: u64) -> Population {
         let costs = (0..keys).map(|place| mix.cost_of(key(place, seed), seed)).collect();
         Population { seed, costs, value_lens: setup.value_lens }
     }
 
-    /// How many there are.
     pub fn keys(&self) -> u64 {
         self.costs.len() as u64
     }
 
-    /// What everything random follows from.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// What the key of a place costs.
     pub fn cost(&self, place: u64) -> Cost {
         self.costs[place as usize]
     }
 
-    /// The get of the key of a place.
     pub fn request(&self, place: u64) -> Request {
         let cost = self.cost(place);
         let value_len = self.value_lens[CostMix::group(cost)];

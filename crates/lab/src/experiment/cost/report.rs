@@ -25,7 +25,6 @@ const BOUND: &str = "bound";
 /// The mean over mixes.
 const ALL_MIXES: &str = "mean of mixes";
 
-/// Notes what a reader has to know.
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
     if scale != 1.0 {
         let text = format!("{scale}: requests, keys and memory of the file's times that");
@@ -59,7 +58,6 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
     }
 }
 
-/// Adds all rows.
 pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &[Row<'_>]) {
     for finding in found {
         add_finding(outcome, setup, finding);

@@ -15,13 +15,10 @@ pub struct CostSetup {
     /// What is chosen where the paper leaves it open, by name.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
-    /// Zipf's exponent.
     pub skew: f64,
-    /// How the costs are spread.
     pub mixes: Vec<CostMix>,
     /// Bytes of a value of low, middle and high cost.
     pub value_lens: [u32; 3],
-    /// How long answers take.
     pub answer: CostAnswerSetup,
     /// Memory, and how many keys there are beside it.
     pub settings: Vec<Setting>,
@@ -33,7 +30,6 @@ pub struct CostSetup {
     pub visit_ns: f64,
     /// The cache; its memory and eviction are the settings' and the variants'.
     pub cache: CacheSetup,
-    /// The time.
     pub time: TimeSetup,
 }
 
@@ -41,7 +37,6 @@ pub struct CostSetup {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostAnswerSetup {
-    /// A hit.
     pub hit_us: f64,
     /// A miss, for each unit of its cost.
     pub miss_us_a_unit: f64,
@@ -51,18 +46,14 @@ pub struct CostAnswerSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
-    /// What its rows are called.
     pub name: String,
-    /// The memory limit in MiB.
     pub memory_mib: u64,
     /// What the first variant is to hit, in percent: there are as many keys as make it so.
     pub hit_ratio: f64,
     /// Whether memory never fills: only keys that are asked for the first time miss.
     #[serde(default)]
     pub never_fills: bool,
-    /// Requests before those that are judged.
     pub warm_up_requests: u64,
-    /// Requests that are judged.
     pub requests: u64,
     /// How many ranks are drawn, which are then hashed to the keys, as YCSB has it; none for one a key.
     pub ranks: Option<u64>,
@@ -71,18 +62,15 @@ pub struct Setting {
     pub in_sweep: bool,
 }
 
-/// One of those that are compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What its rows are called.
     pub name: String,
     /// The order in which items leave.
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
     pub cost_max: Option<u32>,
-    /// Who divides the pages.
     pub policy: String,
     /// The policy's options that are not its defaults.
     #[serde(default)]
@@ -98,25 +86,19 @@ pub struct Variant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EqualSetup {
-    /// The setting.
     pub setting: String,
-    /// The mix that the values' lengths are those of.
     pub mix: CostMix,
-    /// The cost of all keys.
     pub units: u32,
-    /// The variant that is told these costs.
     pub variant: String,
     /// One that is told none.
     pub without: Variant,
 }
 
 impl CostSetup {
-    /// The variant that others are held against.
     pub fn first(&self) -> &Variant {
         &self.variants[0]
     }
 
-    /// The variant of this name.
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }

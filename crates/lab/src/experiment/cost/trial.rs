@@ -22,7 +22,6 @@ use std::time::Duration;
 /// The keys stored before the warm-up, by how many there is room for.
 const STORED_BEFORE: f64 = 1.2;
 
-/// What is run.
 #[derive(Clone, Copy)]
 pub struct Trial<'s> {
     pub setup: &'s CostSetup,
@@ -33,20 +32,16 @@ pub struct Trial<'s> {
     pub scale: f64,
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Requests that were judged.
     pub requests: u64,
     /// Of these, those that missed.
     pub misses: u64,
-    /// Units of all keys that were asked for.
     pub units_asked: u64,
     /// Of these, of those that missed.
     pub units_missed: u64,
     /// Misses by the group of their cost.
     pub misses_by_group: [u64; CostMix::GROUP_COUNT],
-    /// Pages that moved in all of the run.
     pub pages_moved: u64,
     /// Whether memory was full at the end.
     pub is_full: bool,
@@ -58,7 +53,6 @@ impl Tally {
         (1.0 - self.misses as f64 / self.requests.max(1) as f64) * 100.0
     }
 
-    /// Units that a request costs.
     pub fn units_a_request(&self) -> f64 {
         self.units_missed as f64 / self.requests.max(1) as f64
     }
@@ -68,7 +62,6 @@ impl Tally {
         self.units_missed as f64 / self.units_asked.max(1) as f64 * 100.0
     }
 
-    /// The mean time of an answer.
     pub fn answer_us(&self, setup: &CostSetup) -> f64 {
         let hits = (self.requests - self.misses) as f64;
         let us =
@@ -95,7 +88,6 @@ pub fn policy(variant: &Variant) -> Result<PagePolicy, String> {
     PagePolicy::with_options(&variant.policy, &options).map_err(|error| error.to_string())
 }
 
-/// What a setting's engine is made with.
 pub fn engine_config(setup: &CostSetup, setting: &Setting, scale: f64, seed: u64) -> EngineConfig {
     setup.cache.engine_config_of(setting.memory_mib, scale, seed)
 }
@@ -108,7 +100,6 @@ pub fn bytes_taken(config: &EngineConfig, value_len: u32) -> f64 {
     config.page_size_bytes as f64 / chunks as f64
 }
 
-/// Bytes of whole pages.
 pub fn bytes_of_pages(config: &EngineConfig) -> f64 {
     let page_size_bytes = config.page_size_bytes as u64;
     (config.memory_limit_bytes / page_size_bytes * page_size_bytes) as f64
@@ -152,7 +143,6 @@ impl Trial<'_> {
     }
 }
 
-/// A trial that is under way.
 struct Going<'t, 'e> {
     trial: &'t Trial<'t>,
     rate: Rate,

@@ -19,42 +19,31 @@ pub struct FrontierSetup {
     pub simulations: Vec<String>,
     /// Gets and sets a second.
     pub operations_per_second: f64,
-    /// What the mover is charged for a visit.
     pub visit_ns: f64,
     /// Engines set up as servers; the first is memcached, and what the gap is measured from.
     pub servers: Vec<ServerSetup>,
-    /// The workloads.
     pub streams: Vec<StreamSetup>,
 }
 
-/// An engine as a server sets it up.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSetup {
-    /// What its rows are called.
     pub name: String,
     /// Whether it is set up as memcached is.
     #[serde(default)]
     pub is_memcached: bool,
-    /// Who divides the pages.
     pub policy: String,
-    /// Whom it evicts.
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
-    /// Who moves them.
     pub mover: MoverName,
-    /// Below this scale it is left out.
     #[serde(default)]
     pub scale_min: f64,
 }
 
-/// A workload.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
-    /// What its rows are called.
     pub name: String,
-    /// The requests.
     pub workload: WorkloadSetup,
 }
 

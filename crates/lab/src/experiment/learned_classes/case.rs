@@ -25,9 +25,7 @@ const LAW_ITEMS: f64 = 1e9;
 pub struct Case<'a> {
     pub setup: &'a DistributionSetup,
     pub tables: Tables,
-    /// The size of the largest item.
     pub most: usize,
-    /// The standard deviation.
     pub sd_bytes: f64,
     /// The least and the largest deviation that the old waste alone allows; where it is not known, that as many times the
     /// printed one as in another distribution comes to.
@@ -65,12 +63,10 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Its sizes with another deviation.
     fn law(&self, sd_bytes: f64) -> SizeLaw {
         SizeLaw::new(self.setup.mean_bytes, sd_bytes, self.tables.least_item_bytes(), self.most)
     }
 
-    /// What a row of it is called.
     pub fn variant(&self, what: &str) -> String {
         format!("{}, {what}", self.setup.name)
     }

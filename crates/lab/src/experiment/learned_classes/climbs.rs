@@ -10,7 +10,6 @@ use slabwise_policy::sizes::{ChunkLayout, Demand, HillClimbOptions, SizesError, 
 pub struct Climbs {
     /// The bytes that each wastes, the least first.
     pub wastes: Vec<f64>,
-    /// The mean of their moves.
     pub mean_iterations: f64,
 }
 
@@ -36,27 +35,22 @@ pub fn climbs(
 }
 
 impl Climbs {
-    /// What the middle one wastes.
     pub fn median(&self) -> f64 {
         self.wastes[self.wastes.len() / 2]
     }
 
-    /// What the best one wastes.
     pub fn best(&self) -> f64 {
         self.wastes[0]
     }
 
-    /// What the worst one wastes.
     pub fn worst(&self) -> f64 {
         self.wastes[self.wastes.len() - 1]
     }
 
-    /// How many waste no more than this.
     pub fn within(&self, waste: f64) -> usize {
         self.wastes.partition_point(|&it| it <= waste)
     }
 
-    /// How many different ends there are.
     pub fn ends(&self) -> usize {
         let mut ends = self.wastes.clone();
         ends.dedup();

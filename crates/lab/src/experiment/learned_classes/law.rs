@@ -55,7 +55,6 @@ impl SizeLaw {
         waste
     }
 
-    /// A size at random.
     pub fn draw(&self, random: &mut Random) -> usize {
         let at = random.unit();
         let place = self.share_to.partition_point(|&share| share <= at);
@@ -67,7 +66,6 @@ impl SizeLaw {
 pub struct KnownWaste<'a> {
     /// Chunk sizes, ascending.
     pub table: &'a [usize],
-    /// Bytes an item.
     pub waste_bytes: f64,
 }
 

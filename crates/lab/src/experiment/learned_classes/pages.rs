@@ -17,18 +17,14 @@ use slabwise_replay::workload::{Op, Request};
 pub struct Stored<'a> {
     /// The size of each, header and key included, as memcached counts it.
     pub sizes: &'a [usize],
-    /// Bytes a page.
     pub page_size_bytes: usize,
     /// The memory limit: far more than they take.
     pub memory_mib: u64,
 }
 
-/// What they took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Pages of all classes.
     pub pages: u64,
-    /// Items that are there in the end.
     pub items: u64,
 }
 

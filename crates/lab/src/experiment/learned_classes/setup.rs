@@ -12,9 +12,7 @@ pub struct LearnedClassesSetup {
     pub restarts: u64,
     /// Of the items, so many MiB are stored where pages are counted.
     pub stored_mib: u64,
-    /// The old table.
     pub table: TableSetup,
-    /// The sizes of items.
     pub distributions: Vec<DistributionSetup>,
 }
 
@@ -24,13 +22,9 @@ pub struct LearnedClassesSetup {
 pub struct TableSetup {
     /// The least chunk in bytes.
     pub first_bytes: usize,
-    /// The growth factor.
     pub factor: f64,
-    /// The largest chunk in KiB.
     pub chunk_size_kib_max: usize,
-    /// A page in KiB.
     pub page_size_kib: usize,
-    /// What sizes are rounded up to.
     pub align_bytes: usize,
 }
 
@@ -38,13 +32,9 @@ pub struct TableSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistributionSetup {
-    /// What its rows are called.
     pub name: String,
-    /// The mean in bytes.
     pub mean_bytes: f64,
-    /// The standard deviation in bytes.
     pub sd_bytes_printed: f64,
-    /// The old sizes in use.
     pub old_sizes: Vec<usize>,
     /// The new ones; none where they cannot be read.
     #[serde(default)]

@@ -30,7 +30,6 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of this distribution.
     pub fn of(table: &TableSetup, distribution: &DistributionSetup) -> Tables {
         let published = ChunkLayout::published(CHUNK_SIZE_BYTES_NEVER);
         let paged = ChunkLayout {

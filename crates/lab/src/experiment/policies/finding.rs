@@ -5,11 +5,8 @@ use crate::trial::class_curves::Bound;
 use crate::trial::course::Course;
 use std::collections::BTreeMap;
 
-/// What came of a trial.
 pub struct Finding<'s> {
-    /// The variant.
     pub variant: &'s Variant,
-    /// The memory limit in MiB.
     pub memory_mib: u64,
     /// Why there is nothing, where there is nothing.
     pub course: Result<Course, String>,
@@ -18,11 +15,8 @@ pub struct Finding<'s> {
 /// What the bound's rows are called.
 pub const BOUND: &str = "bound";
 
-/// All that was found.
 pub struct Findings<'s> {
-    /// What was set up.
     pub setup: &'s PoliciesSetup,
-    /// At this scale.
     pub scale: f64,
     /// By variant and memory limit.
     pub trials: Vec<Finding<'s>>,
@@ -31,14 +25,12 @@ pub struct Findings<'s> {
 }
 
 impl Findings<'_> {
-    /// What came of a variant under a memory limit.
     pub fn trial(&self, variant: &str, limit_mib: u64) -> Option<&Finding<'_>> {
         let is_it =
             |found: &&Finding<'_>| found.variant.name == variant && found.memory_mib == limit_mib;
         self.trials.iter().find(is_it)
     }
 
-    /// What happened under a variant and a memory limit.
     pub fn course_of(&self, variant: &str, limit_mib: u64) -> Result<&Course, String> {
         let found = self.trial(variant, limit_mib);
         let found = found.ok_or_else(|| format!("no variant is called {variant}"))?;

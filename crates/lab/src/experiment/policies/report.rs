@@ -32,7 +32,6 @@ measures! {
 /// The policy that moves nothing, and the variant under it that ranks go by.
 const CONTROL: &str = "none";
 
-/// Notes what a reader has to know.
 pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>]) {
     let Some(run) = runs.first() else { return };
     let config = run.engine_config();
@@ -89,7 +88,6 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     }
 }
 
-/// Adds all rows.
 pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
     let limits = setup.limits_mib();
     let several = limits.len() > 1;

@@ -32,9 +32,7 @@ pub struct PoliciesSetup {
     pub report: Vec<Report>,
     /// Stretches of equal length for which miss ratios are kept.
     pub windows: u64,
-    /// Those requests that show what a variant comes to.
     pub steady: Stretch,
-    /// Others whose miss ratios are told.
     #[serde(default)]
     pub stretches: Vec<Stretch>,
     /// How far a steady miss ratio may lie from the final one, in percentage points.
@@ -47,17 +45,13 @@ pub struct PoliciesSetup {
     pub preload: Vec<u64>,
     /// What the pages were handed out for before the first request; none for an empty cache.
     pub earlier: Option<EarlierSetup>,
-    /// How long answers take.
     #[serde(default)]
     pub answer: AnswerSetup,
     /// What the mover is charged for a visit to a chunk, in nanoseconds: where pages go is compared here, and
     /// a fixed charge lets every run follow from its seed.
     pub visit_ns: f64,
-    /// The requests.
     pub workload: WorkloadSetup,
-    /// The cache.
     pub cache: CacheSetup,
-    /// The time.
     pub time: TimeSetup,
 }
 
@@ -65,11 +59,9 @@ pub struct PoliciesSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What its rows are called.
     pub name: String,
     /// The page policy's name; none where the lab tells the splits.
     pub policy: Option<String>,
-    /// What moves the pages.
     pub mover: MoverName,
     /// The policy's options that are not its defaults.
     #[serde(default)]
@@ -97,19 +89,15 @@ pub struct DivideSetup {
     pub training_requests: u64,
 }
 
-/// What is told of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
-    /// How many requests hit.
     Hits,
     /// The miss ratio of all requests and of the steady stretch.
     MissRatio,
     /// Since when the miss ratio is steady.
     SteadySince,
-    /// The mean time of an answer.
     AnswerTime,
-    /// Pages moved.
     Pages,
     /// What the mover met, and how long its pages took.
     Moves,

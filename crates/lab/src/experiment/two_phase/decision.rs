@@ -8,11 +8,9 @@ use crate::trial::setup::scaled;
 use crate::trial::split::Split;
 use slabwise_profile::Mrc;
 
-/// What the split was decided on.
 pub struct Decision {
     curves: Vec<Mrc>,
     chunks_per_page: [u64; 2],
-    /// Requests that they were made of.
     pub profiled: u64,
 }
 
@@ -53,12 +51,10 @@ pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, Experime
 }
 
 impl Decision {
-    /// The split of so many pages with the fewest misses.
     pub fn split(&self, pages: u64) -> Split {
         Split::best_of_two([&self.curves[0], &self.curves[1]], self.chunks_per_page, pages)
     }
 
-    /// What a split misses.
     pub fn miss_ratio(&self, split: &Split) -> f64 {
         let classes = self.curves.iter().zip(&split.pages).zip(self.chunks_per_page);
         let misses: f64 =

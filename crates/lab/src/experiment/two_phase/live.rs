@@ -35,7 +35,6 @@ measures! {
 /// The last tenth of a run is its final state.
 const FINAL_SHARE: usize = 10;
 
-/// What one server did.
 struct Observed {
     report: Report,
     /// The allocation when so many requests had been made.

@@ -49,7 +49,6 @@ impl Experiment for TwoPhaseSetup {
     }
 }
 
-/// Runs it in the process.
 fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
     let mut outcome = job.outcome();
     let runs = measured_runs(setup, job)?;

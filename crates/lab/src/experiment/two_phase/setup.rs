@@ -8,7 +8,6 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {
-    /// The movers that are compared.
     pub movers: Vec<MoverName>,
     /// Stretches of equal length for which miss ratios are kept.
     pub windows: u64,
@@ -16,17 +15,12 @@ pub struct TwoPhaseSetup {
     pub steady_tolerance_points: f64,
     /// Requests of the second phase whose exact stack distances decide the split.
     pub profile_requests: u64,
-    /// The requests.
     pub workload: WorkloadSetup,
-    /// The cache.
     pub cache: CacheSetup,
-    /// The time.
     pub time: TimeSetup,
-    /// The same against real servers.
     pub live: LiveSetup,
 }
 
-/// Real servers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSetup {
@@ -38,19 +32,15 @@ pub struct LiveSetup {
     pub settled_percent: f64,
     /// Requests a second; a miss's set is part of its request.
     pub requests_per_second: f64,
-    /// Connections of a client.
     pub connections: usize,
     /// Requests in a round, per connection.
     pub batch: usize,
-    /// What is compared.
     pub servers: Vec<ServerSetup>,
 }
 
-/// A server that is compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSetup {
-    /// What its rows are called.
     pub name: String,
     /// The program and its flags; `slabwise` is the program that runs.
     pub command: Vec<String>,

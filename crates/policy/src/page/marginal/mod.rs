@@ -56,10 +56,8 @@ use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Want
 use slabwise_base::Random;
 use usage::{Since, Usage};
 
-/// The policy's limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MarginalOptions {
-    /// Ticks between steps.
     pub period_ticks: u32,
     /// Gets between looks at the curves; at least 1.
     pub look_gets: u64,
@@ -70,7 +68,6 @@ pub struct MarginalOptions {
     pub gain_min: f64,
     /// The gain, in the same unit, that needs no proof.
     pub gain_sure: f64,
-    /// Misses that an item costs which a move drops.
     pub item_price: f64,
     /// What it costs to move all pages, in the same unit; fewer cost less in proportion.
     pub move_price: f64,
@@ -94,7 +91,6 @@ impl Default for MarginalOptions {
     }
 }
 
-/// The policy and what it remembers.
 #[derive(Clone, Debug)]
 pub struct Marginal {
     options: MarginalOptions,
@@ -104,7 +100,6 @@ pub struct Marginal {
     usages: PerClass<Usage>,
     /// Gets ever at the last look; `None` before the first.
     looked_at_gets: Option<u64>,
-    /// Gets ever at the last mark.
     marked_at_gets: u64,
     /// What the proposal would have saved since it was made, in misses or their costs.
     proven: f64,
@@ -372,7 +367,6 @@ pub(crate) fn moves_max(pages: u64) -> usize {
     (pages / 64).clamp(8, 64) as usize
 }
 
-/// How many gets the curves are of.
 fn gets_of(profiles: &[ClassProfile]) -> f64 {
     let references: f64 = profiles.iter().map(|profile| profile.curve.references()).sum();
     references.max(1.0)

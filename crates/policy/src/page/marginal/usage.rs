@@ -21,10 +21,8 @@ const STRETCH_STEP: f64 = 0.005;
 /// The most steps that a curve can be off by, in either direction.
 const STRETCH_STEPS_MAX: u32 = 30;
 
-/// One class's memory.
 #[derive(Clone, Debug)]
 pub(super) struct Usage {
-    /// Its counts at the last look.
     hits: u64,
     misses: f64,
     pages: u64,
@@ -51,13 +49,11 @@ pub(super) struct Usage {
     marks: [Option<Mark>; 2],
     /// The least free chunks since the newer mark.
     free_chunks_min: u64,
-    /// The pages that it is on the way to.
     pub target: Option<u64>,
     /// The pages that it would have by the split that is to prove itself.
     pub proposal: Option<u64>,
 }
 
-/// What lies between two looks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Since {
     /// At least 1.
@@ -70,7 +66,6 @@ pub(super) struct Since {
     pub miss_cost: f64,
 }
 
-/// A moment that is looked back to.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     used_chunks: u64,
@@ -228,12 +223,10 @@ fn requests(class: &ClassSnapshot) -> u64 {
     class.hits + class.sets
 }
 
-/// The same with stores that were refused.
 fn attempts(class: &ClassSnapshot) -> u64 {
     requests(class) + class.out_of_memory
 }
 
-/// Calls for memory ever that found no free chunk.
 fn calls(class: &ClassSnapshot) -> u64 {
     class.evicted + class.out_of_memory
 }

@@ -19,7 +19,6 @@ const LINE_LEN_MAX: usize = 1 << 16;
 /// Key length, value length, client, operation, lifetime.
 pub(super) const TWITTER_COLUMNS_AFTER_KEY: usize = 5;
 
-/// Reads lines in fixed memory.
 pub(super) struct Lines {
     source: Source,
     line: Vec<u8>,
@@ -129,7 +128,6 @@ fn twitter(line: &[u8], hasher: &KeyHasher) -> Parsed {
 const TWITTER_OPERATIONS: &str =
     "get, gets, set, add, replace, cas, append, prepend, delete, incr, decr";
 
-/// What an operation of twitter's traces asks for.
 pub(super) fn operation(name: &[u8]) -> Option<Op> {
     Some(match name {
         b"get" | b"gets" => Op::Get,

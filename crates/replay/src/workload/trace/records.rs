@@ -29,7 +29,6 @@ const ORACLE_GENERAL_SIZE_BYTES: usize = 24;
 /// Records decoded at a time.
 const CHUNK_RECORDS: usize = 4096;
 
-/// Reads records in fixed memory.
 pub(super) struct Records {
     source: Source,
     record_size_bytes: usize,
@@ -147,7 +146,6 @@ fn oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
     Ok(Request { key: le_u64(&bytes[4..12]), value_len, op: Op::Get, cost: None })
 }
 
-/// Up to eight little-endian bytes as a number.
 fn le_u64(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

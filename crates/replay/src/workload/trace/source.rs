@@ -8,9 +8,7 @@ pub type Source = Box<dyn BufRead>;
 /// What is wrong with a file, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The line or record.
     pub place: String,
-    /// What is wrong there.
     pub reason: String,
 }
 
@@ -35,7 +33,6 @@ impl Read for Pending {
     }
 }
 
-/// Why a file cannot be read on.
 pub fn reason_of(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "the file is cut short; copy it again".to_owned(),
