@@ -14,22 +14,18 @@ use slabwise_policy::sizes::{ChunkLayout, Demand, exact, fill_gaps, loss};
 pub struct Advice {
     /// `memcached` or `slabwise`.
     pub program: &'static str,
-    /// The server's version, where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where the sizes are from.
     pub source: String,
     pub items: u64,
     /// Their bytes: header, key and value.
     pub bytes: u64,
-    /// The largest item that there may be.
     pub item_size_max: usize,
     pub page_size: usize,
     pub now: Outcome,
     pub then: Outcome,
     /// What it loses less; negative: more.
     pub saved_bytes: i64,
-    /// The same, of the items' bytes.
     pub saved_percent: f64,
     pub saved_pages: i64,
     /// What `-o slab_sizes=` is to be.
@@ -76,9 +72,7 @@ impl Outcome {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Where the sizes are from, for people.
     pub text: String,
-    /// The server's version, where there is one.
     pub version: Option<String>,
     pub seen: SizesSeen,
     /// The table that is in use, ascending, ending with the largest chunk.
@@ -179,12 +173,10 @@ impl Advice {
         self.saved_pages > 0 || (self.saved_pages == 0 && self.saved_bytes > 0)
     }
 
-    /// Whether a number of the option is a chunk size as it stands.
     pub fn table_has(&self, number: &str) -> bool {
         self.then.classes.iter().any(|row| row.chunk_size.to_string() == number)
     }
 
-    /// Whether it is for slabwise itself.
     pub fn is_for_slabwise(&self) -> bool {
         self.program == Program::Slabwise.name()
     }

@@ -10,9 +10,7 @@ const KEY_LEN: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Stock memcached.
     Memcached,
-    /// slabwise itself.
     Slabwise,
 }
 

@@ -13,7 +13,6 @@ pub struct ClassRow {
     /// Chunks in use: items, and parts of chained ones.
     pub chunks: u64,
     pub bytes: u64,
-    /// What is not.
     pub bytes_lost: u64,
     /// Pages that so many chunks take, the last one perhaps in part.
     pub pages: u64,

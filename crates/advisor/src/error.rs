@@ -8,7 +8,6 @@ pub enum AdvisorError {
     #[error("{file}: {what}")]
     File {
         file: String,
-        /// What is wrong, and the remedy.
         what: String,
     },
     #[error("{file}, line {line}: {what}")]
@@ -16,16 +15,13 @@ pub enum AdvisorError {
         file: String,
         /// Counted from 1.
         line: u64,
-        /// What is wrong, and the remedy.
         what: String,
     },
     #[error("{server} {what}")]
     Server {
         server: String,
-        /// What it did, and the remedy.
         what: String,
     },
-    /// The sizes and the server's limits do not go together.
     #[error(transparent)]
     Sizes(#[from] SizesError),
     #[error("the advice cannot be written as JSON: {0}")]

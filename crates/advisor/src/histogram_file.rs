@@ -39,7 +39,6 @@ struct Histogram {
     file: String,
     item_size_max: usize,
     line: u64,
-    /// The form, and the line that it was first seen in.
     form: Option<(Form, u64)>,
     has_words: bool,
     seen: SizesSeen,

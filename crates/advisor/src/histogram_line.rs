@@ -13,12 +13,10 @@ use crate::error::shown;
 pub enum HistogramLine {
     /// Nothing: empty, or a comment.
     Blank,
-    /// Names of columns, or words anyway.
     Words,
     End,
     Items {
         form: Form,
-        /// Bytes an item, or the upper end of a bar.
         size_bytes: usize,
         items: u64,
     },
@@ -34,7 +32,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// What a line of it holds, for messages.
     pub fn describe(self) -> &'static str {
         match self {
             Form::Sizes => "one number, a size",

@@ -20,7 +20,6 @@ const CHUNK_ALIGN_BYTES: usize = 8;
 /// A number is at least so much above the one before it.
 const LISTED_STEP_MIN: usize = CHUNK_ALIGN_BYTES + 1;
 
-/// A table that can be listed, and the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// Chunk sizes in bytes, ascending, the largest included.

@@ -47,7 +47,6 @@ experiments! {
     "frontier": experiment::frontier::FrontierSetup;
 }
 
-/// Every experiment, in the order in which they are listed.
 pub fn all() -> Vec<Entry> {
     FILES.iter().map(|(name, text, read)| read(name, text)).collect()
 }
@@ -57,7 +56,6 @@ pub fn specs() -> Vec<Spec> {
     all().into_iter().map(|entry| entry.spec).collect()
 }
 
-/// The file of this name, and its set-up.
 #[cfg(test)]
 pub fn parsed<S: DeserializeOwned>(name: &str) -> (Spec, S) {
     let spec = specs().into_iter().find(|spec| spec.name == name);

@@ -93,7 +93,6 @@ impl Board {
     }
 }
 
-/// Makes reports of profiles when they are due.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     last: Option<Arc<ProfileReport>>,

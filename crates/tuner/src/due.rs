@@ -19,7 +19,6 @@ pub(crate) struct Due {
     counted: Option<f64>,
 }
 
-/// Whether it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Over,
@@ -29,7 +28,6 @@ pub(crate) enum Wait {
 }
 
 impl Due {
-    /// Whether a policy with this trigger is due.
     pub fn wait(
         &mut self,
         trigger: Trigger,

@@ -232,7 +232,6 @@ impl Tuner {
         }
     }
 
-    /// Begins the next planned move, or lets the policy plan.
     fn plan(&mut self, engine: &Engine, now: Now) -> TunerStep {
         if let Some(next) = self.pending.pop_front() {
             let outcome = engine.reassign(Some(next.victim), next.receiver, next.reason, now);

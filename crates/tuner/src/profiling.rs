@@ -93,12 +93,10 @@ pub struct Profiling {
     accesses: u64,
     hit_time_us: f64,
     looked: Look,
-    /// Asked for since the last look.
     made: Option<Arc<Made>>,
     shown: Option<Arc<Made>>,
 }
 
-/// Profiles, and the classes that they are of.
 #[derive(Debug)]
 struct Made {
     classes: Vec<(ClassId, usize)>,
@@ -116,7 +114,6 @@ struct Look {
     at: Ticks,
     /// Taken in or dropped by then.
     accesses: u64,
-    /// Of these, dropped.
     dropped: u64,
 }
 
@@ -140,7 +137,6 @@ pub struct ProfilingStats {
 }
 
 impl ProfilingStats {
-    /// Accesses seen, whatever became of them.
     pub(crate) fn seen(&self) -> u64 {
         self.accesses + self.accesses_dropped
     }

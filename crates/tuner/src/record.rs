@@ -21,7 +21,6 @@ pub(crate) const SERIES_GETS_MAX: u64 = EFFECT_GETS_MAX / 4;
 /// Gets and misses are noted as often: so many times in [`EFFECT_GETS_MAX`].
 const NOTES_MAX: usize = 16;
 
-/// Gets and misses, ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub gets: u64,
@@ -73,7 +72,6 @@ pub struct PlanRecord {
 }
 
 impl PlanRecord {
-    /// Whether a new plan goes on with what this one began.
     fn is_continued_by(&self, new: &PlanRecord) -> bool {
         self.reason == new.reason && self.after.gets < SERIES_GETS_MAX
     }
@@ -98,10 +96,8 @@ impl PlanRecord {
 /// The record, and what it is measured by.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// Readings of the last gets, the oldest first.
     notes: VecDeque<Counts>,
     last: Option<PlanRecord>,
-    /// Where the pages of the last plan were moved.
     settled: Option<Counts>,
 }
 
@@ -110,7 +106,6 @@ impl Records {
         self.last.as_ref()
     }
 
-    /// Takes a reading in, while no move is under way or planned.
     pub fn note(&mut self, counts: Counts) {
         let step = EFFECT_GETS_MAX / NOTES_MAX as u64;
         if self.notes.back().is_none_or(|last| counts.gets - last.gets >= step) {

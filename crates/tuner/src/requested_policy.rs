@@ -28,7 +28,6 @@ impl AutomoveSettings {
 pub struct RequestedPolicy {
     /// `None` where pages never move.
     configured: Option<PagePolicy>,
-    /// Whether the configured policy takes window and ratio.
     is_automover: bool,
     seen: Option<AutomoveSettings>,
 }

@@ -26,9 +26,7 @@ pub struct Sampler {
     dropped: AtomicU64,
     /// Accesses shown since the other end last began to take out: no fewer than are in the queue.
     shown: AtomicUsize,
-    /// So many are half of what the queue takes.
     half: usize,
-    /// Called, on the thread that serves, when as many are shown.
     caller: OnceLock<Caller>,
 }
 

@@ -7,7 +7,6 @@ use slabwise_client::{
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
-    /// As it should be.
     Given(T),
     /// The server does not do it: its line, shortened for a message.
     Refused(String),
@@ -46,7 +45,6 @@ impl Dialogue {
         self.connection.send_line(command).map_err(|error| self.failed(error))
     }
 
-    /// The reply's next line, without its end.
     pub fn line(&mut self) -> Result<&[u8], ClientError> {
         self.connection.line()
     }
@@ -71,7 +69,6 @@ impl Dialogue {
         }
     }
 
-    /// Rows of a command that every server knows.
     pub fn rows(&mut self, command: &str) -> Result<Rows, AdvisorError> {
         match self.ask_rows(command)? {
             Answer::Given(rows) => Ok(rows),

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 pub struct Dump {
     pub command: &'static str,
     pub looked_at: u64,
-    /// Whether it ended before the server did.
     pub is_cut: bool,
     /// Items by class and size.
     items: BTreeMap<(u64, usize), u64>,

@@ -25,7 +25,6 @@ use std::collections::BTreeMap;
 pub struct Observed {
     pub state: ServerState,
     pub seen: SizesSeen,
-    /// How they were found, for people.
     pub how: String,
 }
 

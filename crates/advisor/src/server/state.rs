@@ -13,7 +13,6 @@ const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
-    /// What it is and what its chunks may be.
     pub cache: Cache,
     /// What `version` says.
     pub version: String,
@@ -152,7 +151,6 @@ fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
     if holds(page) { page } else { filled }
 }
 
-/// The number in the row of this name, if there is one.
 fn number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<Option<u64>, AdvisorError> {
     let Some(row) = rows.get(name) else { return Ok(None) };
     row.value.parse().map(Some).map_err(|_| no_number(dialogue, row))

@@ -15,13 +15,10 @@ const RANGE_MIN_BYTES: u64 = 64;
 #[derive(Debug, Default)]
 pub struct Sight {
     pub requests: u64,
-    /// slabwise.
     pub ours: Side,
-    /// memcached's rules.
     pub rival: Side,
 }
 
-/// A server at one moment, and what it missed before.
 #[derive(Debug, Default)]
 pub struct Side {
     /// Of each range, how many classes have pages, and bytes of those.
@@ -53,7 +50,6 @@ impl Side {
         self.looks.last().map_or(0.0, |&(gets, misses)| misses as f64 / gets.max(1) as f64)
     }
 
-    /// Misses of the gets since some looks ago.
     pub fn miss_ratio_lately(&self) -> f64 {
         let before = self.looks.len().checked_sub(LATELY_LOOKS + 1);
         let (gets_before, misses_before) = before.map_or((0, 0), |place| self.looks[place]);
@@ -108,7 +104,6 @@ impl Sight {
     }
 }
 
-/// How much less one ratio is than another, in words.
 fn fewer(ours: f64, rival: f64) -> String {
     match (1.0 - ours / rival) * 100.0 {
         _ if ours == rival => "neither more nor less".to_owned(),

@@ -55,7 +55,6 @@ struct Found {
 }
 
 impl Found {
-    /// The curves that are held against the exact one.
     fn cheap(&self) -> [(&'static str, &Mrc); 3] {
         let local = ("local footprint", &self.local_footprint);
         [("footprint", &self.footprint), local, ("sampled", &self.sampled)]

@@ -10,9 +10,7 @@ pub struct Job<'s> {
     /// The size of the run; 1 is the published one.
     pub scale: f64,
     pub seed: u64,
-    /// Whether real servers are measured.
     pub live: bool,
-    /// Where it shows how far it is.
     pub progress: Progress,
 }
 
@@ -21,7 +19,6 @@ impl Job<'_> {
         (self.scale, self.seed)
     }
 
-    /// An outcome of this run without findings.
     pub fn outcome(&self) -> Outcome {
         Outcome::new(self.spec, self.seed, self.scale, self.live)
     }

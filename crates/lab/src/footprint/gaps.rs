@@ -11,7 +11,6 @@ pub struct Gaps(Vec<Step>);
 pub struct Step {
     pub count: u64,
     pub sum: u64,
-    /// The least of them.
     pub least: u64,
     pub most: u64,
 }

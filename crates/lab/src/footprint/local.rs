@@ -44,7 +44,6 @@ const STRETCHES_MAX: usize = 2 * GAP_LENGTHS as usize + 1;
 /// What a sum of shares may be off by, as it is computed.
 const ROUNDING: f64 = 1e-6;
 
-/// Distances, as the gaps of references nearby tell them.
 #[derive(Clone, Debug, Default)]
 pub struct LocalFootprint {
     /// By key, the time of its last reference.

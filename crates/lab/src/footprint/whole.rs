@@ -82,7 +82,6 @@ impl Footprint {
 /// What a mean may be off by as it is computed. It is a whole number or, of n references, 1 / n from one.
 const ROUNDING: f64 = 1e-9;
 
-/// All gaps, summed up for the windows of every length.
 struct Windows {
     references: u64,
     keys: u64,
@@ -90,7 +89,6 @@ struct Windows {
     beyond: Vec<Beyond>,
 }
 
-/// A step's gaps, and those of all larger steps.
 struct Beyond {
     step: Step,
     count: u64,

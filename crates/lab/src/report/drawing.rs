@@ -2,18 +2,15 @@
 
 use crate::result::{Draw, Figure, Outcome, Row, Series};
 
-/// Lines or bars, ready to be drawn.
 #[derive(Debug)]
 pub enum Drawing<'o> {
     Curves {
         /// What `x` counts.
         x_unit: &'o str,
-        /// What is drawn, and its unit.
         y_label: String,
         curves: Vec<Curve<'o>>,
     },
     Bars {
-        /// What is drawn, and its unit.
         label: String,
         bars: Vec<Bar<'o>>,
     },
@@ -29,7 +26,6 @@ pub struct Curve<'o> {
 pub struct Bar<'o> {
     pub label: &'o str,
     pub ours: f64,
-    /// What was published, as this run should find it.
     pub published: Option<f64>,
 }
 
@@ -93,9 +89,7 @@ fn with_unit(what: &str, unit: &str) -> String {
 /// What a figure names, but does not draw.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent<'o> {
-    /// Variants that were run and have no number, and why.
     pub unmeasured: Vec<(&'o str, &'o str)>,
-    /// Variants that the outcome does not know at all.
     pub unknown: Vec<&'o str>,
 }
 

@@ -9,11 +9,9 @@ use std::path::PathBuf;
 pub struct Entry<'s> {
     pub spec: &'s Spec,
     pub outcome: Outcome,
-    /// Its page, from the index's folder.
     pub page: PathBuf,
 }
 
-/// A row for every run, and a line for what is left out.
 pub fn page(entries: &[Entry<'_>], left_out: &[ReportError]) -> Markup {
     let count = |entry: &Entry<'_>, is_ours: bool| {
         let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());

@@ -154,7 +154,6 @@ fn findings(rows: &[&Row]) -> Markup {
     }
 }
 
-/// The row's note, and what explains its difference.
 fn said(row: &Row) -> String {
     [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
 }

@@ -41,7 +41,6 @@ fn fill_of(colour: usize) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }
 
-/// Where a word of the legend stands.
 struct Placed<'l> {
     label: &'l str,
     colour: usize,

@@ -15,7 +15,6 @@ pub struct Figure {
     /// What the variants' names begin with, which goes without saying then.
     #[serde(default)]
     pub within: String,
-    /// Whether lengths grow with the logarithm of the numbers.
     #[serde(default)]
     pub logarithmic: bool,
 }
@@ -40,7 +39,6 @@ impl Figure {
             .then_some(label)
     }
 
-    /// Where a variant stands among those that are named.
     pub fn place_of(&self, variant: &str) -> usize {
         let label = self.label(variant);
         let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
@@ -48,11 +46,9 @@ impl Figure {
     }
 }
 
-/// Where the numbers of a figure are.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Draw {
-    /// Series whose names begin so, as lines.
     Curves(String),
     /// Rows of this measure, as bars; published figures beside them.
     Bars(String),

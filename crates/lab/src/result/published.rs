@@ -8,16 +8,13 @@ pub struct Published {
     /// What was measured, by the row's name.
     pub measure: String,
     pub variant: String,
-    /// The figure, in the row's unit.
     pub value: f64,
-    /// Where it stands.
     pub place: String,
     /// Why ours differs, where that is known.
     #[serde(default)]
     pub explained: Option<String>,
 }
 
-/// A reason, and the rows that it is for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explained {

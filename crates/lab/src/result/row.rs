@@ -10,9 +10,7 @@ pub struct Row {
     pub unit: String,
     pub ours: Option<f64>,
     pub published: Option<f64>,
-    /// The same as this run should find it, smaller as it is.
     pub published_at_scale: Option<f64>,
-    /// Where that stands.
     pub place: Option<String>,
     /// Why ours differs from it, where that is known.
     pub explained: Option<String>,

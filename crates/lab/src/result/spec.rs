@@ -24,7 +24,6 @@ fn whole() -> f64 {
 pub struct Spec {
     pub name: String,
     pub title: String,
-    /// Where it was published.
     pub source: String,
     /// The scale where none is given; none for the published size.
     #[serde(default = "whole")]

@@ -6,6 +6,5 @@ pub trait Simulation {
     /// A request for a key of this size, the one with this number of all; whether it was there. If not, it is brought
     /// in; if it was of another size, it is of this one now.
     fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
-    /// Takes a key out, if it is in.
     fn remove(&mut self, key: u32);
 }

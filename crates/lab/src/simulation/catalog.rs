@@ -34,7 +34,6 @@ impl Catalog {
         self.references.push(Reference { key, size_bytes, op: request.op });
     }
 
-    /// The requests in their order.
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
@@ -43,7 +42,6 @@ impl Catalog {
         self.sizes_bytes.len()
     }
 
-    /// What all keys would take together.
     pub fn distinct_bytes(&self) -> u64 {
         self.sizes_bytes.iter().map(|&size| u64::from(size)).sum()
     }

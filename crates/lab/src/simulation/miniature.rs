@@ -16,7 +16,6 @@ use super::cache::Simulation;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_profile::{Mrc, Point};
 
-/// Caches of several sizes, simulated at once.
 pub struct MiniatureSimulation {
     threshold: u64,
     caches: Vec<Miniature>,

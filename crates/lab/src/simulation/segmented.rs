@@ -44,7 +44,6 @@ struct Marks {
     active: bool,
 }
 
-/// HOT, WARM and COLD.
 #[derive(Clone, Debug)]
 pub struct Segmented {
     chunks: u64,
@@ -79,7 +78,6 @@ impl Segmented {
         Segmented { chunks, queues, marks, now: 0 }
     }
 
-    /// Marks a key as used, if it is there.
     fn look_up(&mut self, key: u32) -> bool {
         self.now += 1;
         let is_hit = self.queues.queue_of(key).is_some();

@@ -6,7 +6,6 @@ use super::setup::AnswerSetup;
 use super::split::Split;
 use slabwise_profile::Mrc;
 
-/// The curves of all classes over one stretch of requests.
 #[derive(Clone, Debug)]
 pub struct ClassCurves {
     mrcs: Vec<Mrc>,
@@ -18,7 +17,6 @@ pub struct ClassCurves {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// The least miss ratio.
     pub miss_ratio: f64,
     /// The least mean time of an answer, in microseconds.
     pub answer_us: f64,

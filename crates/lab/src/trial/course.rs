@@ -20,19 +20,15 @@ pub struct Course {
     pub pages: Vec<Vec<u64>>,
     /// Pages that had arrived by the end of each window.
     pub moved: Vec<u64>,
-    /// Where the pages should be, as it was decided last.
     pub split: Option<Split>,
-    /// The moves, in order.
     pub arrivals: Vec<Arrival>,
     /// When the pages were where they should be, after the last decision.
     pub at_target: Option<u64>,
     pub counts: MoverCounters,
-    /// Where its time went.
     pub time: MoverTime,
     /// Nanoseconds of virtual time from the first decision to the end of the last move, or of the run.
     pub moving_nanos: f64,
     pub classes: Vec<ClassStats>,
-    /// Where the memory is at the end.
     pub memory: PageStats,
     /// Nanoseconds of this machine's processor for all that the run did.
     pub processor_nanos: f64,
@@ -61,7 +57,6 @@ impl Course {
         by(windows.end) - by(windows.start)
     }
 
-    /// Windows, and how many requests are in them.
     fn windows_between(&self, from: u64, to: u64) -> (Range<usize>, f64) {
         let width = self.window_requests.max(1);
         let end = to.min(self.requests).div_ceil(width).min(self.misses.len() as u64);

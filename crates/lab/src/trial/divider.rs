@@ -91,7 +91,6 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         ActiveDivider { rate: run.rate, kind }
     }
 
-    /// The tuner, if it is one.
     #[cfg(test)]
     pub fn tuner(&self) -> Option<&Tuner> {
         match &self.kind {
@@ -100,7 +99,6 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         }
     }
 
-    /// Takes in what was sampled, while time stands still.
     pub fn observe(&mut self) {
         if let Kind::Tuned(tuned) = &mut self.kind {
             tuned.observe(self.rate.now_at(0));
@@ -113,7 +111,6 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         telling.told.at[telling.due..].iter().copied().find(|&at| at > request)
     }
 
-    /// Asks for the next split if it is time to.
     pub fn decide(&mut self, course: &mut Course) {
         let Kind::Told(telling) = &mut self.kind else { return };
         let at = &telling.told.at[telling.due..];
@@ -142,7 +139,6 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         }
     }
 
-    /// Where the time went.
     pub fn time(&self) -> MoverTime {
         match &self.kind {
             Kind::Tuned(tuned) => tuned.time(),

@@ -12,15 +12,12 @@ use slabwise_replay::workload::WorkloadError;
 pub enum ExperimentError {
     #[error("{0}")]
     Option(String),
-    /// The workload could not be opened or read on.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// The engine could not be made.
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
     NoVisitCost(#[from] NoVisitCost),
-    /// A server could not be run.
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]

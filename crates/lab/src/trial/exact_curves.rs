@@ -10,11 +10,9 @@ use slabwise_replay::workload::Request;
 /// What memcached counts for an item beside its value.
 pub const BESIDE_VALUE_BYTES: usize = memcached::beside_value_bytes(KEY_SIZE_BYTES);
 
-/// Whether a reference is counted, or only fills the stacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     Yes,
-    /// It is not.
     No,
 }
 
@@ -26,7 +24,6 @@ pub struct ExactCurve {
     pub value_len_mean: f64,
 }
 
-/// The stacks of all classes, and what they counted.
 #[derive(Debug)]
 pub struct ExactCurves<'c> {
     config: &'c EngineConfig,
@@ -42,7 +39,6 @@ struct Counted {
 }
 
 impl<'c> ExactCurves<'c> {
-    /// Stacks for the classes of an engine that have seen nothing.
     pub fn new(config: &'c EngineConfig) -> ExactCurves<'c> {
         let classes = config.classes.count();
         let stacks = (0..classes).map(|_| StackDistances::default()).collect();

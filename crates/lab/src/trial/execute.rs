@@ -115,7 +115,6 @@ pub fn execute(
     Ok(course)
 }
 
-/// Stores what the cache holds before the first request.
 fn store_before(
     run: &Run<'_>,
     engine: &Engine,

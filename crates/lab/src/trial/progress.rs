@@ -17,7 +17,6 @@ impl Progress {
         self.bars.add(bar.with_prefix(name.to_owned()))
     }
 
-    /// For work whose length is not known.
     pub fn spinner(&self, what: &str) -> ProgressBar {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} ({elapsed})"));
         let bar = self.bars.add(bar.with_message(what.to_owned()));

@@ -7,7 +7,6 @@ use crate::vtime::Cache;
 use slabwise_engine::EngineConfig;
 use slabwise_replay::workload::{Request, Workload};
 
-/// The longest value that a chunk holds, in bytes.
 pub fn value_len_max(config: &EngineConfig) -> u32 {
     let item_size_bytes = config.classes.chunk_size_bytes_max() as u64;
     let item_size_bytes = item_size_bytes.min(config.item_size_bytes_max);
@@ -22,7 +21,6 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The stream at a scale, for an engine of this configuration.
     pub fn new(
         workload: &WorkloadSetup,
         (scale, seed): (f64, u64),

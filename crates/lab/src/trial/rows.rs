@@ -26,14 +26,12 @@ measures! {
 /// Of more classes no curves of pages are kept.
 const SHOWN_CLASSES_MAX: usize = 8;
 
-/// When all pages were where they should be.
 pub fn add_at_target(outcome: &mut Outcome, name: &str, course: &Course) {
     let never = "not reached in this run".to_owned();
     let at_target = course.at_target.map(|requests| requests as f64);
     outcome.add(AT_TARGET, name, at_target.ok_or(never));
 }
 
-/// What the mover met, and what became of the items.
 pub fn add_met(outcome: &mut Outcome, name: &str, counts: &MoverCounters) {
     for (measure, count) in [
         (CASE_1, counts.locked),
@@ -50,7 +48,6 @@ pub fn add_met(outcome: &mut Outcome, name: &str, counts: &MoverCounters) {
     }
 }
 
-/// Since when the miss ratio is steady.
 pub fn add_steady(outcome: &mut Outcome, name: &str, course: &Course, steady: &Steady) {
     let window = number(course.window_requests as f64);
     let points = steady.tolerance * 100.0;

@@ -21,7 +21,6 @@ pub struct Run<'s> {
     pub mover_rest: Duration,
     pub sleep: SleepLength,
     pub cost: VisitCost,
-    /// When gets and sets come.
     pub rate: Rate,
     pub answer: AnswerSetup,
     /// Gets of a half-life of a profile of every key; none for what a server profiles.
@@ -33,7 +32,6 @@ pub struct Run<'s> {
     pub at_target: AtTarget,
 }
 
-/// What happens when the pages are where they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtTarget {
     GoOn,
@@ -76,7 +74,6 @@ impl<'s> Run<'s> {
         config
     }
 
-    /// Its requests, for an engine of this configuration.
     pub fn requests(&self, config: &EngineConfig) -> Result<Requests, ExperimentError> {
         Requests::new(self.workload, (self.scale, self.seed), config)
     }

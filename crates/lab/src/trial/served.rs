@@ -22,7 +22,6 @@ pub struct ServedSetup<'s> {
     pub policy: &'s str,
     pub eviction: EvictionKind,
     pub mover: MoverName,
-    /// Gets and sets a second.
     pub operations_per_second: f64,
     pub visit_ns: f64,
 }
@@ -53,7 +52,6 @@ impl ServedSetup<'_> {
     }
 }
 
-/// A server's insides, and what its clients have found.
 pub struct Served<'e> {
     engine: &'e Engine,
     rate: Rate,
@@ -92,7 +90,6 @@ impl<'e> Served<'e> {
         })
     }
 
-    /// Sends it requests, look-aside.
     pub fn serve(&mut self, requests: &[Request]) {
         for batch in requests.chunks(Cache::BATCH_MAX) {
             self.cache.prefetch(batch);

@@ -51,13 +51,11 @@ pub struct CacheSetup {
     pub page_size_kib: usize,
     /// The chunk sizes; items are counted as memcached counts them.
     pub chunk_sizes: ChunkSizes,
-    /// The order in which items leave.
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     /// Whether every class is granted its first page even beyond the limit, as memcached does.
     #[serde(default = "yes")]
     pub first_page_beyond_limit: bool,
-    /// Whether pages keep their size at every scale.
     #[serde(default)]
     pub page_size_is_fixed: bool,
 }
@@ -65,11 +63,9 @@ pub struct CacheSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum ChunkSizes {
-    /// These, in bytes.
     List(Vec<usize>),
     /// memcached's: each so many times the one before, up to a page.
     Geometric {
-        /// The least, in bytes.
         first_bytes: usize,
         factor: f64,
     },
@@ -90,9 +86,7 @@ pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::E
 pub struct Stretch {
     #[serde(default)]
     pub name: String,
-    /// Where it begins.
     pub from: u64,
-    /// Where it ends.
     pub to: u64,
 }
 
@@ -105,7 +99,6 @@ impl Stretch {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSetup {
-    /// Gets and sets a second.
     pub operations_per_second: f64,
     /// What `base` and `fast` sleep after a busy chunk.
     pub sleep_us: u64,
@@ -176,7 +169,6 @@ impl AnswerSetup {
 }
 
 impl CacheSetup {
-    /// What the engine is made with, at a scale.
     pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
         self.engine_config_of(self.memory_mib, scale, seed)
     }

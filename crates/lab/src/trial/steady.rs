@@ -10,7 +10,6 @@ const DEVIATIONS: f64 = 4.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
     pub final_ratio: f64,
-    /// How far a window may lie from it.
     pub tolerance: f64,
     /// The request since which all windows lie so near; `None` where not even the last tenth does.
     pub since: Option<u64>,

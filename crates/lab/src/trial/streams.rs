@@ -14,11 +14,9 @@ pub struct StreamsSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
-    /// The workload, or what a loop is called.
     pub name: String,
     /// Keys of a loop; none for a workload.
     pub loop_keys: Option<u64>,
-    /// Whether the workload is a recorded one.
     #[serde(default)]
     pub is_recorded: bool,
     /// What the workload's keys are multiplied by beside the scale of the run.
@@ -29,7 +27,6 @@ pub struct StreamSetup {
     pub memory_mib: u64,
 }
 
-/// Keys, or why there are no more.
 pub type Keys = Box<dyn Iterator<Item = Result<u64, ExperimentError>>>;
 
 impl StreamSetup {

@@ -10,7 +10,6 @@ use slabwise_replay::{KEY_SIZE_BYTES, key_bytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Hit,
-    /// It was not, and is stored now if there was memory for it.
     Miss,
     Other,
 }
@@ -55,7 +54,6 @@ impl<'e> Cache<'e> {
         access
     }
 
-    /// The same without the store that follows a miss.
     pub fn look_up(&mut self, request: &Request, now: Now) -> Access {
         let key = key_bytes(request.key);
         match request.op {
@@ -76,7 +74,6 @@ impl<'e> Cache<'e> {
         self.bring_in_at(request, None, now);
     }
 
-    /// The same, telling what the value cost.
     pub fn bring_in_at(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
         self.store(&key_bytes(request.key), request.value_len as usize, cost, now);
     }

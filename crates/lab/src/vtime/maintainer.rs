@@ -6,7 +6,6 @@ use slabwise_tuner::{Backoff, MAINTAINER_ITEMS_PER_STEP};
 
 pub struct Maintainer<'e> {
     engine: &'e Engine,
-    /// When it takes its next step.
     due_at_nanos: f64,
     backoff: Backoff,
 }

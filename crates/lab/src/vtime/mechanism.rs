@@ -14,9 +14,7 @@ pub enum MoverName {
     /// memcached 1.5.12's, as published.
     Base,
     Fast,
-    /// memcached's of today.
     Stock,
-    /// slabwise's own.
     Warm,
 }
 

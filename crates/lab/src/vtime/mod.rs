@@ -37,7 +37,6 @@ pub use visit_cost::{NoVisitCost, VisitCost};
 
 use slabwise_base::{Moment, Now};
 
-/// When operations come.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     nanos_an_operation: f64,

@@ -13,20 +13,17 @@ const REASON: &str = "lab: split by exact curves";
 /// How long a move that the engine refused waits.
 const RETRY_NANOS: f64 = 1e6;
 
-/// Whether a move began.
 enum Begun {
     Yes,
     NothingToDo,
     Refused,
 }
 
-/// The page mover of an engine, charged for what it does.
 pub struct Mover<'e> {
     engine: &'e Engine,
     name: MoverName,
     cost: VisitCost,
     sleep: SleepLength,
-    /// When it is done with what it began, or wakes.
     free_at_nanos: f64,
     began: Option<u64>,
     time: MoverTime,
@@ -42,7 +39,6 @@ pub enum SleepLength {
     },
 }
 
-/// Where a mover's time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MoverTime {
     pub visits: u64,
@@ -53,12 +49,10 @@ pub struct MoverTime {
     pub sleep_nanos: f64,
 }
 
-/// A page that was moved, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub began: u64,
     pub ended: u64,
-    /// Whether the page arrived.
     pub arrived: bool,
 }
 
@@ -86,7 +80,6 @@ impl<'e> Mover<'e> {
         self.free_at_nanos = self.free_at_nanos.max(nanos);
     }
 
-    /// Where its time went.
     pub fn time(&self) -> MoverTime {
         self.time
     }

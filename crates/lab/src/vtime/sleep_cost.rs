@@ -17,7 +17,6 @@ pub struct SleepCost {
 }
 
 impl SleepCost {
-    /// Sleeps, and looks at what it took.
     #[expect(clippy::disallowed_methods, reason = "sleeping is what is measured")]
     pub fn measure(length: Duration, clock: &Clock) -> SleepCost {
         let (wall, cpu) = (clock.nanos(), thread_cpu_nanos());

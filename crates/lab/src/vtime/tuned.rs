@@ -18,18 +18,15 @@ pub struct Tuned<'e> {
     engine: &'e Engine,
     tuner: Tuner,
     cost: VisitCost,
-    /// When it is done with what it began, or wakes.
     free_at_nanos: f64,
     time: MoverTime,
 }
 
 impl<'e> Tuned<'e> {
-    /// This tuner on this engine, from the start of time on.
     pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> Tuned<'e> {
         Tuned { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
     }
 
-    /// Where its time went.
     pub fn time(&self) -> MoverTime {
         self.time
     }

@@ -9,13 +9,10 @@ use std::time::Duration;
 /// How long a server may take to answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a server could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// It does not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It does not answer.
     #[error("the server does not answer: {0}")]
     Dialogue(#[from] ClientError),
 }
@@ -45,7 +42,6 @@ impl Server {
         Ok(Server { process, statistics })
     }
 
-    /// Where it listens.
     pub fn address(&self) -> ServerAddress {
         self.process.address()
     }

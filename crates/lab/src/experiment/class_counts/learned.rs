@@ -75,7 +75,6 @@ fn layout(page_size_bytes: usize) -> ChunkLayout {
     }
 }
 
-/// The cache of a workload with these chunks on these pages.
 fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> CacheSetup {
     CacheSetup {
         page_size_kib: page_size_bytes >> 10,

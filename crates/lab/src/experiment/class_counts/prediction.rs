@@ -11,7 +11,6 @@
 use slabwise_policy::sizes::{ChunkLayout, Demand, Loss, SizesError, loss};
 use slabwise_profile::Mrc;
 
-/// A table, and what it does to the items that it was made for.
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
@@ -24,7 +23,6 @@ pub struct Table {
     pub item_bytes: f64,
 }
 
-/// A cache of one queue, on pages.
 #[derive(Clone, Debug)]
 pub struct Whole {
     /// Misses by bytes of items.

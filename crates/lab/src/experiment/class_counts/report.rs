@@ -62,7 +62,6 @@ pub fn describe(outcome: &mut Outcome, setup: &ClassCountsSetup, learned: &[Lear
     );
 }
 
-/// What the learner of a server takes a class to cost.
 fn class_price_pages() -> f64 {
     LearnerOptions::default().class_price_pages
 }
@@ -104,7 +103,6 @@ impl Places {
     }
 }
 
-/// A table of so many classes, and its steady miss ratio.
 struct Tried<'f> {
     class_count: usize,
     table: &'f Table,
@@ -220,7 +218,6 @@ fn add_price(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], 
 /// With fewer classes, what a split gains by itself changes much from table to table.
 const PRICED_CLASSES_MIN: usize = 16;
 
-/// What a class was found to cost, where there are many.
 fn add_measured_prices(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>]) {
     let name = &learned.stream.name;
     let many = || tried.iter().filter(|tried| tried.class_count >= PRICED_CLASSES_MIN);

@@ -29,7 +29,6 @@ pub struct ClassCountsSetup {
 #[serde(deny_unknown_fields)]
 pub struct GeometricSetup {
     pub name: String,
-    /// The least chunk, in bytes.
     pub first_bytes: usize,
     pub factor: f64,
 }

@@ -60,7 +60,6 @@ impl WholeCache {
         needed
     }
 
-    /// The same, and counts it for the curve.
     pub fn count(&mut self, key: u64, size_bytes: u32) {
         let needed = self.reference(key, size_bytes);
         self.distances.record(needed.map(|bytes| bytes.div_ceil(STEP_BYTES) - 1));
@@ -71,7 +70,6 @@ impl WholeCache {
         self.distances.mrc(1).in_bytes(STEP_BYTES)
     }
 
-    /// How many items of which size an LRU of this memory holds.
     pub fn held(&self, memory_bytes: u64) -> BTreeMap<u32, u64> {
         let mut sizes = BTreeMap::new();
         let mut left = memory_bytes;

@@ -11,7 +11,6 @@ use slabwise_replay::workload::{CostMix, Op, Request, Zipf};
 pub enum Pricing {
     /// By the mix.
     Mixed,
-    /// All alike, so many units.
     Equal(u32),
     /// By the mix; but nobody tells the cache.
     Untold,

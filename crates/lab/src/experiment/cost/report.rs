@@ -127,7 +127,6 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
     add_bound(outcome, setup, finding);
 }
 
-/// How much less the first of a pair costs than the second.
 fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pair: [&Variant; 2]) {
     let [variant, other] = pair;
     let name = finding.name(&match other.name == setup.first().name {

@@ -17,7 +17,6 @@ pub struct CostSetup {
     pub chosen: BTreeMap<String, String>,
     pub skew: f64,
     pub mixes: Vec<CostMix>,
-    /// Bytes of a value of low, middle and high cost.
     pub value_lens: [u32; 3],
     pub answer: CostAnswerSetup,
     /// Memory, and how many keys there are beside it.
@@ -57,7 +56,6 @@ pub struct Setting {
     pub requests: u64,
     /// How many ranks are drawn, which are then hashed to the keys, as YCSB has it; none for one a key.
     pub ranks: Option<u64>,
-    /// Whether it is a point of the sweep over hit ratios.
     #[serde(default)]
     pub in_sweep: bool,
 }
@@ -66,23 +64,19 @@ pub struct Setting {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
-    /// The order in which items leave.
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
     pub cost_max: Option<u32>,
     pub policy: String,
-    /// The policy's options that are not its defaults.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
     /// What it is held against, beside the first one.
     pub against: Option<String>,
-    /// Whether it runs in the sweep.
     #[serde(default)]
     pub in_sweep: bool,
 }
 
-/// Costs that should change nothing.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EqualSetup {

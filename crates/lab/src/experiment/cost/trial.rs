@@ -35,15 +35,12 @@ pub struct Trial<'s> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     pub requests: u64,
-    /// Of these, those that missed.
     pub misses: u64,
     pub units_asked: u64,
-    /// Of these, of those that missed.
     pub units_missed: u64,
     /// Misses by the group of their cost.
     pub misses_by_group: [u64; CostMix::GROUP_COUNT],
     pub pages_moved: u64,
-    /// Whether memory was full at the end.
     pub is_full: bool,
 }
 
@@ -173,7 +170,6 @@ impl Going<'_, '_> {
         self.tally
     }
 
-    /// Gets the keys of these places, and stores those that miss.
     fn ask(&mut self, mut places: impl Iterator<Item = u64>) {
         let population = self.trial.population;
         let (mut requests, mut costs) = (Vec::new(), Vec::new());

@@ -17,7 +17,6 @@ pub struct FrontierSetup {
     pub item_overhead_bytes: u32,
     /// The simulations, by name.
     pub simulations: Vec<String>,
-    /// Gets and sets a second.
     pub operations_per_second: f64,
     pub visit_ns: f64,
     /// Engines set up as servers; the first is memcached, and what the gap is measured from.
@@ -29,7 +28,6 @@ pub struct FrontierSetup {
 #[serde(deny_unknown_fields)]
 pub struct ServerSetup {
     pub name: String,
-    /// Whether it is set up as memcached is.
     #[serde(default)]
     pub is_memcached: bool,
     pub policy: String,
@@ -48,7 +46,6 @@ pub struct StreamSetup {
 }
 
 impl StreamSetup {
-    /// Its requests, as a server takes them.
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         Ok(self.workload.open(scale, seed)?.with_value_len_max(VALUE_LEN_MAX))
     }

@@ -30,7 +30,6 @@ pub struct Case<'a> {
     /// The least and the largest deviation that the old waste alone allows; where it is not known, that as many times the
     /// printed one as in another distribution comes to.
     pub sd_range: Option<(f64, f64)>,
-    /// Whether its wastes are known.
     pub is_fitted: bool,
 }
 
@@ -71,14 +70,12 @@ impl<'a> Case<'a> {
         format!("{}, {what}", self.setup.name)
     }
 
-    /// The sizes of the items, in the order in which they come.
     pub fn draw(&self, count: u64, seed: u64) -> Vec<usize> {
         let law = self.law(self.sd_bytes);
         let mut random = Random::new(mix(seed ^ self.setup.mean_bytes.to_bits()));
         (0..count).map(|_| law.draw(&mut random)).collect()
     }
 
-    /// What its items are expected to be, with another deviation.
     pub fn expected(&self, sd_bytes: f64) -> Vec<Demand> {
         let law = self.law(sd_bytes);
         let items = |share: f64| (share * LAW_ITEMS).round() as u64;

@@ -5,7 +5,6 @@ use slabwise_base::Random;
 use slabwise_base::random::mix;
 use slabwise_policy::sizes::{ChunkLayout, Demand, HillClimbOptions, SizesError, hill_climb};
 
-/// Where they ended.
 #[derive(Clone, Debug)]
 pub struct Climbs {
     /// The bytes that each wastes, the least first.

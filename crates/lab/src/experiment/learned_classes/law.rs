@@ -9,10 +9,8 @@
 
 use slabwise_base::Random;
 
-/// Whole sizes, log-normal between two limits.
 #[derive(Clone, Debug)]
 pub struct SizeLaw {
-    /// The least size.
     least: usize,
     /// By size from the least: the share of sizes up to it.
     share_to: Vec<f64>,
@@ -62,7 +60,6 @@ impl SizeLaw {
     }
 }
 
-/// A table, and the bytes that it is known to waste an item.
 pub struct KnownWaste<'a> {
     /// Chunk sizes, ascending.
     pub table: &'a [usize],

@@ -12,7 +12,6 @@ use slabwise_engine::{ClassTable, Engine, EngineConfig, SizeModel};
 use slabwise_replay::key_bytes;
 use slabwise_replay::workload::{Op, Request};
 
-/// Items that are stored, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
     /// The size of each, header and key included, as memcached counts it.
@@ -76,7 +75,6 @@ impl<'a> Stored<'a> {
         Ok(Taken { pages, items: engine.stats(now).items })
     }
 
-    /// In a real memcached with these sizes, or with its own.
     pub fn in_memcached(&self, table: Option<&[usize]>) -> Result<Taken, ServerError> {
         let mut command = vec!["memcached".to_owned()];
         if let Some((_, sizes)) = table.and_then(|table| table.split_last()) {

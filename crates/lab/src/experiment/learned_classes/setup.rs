@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-/// Chunk sizes that learn, on published distributions of sizes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedClassesSetup {
@@ -16,11 +15,9 @@ pub struct LearnedClassesSetup {
     pub distributions: Vec<DistributionSetup>,
 }
 
-/// memcached's table, and its pages.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableSetup {
-    /// The least chunk in bytes.
     pub first_bytes: usize,
     pub factor: f64,
     pub chunk_size_kib_max: usize,
@@ -28,7 +25,6 @@ pub struct TableSetup {
     pub align_bytes: usize,
 }
 
-/// One distribution, as printed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistributionSetup {

@@ -16,16 +16,12 @@ use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, exact_besid
 /// all items.
 const CHUNK_SIZE_BYTES_NEVER: usize = 1 << 40;
 
-/// The old table, and how chunks lie.
 #[derive(Clone, Debug)]
 pub struct Tables {
-    /// Those of memcached's own sizes that are in use.
     used: Vec<usize>,
-    /// memcached's others.
     others: Vec<usize>,
     /// How the paper counts: to the byte, and without the ends of pages. A table ends with a chunk for nothing.
     pub published: ChunkLayout,
-    /// How memcached lays chunks out.
     pub paged: ChunkLayout,
 }
 
@@ -47,22 +43,18 @@ impl Tables {
         Tables { used, others, published, paged }
     }
 
-    /// The least size that an item of the classes in use has.
     pub fn least_item_bytes(&self) -> usize {
         self.others.iter().rev().find(|&&size| size < self.used[0]).map_or(1, |size| size + 1)
     }
 
-    /// These sizes as a table of the paper's.
     pub fn published(&self, sizes: &[usize]) -> Vec<usize> {
         [sizes, &[self.published.chunk_size_bytes_max]].concat()
     }
 
-    /// The old sizes as a table of the paper's.
     pub fn old(&self) -> Vec<usize> {
         self.published(&self.used)
     }
 
-    /// These sizes as memcached would have them.
     pub fn paged(&self, sizes: &[usize]) -> Vec<usize> {
         let align = self.paged.chunk_align_bytes;
         let mut table: Vec<usize> = sizes.iter().map(|size| size.next_multiple_of(align)).collect();
@@ -70,7 +62,6 @@ impl Tables {
         table
     }
 
-    /// memcached's own sizes.
     pub fn paged_old(&self) -> Vec<usize> {
         let mut table = [&self.used[..], &self.others].concat();
         table.sort();

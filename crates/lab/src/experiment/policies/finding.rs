@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 pub struct Finding<'s> {
     pub variant: &'s Variant,
     pub memory_mib: u64,
-    /// Why there is nothing, where there is nothing.
     pub course: Result<Course, String>,
 }
 

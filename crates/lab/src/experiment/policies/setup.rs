@@ -55,7 +55,6 @@ pub struct PoliciesSetup {
     pub time: TimeSetup,
 }
 
-/// Who divides the pages, and what moves them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -63,7 +62,6 @@ pub struct Variant {
     /// The page policy's name; none where the lab tells the splits.
     pub policy: Option<String>,
     pub mover: MoverName,
-    /// The policy's options that are not its defaults.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
     /// The same for counts of requests, at scale 1.
@@ -80,7 +78,6 @@ pub struct Variant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivideSetup {
-    /// The first time.
     pub first: u64,
     /// From time to time behind that, to the end; 0 for once.
     #[serde(default)]
@@ -93,13 +90,10 @@ pub struct DivideSetup {
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     Hits,
-    /// The miss ratio of all requests and of the steady stretch.
     MissRatio,
-    /// Since when the miss ratio is steady.
     SteadySince,
     AnswerTime,
     Pages,
-    /// What the mover met, and how long its pages took.
     Moves,
 }
 

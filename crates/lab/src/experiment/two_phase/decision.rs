@@ -29,7 +29,6 @@ pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, Experim
     Ok(decision.split(PAGES).pages[1] as f64 / PAGES as f64)
 }
 
-/// Exact curves of the first requests of the second phase.
 pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, ExperimentError> {
     let (scale, seed) = job.size();
     let spinner = job.progress.spinner("exact stack distances of phase 2");

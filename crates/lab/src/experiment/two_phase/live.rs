@@ -37,7 +37,6 @@ const FINAL_SHARE: usize = 10;
 
 struct Observed {
     report: Report,
-    /// The allocation when so many requests had been made.
     allocations: Vec<(u64, Allocation)>,
 }
 
@@ -200,7 +199,6 @@ fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
     }
 }
 
-/// When an allocation came to its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Place {
     /// The first look after the change that was near the final split; `None`: none was.

@@ -33,7 +33,6 @@ pub struct LiveSetup {
     /// Requests a second; a miss's set is part of its request.
     pub requests_per_second: f64,
     pub connections: usize,
-    /// Requests in a round, per connection.
     pub batch: usize,
     pub servers: Vec<ServerSetup>,
 }
