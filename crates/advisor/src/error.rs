@@ -6,10 +6,7 @@ use slabwise_policy::sizes::SizesError;
 #[derive(Debug, thiserror::Error)]
 pub enum AdvisorError {
     #[error("{file}: {what}")]
-    File {
-        file: String,
-        what: String,
-    },
+    File { file: String, what: String },
     #[error("{file}, line {line}: {what}")]
     Line {
         file: String,
@@ -18,10 +15,7 @@ pub enum AdvisorError {
         what: String,
     },
     #[error("{server} {what}")]
-    Server {
-        server: String,
-        what: String,
-    },
+    Server { server: String, what: String },
     #[error(transparent)]
     Sizes(#[from] SizesError),
     #[error("the advice cannot be written as JSON: {0}")]

@@ -24,7 +24,6 @@ pub struct Connection<S = Stream> {
     line_len_max: usize,
     buffer: Vec<u8>,
     unread: Range<usize>,
-    /// Lines read since the last request was sent.
     lines: u64,
 }
 

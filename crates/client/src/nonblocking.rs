@@ -17,7 +17,6 @@ const BUFFER_SIZE_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Bytes, and there may be more.
     Some,
     /// All there is for now: the next arrival will be an event of its own.
     All,
@@ -93,7 +92,6 @@ impl Nonblocking {
         }
     }
 
-    /// The bytes received and not yet consumed.
     pub fn received(&self) -> &[u8] {
         &self.input[self.input_start..self.input_end]
     }

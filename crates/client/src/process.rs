@@ -41,12 +41,10 @@ pub enum StartError {
     },
 }
 
-/// Where a server's stderr goes.
 #[derive(Clone, Debug, Default)]
 enum Stderr {
     #[default]
     Inherited,
-    /// Into the error, where the server does not start.
     Kept,
     File(PathBuf),
 }

@@ -89,10 +89,8 @@ pub(crate) enum Limits {
 /// Puts the value that a text means in its place; false if there is no such value within the limits.
 type Set<'p> = dyn FnOnce(&str, Limits) -> bool + 'p;
 
-/// One option of one policy, with its place there.
 pub(crate) struct PolicyOption<'p> {
     pub name: &'static str,
-    /// The values that it takes, in words.
     pub values: String,
     pub value: String,
     pub help: &'static str,
@@ -121,7 +119,6 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::number("a whole number", name, place, range, help)
     }
 
-    /// An option that takes numbers, whole or not.
     pub fn real(
         name: &'static str,
         place: &'p mut f64,

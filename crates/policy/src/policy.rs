@@ -53,12 +53,10 @@ impl Wants {
 
 /// A page policy: a state machine without clock, randomness of its own or access to a cache.
 pub(crate) trait Policy: ClonePolicy + Debug + Send + Sync {
-    /// Its options, in the order in which help lists them.
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         Vec::new()
     }
 
-    /// When it wants to be stepped.
     fn trigger(&self) -> Trigger;
 
     fn wants(&self) -> Wants {

@@ -37,7 +37,6 @@ pub struct ClassKeys {
     pub stack: Stack,
     /// `None` until somebody tells.
     pub size: Option<ClassSize>,
-    /// Keys beyond these need not be remembered.
     pub keys_max: usize,
     /// Mean time from a miss to the store behind it, in microseconds.
     pub miss_time_us: FadingMean,
@@ -73,7 +72,6 @@ impl Default for ClassKeys {
 }
 
 impl ClassKeys {
-    /// Counts a get that hit, of a key at this distance.
     pub fn hit(&mut self, distance: u64, share: Share) {
         self.record(Some(distance), share);
     }
@@ -116,7 +114,6 @@ impl ClassKeys {
         self.shadow_hits
     }
 
-    /// Multiplies every weight that fades.
     pub fn scale(&mut self, factor: f64) {
         self.histogram.scale(factor);
         self.hits_missing *= factor;
@@ -158,7 +155,6 @@ impl ClassKeys {
         }
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         size_of::<ClassKeys>() + self.stack.size_bytes() + self.histogram.size_bytes()
     }

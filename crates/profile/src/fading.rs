@@ -65,7 +65,6 @@ impl FadingMean {
         self.weight += weight;
     }
 
-    /// Multiplies every weight.
     pub fn scale(&mut self, factor: f64) {
         self.sum *= factor;
         self.weight *= factor;

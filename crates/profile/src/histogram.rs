@@ -13,7 +13,6 @@ use crate::steps::{OCTAVE_STEPS, edges, place};
 pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
     /// By octave and step; an octave that has no weight may be empty.
     octaves: Vec<Vec<f64>>,
-    /// References that miss at every size.
     infinite: f64,
     /// The grain's logarithm to base 2: distances are divided by it.
     grain_log2: u32,
@@ -54,13 +53,11 @@ impl<const STEPS: usize> Histogram<STEPS> {
         }
     }
 
-    /// Multiplies every weight.
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
     }
 
-    /// Adds all of another, its weights multiplied.
     pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
         assert!(self.grain_log2 == other.grain_log2, "steps are added to steps as long");
         if other.octaves.len() > self.octaves.len() {
@@ -89,7 +86,6 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.finite() + self.infinite
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         let steps: usize = self.octaves.iter().map(Vec::capacity).sum();
         steps * size_of::<f64>() + self.octaves.capacity() * size_of::<Vec<f64>>()

@@ -11,7 +11,6 @@ use crate::reuse_windows::UsedAt;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 
-/// Where a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It was asked for and never stored: in no class.
@@ -72,7 +71,6 @@ impl KeyTable {
         self.records.len() - self.free.len()
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         let numbers = self.index.capacity() + self.free.capacity();
         numbers * size_of::<u32>() + self.records.capacity() * size_of::<Record>()

@@ -47,17 +47,14 @@ impl Marks {
         self.words.len() * WORD_SLOTS
     }
 
-    /// Whether the slot has a mark.
     pub fn is_marked(&self, slot: usize) -> bool {
         self.words[slot / WORD_SLOTS] & bit(slot) != 0
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         size_of_val(&*self.words) + size_of_val(&*self.tree)
     }
 
-    /// Marks a slot that is not marked.
     pub fn mark(&mut self, slot: usize) {
         debug_assert!(!self.is_marked(slot), "slot {slot} is marked");
         self.words[slot / WORD_SLOTS] |= bit(slot);

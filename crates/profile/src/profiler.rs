@@ -203,7 +203,6 @@ impl Profiler {
         }
     }
 
-    /// Whether what happens in a class is taken in.
     fn has_place(&self, class: ClassId) -> bool {
         !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())
     }

@@ -116,7 +116,6 @@ impl ReuseWindows {
         curve(&reuses)
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         let size_bytes = |class: &ClassReuses| {
             size_of::<ClassReuses>() + class.filling.size_bytes() + class.last.size_bytes()

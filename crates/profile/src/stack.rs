@@ -69,7 +69,6 @@ impl Stack {
         self.count -= 1;
     }
 
-    /// The key on this slot, if there is one.
     pub fn key_on(&self, slot: u32) -> Option<u32> {
         let slot = slot as usize;
         (slot < self.next && self.marks.is_marked(slot)).then(|| self.keys[slot])
@@ -82,7 +81,6 @@ impl Stack {
         (self.oldest < self.next).then(|| self.keys[self.oldest])
     }
 
-    /// What it takes, in bytes.
     pub fn size_bytes(&self) -> usize {
         self.marks.size_bytes() + self.keys.capacity() * size_of::<u32>()
     }

@@ -26,7 +26,6 @@ pub enum CostForm {
     None,
 }
 
-/// Whether a key's values may differ in length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthCheck {
     /// A hit must have exactly the request's length.
@@ -37,12 +36,9 @@ pub enum LengthCheck {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The key was there, with the right bytes.
     Hit,
-    /// It was not.
     Miss,
     Done,
-    /// The server would not store the value.
     Refused,
 }
 
@@ -51,7 +47,6 @@ pub struct Answer {
     pub action: Action,
     pub pending: Pending,
     pub outcome: Outcome,
-    /// When the answer was read.
     pub nanos: u64,
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Whether a key was there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Hit,

@@ -42,10 +42,8 @@ enum Known {
     Stored,
 }
 
-/// Whether the workload has more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
-    /// It may have.
     More,
     Ended,
 }
@@ -97,7 +95,6 @@ impl LookAside {
         self.fills.push(pending);
     }
 
-    /// Whether nothing is left over for a next round.
     pub fn is_idle(&self) -> bool {
         self.fills.is_empty() && self.waiting.is_empty()
     }

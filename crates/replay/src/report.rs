@@ -21,7 +21,6 @@ pub struct Tally {
     misses: u64,
     sets_refused: u64,
     units_asked: u64,
-    /// Of these, of those that missed.
     units_missed: u64,
     time_nanos_sum: u128,
     times: Histogram<u64>,

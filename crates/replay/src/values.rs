@@ -69,9 +69,7 @@ impl Values {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Every byte is as expected.
     Same,
-    /// Some byte is not.
     Differs,
 }
 

@@ -90,7 +90,6 @@ fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
 }
 
 impl Stores {
-    /// Those of a class that told a cost, ever.
     fn of(class: &ClassSnapshot) -> Stores {
         Stores { count: class.costs_told, cost: class.cost_paid }
     }

@@ -39,7 +39,6 @@ impl<T> PerClass<T> {
         }
     }
 
-    /// Whether it has followed no snapshot yet.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -49,7 +48,6 @@ impl<T> PerClass<T> {
         self.memories.iter()
     }
 
-    /// The same, to change.
     pub fn iter_mut(&mut self) -> IterMut<'_, T> {
         self.memories.iter_mut()
     }

@@ -37,7 +37,6 @@ pub struct AutomoveOptions {
 }
 
 impl Default for AutomoveOptions {
-    /// memcached's own.
     fn default() -> AutomoveOptions {
         AutomoveOptions { window_len: 10, age_ratio: 0.8 }
     }
@@ -60,22 +59,18 @@ struct Memory {
     window: VecDeque<Second>,
 }
 
-/// One second of one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     age_seconds: u64,
-    /// It evicted, was refused memory, or got a page.
     dirty: bool,
     evicted: bool,
     evicted_share: f64,
 }
 
-/// A candidate, with its age averaged over the window.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     class: ClassId,
     age_seconds: u64,
-    /// In the last second.
     evicts_now: bool,
 }
 
@@ -103,7 +98,6 @@ impl Policy for Automove {
         Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })
     }
 
-    /// One second's decision.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         // Counts before the first step are not changes: memcached begins with a look, too.
         let is_first = self.memory.is_empty();

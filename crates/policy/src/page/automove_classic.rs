@@ -41,7 +41,6 @@ pub struct AutomoveClassic {
     options: AutomoveClassicOptions,
     /// By class; empty before the first step.
     memory: PerClass<Memory>,
-    /// The class that evicted most in the last window.
     winner: Option<ClassId>,
     wins: u32,
 }

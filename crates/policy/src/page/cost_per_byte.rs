@@ -34,7 +34,6 @@ use slabwise_base::Random;
 pub struct CostPerByteOptions {
     /// Allocations without a free chunk between two steps, at least 1.
     pub evictions: u64,
-    /// The most pages that one step may move.
     pub moves_max: usize,
 }
 

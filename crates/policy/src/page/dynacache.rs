@@ -32,7 +32,6 @@ pub struct DynacacheOptions {
     pub period_gets: u64,
     /// Buckets that a class's stack distances are counted in, up to the largest; at least 1.
     pub buckets: u64,
-    /// The most pages that one round may move.
     pub moves_max: usize,
 }
 

@@ -63,7 +63,6 @@ pub struct LamaOptions {
     pub moves_max: usize,
     /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
     pub gain_min: f64,
-    /// What is made least.
     pub objective: Objective,
 }
 
@@ -109,7 +108,6 @@ impl Policy for Lama {
         ]
     }
 
-    /// Every M gets.
     fn trigger(&self) -> Trigger {
         Trigger::EveryGets(self.options.period_gets)
     }

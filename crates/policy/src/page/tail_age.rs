@@ -44,7 +44,6 @@ const PAGES_MAX: u64 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TailAgeOptions {
     pub period_ticks: u32,
-    /// The most moves that one step may plan.
     pub moves_max: usize,
     /// How much younger than the mean a class in need is, in percent.
     pub gap_percent: u32,

@@ -46,7 +46,6 @@ pub enum Pick {
 pub struct TwemcacheOptions {
     /// Allocations without a free chunk between two steps, at least 1.
     pub evictions: u64,
-    /// The most pages that one step may take.
     pub moves_max: usize,
     /// Accesses after which one counts half; at least 1. Of no matter to [`Pick::Random`].
     pub half_life: u64,

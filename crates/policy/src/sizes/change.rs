@@ -102,7 +102,6 @@ pub fn exact_change(
     })
 }
 
-/// Classes of a table that hold a part.
 fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
     let mut first = 0;
     let mut holds_some = |&size: &usize| {
@@ -141,7 +140,6 @@ fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f
     moved
 }
 
-/// The sizes of the table that takes and costs least.
 fn best_table(
     candidates: &Candidates,
     class_count_max: usize,

@@ -93,7 +93,6 @@ impl ChunkLayout {
         aligned.min(self.chunk_size_bytes_max)
     }
 
-    /// Whether its numbers fit together.
     pub(super) fn check(&self) -> Result<(), SizesError> {
         let ChunkLayout { chunk_size_bytes_min: min, chunk_size_bytes_max: max, .. } = *self;
         let align = self.chunk_align_bytes;
@@ -122,7 +121,6 @@ impl ChunkLayout {
         Ok(())
     }
 
-    /// Whether these sizes make a table.
     pub(super) fn check_table(&self, table: &[usize]) -> Result<(), SizesError> {
         let chunk_size_bytes_max = self.chunk_size_bytes_max;
         check_class_count(table.len())?;
@@ -133,7 +131,6 @@ impl ChunkLayout {
         Ok(())
     }
 
-    /// Whether these sizes may be sizes of a table.
     pub(super) fn check_sizes(&self, sizes: &[usize]) -> Result<(), SizesError> {
         let range = self.chunk_size_bytes_min..=self.chunk_size_bytes_max;
         for (place, &size_bytes) in sizes.iter().enumerate() {
@@ -153,7 +150,6 @@ impl ChunkLayout {
     }
 }
 
-/// Whether a table may have so many classes.
 pub(super) fn check_class_count(count: usize) -> Result<(), SizesError> {
     let max = ClassId::COUNT_MAX;
     if (1..=max).contains(&count) { Ok(()) } else { Err(SizesError::ClassCount { count, max }) }

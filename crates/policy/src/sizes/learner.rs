@@ -171,7 +171,6 @@ pub struct SizeLearner {
 #[derive(Clone, Debug)]
 struct Proposal {
     table: Vec<usize>,
-    /// Stores ever when it was made.
     at_stores: u64,
 }
 

@@ -8,7 +8,6 @@
 //!
 //! Rounding: a line that is below its neighbours by less than the sums are rounded by may be left out.
 
-/// A line, and what it stands for.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     slope: f64,
@@ -26,7 +25,6 @@ impl Line {
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     lines: Vec<Line>,
-    /// The lines before it are least nowhere any more.
     first: usize,
 }
 

@@ -16,7 +16,6 @@ pub(super) struct Parts {
     /// The bytes of these parts, each times what it is worth.
     pub worth_before: Vec<f64>,
     pub bytes_before: Vec<f64>,
-    /// The weight of the bodies that fill a largest chunk.
     pub full_weight: f64,
     /// What links and headers of bodies take, each byte times what it is worth.
     pub chained_worth: f64,

@@ -15,7 +15,6 @@ const VALUE_MAX: f64 = 4.0;
 /// How much more memory a class's curve is asked for, as a part of what it has.
 const STEP_SHARE: f64 = 0.25;
 
-/// A class, and what a byte in it is worth.
 #[derive(Clone, Copy, Debug)]
 struct Value {
     chunk_size_bytes: usize,

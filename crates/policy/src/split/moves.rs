@@ -8,9 +8,7 @@ pub(crate) struct Moves<'a> {
     pub classes: &'a [ClassCurve<'a>],
     /// Pages by class, in the end.
     pub target: &'a [u64],
-    /// The most moves of this round.
     pub moves_max: usize,
-    /// Why, for the record.
     pub reason: &'static str,
 }
 

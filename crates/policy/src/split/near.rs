@@ -60,14 +60,12 @@ pub(crate) fn near_best_split_at(classes: &[ClassCurve], pages: u64, move_price:
     Near::new(classes, pages, move_price).split()
 }
 
-/// The problem, and how much has been looked at.
 pub(crate) struct Near<'a> {
     classes: &'a [ClassCurve<'a>],
     pages: u64,
     move_price: f64,
     /// By class, rising in pages.
     sizes: Vec<Vec<Size>>,
-    /// How many sizes or states have been looked at so far.
     looks: u64,
 }
 

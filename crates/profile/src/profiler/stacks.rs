@@ -34,7 +34,6 @@ impl Stacks {
         }
     }
 
-    /// What they take on the heap, in bytes.
     pub fn size_bytes(&self) -> usize {
         let classes: usize = self.classes().map(|(_, class)| class.size_bytes()).sum();
         let list = self.classes.capacity() * size_of::<Option<Box<ClassKeys>>>();
@@ -107,7 +106,6 @@ impl Stacks {
         self.keys.numbers_where(holds).into_iter().for_each(|number| self.forget(number));
     }
 
-    /// Forgets a class, and its keys.
     pub fn forget_class(&mut self, class: ClassId) {
         self.forget_where(|record| match record.place {
             Place::Stacked(place) | Place::Deleted(place) => place == class,

@@ -10,7 +10,6 @@ use slabwise_base::random::{mix, unit};
 #[derive(Clone, Debug)]
 pub struct EtcLengths {
     salt: u64,
-    /// Added to every length.
     more_bytes: u32,
 }
 

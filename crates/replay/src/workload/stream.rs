@@ -34,9 +34,7 @@ pub enum Keys {
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
-    /// Longer values are cut to this, in bytes.
     value_len_max: u32,
-    /// The distribution of costs, and its seed.
     costs: Option<(CostMix, u64)>,
     /// Requests still to come, or `None` where the trace alone ends the stream.
     remaining: Option<u64>,
@@ -89,7 +87,6 @@ impl Workload {
         self.lengths.of(key).min(self.value_len_max)
     }
 
-    /// The cost of a key, where it is derived.
     fn cost(&self, key: u64) -> Option<Cost> {
         self.costs.map(|(mix, seed)| mix.cost_of(key, seed))
     }

@@ -25,7 +25,6 @@ pub struct TwoPhase {
     first: Zipf,
     second: Zipf,
     phase: Random,
-    /// Requests of the first phase still to come.
     first_phase_left: u64,
 }
 

@@ -66,12 +66,10 @@ pub struct MarginalOptions {
     pub window_gets: u64,
     /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
     pub gain_min: f64,
-    /// The gain, in the same unit, that needs no proof.
     pub gain_sure: f64,
     pub item_price: f64,
     /// What it costs to move all pages, in the same unit; fewer cost less in proportion.
     pub move_price: f64,
-    /// What is made least.
     pub objective: Objective,
 }
 
@@ -168,7 +166,6 @@ impl Policy for Marginal {
         Wants::RecentProfiles
     }
 
-    /// One step, with a look if it is time for one.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         self.costs.take_in(snapshot);
         let gets_of_curves = gets_of(&snapshot.profiles);

@@ -28,7 +28,6 @@ pub(super) struct Usage {
     pages: u64,
     /// References a get lately, fading; `None` before the second look.
     references: Option<f64>,
-    /// The same, fading as slowly as its curve does.
     references_of_curve: f64,
     /// Whether there were next to none lately.
     silent: bool,
@@ -40,14 +39,11 @@ pub(super) struct Usage {
     grown_up: bool,
     /// It has had the same pages, all full, since so many looks.
     full_looks: u32,
-    /// How many chunks it takes where its curve says one.
     pub stretch: f64,
     /// Calls for memory ever at the last step, and whether there was one since the step before.
     calls: u64,
     pub is_pressed: bool,
-    /// The two last marks, the newer first.
     marks: [Option<Mark>; 2],
-    /// The least free chunks since the newer mark.
     free_chunks_min: u64,
     pub target: Option<u64>,
     /// The pages that it would have by the split that is to prove itself.
@@ -58,7 +54,6 @@ pub(super) struct Usage {
 pub(super) struct Since {
     /// At least 1.
     pub gets: f64,
-    /// After so many a get counts half.
     pub half_gets: f64,
     /// How many the curves are of: an older one counts for less.
     pub gets_of_curves: f64,
@@ -103,7 +98,6 @@ impl Usage {
         Usage { misses: profile.misses, references_of_curve, ..self }
     }
 
-    /// Every step.
     pub fn note(&mut self, class: &ClassSnapshot) {
         self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
         self.is_pressed = calls(class) > self.calls;
@@ -187,12 +181,10 @@ impl Usage {
         }
     }
 
-    /// Whether it is asked for nothing worth a page.
     pub fn is_silent(&self) -> bool {
         self.silent
     }
 
-    /// Whether it is asked for more than a silent class.
     pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
         !self.silent || attempts(class).saturating_sub(self.attempts_at_look) >= WAKING_REQUESTS
     }

@@ -89,7 +89,6 @@ impl Lines {
         }
     }
 
-    /// Where the next line is.
     pub(super) fn place(&self) -> String {
         format!("line {}", self.lines_read + 1)
     }

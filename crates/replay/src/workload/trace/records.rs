@@ -41,7 +41,6 @@ pub(super) struct Records {
     state: State,
 }
 
-/// Whether more can be read.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -88,7 +87,6 @@ impl Records {
         Some(decoded.map_err(|reason| Fault { place: self.place(), reason }))
     }
 
-    /// Where the next record is.
     pub(super) fn place(&self) -> String {
         let (record, size_bytes) = (self.records_read, self.record_size_bytes as u64);
         format!("record {record} (at byte {} of the decompressed trace)", record * size_bytes)

@@ -2,10 +2,8 @@
 
 use std::io::{BufRead, Cursor, ErrorKind, Read};
 
-/// A trace's bytes, decompressed.
 pub type Source = Box<dyn BufRead>;
 
-/// What is wrong with a file, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
     pub place: String,
@@ -24,7 +22,6 @@ pub fn resumed(head: Vec<u8>, pending: Option<std::io::Error>, rest: impl Read) 
     Cursor::new(head).chain(Pending(pending)).chain(rest)
 }
 
-/// An error that is yet to be returned.
 struct Pending(Option<std::io::Error>);
 
 impl Read for Pending {
