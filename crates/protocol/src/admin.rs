@@ -1,8 +1,7 @@
-//! Orders to the server.
+//! Orders to the server, and questions about it.
 
-use crate::exptime::Exptime;
-use crate::number;
-use crate::watch::WatchKinds;
+use crate::fields::{Exptime, WatchKinds};
+use crate::words;
 
 /// Orders to the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +68,7 @@ impl<'a> ChunkSizes<'a> {
     /// The sizes that a word gives; `None` where a part of it is no number.
     pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
         let sizes = ChunkSizes { text };
-        sizes.parts().all(|part| number::exact_u32(part).is_some()).then_some(sizes)
+        sizes.parts().all(|part| words::exact_u32(part).is_some()).then_some(sizes)
     }
 
     fn parts(self) -> impl Iterator<Item = &'a [u8]> {
@@ -78,7 +77,7 @@ impl<'a> ChunkSizes<'a> {
 
     /// Each size, in the order in which they were given.
     pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
-        self.parts().filter_map(number::exact_u32)
+        self.parts().filter_map(words::exact_u32)
     }
 }
 
@@ -185,4 +184,61 @@ pub enum CrawlKind {
     Metadump,
     /// Lists its key as a meta get.
     Mgdump,
+}
+
+/// Questions about the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatsRequest<'a> {
+    /// The general counters.
+    General,
+    /// Every setting.
+    Settings,
+    /// Items by class.
+    Items,
+    /// Memory by class.
+    Slabs,
+    /// A histogram of item sizes.
+    Sizes,
+    /// Allows `stats sizes`.
+    SizesEnable,
+    /// Forbids it.
+    SizesDisable,
+    /// Every connection.
+    Conns,
+    /// What items cost to recompute, by class and key prefix.
+    Cost,
+    /// The page mover's counters and its last moves.
+    Moves,
+    /// Curves by class, and what profiling takes.
+    Profile,
+    /// The page policy's last plan.
+    Plan,
+    /// The class table, and the best one for the items in the cache.
+    SizesPlan,
+    /// Counters by key prefix.
+    Detail(DetailMode),
+    /// Sets counters back to zero.
+    Reset,
+    /// The keys of a class.
+    Cachedump {
+        /// The class's number on the wire.
+        class_number: u32,
+        /// The most keys to list; 0 for no limit.
+        limit: u32,
+    },
+    /// Something that nobody counts.
+    Unknown(&'a [u8]),
+}
+
+/// `stats detail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DetailMode {
+    /// Starts counting.
+    On,
+    /// Stops counting.
+    Off,
+    /// Lists the counts.
+    Dump,
+    /// A word that means none of these, or no word.
+    Unknown,
 }

@@ -1,7 +1,6 @@
 //! What a connection speaks.
 
-use crate::parsed::Parsed;
-use crate::request::{Get, Request, Retrieval};
+use crate::request::{Get, Parsed, Request, Retrieval};
 use crate::text::CostWire;
 use crate::{binary, meta, text};
 

@@ -17,36 +17,24 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-mod answer;
 pub mod binary;
 mod dialect;
 mod echo;
-mod exptime;
-mod fault;
-mod head;
-mod limits;
+mod fields;
 pub mod meta;
-mod number;
-mod parsed;
+mod packet;
 mod request;
-mod stats;
-mod status;
 pub mod text;
 pub mod udp;
-mod watch;
+mod words;
 
 pub use admin::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest,
-    ShutdownMode,
+    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
+    LruRequest, ShutdownMode, StatsRequest,
 };
-pub use answer::{Answer, TextAnswer};
 pub use dialect::Dialect;
-pub use exptime::Exptime;
-pub use limits::{LIMITS, Limits};
-pub use parsed::{Parsed, Refusal};
+pub use fields::{Exptime, LIMITS, Limits, WatchKinds};
 pub use request::{
-    Arithmetic, Delete, Direction, Get, Initial, Leave, Request, Retrieval, Sasl, Store, StoreVerb,
-    Vivify,
+    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request,
+    Retrieval, Sasl, Store, StoreVerb, TextAnswer, Vivify,
 };
-pub use stats::{DetailMode, StatsRequest};
-pub use watch::WatchKinds;

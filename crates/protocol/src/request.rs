@@ -1,12 +1,16 @@
-//! What a client can ask for, whatever dialect it speaks.
+//! What a client can ask for, whatever dialect it speaks, and how it is answered.
 //!
 //! Requests borrow from the bytes they were read from. Two kinds are only a beginning, because what
 //! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`Store`]'s value are
-//! read from the bytes after it. How a request is answered is its [`Answer`](crate::Answer)'s to say.
+//! read from the bytes after it.
+//!
+//! An [`Answer`] holds what a reply needs that is no part of the operation. It borrows nothing, because a value may
+//! arrive long after its line is gone.
 
-use crate::admin::Admin;
-use crate::exptime::Exptime;
-use crate::stats::StatsRequest;
+use crate::admin::{Admin, StatsRequest};
+use crate::echo::Echo;
+use crate::fields::Exptime;
+use crate::packet::{Fault, Head};
 use slabwise_base::Cost;
 
 /// One request. A key is as it stands on the wire: in base64 where the [`Answer`](crate::Answer) says so.
@@ -265,6 +269,100 @@ impl<'a> Request<'a> {
             | Request::Touch { key, .. }
             | Request::Examine { key } => key,
             _ => b"",
+        }
+    }
+}
+
+/// How a request is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// In lines of the classic text protocol.
+    Text(TextAnswer),
+    /// In a line of the meta protocol.
+    Meta(Echo),
+    /// In a packet that repeats this.
+    Binary(Head),
+}
+
+/// What a client of the classic text protocol wants to be answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextAnswer {
+    /// Nothing, not even an error.
+    pub noreply: bool,
+    /// Each value with its CAS value.
+    pub with_cas: bool,
+}
+
+impl Answer {
+    /// What follows a value on the wire.
+    #[inline]
+    pub fn value_end(&self) -> &'static [u8] {
+        match self {
+            Answer::Text(_) | Answer::Meta(_) => b"\r\n",
+            Answer::Binary(_) => b"",
+        }
+    }
+}
+
+/// What the beginning of some input is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Parsed<'a> {
+    /// Not a whole request yet.
+    Incomplete,
+    /// Not a client of this protocol: close the connection.
+    Hangup,
+    /// A request.
+    Request {
+        /// What is asked for.
+        request: Request<'a>,
+        /// How it is answered.
+        answer: Answer,
+        /// Bytes of the input that it took. A retrieval's keys or a store's value start there.
+        consumed: usize,
+    },
+    /// A request that cannot be acted on.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// Bytes of the input that it took.
+        consumed: usize,
+        /// Bytes after them that belong to it and mean nothing.
+        skip_len: usize,
+    },
+}
+
+/// Why a request cannot be acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What to answer a line, its end included; empty if the client wants none.
+    Line(&'static [u8]),
+    /// What is wrong with a packet.
+    Packet {
+        /// What the reply repeats.
+        head: Head,
+        /// What is wrong.
+        fault: Fault,
+    },
+}
+
+impl Parsed<'_> {
+    /// Where in an input of this length the request ends, if it is about one item or none and all of it is at
+    /// hand. Then what follows is another request, whatever comes of this one.
+    #[inline]
+    pub fn end(&self, input_len: usize) -> Option<usize> {
+        let Parsed::Request { request, answer, consumed } = self else { return None };
+        match request {
+            Request::Get(_)
+            | Request::Delete(_)
+            | Request::Arithmetic(_)
+            | Request::Touch { .. }
+            | Request::Examine { .. }
+            | Request::NoOp => Some(*consumed),
+            Request::Store(store) => {
+                let end = consumed + store.value_len + answer.value_end().len();
+                (end <= input_len).then_some(end)
+            }
+            _ => None,
         }
     }
 }

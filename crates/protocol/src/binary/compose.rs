@@ -1,9 +1,7 @@
 //! Replies. Everything is appended to a buffer that the caller keeps.
 
-use super::magic::{HEAD_LEN, REPLY_MAGIC};
 use super::opcode;
-use crate::head::Head;
-use crate::status::Status;
+use crate::packet::{HEAD_LEN, Head, REPLY_MAGIC, Status};
 use std::fmt::Display;
 use std::io::Write;
 

@@ -1,18 +1,14 @@
 //! One packet, taken apart.
 
-use super::magic::{HEAD_LEN, REQUEST_MAGIC};
-use super::opcode::{self, Command};
-use crate::admin::Admin;
-use crate::answer::Answer;
-use crate::exptime::Exptime;
-use crate::fault::Fault;
-use crate::head::Head;
-use crate::limits::LIMITS;
-use crate::parsed::{Parsed, Refusal};
+use super::opcode;
+use super::opcode::Command;
+use crate::admin::{Admin, DetailMode, StatsRequest};
+use crate::fields::{Exptime, LIMITS};
+use crate::packet::{Fault, HEAD_LEN, Head, REQUEST_MAGIC};
 use crate::request::{
-    Arithmetic, Delete, Direction, Get, Initial, Request, Sasl, Store, StoreVerb,
+    Answer, Arithmetic, Delete, Direction, Get, Initial, Parsed, Refusal, Request, Sasl, Store,
+    StoreVerb,
 };
-use crate::stats::{DetailMode, StatsRequest};
 
 /// An item that is to be created if it is missing has an expiry other than this.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;

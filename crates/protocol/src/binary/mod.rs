@@ -28,11 +28,7 @@
 
 pub mod compose;
 mod frame;
-mod magic;
 pub mod opcode;
 
-pub use crate::fault::Fault;
-pub use crate::head::Head;
-pub use crate::status::Status;
+pub use crate::packet::{Fault, HEAD_LEN, Head, REPLY_MAGIC, REQUEST_MAGIC, Status};
 pub use frame::parse;
-pub use magic::{HEAD_LEN, REPLY_MAGIC, REQUEST_MAGIC};

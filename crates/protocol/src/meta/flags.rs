@@ -2,8 +2,8 @@
 
 use super::reply;
 use crate::echo::{Echo, bit};
-use crate::exptime::Exptime;
-use crate::number;
+use crate::fields::Exptime;
+use crate::words;
 use slabwise_base::Cost;
 
 /// The flags of a request as values.
@@ -117,23 +117,23 @@ impl<'a> Flags<'a> {
     fn token(&mut self, letter: u8, word: &'a [u8]) {
         let token = &word[1..];
         let options = &mut self.options;
-        let exptime = || number::exact_i32(token).map(Exptime::of_signed);
+        let exptime = || words::exact_i32(token).map(Exptime::of_signed);
         let (is_good, fault) = match letter {
             b'T' => (put(&mut options.exptime, exptime()), reply::BAD_TOKEN),
             b'N' => (put(&mut options.vivify, exptime()), reply::BAD_TOKEN),
             b'R' => (put(&mut options.recache, exptime()), reply::BAD_TOKEN),
-            b'C' => (put(&mut options.expected_cas, number::exact_u64(token)), reply::BAD_TOKEN),
-            b'E' => (put(&mut options.new_cas, number::exact_u64(token)), reply::BAD_TOKEN),
+            b'C' => (put(&mut options.expected_cas, words::exact_u64(token)), reply::BAD_TOKEN),
+            b'E' => (put(&mut options.new_cas, words::exact_u64(token)), reply::BAD_TOKEN),
             b'G' => {
-                let units = number::exact_u32(token);
+                let units = words::exact_u32(token);
                 (put(&mut options.cost, units.map(Cost::from_units)), reply::BAD_TOKEN)
             }
-            b'J' => (set(&mut options.initial, number::exact_u64(token)), reply::BAD_INITIAL),
-            b'D' => (set(&mut options.delta, number::exact_u64(token)), reply::BAD_DELTA),
+            b'J' => (set(&mut options.initial, words::exact_u64(token)), reply::BAD_INITIAL),
+            b'D' => (set(&mut options.delta, words::exact_u64(token)), reply::BAD_DELTA),
             // A fault that was found before keeps its own words.
             b'F' => {
                 let fault = self.fault.unwrap_or(reply::BAD_FORMAT);
-                (set(&mut options.client_flags, number::exact_u32(token)), fault)
+                (set(&mut options.client_flags, words::exact_u32(token)), fault)
             }
             b'M' => {
                 options.mode = Some(token.first().copied().unwrap_or(b' '));

@@ -1,10 +1,8 @@
 //! Keys in base64.
 
-use base64::Engine as _;
-use base64::alphabet;
+use crate::fields::LIMITS;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-
-use crate::limits::LIMITS;
+use base64::{Engine as _, alphabet};
 
 /// Bytes that a decoded key needs at most: what is checked is the length on the line.
 pub const KEY_BUFFER_LEN: usize = LIMITS.key_len_max / 4 * 3 + 3;

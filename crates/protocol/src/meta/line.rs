@@ -1,28 +1,16 @@
 //! One command line of the meta protocol.
 
-use super::flags::{self, Flags, Options};
-use super::{key, reply};
-use crate::answer::Answer;
+use super::flags::{Flags, Options};
+use super::{flags, key, reply};
 use crate::echo::{Echo, FLAG_COUNT_MAX};
-use crate::exptime::Exptime;
-use crate::limits::LIMITS;
-use crate::number;
-use crate::parsed::{self, Parsed};
+use crate::fields::{Exptime, LIMITS};
 use crate::request::{
-    Arithmetic, Delete, Direction, Get, Initial, Leave, Request, Store, StoreVerb, Vivify,
+    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Request, Store, StoreVerb,
+    Vivify,
 };
+use crate::{request, words};
 
-/// Whether `input` begins with a command of the meta protocol. Needs three bytes, or four at the end of a
-/// line; of fewer it says no. As in memcached a line of three bytes in all is no command.
-#[inline]
-pub fn begins(input: &[u8]) -> bool {
-    input.len() > 2
-        && input[0] == b'm'
-        && matches!(input[1], b'g' | b's' | b'd' | b'a' | b'n' | b'e')
-        && (input[2] == b' ' || input[2..].starts_with(b"\r\n"))
-}
-
-/// Reads one command line, of an input that [`begins`] with one.
+/// Reads one command line, of an input that [`begins`](super::begins) with one.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         let waits = input.len() <= LIMITS.line_len_max;
@@ -34,7 +22,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     match read(command, rest) {
         Ok((request, echo)) => Parsed::Request { request, answer: Answer::Meta(echo), consumed },
         Err(Refusal { reply, skip_len }) => {
-            Parsed::Refused { refusal: parsed::Refusal::Line(reply), consumed, skip_len }
+            Parsed::Refused { refusal: request::Refusal::Line(reply), consumed, skip_len }
         }
     }
 }
@@ -69,7 +57,7 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
     let (key, rest) = split_first(rest);
     if command == b's' {
         let (word, rest) = split_first(rest);
-        let value_len = number::exact_i32(word).and_then(|len| usize::try_from(len).ok());
+        let value_len = words::exact_i32(word).and_then(|len| usize::try_from(len).ok());
         let value_len = value_len.filter(|&len| !word.is_empty() && len <= LIMITS.value_len_max);
         // Without a length nobody knows where the value ends: what follows is read as commands.
         let value_len = value_len.ok_or(Refusal::from(reply::BAD_FORMAT))?;

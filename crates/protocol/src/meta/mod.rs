@@ -30,5 +30,6 @@ mod line;
 pub mod reply;
 
 pub use crate::echo::{Echo, FLAG_COUNT_MAX, OPAQUE_LEN_MAX};
+pub use crate::words::begins;
 pub use key::{KEY_BUFFER_LEN, decode_key};
-pub use line::{begins, parse};
+pub use line::parse;

@@ -1,5 +1,6 @@
-use super::{begins, parse};
+use super::parse;
 use crate::meta::{Echo, KEY_BUFFER_LEN, compose, decode_key, reply};
+use crate::words::begins;
 use crate::{
     Answer, Arithmetic, Direction, Exptime, Get, Initial, Parsed, Refusal, Request, Store,
     StoreVerb, Vivify,

@@ -1,16 +1,14 @@
 //! Orders to the server.
 
-use super::refusal::Refusal;
 use super::reply;
-use super::words::Words;
 use crate::admin::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, LruMode, LruRequest,
     ShutdownMode,
 };
-use crate::exptime::Exptime;
-use crate::number;
+use crate::fields::{Exptime, WatchKinds};
 use crate::request::Request;
-use crate::watch::WatchKinds;
+use crate::words;
+use crate::words::{Refusal, Words};
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
@@ -33,20 +31,20 @@ pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
     let exptime = match words.len() {
         0 => 0,
         1 if words.end_in_noreply() => 0,
-        _ => number::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
+        _ => words::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
     };
     Ok(Request::Admin(Admin::FlushAll { exptime: Exptime::of_signed(exptime) }))
 }
 
 /// `<level>`.
 pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
-    let level = number::exact_u32(words.at(0)).ok_or(bad_format())?;
+    let level = words::exact_u32(words.at(0)).ok_or(bad_format())?;
     Ok(Request::Admin(Admin::Verbosity { level }))
 }
 
 /// `<megabytes>`.
 pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
-    let megabytes = number::exact_u32(words.at(0)).ok_or(error())?;
+    let megabytes = words::exact_u32(words.at(0)).ok_or(error())?;
     Ok(Request::Admin(Admin::MemoryLimit { megabytes }))
 }
 
@@ -64,7 +62,7 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
     let debug = match words.at(0) {
         b"p" => Debug::TimePause,
         b"r" => Debug::TimeResume,
-        word => Debug::TimeMove { seconds: number::exact_u32(word).ok_or(error())? },
+        word => Debug::TimeMove { seconds: words::exact_u32(word).ok_or(error())? },
     };
     Ok(Request::Admin(Admin::Debug(debug)))
 }
@@ -85,7 +83,7 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
     match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len()) {
         ("reassign", 3) => {
-            let class = |index| number::exact_i32(words.at(index)).ok_or(bad_format());
+            let class = |index| words::exact_i32(words.at(index)).ok_or(bad_format());
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
         }
@@ -103,15 +101,15 @@ pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
 }
 
 fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
-    let fraction = || number::fraction(words.at(2)).ok_or(error());
+    let fraction = || words::fraction(words.at(2)).ok_or(error());
     match expand(words.at(1), &["ratio", "freeratio", "window"]) {
         "ratio" => Ok(Automove::Ratio(fraction()?)),
         "freeratio" => Ok(Automove::FreeRatio(fraction()?)),
-        "window" => match number::exact_u32(words.at(2)).ok_or(bad_format())? {
+        "window" => match words::exact_u32(words.at(2)).ok_or(bad_format())? {
             seconds @ 3..=1800 => Ok(Automove::Window(seconds)),
             _ => Err(Refusal::new(reply::BAD_WINDOW)),
         },
-        _ => match number::exact_u32(words.at(1)).ok_or(bad_format())? {
+        _ => match words::exact_u32(words.at(1)).ok_or(bad_format())? {
             level @ 0..=2 => Ok(Automove::Level(level)),
             _ => Err(error()),
         },
@@ -133,7 +131,7 @@ pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
             _ => return Err(error()),
         }),
         ("temp_ttl", 2..) => {
-            LruRequest::TemporaryTtl(number::exact_i32(words.at(1)).ok_or(error())?)
+            LruRequest::TemporaryTtl(words::exact_i32(words.at(1)).ok_or(error())?)
         }
         _ => return Err(error()),
     };
@@ -141,8 +139,8 @@ pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
 }
 
 fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
-    let percent = |index| number::exact_u32(words.at(index)).ok_or(error());
-    let factor = |index| number::fraction(words.at(index)).ok_or(error());
+    let percent = |index| words::exact_u32(words.at(index)).ok_or(error());
+    let factor = |index| words::fraction(words.at(index)).ok_or(error());
     let (hot_percent, warm_percent) = (percent(1)?, percent(2)?);
     let (hot_age_factor, warm_age_factor) = (factor(3)?, factor(4)?);
     if hot_percent.saturating_add(warm_percent) > 80 {
@@ -157,7 +155,7 @@ fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
 /// `enable`, `disable`, `sleep`, `tocrawl`, `crawl`, `metadump`, `mgdump`.
 pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     let argument = words.at(1);
-    let count = || number::exact_u32(argument).ok_or(bad_format());
+    let count = || words::exact_u32(argument).ok_or(bad_format());
     let names = ["crawl", "metadump", "mgdump", "tocrawl", "sleep", "enable", "disable"];
     let request = match (expand(words.at(0), &names), words.len()) {
         ("enable", 1) => Crawler::Enable,

@@ -1,13 +1,16 @@
-//! One command line of the classic text protocol.
+//! A command line of the classic text protocol: the table of commands, and those on items. What orders and
+//! questions mean is in `admin` and `stats`.
 
-use super::cost_wire::CostWire;
-use super::refusal::Refusal;
-use super::table::{self, Family, Shape};
-use super::words::{self, Words};
-use super::{reply, retrieval};
-use crate::answer::{Answer, TextAnswer};
-use crate::limits::LIMITS;
-use crate::parsed::Parsed;
+use super::{admin, reply, stats};
+use crate::admin::{Admin, Debug};
+use crate::fields::{Exptime, LIMITS};
+use crate::request::{
+    self, Answer, Arithmetic, Delete, Direction, Parsed, Request, Retrieval, Store, StoreVerb,
+    TextAnswer,
+};
+use crate::words;
+use crate::words::{Refusal, Words, split_first};
+use slabwise_base::Cost;
 
 /// The length of the shortest line, its end included.
 const LINE_LEN_MIN: usize = 4;
@@ -17,7 +20,7 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         return match input.len() {
             len if len <= LIMITS.line_len_max => Parsed::Incomplete,
-            _ => retrieval::parse_beginning(input),
+            _ => parse_beginning(input),
         };
     };
     let consumed = newline + 1;
@@ -25,15 +28,14 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
         return refused(reply::BAD_FORMAT, consumed, 0);
     }
     let line = input[..newline].strip_suffix(b"\r").unwrap_or(&input[..newline]);
-    let (name, rest) = words::split_first(line);
+    let (name, rest) = split_first(line);
     let is_indented = line.first() == Some(&b' ');
-    let command =
-        table::find(name).filter(|command| !is_indented || command.family == Family::Order);
+    let command = find(name).filter(|command| !is_indented || command.family == Family::Order);
     let Some(command) = command else {
         return unknown(name, rest, consumed);
     };
     if let Shape::Retrieval(form) = command.shape {
-        return retrieval::parse_line(form, line, rest, consumed);
+        return parse_retrieval(form, line, rest, consumed);
     }
     let words = Words::of(rest);
     let request = match command.family {
@@ -68,7 +70,354 @@ fn unknown<'a>(name: &[u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
 }
 
 fn refused<'a>(reply: &'static [u8], consumed: usize, skip_len: usize) -> Parsed<'a> {
-    Parsed::Refused { refusal: crate::Refusal::Line(reply), consumed, skip_len }
+    Parsed::Refused { refusal: request::Refusal::Line(reply), consumed, skip_len }
+}
+
+struct Command {
+    name: &'static [u8],
+    family: Family,
+    shape: Shape,
+}
+
+/// What is asked of a line before its command looks at it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Begins its line. With fewer words than this behind the name it is refused, whatever they are; a last
+    /// `noreply` silences the rest.
+    Keyed {
+        /// Words behind the name, at least.
+        words_min: usize,
+    },
+    /// Begins its line, and is always answered, whatever words follow.
+    Question,
+    /// May stand behind spaces, takes any words; a last `noreply` silences it.
+    Order,
+}
+
+/// get, gets, gat or gats.
+#[derive(Clone, Copy)]
+struct Form {
+    with_cas: bool,
+    /// Whether a lifetime stands before the keys.
+    touches: bool,
+}
+
+/// What a command's words mean.
+#[derive(Clone, Copy)]
+enum Shape {
+    Retrieval(Form),
+    Storage(Verb),
+    Arithmetic(Direction),
+    Other(for<'a> fn(&Words<'a>) -> Result<Request<'a>, Refusal>),
+}
+
+impl Shape {
+    fn request<'a>(self, words: &Words<'a>, cost_wire: CostWire) -> Result<Request<'a>, Refusal> {
+        match self {
+            Shape::Retrieval(_) => unreachable!("a retrieval's words are keys, read one by one"),
+            Shape::Storage(verb) => store(verb, words, cost_wire),
+            Shape::Arithmetic(direction) => arithmetic(direction, words),
+            Shape::Other(read) => read(words),
+        }
+    }
+}
+
+const fn row(name: &'static str, family: Family, shape: Shape) -> Command {
+    Command { name: name.as_bytes(), family, shape }
+}
+
+const fn retrieval(name: &'static str, form: Form) -> Command {
+    row(name, Family::Question, Shape::Retrieval(form))
+}
+
+const fn storage(name: &'static str, verb: Verb) -> Command {
+    row(name, Family::Keyed { words_min: 4 }, Shape::Storage(verb))
+}
+
+const fn order(
+    name: &'static str,
+    read: for<'a> fn(&Words<'a>) -> Result<Request<'a>, Refusal>,
+) -> Command {
+    row(name, Family::Order, Shape::Other(read))
+}
+
+/// In order of how often they are sent: the search starts at the top.
+static COMMANDS: [Command; 29] = [
+    retrieval("get", Form { with_cas: false, touches: false }),
+    storage("set", Verb::Set),
+    retrieval("gets", Form { with_cas: true, touches: false }),
+    row("delete", Family::Keyed { words_min: 1 }, Shape::Other(delete)),
+    row("incr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Increment)),
+    row("decr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Decrement)),
+    storage("add", Verb::Add),
+    storage("cas", Verb::Cas),
+    row("touch", Family::Keyed { words_min: 2 }, Shape::Other(touch)),
+    retrieval("gat", Form { with_cas: false, touches: true }),
+    retrieval("gats", Form { with_cas: true, touches: true }),
+    storage("replace", Verb::Replace),
+    storage("append", Verb::Append),
+    storage("prepend", Verb::Prepend),
+    row("version", Family::Question, Shape::Other(|_| Ok(Request::Version))),
+    row("quit", Family::Question, Shape::Other(|_| Ok(Request::Quit))),
+    row("stats", Family::Question, Shape::Other(stats::stats)),
+    row("watch", Family::Question, Shape::Other(admin::watch)),
+    order("flush_all", admin::flush_all),
+    order("verbosity", admin::verbosity),
+    order("cache_memlimit", admin::memory_limit),
+    order("shutdown", admin::shutdown),
+    order("slabs", admin::slabs),
+    order("lru", admin::lru),
+    order("lru_crawler", admin::crawler),
+    order("refresh_certs", admin::refresh_certificates),
+    order("debugtime", admin::debug_time),
+    order("debugitem", admin::debug_item),
+    order("misbehave", |_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
+];
+
+fn find(name: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
+/// Reads a retrieval whose whole line is at hand; `rest` is what follows its name. Every key is
+/// checked here, so that a line with a bad one is answered with the error alone.
+fn parse_retrieval<'a>(form: Form, line: &'a [u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
+    let refused = |reply| refused(reply, consumed, 0);
+    let (exptime, keys) = if form.touches { split_first(rest) } else { (&b""[..], rest) };
+    if keys.iter().all(|&byte| byte == b' ') {
+        return refused(reply::BAD_FORMAT);
+    }
+    let touch = words::exact_i32(exptime);
+    if form.touches && touch.is_none() {
+        return refused(reply::BAD_EXPTIME);
+    }
+    if keys.len() > LIMITS.key_len_max && has_long_word(keys) {
+        return refused(reply::BAD_FORMAT);
+    }
+    retrieve(form, touch, line.len() - keys.len())
+}
+
+/// Reads the beginning of a retrieval whose line is longer than the limit. Any other command that
+/// long comes from no client of this protocol.
+fn parse_beginning(input: &[u8]) -> Parsed<'_> {
+    let (name, rest) = split_first(input);
+    if input[0] == b' ' || rest.is_empty() {
+        return Parsed::Hangup;
+    }
+    let form = match find(name).map(|command| command.shape) {
+        Some(Shape::Retrieval(form)) => form,
+        _ => return Parsed::Hangup,
+    };
+    if !form.touches {
+        return retrieve(form, None, input.len() - rest.len());
+    }
+    let (exptime, keys) = split_first(rest);
+    match words::exact_i32(exptime) {
+        Some(exptime) if !keys.is_empty() => {
+            retrieve(form, Some(exptime), input.len() - keys.len())
+        }
+        _ => Parsed::Hangup,
+    }
+}
+
+fn retrieve<'a>(form: Form, exptime: Option<i32>, consumed: usize) -> Parsed<'a> {
+    let retrieval = Retrieval { touch: exptime.map(Exptime::of_signed) };
+    let answer = Answer::Text(TextAnswer { noreply: false, with_cas: form.with_cas });
+    Parsed::Request { request: Request::Retrieve(retrieval), answer, consumed }
+}
+
+fn has_long_word(words: &[u8]) -> bool {
+    words.split(|&byte| byte == b' ').any(|word| word.len() > LIMITS.key_len_max)
+}
+
+/// What comes next on a retrieval's line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextKey<'a> {
+    /// A key.
+    Key {
+        /// Its bytes, 1 to 250 of them.
+        key: &'a [u8],
+        /// Bytes of the input up to its end.
+        consumed: usize,
+    },
+    /// The end of the line.
+    End {
+        /// Bytes of the input up to and with the end of the line.
+        consumed: usize,
+    },
+    /// Perhaps a key, but its end is not in sight.
+    Incomplete {
+        /// Spaces before it, which can be forgotten.
+        consumed: usize,
+    },
+    /// A key that is too long. The rest of its line means nothing.
+    TooLong,
+}
+
+/// Reads the next key of a retrieval.
+pub fn next_key(input: &[u8]) -> NextKey<'_> {
+    let start = input.iter().position(|&byte| byte != b' ').unwrap_or(input.len());
+    let rest = &input[start..];
+    let Some(end) = memchr::memchr2(b' ', b'\n', rest) else {
+        // The last byte may be the `\r` of the line's end.
+        return match rest.len() {
+            len if len > LIMITS.key_len_max + 1 => NextKey::TooLong,
+            _ => NextKey::Incomplete { consumed: start },
+        };
+    };
+    let mut key = &rest[..end];
+    if rest[end] == b'\n' {
+        key = key.strip_suffix(b"\r").unwrap_or(key);
+        if key.is_empty() {
+            return NextKey::End { consumed: start + end + 1 };
+        }
+    }
+    if key.len() > LIMITS.key_len_max {
+        return NextKey::TooLong;
+    }
+    NextKey::Key { key, consumed: start + key.len() }
+}
+
+/// The key of a retrieval that has one, and the length of its line; `None` if there are several, or if the end
+/// of the line is not in sight.
+#[inline]
+pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
+    let NextKey::Key { key, consumed } = next_key(input) else { return None };
+    match &input[consumed..] {
+        [b'\r', b'\n', ..] => Some((key, consumed + 2)),
+        [b'\n', ..] => Some((key, consumed + 1)),
+        _ => None,
+    }
+}
+
+/// A storage command's name.
+#[derive(Clone, Copy)]
+enum Verb {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+    Cas,
+}
+
+/// `<key> <flags> <exptime> <bytes> [<cas>]`; whatever follows means nothing, but for [`has_cost_form`].
+fn store<'a>(verb: Verb, words: &Words<'a>, cost_wire: CostWire) -> Result<Request<'a>, Refusal> {
+    if has_cost_form(verb, words) {
+        match cost_wire {
+            CostWire::On => return store_with_cost(verb, words),
+            CostWire::Off => refuse_cost(words)?,
+        }
+    }
+    store_words(verb, words, 1, None)
+}
+
+/// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
+/// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
+fn has_cost_form(verb: Verb, words: &Words<'_>) -> bool {
+    let is_told = words.len() == if words.end_in_noreply() { 6 } else { 5 };
+    is_told && matches!(verb, Verb::Set | Verb::Add | Verb::Replace)
+}
+
+fn store_with_cost<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let value_len = value_len(words.at(4)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+    let units = words::exact_u32(words.at(1)).ok_or(bad_format(value_len))?;
+    store_words(verb, words, 2, Some(Cost::from_units(units)))
+}
+
+/// Refuses what can be read as a store with a cost: memcached would take its cost for client flags and its
+/// value for commands. What cannot is a line with a word too many, which means nothing.
+fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
+    let numbers = words::exact_u32(words.at(1)).is_some()
+        && words::unsigned_low_32(words.at(2)).is_some()
+        && words::signed_low_32(words.at(3)).is_some();
+    match value_len(words.at(4)) {
+        Some(value_len) if numbers => {
+            let skip_len = bad_format(value_len).skip_len;
+            Err(Refusal { skip_len, ..Refusal::new(reply::COST_WIRE_OFF) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A line with a fault, and a value of this length behind it.
+fn bad_format(value_len: usize) -> Refusal {
+    let skip_len = value_len + b"\r\n".len();
+    Refusal { skip_len, ..Refusal::new(reply::BAD_FORMAT) }
+}
+
+/// A store whose client flags are the word at `flags_at`.
+fn store_words<'a>(
+    verb: Verb,
+    words: &Words<'a>,
+    flags_at: usize,
+    cost: Option<Cost>,
+) -> Result<Request<'a>, Refusal> {
+    // Without a length nobody knows where the value ends: what follows is read as commands.
+    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+    let refusal = bad_format(value_len);
+    let verb = match verb {
+        Verb::Set => StoreVerb::Set,
+        Verb::Add => StoreVerb::Add,
+        Verb::Replace => StoreVerb::Replace,
+        Verb::Append => StoreVerb::Append,
+        Verb::Prepend => StoreVerb::Prepend,
+        Verb::Cas => StoreVerb::Cas(words::exact_u64(words.at(4)).ok_or(refusal)?),
+    };
+    let key = short(words.at(0)).ok_or(refusal)?;
+    let client_flags = words::unsigned_low_32(words.at(flags_at)).ok_or(refusal)?;
+    let exptime = words::signed_low_32(words.at(flags_at + 1)).ok_or(refusal)?;
+    Ok(Request::Store(Store {
+        client_flags,
+        exptime: Exptime::of_signed(exptime),
+        cost,
+        ..Store::new(verb, key, value_len)
+    }))
+}
+
+/// `<key> <delta>`.
+fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    let delta = words::exact_u64(words.at(1)).ok_or(Refusal::new(reply::BAD_DELTA))?;
+    Ok(Request::Arithmetic(Arithmetic::new(key, direction, delta)))
+}
+
+/// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send. Another delay is
+/// refused, for it would not be kept.
+fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let well_formed = matches!(
+        (words.len(), words.at(1), words.at(2)),
+        (1, _, _) | (2, b"0" | b"noreply", _) | (3, b"0", b"noreply")
+    );
+    if !well_formed {
+        return Err(Refusal::new(reply::BAD_DELETE));
+    }
+    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    Ok(Request::Delete(Delete::new(key)))
+}
+
+/// `<key> <exptime>`.
+fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    let exptime = words::exact_i32(words.at(1)).ok_or(Refusal::new(reply::BAD_EXPTIME))?;
+    Ok(Request::Touch { key, exptime: Exptime::of_signed(exptime) })
+}
+
+fn short(key: &[u8]) -> Option<&[u8]> {
+    (key.len() <= LIMITS.key_len_max).then_some(key)
+}
+
+fn value_len(word: &[u8]) -> Option<usize> {
+    let len = usize::try_from(words::exact_i32(word)?).ok()?;
+    (len <= LIMITS.value_len_max).then_some(len)
+}
+
+/// Whether storage lines may say what their items cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CostWire {
+    /// They are memcached's alone.
+    Off,
+    /// `set|add|replace <key> <cost> <flags> <exptime> <bytes> [noreply]` does.
+    On,
 }
 
 #[cfg(test)]

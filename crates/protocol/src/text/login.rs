@@ -11,7 +11,7 @@
 //! not whole is looked at again from its beginning.
 
 use super::reply;
-use super::words::Words;
+use crate::words::Words;
 
 /// The longest `user password`. It bounds what is kept of a client that is not let in.
 const TOKEN_LEN_MAX: usize = 16_384;

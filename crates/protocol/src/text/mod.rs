@@ -21,18 +21,9 @@
 
 mod admin;
 pub mod compose;
-mod cost_wire;
-mod keys;
 mod line;
 pub mod login;
-mod refusal;
 pub mod reply;
-mod retrieval;
 mod stats;
-mod storage;
-mod table;
-mod words;
 
-pub use cost_wire::CostWire;
-pub use keys::{NextKey, next_key, sole_key};
-pub use line::parse;
+pub use line::{CostWire, NextKey, next_key, parse, sole_key};

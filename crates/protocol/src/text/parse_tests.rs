@@ -1,3 +1,4 @@
+use super::{NextKey, next_key, sole_key};
 use crate::text::{CostWire, reply};
 use crate::{
     Admin, Answer, Arithmetic, Automove, Delete, Direction, Exptime, LruRequest, Parsed, Refusal,
@@ -273,4 +274,39 @@ fn only_a_retrieval_may_go_on_beyond_the_limit() {
     assert_eq!(consumed(&[&b"gat 5"[..], &keys].concat()), 5);
     assert_eq!(parse(&[&b"gat x"[..], &keys].concat()), Parsed::Hangup);
     assert_eq!(parse(&[&b"set k"[..], &keys].concat()), Parsed::Hangup);
+}
+
+#[test]
+fn a_sole_key_ends_with_its_line() {
+    assert_eq!(sole_key(b" a\r\nget b"), Some((&b"a"[..], 4)));
+    assert_eq!(sole_key(b" a\n"), Some((&b"a"[..], 3)));
+    for several in [&b" a b\r\n"[..], b" a \r\n", b" a", b" a\r", b"\r\n", b""] {
+        assert_eq!(sole_key(several), None, "{}", several.escape_ascii());
+    }
+}
+
+#[test]
+fn reads_keys_up_to_the_end_of_the_line() {
+    assert_eq!(next_key(b"  a b\r\n"), NextKey::Key { key: b"a", consumed: 3 });
+    assert_eq!(next_key(b" b\r\nget"), NextKey::Key { key: b"b", consumed: 2 });
+    assert_eq!(next_key(b"\r\nget"), NextKey::End { consumed: 2 });
+    assert_eq!(next_key(b" \nget"), NextKey::End { consumed: 2 });
+    assert_eq!(next_key(b"a\rb \n"), NextKey::Key { key: b"a\rb", consumed: 3 });
+}
+
+#[test]
+fn waits_for_the_end_of_a_key() {
+    assert_eq!(next_key(b""), NextKey::Incomplete { consumed: 0 });
+    assert_eq!(next_key(b"   ab"), NextKey::Incomplete { consumed: 3 });
+    assert_eq!(next_key(b"ab\r"), NextKey::Incomplete { consumed: 0 });
+}
+
+#[test]
+fn gives_up_on_a_key_of_251_bytes() {
+    let longest = [b'k'; 250];
+    let line = [&longest[..], b"\r\n"].concat();
+    assert_eq!(next_key(&line), NextKey::Key { key: &longest, consumed: 250 });
+    assert_eq!(next_key(&[b'k'; 251]), NextKey::Incomplete { consumed: 0 });
+    assert_eq!(next_key(&[b'k'; 252]), NextKey::TooLong);
+    assert_eq!(next_key(&[&[b'k'; 251][..], b" "].concat()), NextKey::TooLong);
 }

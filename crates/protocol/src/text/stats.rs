@@ -1,12 +1,11 @@
 //! stats and its subjects.
 
-use super::refusal::Refusal;
 use super::reply;
-use super::words::Words;
-use crate::limits::LIMITS;
-use crate::number;
+use crate::admin::{DetailMode, StatsRequest};
+use crate::fields::LIMITS;
 use crate::request::Request;
-use crate::stats::{DetailMode, StatsRequest};
+use crate::words;
+use crate::words::{Refusal, Words};
 
 /// `[<subject> [<more>]]`.
 pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
@@ -44,7 +43,7 @@ fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
     if words.len() < 3 {
         return Err(Refusal::new(reply::CACHEDUMP_USAGE));
     }
-    let number = |index| number::exact_u32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
+    let number = |index| words::exact_u32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
     let (class_number, limit) = (number(1)?, number(2)?);
     if class_number >= LIMITS.class_number_max {
         return Err(Refusal::new(reply::CACHEDUMP_BAD_CLASS));

@@ -1,9 +1,78 @@
-//! Numbers as memcached reads them.
+//! A line as words, numbers as memcached reads them, and what is answered to a line that cannot be acted on.
 //!
-//! Most are read exactly: a number that 32 or 64 bits cannot hold is none. The client flags and the TTL of
+//! Words are what lies between spaces. Only the space parts words; tabs and control characters belong to them, as
+//! in memcached.
+//!
+//! Most numbers are read exactly: a number that 32 or 64 bits cannot hold is none. The client flags and the TTL of
 //! a classic storage command are read as C's `strtol` family reads them, in 64 bits, and the low 32 are
-//! kept: client flags of 2^32 are 0 and a TTL of 2^31 is negative. Clients in the field may lean on either,
-//! so the same is done here.
+//! kept: client flags of 2^32 are 0 and a TTL of 2^31 is negative. Clients in the field may lean on either.
+
+/// The words after a command's name.
+pub(crate) struct Words<'a> {
+    line: &'a [u8],
+    words: [&'a [u8]; Words::KEPT_MAX],
+    len: usize,
+    last: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    /// How many words are kept: one more than any command reads. The others are only counted.
+    const KEPT_MAX: usize = 8;
+    /// How many words are counted. As in memcached those behind them are on no line: the last word, which
+    /// may be `noreply`, is the last of these.
+    const LEN_MAX: usize = 22;
+
+    pub(crate) fn of(line: &'a [u8]) -> Words<'a> {
+        let mut words = Words { line, words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
+        let mut rest = line;
+        while words.len < Words::LEN_MAX {
+            let (word, after) = split_first(rest);
+            if word.is_empty() {
+                break;
+            }
+            if words.len < Words::KEPT_MAX {
+                words.words[words.len] = word;
+            }
+            words.len += 1;
+            words.last = word;
+            rest = after;
+        }
+        words
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A word by its position; empty if there are fewer.
+    pub(crate) fn at(&self, index: usize) -> &'a [u8] {
+        self.words[index]
+    }
+
+    /// Every word, also those that are not kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let words = self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+        words.take(Words::LEN_MAX)
+    }
+
+    /// The last word; empty if there is none.
+    pub(crate) fn last(&self) -> &'a [u8] {
+        self.last
+    }
+
+    /// Whether the client wants no answer.
+    pub(crate) fn end_in_noreply(&self) -> bool {
+        self.last == b"noreply"
+    }
+}
+
+/// The first word, empty if there is none, and what follows it.
+pub(crate) fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
+    let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
+    let line = &line[start..];
+    let end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    line.split_at(end)
+}
 
 /// A number without a sign (a `+` is let through), up to 2^64 - 1.
 pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
@@ -70,6 +139,35 @@ fn digits(word: &[u8]) -> Option<u64> {
         }
         sum.checked_mul(10)?.checked_add(u64::from(digit))
     })
+}
+
+/// A line that cannot be acted on: the reply, and the length of the data that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) reply: &'static [u8],
+    pub(crate) skip_len: usize,
+    /// Whether the client is answered even if it wants no answer.
+    pub(crate) is_aloud: bool,
+}
+
+impl Refusal {
+    pub(crate) fn new(reply: &'static [u8]) -> Refusal {
+        Refusal { reply, skip_len: 0, is_aloud: false }
+    }
+
+    pub(crate) fn aloud(reply: &'static [u8]) -> Refusal {
+        Refusal { is_aloud: true, ..Refusal::new(reply) }
+    }
+}
+
+/// Whether `input` begins with a command of the meta protocol. Needs three bytes, or four at the end of a
+/// line; of fewer it says no. As in memcached a line of three bytes in all is no command.
+#[inline]
+pub fn begins(input: &[u8]) -> bool {
+    input.len() > 2
+        && input[0] == b'm'
+        && matches!(input[1], b'g' | b's' | b'd' | b'a' | b'n' | b'e')
+        && (input[2] == b' ' || input[2..].starts_with(b"\r\n"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,64 @@
-//! What a watcher asks to be told: kinds of events, as a set.
+//! What fields of requests hold, and how long they may be: lifetimes, kinds of events, the limits.
+
+use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX};
+
+/// When an item ends, before the server's clock gives it a meaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exptime {
+    /// Never.
+    #[default]
+    Never,
+    /// At once.
+    Past,
+    /// Up to 30 days: so many seconds from now. Beyond: a Unix time. Never 0.
+    At(u32),
+}
+
+impl Exptime {
+    /// What a number of a text protocol means: negative ones are past.
+    #[inline]
+    pub fn of_signed(number: i32) -> Exptime {
+        match number {
+            i32::MIN..0 => Exptime::Past,
+            _ => Exptime::of_unsigned(number.unsigned_abs()),
+        }
+    }
+
+    /// What a number of the binary protocol means, where none is negative.
+    #[inline]
+    pub fn of_unsigned(number: u32) -> Exptime {
+        match number {
+            0 => Exptime::Never,
+            _ => Exptime::At(number),
+        }
+    }
+}
+
+/// The protocol's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes of a key.
+    pub key_len_max: usize,
+    /// How much of a line is waited for before its end must be in sight. Only the keys of a
+    /// retrieval may go on beyond it.
+    pub line_len_max: usize,
+    /// The largest value that a storage command may announce, in bytes. memcached counts in 32 bits
+    /// with a sign, and the value's `\r\n` is part of the count.
+    pub value_len_max: usize,
+    /// The largest body that a request of the binary protocol may announce, in bytes.
+    pub body_len_max: usize,
+    /// Class numbers on the wire are below this.
+    pub class_number_max: u32,
+}
+
+/// memcached's limits, which its clients know.
+pub const LIMITS: Limits = Limits {
+    key_len_max: KEY_SIZE_BYTES_MAX,
+    line_len_max: 2048,
+    value_len_max: i32::MAX as usize - 2,
+    body_len_max: 1 << 30,
+    class_number_max: ClassId::COUNT_MAX as u32 + 1,
+};
 
 /// A set of kinds of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
