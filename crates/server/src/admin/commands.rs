@@ -4,7 +4,7 @@ use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
 use crate::os::logging;
 use crate::shared::Driver;
-use crate::wire::reply::Reply;
+use crate::wire::text::Reply;
 use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;

@@ -2,9 +2,9 @@
 //! `-o debug_commands` is given, as they let any client move the clock and hold memory.
 
 use crate::context::WorkerContext;
-use crate::ops::look;
+use crate::ops::get;
 use crate::os::sys;
-use crate::wire::reply::Reply;
+use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::Debug;
 use slabwise_protocol::text::reply;
@@ -39,7 +39,7 @@ pub(crate) fn carry_out<'e>(
             clock.advance(Duration::from_secs(seconds.into()));
             reply::OK
         }
-        Debug::ItemHold { key } => match look::pin(worker, key) {
+        Debug::ItemHold { key } => match get::pin(worker, key) {
             Some(pinned) => {
                 held.push(pinned);
                 reply::OK

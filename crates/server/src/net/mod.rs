@@ -12,8 +12,6 @@ mod acceptor;
 mod connection;
 mod listen;
 mod mailbox;
-mod receipt;
-mod stream;
 mod tls_stream;
 #[cfg(test)]
 mod tls_stream_tests;

@@ -26,8 +26,8 @@
 //!
 //! A connection whose handshake is not through holds rustls's state and at most 64 KiB of a message.
 
-use super::receipt::{Receipt, receipt};
 use crate::os::sys;
+use crate::os::sys::Receipt;
 use crate::out::{Flush, Out, Sink};
 use crate::shared::{WatchEvent, WatchLog};
 use crate::tls::TlsCounters;
@@ -94,8 +94,7 @@ impl TlsStream {
         }
         // FITS
         let room = ciphertext.len().min(places.room());
-        let received = sys::receive(self.socket.as_fd(), &mut ciphertext[..room]);
-        match receipt(received, room)? {
+        match sys::receive(self.socket.as_fd(), &mut ciphertext[..room])? {
             Receipt::Bytes { count, more } => {
                 self.decrypt(&ciphertext[..count], &mut places)?;
                 let more = more || places.room() == 0 || self.peer_ended;

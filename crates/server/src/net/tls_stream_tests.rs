@@ -1,7 +1,7 @@
 //! The stream over a pair of sockets, with rustls's client at the other end.
 
-use super::receipt::Receipt;
 use super::tls_stream::TlsStream;
+use crate::os::sys::Receipt;
 use crate::out::{Flush, Out};
 use crate::shared::WatchLog;
 use crate::tls::tests::certificates::{Authority, CertificateFiles};

@@ -14,9 +14,8 @@
 //! - The clock is read once per wake-up.
 //! - A wake through the mailbox is for mail and for watchers: both are looked at.
 
-use super::connection::{Connection, Lent, OutPool, Turn};
+use super::connection::{Connection, Lent, OutPool, Stream, Turn};
 use super::mailbox::{Mailbox, NewConnection};
-use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::config::ListenSecurity;

@@ -1,10 +1,9 @@
-//! Getting an item, in any of the ways that a dialect has.
+//! Getting an item, in any of the ways that a dialect has; touching it, and looks that count as no get.
 
-use super::hooks::{events, measuring, prefix_costs};
-use super::rules::Rules;
+use super::hooks::{self, Rules};
 use crate::context::WorkerContext;
 use slabwise_base::{Expiry, HashedKey};
-use slabwise_engine::{GetOptions, ItemView, Met, ReserveError, Vivify};
+use slabwise_engine::{GetOptions, ItemView, Met, Pinned, ReserveError, Vivify};
 use slabwise_protocol::Get;
 
 /// Values of at least this size are written from the arena. Below it, copying costs less than the pin
@@ -74,9 +73,9 @@ pub(crate) fn get<'e>(
     rules: Rules,
     show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
 ) -> Result<Option<Shown>, ReserveError> {
-    events::looking_up(worker, key);
+    hooks::looking_up(worker, key);
     worker.served.gets += 1;
-    let (now, counted) = (worker.now, prefix_costs::Counted::now(worker));
+    let (now, counted) = (worker.now, hooks::Counted::now(worker));
     let show = |view: ItemView<'_, 'e>, met| (show(&view, met), counted.cost(&view));
     let found = match *access {
         Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),
@@ -87,14 +86,56 @@ pub(crate) fn get<'e>(
     };
     let (shown, cost) = found.unzip();
     if matches!(shown, None | Some(Shown::Recache)) {
-        measuring::missed(worker, key);
+        hooks::missed(worker, key);
     }
     let prefixes = &worker.shared.prefixes;
-    if prefixes.is_enabled() {
+    if worker.shared.counts_prefixes() {
         if rules.counts_prefixes() {
             prefixes.record_get(key.bytes(), shown.is_some());
         }
-        prefix_costs::hit(worker, key.bytes(), cost.flatten());
+        hooks::saved(worker, key.bytes(), cost.flatten());
     }
     Ok(shown)
+}
+
+/// Changes when an item ends. `Ok(false)`: there is no such item.
+pub(crate) fn touch(
+    worker: &mut WorkerContext<'_>,
+    key: HashedKey<'_>,
+    expiry: Expiry,
+) -> Result<bool, ReserveError> {
+    hooks::looking_up(worker, key);
+    worker.handle.touch(key, expiry, worker.now)
+}
+
+/// Changes when an item ends and shows it, which counts as a get that touches.
+pub(crate) fn touch_and_show<'e, R>(
+    worker: &mut WorkerContext<'e>,
+    key: HashedKey<'_>,
+    expiry: Expiry,
+    show: impl FnOnce(ItemView<'_, 'e>) -> R,
+) -> Result<Option<R>, ReserveError> {
+    hooks::looking_up(worker, key);
+    let found = worker.handle.get_and_touch(key, expiry, worker.now, show);
+    let prefixes = &worker.shared.prefixes;
+    if worker.shared.counts_prefixes() {
+        prefixes.record_get(key.bytes(), matches!(found, Ok(Some(_))));
+    }
+    found
+}
+
+/// Shows an item as the meta protocol's `me` sees it.
+pub(crate) fn examine<'e, R>(
+    worker: &mut WorkerContext<'e>,
+    key: HashedKey<'_>,
+    show: impl FnOnce(ItemView<'_, 'e>) -> R,
+) -> Option<R> {
+    worker.traffic.count_meta_debug();
+    hooks::looking_up(worker, key);
+    worker.handle.peek(key, worker.now, show)
+}
+
+/// Pins an item, and reports nothing: what `debugitem` asks for.
+pub(crate) fn pin<'e>(worker: &mut WorkerContext<'e>, key: &[u8]) -> Option<Pinned<'e>> {
+    worker.handle.peek(key, worker.now, |view| view.pin()).flatten()
 }

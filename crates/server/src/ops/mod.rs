@@ -1,7 +1,7 @@
 //! Operations on items: each looks a key up once and fires every hook exactly once.
 //!
 //! ```text
-//!   session: a parsed request  -->  ops::get, store, delete, arithmetic, touch, look  -->  engine's Handle
+//!   session: a parsed request  -->  ops::get, store, change  -->  engine's Handle
 //!                                       |
 //!                                       '--> hooks: watch events, measured costs, counters by key prefix
 //! ```
@@ -12,13 +12,9 @@
 //!
 //! Only this module calls the engine's handle.
 
-pub(crate) mod arithmetic;
-pub(crate) mod delete;
+pub(crate) mod change;
 pub(crate) mod get;
 mod hooks;
-pub(crate) mod look;
-mod rules;
 pub(crate) mod store;
-pub(crate) mod touch;
 
-pub(crate) use rules::Rules;
+pub(crate) use hooks::Rules;

@@ -8,8 +8,7 @@
 //!
 //! A store that fails must not leave the value that it was to replace: the client counts on its end.
 
-use super::hooks::{events, measuring, prefix_costs};
-use super::rules::Rules;
+use super::hooks::{self, Rules};
 use crate::context::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
 use slabwise_engine::{
@@ -104,18 +103,18 @@ pub(crate) fn begin<'e>(
     value_end: &[u8],
 ) -> Begun<'e> {
     let prefixes = &worker.shared.prefixes;
-    if order.rules.counts_prefixes() && prefixes.is_enabled() {
+    if order.rules.counts_prefixes() && worker.shared.counts_prefixes() {
         prefixes.record_set(order.key.bytes());
     }
     let Order { key, meta, value_len, ref conditions, .. } = order;
-    order.meta = measuring::priced(worker, key, value_len, meta, conditions);
-    prefix_costs::storing(worker, order.key, order.meta.cost, &order.conditions);
+    order.meta = hooks::priced(worker, key, value_len, meta, conditions);
+    hooks::paid(worker, order.key, order.meta.cost, &order.conditions);
     let Order { key, meta, ref conditions, value_len, rules } = order;
     let is_too_large = exceeds_item_size(worker, &order);
     if let Some(value) = whole_value(rest, value_len, value_end)
         && !is_too_large
         && !extends(conditions.mode)
-        && !events::stores_are_watched(worker)
+        && !hooks::stores_are_watched(worker)
     {
         let outcome = worker.handle.set_if(key, value, meta, conditions, worker.now);
         match outcome {
@@ -199,9 +198,9 @@ impl<'e> Upload<'e> {
 
     /// Stores a value that has arrived.
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let announced = events::storing(worker, &mut self.reservation);
+        let announced = hooks::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
-        events::stored(worker, announced, &self.conditions, outcome);
+        hooks::stored(worker, announced, &self.conditions, outcome);
         match outcome {
             // The value fitted, what it would have grown into does not: the item stays as it was.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
@@ -234,9 +233,9 @@ fn fail(
     rules: Rules,
     error: ReserveError,
 ) {
-    events::store_refused(worker, key.bytes(), mode, error);
+    hooks::store_refused(worker, key.bytes(), mode, error);
     if rules.discards(mode) {
-        events::looking_up(worker, key);
+        hooks::looking_up(worker, key);
         worker.handle.discard(key, worker.now);
     }
 }

@@ -12,9 +12,47 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// Reads from a socket; 0 means that the peer will send no more.
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    Ok(rustix::net::recv(socket, buffer, RecvFlags::empty())?.0)
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receipt {
+    /// Bytes for the session; none, where all that came was TLS's own.
+    Bytes {
+        /// How many.
+        count: usize,
+        /// Whether another receive may bring more, without a new event.
+        more: bool,
+    },
+    /// Nothing is there; there will be an event.
+    Nothing,
+    /// The peer will send no more.
+    End,
+}
+
+impl Receipt {
+    /// Bytes for the session.
+    pub fn count(self) -> usize {
+        match self {
+            Receipt::Bytes { count, .. } => count,
+            Receipt::Nothing | Receipt::End => 0,
+        }
+    }
+}
+
+/// SHORT-READ: what one system call into `room` bytes brought.
+fn receipt(received: Result<usize, Errno>, room: usize) -> io::Result<Receipt> {
+    match received {
+        Ok(0) => Ok(Receipt::End),
+        Ok(count) => Ok(Receipt::Bytes { count, more: count == room }),
+        Err(Errno::WOULDBLOCK) => Ok(Receipt::Nothing),
+        Err(Errno::INTR) => Ok(Receipt::Bytes { count: 0, more: true }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads from a socket.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Receipt> {
+    let received = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty());
+    receipt(received.map(|(count, _)| count), buffer.len())
 }
 
 /// Reads into two buffers, one after the other.
@@ -22,9 +60,10 @@ pub fn receive_two(
     socket: BorrowedFd<'_>,
     first: &mut [u8],
     second: &mut [u8],
-) -> io::Result<usize> {
+) -> io::Result<Receipt> {
+    let room = first.len() + second.len();
     let mut slices = [IoSliceMut::new(first), IoSliceMut::new(second)];
-    Ok(rustix::io::readv(socket, &mut slices)?)
+    receipt(rustix::io::readv(socket, &mut slices), room)
 }
 
 /// Writes to a socket; a peer that is gone is an error, not a signal.

@@ -1,20 +1,16 @@
 //! The phases of a dialogue.
 
 use super::authentication::refuse;
-use super::batch::{Batch, Place, hashed};
-use super::items::{Done, carry_out};
-use super::keys::{Keys, KeysStep};
+use super::items::{Arriving, Done, Keys, KeysStep, carry_out};
 use super::login::{LoginStep, login};
 use super::orders::{self, Then};
-use super::speech::Speech;
-use super::step::{Next, Progress, Step};
-use super::value::Arriving;
+use super::step::{Batch, Next, Place, Progress, Speech, Step, hashed};
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::shared::{CloseReason, Watcher};
-use crate::wire::narration;
+use crate::wire::text;
 use slabwise_base::HashedKey;
 use slabwise_engine::Pinned;
 use slabwise_protocol::binary::{Status, compose};
@@ -93,7 +89,7 @@ impl<'e> Session<'e> {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
-            let step = if narration::is_on() {
+            let step = if text::is_narrated() {
                 self.narrated_step(worker, rest, out)
             } else if matches!(self.phase, Phase::Command) {
                 self.requests(worker, rest, out)
@@ -181,12 +177,12 @@ impl<'e> Session<'e> {
         let before = out.bytes().len();
         // A login is never logged: it holds a password.
         if self.expects_command(worker) && worker.requests_left > 0 && !out.is_full() {
-            narration::request(worker, input);
+            text::request(worker, input);
         }
         let step = self.step(worker, input, 1, out);
         match self.speech {
-            Speech::Text => narration::replies(worker, &out.bytes()[before..]),
-            Speech::Binary(_) => narration::packet(worker, '>', &out.bytes()[before..]),
+            Speech::Text => text::replies(worker, &out.bytes()[before..]),
+            Speech::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
         }
         step
     }

@@ -1,21 +1,23 @@
-//! Requests about one item: each is one operation, answered in the client's dialect.
+//! Requests about one item: each is one operation, answered in the client's dialect. What follows a line, the keys of
+//! a retrieval and the value of a store, is read as it arrives.
 
-use super::keys::look_up;
-use super::value::{Arriving, answer_store};
+use super::step::Next;
 use crate::context::WorkerContext;
 use crate::ops::get::Access;
-use crate::ops::store::{Begun, Order, begin};
+use crate::ops::store::{Begun, Order, Upload, begin};
 use crate::ops::{self, Rules};
 use crate::out::Out;
-use crate::wire::reply::Reply;
+use crate::wire::text::Reply;
 use crate::wire::{binary, meta, text};
 use slabwise_base::HashedKey;
-use slabwise_engine::ItemView;
+use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::compose as packet;
 use slabwise_protocol::meta::reply as meta_reply;
 use slabwise_protocol::text::compose::number_line;
-use slabwise_protocol::text::reply;
-use slabwise_protocol::{Answer, Arithmetic, Delete, Exptime, Get, Request, Store};
+use slabwise_protocol::text::{NextKey, next_key, reply};
+use slabwise_protocol::{
+    Answer, Arithmetic, Delete, Exptime, Get, LIMITS, Request, Retrieval, Store, TextAnswer,
+};
 
 /// What a request came to, beside its answer.
 #[expect(
@@ -135,7 +137,7 @@ fn delete<'e>(
     key: HashedKey<'_>,
     out: &mut Out<'e>,
 ) {
-    let outcome = ops::delete::delete(worker, key, request, rules(answer));
+    let outcome = ops::change::delete(worker, key, request, rules(answer));
     match answer {
         Answer::Text(answer) => {
             Reply::new(worker, out, answer.noreply).line(text::deleted(outcome));
@@ -152,8 +154,8 @@ fn arithmetic<'e>(
     key: HashedKey<'_>,
     out: &mut Out<'e>,
 ) {
-    let conditions = ops::arithmetic::conditions(worker, request);
-    let outcome = ops::arithmetic::arithmetic(worker, key, request, &conditions);
+    let conditions = ops::change::conditions(worker, request);
+    let outcome = ops::change::arithmetic(worker, key, request, &conditions);
     match answer {
         Answer::Text(answer) => match text::number(outcome) {
             Ok(_) if answer.noreply => {}
@@ -179,12 +181,12 @@ fn touch<'e>(
     let expiry = worker.expiry(exptime);
     match answer {
         Answer::Text(answer) => {
-            let outcome = ops::touch::touch(worker, key, expiry);
+            let outcome = ops::get::touch(worker, key, expiry);
             Reply::new(worker, out, answer.noreply).line(text::touched(outcome));
         }
         Answer::Binary(head) => {
             let flags_and_cas = |view: ItemView<'_, 'e>| (view.client_flags(), view.cas());
-            let found = ops::touch::touch_and_show(worker, key, expiry, flags_and_cas);
+            let found = ops::get::touch_and_show(worker, key, expiry, flags_and_cas);
             binary::touched(worker, head, found, out.bytes());
         }
         Answer::Meta(_) => unreachable!("the meta protocol touches by a get"),
@@ -201,6 +203,180 @@ fn examine<'e>(
         unreachable!("only the meta protocol examines items");
     };
     let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-    let seen = ops::look::examine(worker, key, |view| meta::seen_of(&view, cas_enabled, now));
+    let seen = ops::get::examine(worker, key, |view| meta::seen_of(&view, cas_enabled, now));
     meta::examined(echo, key.bytes(), seen, out.bytes());
+}
+
+/// A line counts as one request for each group of keys of this size, so that a line of ten thousand keys lets
+/// others have their turn, and one of fifty is answered in one write.
+const KEYS_PER_REQUEST: u32 = 64;
+
+/// A retrieval whose keys are being read.
+pub(super) struct Keys {
+    answer: TextAnswer,
+    access: Access,
+    keys_before_charge: u32,
+}
+
+/// What reading keys came to.
+pub(super) enum KeysStep {
+    /// Took these bytes; more keys may follow.
+    Took(usize),
+    /// Took these bytes; nothing more to do for now.
+    Pause(usize, Next),
+    /// Took these bytes, the end of the line among them.
+    Ended(usize),
+    /// Took these bytes; the rest of the line means nothing.
+    Failed(usize),
+}
+
+impl Keys {
+    pub(super) fn new(
+        worker: &WorkerContext<'_>,
+        retrieval: Retrieval,
+        answer: TextAnswer,
+    ) -> Keys {
+        let request = Get { touch: retrieval.touch, ..Get::new(b"") };
+        let access = Access::of(worker, &request, Rules::Classic);
+        Keys { answer, access, keys_before_charge: KEYS_PER_REQUEST }
+    }
+
+    /// Charges the turn for the next key; false when the turn is used up.
+    fn try_charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
+        if self.keys_before_charge == 0 {
+            if worker.requests_left == 0 {
+                return false;
+            }
+            worker.charge();
+            self.keys_before_charge = KEYS_PER_REQUEST;
+        }
+        self.keys_before_charge -= 1;
+        true
+    }
+
+    /// The next keys, at most `count_max` of them, or the end of the line.
+    pub(super) fn step<'e>(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        count_max: usize,
+        out: &mut Out<'e>,
+    ) -> KeysStep {
+        let mut consumed = 0;
+        for _ in 0..count_max {
+            match next_key(&input[consumed..]) {
+                NextKey::Key { key, consumed: len } => {
+                    if out.is_full() || !self.try_charge(worker) {
+                        return KeysStep::Pause(consumed, Next::Yield);
+                    }
+                    let key = worker.handle.hashed(key);
+                    if look_up(worker, key, &self.access, self.answer, out).is_err() {
+                        out.bytes().extend_from_slice(reply::NO_MEMORY);
+                        return KeysStep::Failed(consumed);
+                    }
+                    consumed += len;
+                }
+                NextKey::End { consumed: len } => {
+                    out.bytes().extend_from_slice(reply::END);
+                    return KeysStep::Ended(consumed + len);
+                }
+                NextKey::Incomplete { consumed: len } => {
+                    return KeysStep::Pause(consumed + len, Next::Read);
+                }
+                NextKey::TooLong => {
+                    out.bytes().extend_from_slice(reply::BAD_FORMAT);
+                    return KeysStep::Failed(consumed);
+                }
+            }
+        }
+        KeysStep::Took(consumed)
+    }
+}
+
+/// Looks one key up and answers if it is there. Fails only where an item needs room for the lifetime
+/// that it is given, and there is none.
+#[inline(always)]
+pub(super) fn look_up<'e>(
+    worker: &mut WorkerContext<'e>,
+    key: HashedKey<'_>,
+    access: &Access,
+    answer: TextAnswer,
+    out: &mut Out<'e>,
+) -> Result<(), ReserveError> {
+    let cas_enabled = worker.shared.settings.cas_enabled;
+    ops::get::get(worker, key, access, Rules::Classic, |view, _| {
+        text::hit(view, answer.with_cas, cas_enabled, out)
+    })?;
+    Ok(())
+}
+
+/// A value that is arriving, and how its store is answered.
+pub(super) struct Arriving<'e> {
+    pub(super) upload: Upload<'e>,
+    pub(super) answer: Answer,
+}
+
+impl<'e> Arriving<'e> {
+    /// Takes more of the value; returns how much that was, and whether the value has arrived or is given up.
+    pub(super) fn fill(&mut self, input: &[u8]) -> (usize, bool) {
+        let count = self.upload.fill(input);
+        let is_whole =
+            self.upload.remaining() == 0 && input.len() - count >= self.answer.value_end().len();
+        (count, is_whole || self.upload.is_starved())
+    }
+
+    /// Ends the store. `rest` is the input after the value. Returns how much of what follows the value's last
+    /// byte at hand belongs to it and means nothing.
+    pub(super) fn finish(
+        mut self,
+        worker: &mut WorkerContext<'e>,
+        rest: &[u8],
+        out: &mut Out<'e>,
+    ) -> usize {
+        let mut key = [0; LIMITS.key_len_max];
+        let key_len = self.upload.key().len();
+        key[..key_len].copy_from_slice(self.upload.key());
+        let (key, value_len) = (&key[..key_len], self.upload.value_len());
+        let (remaining, value_end) = (self.upload.remaining(), self.answer.value_end());
+        if self.upload.is_starved() {
+            let outcome = self.upload.give_up(worker);
+            answer_store(worker, &self.answer, key, outcome, value_len, out);
+        } else if rest.starts_with(value_end) {
+            let outcome = self.upload.store(worker);
+            answer_store(worker, &self.answer, key, outcome, value_len, out);
+        } else {
+            bad_data(worker, &self.answer, out);
+        }
+        remaining + value_end.len()
+    }
+}
+
+/// Says what came of a store of `value_len` bytes under `key`.
+#[inline]
+pub(super) fn answer_store<'e>(
+    worker: &mut WorkerContext<'e>,
+    answer: &Answer,
+    key: &[u8],
+    outcome: StoreOutcome,
+    value_len: usize,
+    out: &mut Out<'e>,
+) {
+    match answer {
+        Answer::Text(answer) => {
+            Reply::new(worker, out, answer.noreply).line(text::stored(outcome));
+        }
+        Answer::Meta(echo) => meta::stored(worker, (echo, key), outcome, value_len, out.bytes()),
+        Answer::Binary(head) => binary::stored(worker, head, outcome, out.bytes()),
+    }
+}
+
+/// Says that the value does not end where its length says.
+fn bad_data<'e>(worker: &mut WorkerContext<'e>, answer: &Answer, out: &mut Out<'e>) {
+    let noreply = match answer {
+        Answer::Text(answer) => answer.noreply,
+        // Errors of the meta protocol are not silenced by quiet mode.
+        Answer::Meta(_) => false,
+        Answer::Binary(_) => unreachable!("nothing follows a value that could be wrong"),
+    };
+    Reply::new(worker, out, noreply).line(reply::BAD_DATA);
 }

@@ -21,7 +21,7 @@
 //! is not wholly at hand is read from the socket straight into the arena.
 //!
 //! Requests that lie whole in the input are parsed a few at a time. Each key is hashed once, the look-ups of all
-//! of them are prefetched, and then they are carried out in order (`batch`).
+//! of them are prefetched, and then they are carried out in order (`step`).
 //!
 //! In the binary dialect a command is a head with its extras and key, and the way is the same, but for
 //! keys, of which a command has one.
@@ -33,27 +33,21 @@
 //! | file | what it does |
 //! |---|---|
 //! | `dialogue` | the phases, and which is next |
-//! | `speech` | the dialect of the client, and what it may ask for |
-//! | `batch` | requests that are parsed ahead |
-//! | `items` | requests about one item: an operation and its reply |
+//! | `step` | the dialect of the client, what it may ask for, requests that are parsed ahead |
+//! | `items` | requests about one item: an operation and its reply; keys and values that follow a line |
 //! | `orders` | all other requests |
-//! | `keys`, `value` | what follows a retrieval's and a store's line |
 //! | `login`, `authentication` | passwords, in text and by SASL |
 
 mod authentication;
-mod batch;
 mod dialogue;
 mod items;
-mod keys;
 mod login;
 mod orders;
-mod speech;
 mod step;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod value;
 
 pub use crate::wire::VERSION;
 pub use dialogue::Session;

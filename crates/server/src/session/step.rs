@@ -1,4 +1,172 @@
-//! How far a session came.
+//! A step of a dialogue: the dialect it is in, how far it came, and the requests that are parsed ahead, so that their look-ups wait for memory together and not one after the other.
+//!
+//! ```text
+//!   input:  get a\r\n | set b 0 0 1\r\nx\r\n | mg c v\r\n | stats\r\n ...
+//!           items, each with its key's hash               | last: carried out after them
+//! ```
+//!
+//! An item is a request about one item or none that lies whole in the input, so that what follows it is a request
+//! whatever comes of it. The first request that is no item ends the batch.
+
+use super::authentication::may_ask;
+use crate::config::Protocol;
+use crate::context::WorkerContext;
+use crate::sasl::Exchange;
+use slabwise_base::HashedKey;
+use slabwise_protocol::binary::REQUEST_MAGIC;
+use slabwise_protocol::{Answer, Dialect, Parsed, Request};
+
+/// How the client speaks, from its first byte on.
+#[derive(Default)]
+pub(super) enum Speech {
+    /// Lines.
+    #[default]
+    Text,
+    /// Packets, from a client that may have to authenticate.
+    Binary(Exchange),
+}
+
+impl Speech {
+    /// Of a client that begins with this byte.
+    pub(super) fn of(first: u8, protocol: Protocol) -> Speech {
+        match protocol {
+            Protocol::Binary => Speech::Binary(Exchange::default()),
+            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
+            Protocol::Auto | Protocol::Ascii => Speech::Text,
+        }
+    }
+
+    #[inline]
+    pub(super) fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
+        match self {
+            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
+            Speech::Binary(_) => Dialect::Binary,
+        }
+    }
+
+    /// Whether the client may ask for what is answered so.
+    #[inline]
+    pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
+        match (self, answer) {
+            (Speech::Binary(exchange), Answer::Binary(head)) => {
+                may_ask(worker, exchange, head.opcode)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Requests of a batch: about as many cache lines as a core can wait for at a time.
+const ITEMS_MAX: usize = 8;
+
+/// Where an item is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// See [`hashed`].
+    pub(super) key: Option<HashedKey<'a>>,
+    /// Where the item begins in the input.
+    pub(super) start: usize,
+}
+
+/// The requests that an input begins with.
+pub(super) struct Batch<'a> {
+    /// The items, and behind them perhaps what ends the batch.
+    parsed: [Parsed<'a>; ITEMS_MAX],
+    places: [Place<'a>; ITEMS_MAX],
+    count: usize,
+    /// Where the last item ends in the input.
+    end: usize,
+    /// Whether what ends the batch was read.
+    has_last: bool,
+}
+
+/// A request's key; `None` if it has to be decoded first.
+#[inline(always)]
+pub(super) fn hashed<'a>(
+    worker: &WorkerContext<'_>,
+    request: &Request<'a>,
+    answer: &Answer,
+) -> Option<HashedKey<'a>> {
+    match answer {
+        Answer::Meta(echo) if echo.key_is_base64 => None,
+        _ => Some(worker.handle.hashed(request.key())),
+    }
+}
+
+impl<'a> Batch<'a> {
+    /// No items.
+    #[inline(always)]
+    pub(super) fn new() -> Batch<'a> {
+        Batch {
+            parsed: [Parsed::Incomplete; ITEMS_MAX],
+            places: [Place { key: None, start: 0 }; ITEMS_MAX],
+            count: 0,
+            end: 0,
+            has_last: false,
+        }
+    }
+
+    /// Reads on behind a first item that ends at `end`, and prefetches what all items need.
+    pub(super) fn read(
+        &mut self,
+        worker: &WorkerContext<'_>,
+        dialect: Dialect,
+        input: &'a [u8],
+        first: &Parsed<'a>,
+        end: usize,
+    ) {
+        let count_max = ITEMS_MAX.min(worker.requests_left as usize);
+        self.parsed[0] = *first;
+        self.take(worker, end);
+        while self.count < count_max && self.end < input.len() {
+            let rest = &input[self.end..];
+            let parsed = &mut self.parsed[self.count];
+            *parsed = dialect.parse_item(rest);
+            match parsed.end(rest.len()) {
+                Some(len) => self.take(worker, len),
+                None => {
+                    self.has_last = true;
+                    break;
+                }
+            }
+        }
+        self.prefetch(worker);
+    }
+
+    /// Makes what was parsed last an item of this length.
+    #[inline(always)]
+    fn take(&mut self, worker: &WorkerContext<'_>, len: usize) {
+        let Parsed::Request { request, answer, .. } = &self.parsed[self.count] else {
+            unreachable!("only a request has an end");
+        };
+        let key = hashed(worker, request, answer);
+        self.places[self.count] = Place { key, start: self.end };
+        self.count += 1;
+        self.end += len;
+    }
+
+    fn prefetch(&self, worker: &WorkerContext<'_>) {
+        let mut keys = [HashedKey::from_parts(b"", 0); ITEMS_MAX];
+        let mut count = 0;
+        for key in self.places[..self.count].iter().filter_map(|place| place.key) {
+            keys[count] = key;
+            count += 1;
+        }
+        if count > 1 {
+            worker.handle.prefetch(&keys[..count]);
+        }
+    }
+
+    /// The items in order, each with its place.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&Parsed<'a>, &Place<'a>)> {
+        self.parsed[..self.count].iter().zip(&self.places)
+    }
+
+    /// Where the last item ends in the input, and what was read behind it.
+    pub(super) fn rest(&self) -> (usize, Option<&Parsed<'a>>) {
+        (self.end, self.has_last.then(|| &self.parsed[self.count]))
+    }
+}
 
 /// What a call of [`Session::consume`](super::Session::consume) came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,5 +206,74 @@ impl Step {
             Step::Took(more) => Step::Took(count + more),
             Step::Pause(more, next) => Step::Pause(count + more, next),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, ITEMS_MAX};
+    use crate::session::testing::Fixture;
+    use slabwise_protocol::text::CostWire;
+    use slabwise_protocol::{Dialect, Parsed};
+
+    const TEXT: Dialect = Dialect::Text(CostWire::Off);
+
+    /// The keys of the batch that an input begins with, where its last item ends, and whether a request behind it
+    /// was read, too.
+    fn batch(dialect: Dialect, input: &[u8], requests_left: u32) -> (Vec<&[u8]>, usize, bool) {
+        let fixture = Fixture::new();
+        let shared = fixture.shared();
+        let mut worker = fixture.worker(&shared);
+        worker.requests_left = requests_left;
+        let first = dialect.parse_item(input);
+        let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
+        let mut batch = Batch::new();
+        batch.read(&worker, dialect, input, &first, end);
+        let keys = batch.items().map(|(_, place)| place.key.expect("no base64 here").bytes());
+        let (keys, (end, last)) = (keys.collect(), batch.rest());
+        let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));
+        (keys, end, is_request)
+    }
+
+    #[test]
+    fn keys_of_a_batch_are_found_in_order() {
+        let input = b"get a\r\nset bb 1 0 3\r\nx\ny\r\ngat 5 ccc\r\ndelete d\r\nget e\r\n";
+        let keys = vec![&b"a"[..], b"bb", b"ccc", b"d", b"e"];
+        assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
+        let input = b"mg a v\r\nms bb 3 T0 k\r\nx\ny\r\nmn\r\nmg ccc\r\nget e\r\n";
+        let keys = vec![&b"a"[..], b"bb", b"", b"ccc", b"e"];
+        assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
+    }
+
+    #[test]
+    fn it_stops_where_a_request_is_no_item_or_not_whole() {
+        let only = |keys: &[&'static [u8]], end, is_request| (keys.to_vec(), end, is_request);
+        assert_eq!(batch(TEXT, b"get a\r\nget b", 20), only(&[b"a"], 7, false));
+        assert_eq!(batch(TEXT, b"get a\r\nstats\r\nget c\r\n", 20), only(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"get a\r\nget b c\r\nget d\r\n", 20), only(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"mg a\r\nbogus\r\nmg b\r\n", 20), only(&[b"a"], 6, true));
+        let cut = b"get a\r\nset b 0 0 99\r\nshort\r\n";
+        assert_eq!(batch(TEXT, cut, 20), only(&[b"a"], 7, true));
+        for none in [
+            &b"set a 0 0 99\r\nshort\r\n"[..],
+            b"get ",
+            b"mg \n",
+            b"ms a 99 T0\r\nshort\r\n",
+            b"version\r\nget a\r\n",
+        ] {
+            assert_eq!(batch(TEXT, none, 20), only(&[], 0, false), "{}", none.escape_ascii());
+        }
+        let get = b"\x80\0\0\x02\0\0\0\0\0\0\0\x02opaqcasvalueab";
+        let set = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0bopaqcasvalueexptimexkvv";
+        let packets = [&get[..], set, &get[..25]].concat();
+        let expected = only(&[b"ab", b"k"], get.len() + set.len(), false);
+        assert_eq!(batch(Dialect::Binary, &packets, 20), expected);
+    }
+
+    #[test]
+    fn it_is_bounded_by_its_size_and_by_the_turn() {
+        let many = b"get a\r\n".repeat(ITEMS_MAX + 1);
+        assert_eq!(batch(TEXT, &many, 20).0.len(), ITEMS_MAX);
+        assert_eq!(batch(TEXT, &many, 3).0.len(), 3);
     }
 }

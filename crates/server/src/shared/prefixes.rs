@@ -43,7 +43,7 @@ pub(crate) struct PrefixCosts {
 /// Counters by key prefix.
 pub struct PrefixStats {
     delimiter: u8,
-    enabled: AtomicBool,
+    pub(super) enabled: AtomicBool,
     counts: Mutex<BTreeMap<Box<[u8]>, Counts>>,
 }
 
@@ -52,11 +52,6 @@ impl PrefixStats {
     pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
         let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
-    }
-
-    /// Whether requests are to be counted.
-    pub fn is_enabled(&self) -> bool {
-        self.enabled.load(Ordering::Relaxed)
     }
 
     /// Starts or stops counting.

@@ -1,21 +1,19 @@
 //! The one value that all threads share.
 
-use super::baseline::Baseline;
 use super::bell::Bell;
-use super::counters::{ConnectionCounters, Traffic, TrafficCounts};
+use super::connections::{ConnectionCounters, ConnectionCounts, Roster, Traffic, TrafficCounts};
 use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
 use super::prefixes::PrefixStats;
-use super::roster::Roster;
-use super::watch::WatchLog;
-use crate::config::Settings;
-use crate::config::Tunables;
+use super::watch::{WatchCounts, WatchLog};
+use crate::config::{Settings, Tunables};
 use crate::passwords::{Kind, PasswordFile};
-use crate::tls::Tls;
+use crate::tls::{Tls, TlsCounts};
 use slabwise_base::Clock;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_engine::Engine;
-use slabwise_profile::MissClockOptions;
+use slabwise_engine::{ClassStats, Engine, EngineStats};
+use slabwise_profile::{MissClockCounts, MissClockOptions};
+use slabwise_protocol::WatchKinds;
 use slabwise_tuner::Board;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,7 +121,22 @@ impl<'e> Shared<'e> {
     /// waits.
     #[inline]
     pub fn deliver_watched(&self) {
-        self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
+        // What this thread wrote it sees; what others wrote they deliver.
+        if self.watch.undelivered.load(Ordering::Relaxed) {
+            self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
+        }
+    }
+
+    /// Whether any of these kinds of events is watched.
+    #[inline]
+    pub fn is_watched(&self, kinds: WatchKinds) -> bool {
+        WatchKinds::from_bits(self.watch.kinds.load(Ordering::Relaxed)).intersects(kinds)
+    }
+
+    /// Whether requests are counted by key prefix.
+    #[inline]
+    pub fn counts_prefixes(&self) -> bool {
+        self.prefixes.enabled.load(Ordering::Relaxed)
     }
 
     /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
@@ -186,5 +199,32 @@ impl<'e> Shared<'e> {
     /// Whether the server is ending.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+/// What all counters had come to at a moment; at the start, nothing.
+#[derive(Debug, Default)]
+pub struct Baseline {
+    /// The cache.
+    pub engine: EngineStats,
+    /// Its classes.
+    pub classes: Vec<ClassStats>,
+    /// Connections, commands and background work.
+    pub connections: ConnectionCounts,
+    /// Traffic of all workers.
+    pub traffic: TrafficCounts,
+    /// The log for watchers.
+    pub watch: WatchCounts,
+    /// Connections with TLS.
+    pub tls: TlsCounts,
+    /// Misses whose costs are measured.
+    pub timed_misses: MissClockCounts,
+}
+
+impl Baseline {
+    /// What a class counted since.
+    pub fn since(&self, class: &ClassStats) -> ClassStats {
+        let earlier = self.classes.iter().find(|earlier| earlier.class == class.class);
+        earlier.map_or_else(|| class.clone(), |earlier| class.since(earlier))
     }
 }

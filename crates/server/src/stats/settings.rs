@@ -12,7 +12,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         tunables: &shared.tunables,
         lru: engine.lru(),
         memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
-        detail_enabled: shared.prefixes.is_enabled(),
+        detail_enabled: shared.counts_prefixes(),
     };
     for (name, value) in report(&running) {
         rows.row(name, value);

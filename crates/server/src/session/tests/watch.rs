@@ -102,16 +102,16 @@ fn there_are_twenty_watchers_at_most_and_each_makes_room_when_it_goes() {
     let mut one_more = Client::new(fixture.worker(&shared));
     one_more.send(b"watch\r\n");
     assert_eq!(one_more.received, b"WATCHER_TOO_MANY log watcher limit reached\r\n");
-    assert!(!shared.watch.wants(WatchKinds::FETCHERS));
+    assert!(!shared.is_watched(WatchKinds::FETCHERS));
     watchers.remove(7);
     one_more.send(b"watch\r\n");
     assert!(one_more.received.ends_with(b"OK\r\n"));
-    assert!(shared.watch.wants(WatchKinds::FETCHERS));
+    assert!(shared.is_watched(WatchKinds::FETCHERS));
     drop(one_more);
-    assert!(!shared.watch.wants(WatchKinds::FETCHERS));
-    assert!(shared.watch.wants(WatchKinds::EVICTIONS));
+    assert!(!shared.is_watched(WatchKinds::FETCHERS));
+    assert!(shared.is_watched(WatchKinds::EVICTIONS));
     drop(watchers);
-    assert!(!shared.watch.wants(WatchKinds::EVICTIONS));
+    assert!(!shared.is_watched(WatchKinds::EVICTIONS));
     assert_eq!(shared.watch.watcher_count(), 0);
 }
 

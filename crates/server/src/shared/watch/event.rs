@@ -1,6 +1,6 @@
 //! Events, and the lines that tell them: memcached's words in memcached's order.
 
-use crate::shared::roster::Address;
+use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use slabwise_engine::{Eviction, Life};
 use slabwise_protocol::WatchKinds;
@@ -346,7 +346,7 @@ fn write_peer(line: &mut Vec<u8>, name: &str, address: &Address) {
 #[cfg(test)]
 mod tests {
     use super::{CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
-    use crate::shared::roster::Address;
+    use crate::shared::connections::Address;
     use slabwise_base::{ClassId, Clock, Expiry, Seconds, Ticks};
     use slabwise_engine::Eviction;
     use slabwise_protocol::WatchKinds;

@@ -18,9 +18,9 @@ pub struct WatchLog {
     clock: Arc<Clock>,
     buffer_bytes_max: usize,
     /// What any watcher asked for: bits of [`WatchKinds`].
-    kinds: AtomicU8,
+    pub(in crate::shared) kinds: AtomicU8,
     /// Some worker is to be woken.
-    undelivered: AtomicBool,
+    pub(in crate::shared) undelivered: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -68,16 +68,10 @@ impl WatchLog {
         }
     }
 
-    /// Whether any of these kinds is watched.
-    #[inline]
-    pub fn wants(&self, kinds: WatchKinds) -> bool {
-        WatchKinds::from_bits(self.kinds.load(Relaxed)).intersects(kinds)
-    }
-
     /// Tells an event to those who asked for its kind.
     pub fn write(&self, event: &WatchEvent<'_>) {
         let kind = event.kind();
-        if !self.wants(kind) {
+        if !WatchKinds::from_bits(self.kinds.load(Relaxed)).intersects(kind) {
             return;
         }
         let state = &mut *lock(&self.state);
@@ -107,17 +101,8 @@ impl WatchLog {
     }
 
     /// Wakes, by its number, every worker with a watcher that has something to read and does not know.
-    /// Every thread that writes calls this before it waits.
-    #[inline]
-    pub fn deliver(&self, wake: impl FnMut(usize)) {
-        // What this thread wrote it sees; what others wrote they deliver.
-        if self.undelivered.load(Relaxed) {
-            self.deliver_all(wake);
-        }
-    }
-
     #[cold]
-    fn deliver_all(&self, wake: impl FnMut(usize)) {
+    pub fn deliver(&self, wake: impl FnMut(usize)) {
         let mut workers = [None; WATCHERS_MAX];
         {
             let mut state = lock(&self.state);

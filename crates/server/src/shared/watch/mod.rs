@@ -3,7 +3,7 @@
 //! ```text
 //!   an event site, on any thread         WatchLog, one lock            the watcher's worker
 //!
-//!   wants(kind)? ----> write(event) ---> number, time, line ---> buffer --take--> out --> socket
+//!   is_watched? -----> write(event) ---> number, time, line ---> buffer --take--> out --> socket
 //!    one load              |             for each watcher that     |  ^
 //!                          |             asked for the kind        |  |
 //!                          '--> deliver(), once the thread's round is over: wakes the worker

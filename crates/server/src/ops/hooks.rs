@@ -1,28 +1,68 @@
-//! Event sites: what commands tell watchers, each with one call where it happens.
+//! What an operation reports beside its answer: to watchers, to the clock that measures what misses cost, and
+//! to the counters by key prefix. An operation of `ops` calls each hook once.
 //!
-//! As in memcached a command that looks a key up first tells that, whatever it looks for: a set of a new
+//! Watchers: as in memcached a command that looks a key up first reports that, whatever it looks for: a set of a new
 //! key is an `item_get` that found nothing, then an `item_store`. What a line says of an item is seen by
 //! a look of its own, which leaves no trace and is only taken while somebody watches; between it and the
 //! command another client may change the item, so a line is a moment's truth.
+//!
+//! `-o cost=measured`: misses and stores are reported, and a store without a cost is given the measured one.
+//!
+//! Costs by key prefix, while `stats detail` is on, are counted for all dialects alike: they are slabwise's own, so
+//! nothing that memcached shows changes by it.
 
 use crate::context::WorkerContext;
 use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
-use slabwise_base::{Expiry, HashedKey};
+use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
-    Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,
+    ItemMeta, ItemView, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode,
+    StoreOutcome,
 };
 use slabwise_protocol::WatchKinds;
+
+/// Whose rules an operation follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Those of the classic text protocol and of the binary one.
+    Classic,
+    /// Those of the meta protocol.
+    Meta,
+}
+
+impl Rules {
+    /// Whether an operation counts by key prefix.
+    #[inline]
+    pub(super) fn counts_prefixes(self) -> bool {
+        self == Rules::Classic
+    }
+
+    /// The name of a delete on a watcher's line.
+    pub(super) fn delete_command(self) -> DeleteCommand {
+        match self {
+            Rules::Classic => DeleteCommand::Delete,
+            Rules::Meta => DeleteCommand::MetaDelete,
+        }
+    }
+
+    /// Whether a store that failed removes the item that was to be replaced: the client counts on its end.
+    pub(super) fn discards(self, mode: StoreMode) -> bool {
+        match self {
+            Rules::Classic => mode == StoreMode::Set,
+            Rules::Meta => matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_)),
+        }
+    }
+}
 
 /// Whether anybody wants to know of stores, or of the look-ups that are part of them.
 #[inline]
 pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
-    worker.shared.watch.wants(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
+    worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
 }
 
 /// To be called before each operation that looks this key up.
 #[inline]
 pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
-    if worker.shared.watch.wants(WatchKinds::FETCHERS) {
+    if worker.shared.is_watched(WatchKinds::FETCHERS) {
         tell_look_up(worker, key.bytes(), worker.handle.inspect(key, worker.now));
     }
 }
@@ -106,7 +146,7 @@ pub(crate) fn store_refused(
     mode: StoreMode,
     error: ReserveError,
 ) {
-    if worker.shared.watch.wants(WatchKinds::MUTATIONS) {
+    if worker.shared.is_watched(WatchKinds::MUTATIONS) {
         worker.shared.watch.write(&WatchEvent::Store {
             key,
             status: status(error.into(), false),
@@ -120,12 +160,15 @@ pub(crate) fn store_refused(
     }
 }
 
-/// To be called after a command made a number where there was none: it is told as an add.
+/// To be called after a command made a number where there was none: watchers read it as an add.
 #[inline]
 pub(crate) fn made(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if stores_are_watched(worker) {
         tell_look_up(worker, key.bytes(), None);
         tell_stored(worker, key, "add");
+    }
+    if let Some(measured) = &worker.shared.measured_costs {
+        measured.answered(key);
     }
 }
 
@@ -164,7 +207,7 @@ fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static
 #[inline]
 pub(crate) fn deleting(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<Seen> {
     looking_up(worker, key);
-    if !stores_are_watched(worker) && !worker.shared.watch.wants(WatchKinds::DELETIONS) {
+    if !stores_are_watched(worker) && !worker.shared.is_watched(WatchKinds::DELETIONS) {
         return None;
     }
     worker.handle.inspect(key, worker.now)
@@ -205,5 +248,91 @@ fn command(mode: StoreMode) -> &'static str {
         StoreMode::Append => "append",
         StoreMode::Prepend => "prepend",
         StoreMode::Cas(_) => "cas",
+    }
+}
+
+/// To be called when a get of this key missed, or told its client to store the item anew.
+#[inline]
+pub(crate) fn missed(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
+    if let Some(measured) = &worker.shared.measured_costs {
+        measured.missed(key, || worker.shared.clock.nanos());
+    }
+}
+
+/// To be called before a store: what the item is stored with. The time counts to the store's line, before its
+/// value has arrived, and whatever comes of the store. One that adds to an item waits on: a client whose append
+/// finds nothing stores the whole.
+#[inline]
+pub(crate) fn priced(
+    worker: &WorkerContext<'_>,
+    key: HashedKey<'_>,
+    value_len: usize,
+    meta: ItemMeta,
+    conditions: &StoreConditions,
+) -> ItemMeta {
+    let Some(measured) = &worker.shared.measured_costs else { return meta };
+    let extends = matches!(conditions.mode, StoreMode::Append | StoreMode::Prepend);
+    if extends && !conditions.vivify {
+        return meta;
+    }
+    if extends || meta.cost.is_some() {
+        measured.answered(key);
+        return meta;
+    }
+    // With a cost, an item is a little longer.
+    let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
+    let Some(class) = worker.shared.engine.class_of_size(key.bytes().len(), value_len, with_cost)
+    else {
+        // Too large: what comes later is not its recomputation.
+        measured.answered(key);
+        return meta;
+    };
+    let cost = measured.stored(key, class, || worker.shared.clock.nanos());
+    ItemMeta { cost, ..meta }
+}
+
+/// Whether a get looks at what its item costs.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted(bool);
+
+impl Counted {
+    /// As it is at this moment.
+    #[inline]
+    pub(crate) fn now(worker: &WorkerContext<'_>) -> Counted {
+        Counted(worker.shared.counts_prefixes())
+    }
+
+    /// The item's cost, if it is looked at and known.
+    #[inline]
+    pub(crate) fn cost(self, view: &ItemView<'_, '_>) -> Option<Cost> {
+        if self.0 { view.cost() } else { None }
+    }
+}
+
+/// To be called with what a hit's item costs.
+#[inline]
+pub(crate) fn saved(worker: &WorkerContext<'_>, key: &[u8], cost: Option<Cost>) {
+    if let Some(cost) = cost {
+        worker.shared.prefixes.record_cost_saved(key, u64::from(cost.units()));
+    }
+}
+
+/// To be called before a store, whatever comes of it. It pays if it is one that goes on where nothing is, and
+/// nothing is there.
+#[inline]
+pub(crate) fn paid(
+    worker: &WorkerContext<'_>,
+    key: HashedKey<'_>,
+    cost: Option<Cost>,
+    conditions: &StoreConditions,
+) {
+    if let Some(cost) = cost
+        && worker.shared.counts_prefixes()
+        && matches!(conditions.mode, StoreMode::Set | StoreMode::Add)
+    {
+        let found = worker.handle.inspect(key, worker.now);
+        if found.is_none_or(|seen| seen.life != Life::Live) {
+            worker.shared.prefixes.record_cost_paid(key.bytes(), u64::from(cost.units()));
+        }
     }
 }

@@ -1,0 +1,85 @@
+//! Changing what is there: a delete, which may leave something in its place, and arithmetic.
+
+use super::hooks::{self, Rules};
+use crate::context::WorkerContext;
+use slabwise_base::HashedKey;
+use slabwise_engine::{
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemMeta, Leave,
+};
+use slabwise_protocol::{Arithmetic, Delete, Direction, Leave as Leaves};
+
+/// Deletes an item, or invalidates it, if its CAS value is the one expected.
+pub(crate) fn delete(
+    worker: &mut WorkerContext<'_>,
+    key: HashedKey<'_>,
+    request: &Delete<'_>,
+    rules: Rules,
+) -> DeleteOutcome {
+    let prefixes = &worker.shared.prefixes;
+    if rules.counts_prefixes() && worker.shared.counts_prefixes() {
+        prefixes.record_delete(key.bytes());
+    }
+    let leave = leave(worker, request.leaves);
+    let expected_cas = worker.expected_cas(request.expected_cas);
+    let seen = hooks::deleting(worker, key);
+    let outcome = worker.handle.delete_if(key, expected_cas, leave, worker.now);
+    if outcome == DeleteOutcome::Done {
+        match leave {
+            Leave::Nothing => hooks::deleted(worker, key, seen, rules.delete_command()),
+            Leave::Empty { .. } => hooks::emptied(worker, key, seen, rules.delete_command()),
+            Leave::Stale { .. } => {}
+        }
+    }
+    outcome
+}
+
+fn leave(worker: &WorkerContext<'_>, leaves: Leaves) -> Leave {
+    let cas_enabled = worker.shared.settings.cas_enabled;
+    match leaves {
+        Leaves::Nothing => Leave::Nothing,
+        Leaves::Stale { exptime, new_cas } => Leave::Stale {
+            expiry: exptime.map(|exptime| worker.expiry(exptime)),
+            new_cas: new_cas.filter(|_| cas_enabled),
+        },
+        Leaves::Empty { client_flags, exptime, stale, new_cas } => Leave::Empty {
+            meta: ItemMeta { client_flags, expiry: worker.expiry(exptime), cost: None },
+            stale,
+            new_cas: new_cas.filter(|_| cas_enabled),
+        },
+    }
+}
+
+/// What a change of a number depends on.
+pub(crate) fn conditions(
+    worker: &WorkerContext<'_>,
+    request: &Arithmetic<'_>,
+) -> ArithmeticConditions {
+    ArithmeticConditions {
+        expected_cas: worker.expected_cas(request.expected_cas),
+        new_cas: request.new_cas.filter(|_| worker.shared.settings.cas_enabled),
+        touch: request.touch.map(|exptime| worker.expiry(exptime)),
+        initial: request.initial.map(|initial| Initial {
+            value: initial.value,
+            expiry: worker.expiry(initial.exptime),
+        }),
+    }
+}
+
+/// Changes the number that an item's value stands for, under these conditions.
+pub(crate) fn arithmetic(
+    worker: &mut WorkerContext<'_>,
+    key: HashedKey<'_>,
+    request: &Arithmetic<'_>,
+    conditions: &ArithmeticConditions,
+) -> ArithmeticOutcome {
+    let delta = match request.direction {
+        Direction::Increment => Delta::Increment(request.delta),
+        Direction::Decrement => Delta::Decrement(request.delta),
+    };
+    hooks::looking_up(worker, key);
+    let outcome = worker.handle.arithmetic_if(key, delta, conditions, worker.now);
+    if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
+        hooks::made(worker, key);
+    }
+    outcome
+}
