@@ -76,7 +76,7 @@ pub fn start<'scope, 'e: 'scope>(
 
 fn maintain(shared: &Shared<'_>) {
     let mut backoff = Backoff::default();
-    while shared.bell.wait(Driver::Maintainer, backoff.wait()) != Woken::ByRing {
+    while shared.bell.wait(Driver::Maintainer, backoff.wait()) != Woken::Ring {
         let moved = shared.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, shared.clock.now());
         shared.counters.maintainer_steps.fetch_add(1, Relaxed);
         backoff.step(moved > 0);
@@ -90,7 +90,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut pace = TunerPace::default();
     let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
-    while shared.bell.wait(Driver::Tuner, pace.wait()) != Woken::ByRing {
+    while shared.bell.wait(Driver::Tuner, pace.wait()) != Woken::Ring {
         if let Some(policy) = requested.change(automove_settings(shared)) {
             tuner.set_policy(policy);
         }
@@ -147,9 +147,9 @@ fn crawl(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
         let outcome = match shared.bell.wait(Driver::Crawler, period.get()) {
-            Woken::ByRing => return,
-            Woken::ByCall => finish_crawl(shared),
-            Woken::ByTime => {
+            Woken::Ring => return,
+            Woken::Call => finish_crawl(shared),
+            Woken::Time => {
                 let (before, start) = (crawl_counts(shared), shared.clock.now());
                 begin_crawl(shared);
                 let outcome = finish_crawl(shared);
@@ -187,7 +187,7 @@ fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
         let rest = Duration::from_micros(shared.tunables.crawler_sleep_us.load(Relaxed).into());
-        if shared.bell.wait(Driver::Crawler, rest) == Woken::ByRing {
+        if shared.bell.wait(Driver::Crawler, rest) == Woken::Ring {
             return ControlFlow::Break(());
         }
     }

@@ -30,14 +30,12 @@ pub struct WorkerContext<'e> {
     pub served: Served,
 }
 
-/// What a turn served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
     /// Keys that were looked up to be answered with their values: of a request as many as it names.
     pub gets: u32,
-    /// Requests that are neither gets nor no-ops.
     pub others: u32,
 }
 
@@ -66,14 +64,12 @@ impl<'e> WorkerContext<'e> {
         }
     }
 
-    /// Charges the turn for a request.
     #[inline]
     pub(crate) fn charge(&mut self) {
         self.requests_left -= 1;
         self.served.requests += 1;
     }
 
-    /// The expiry that a lifetime on the wire asks for.
     #[inline]
     pub(crate) fn expiry(&self, exptime: Exptime) -> Expiry {
         match exptime {
@@ -93,7 +89,6 @@ impl<'e> WorkerContext<'e> {
         Seconds((since_zero as u32).max(1))
     }
 
-    /// A CAS value as clients see it.
     #[inline]
     pub(crate) fn shown_cas(&self, cas: u64) -> u64 {
         if self.shared.settings.cas_enabled { cas } else { 0 }
@@ -110,7 +105,6 @@ impl<'e> WorkerContext<'e> {
         }
     }
 
-    /// The Unix time of a second of the clock.
     pub(crate) fn unix_seconds(&self, second: Seconds) -> u64 {
         self.shared.clock.zero_unix_seconds() + u64::from(second.0)
     }

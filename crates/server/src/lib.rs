@@ -11,27 +11,33 @@
 #![forbid(unsafe_code)]
 
 mod admin;
-pub mod background;
-pub mod config;
-pub mod context;
-pub mod net;
+mod background;
+mod config;
+mod context;
+mod net;
 mod ops;
-pub mod os;
-pub mod out;
-pub mod passwords;
-pub mod sasl;
-pub mod session;
-pub mod shared;
-pub mod stats;
-pub mod tls;
+mod os;
+mod out;
+mod passwords;
+mod sasl;
+mod session;
+mod shared;
+mod stats;
+mod tls;
 mod wire;
 
-use config::{Listen, Request, Settings};
-use net::{Listeners, Loops, Roster};
+pub use config::Settings;
+pub use context::WorkerContext;
+pub use os::sys::is_root;
+pub use out::Out;
+pub use session::{Next, Session};
+pub use shared::{Roster, Shared};
+
+use config::{Listen, Request};
+use net::{Listeners, Loops};
 use os::pid_file::PidFile;
 use os::{logging, process, restart};
 use passwords::{Kind, PasswordFile};
-use shared::Shared;
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;

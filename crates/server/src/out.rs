@@ -36,7 +36,6 @@ const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 #[derive(Default)]
 pub struct Out<'e> {
     bytes: Vec<u8>,
-    /// How many of `bytes` are written.
     bytes_written: usize,
     /// Values to be written when `bytes_written` reaches their position; positions ascend.
     pins: VecDeque<PinnedAt<'e>>,
@@ -70,10 +69,8 @@ impl Sink for BorrowedFd<'_> {
     }
 }
 
-/// How far a write came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
-    /// Everything is written.
     Drained,
     /// The socket takes no more for now.
     Blocked,
@@ -139,7 +136,6 @@ impl<'e> Out<'e> {
         Ok((Flush::Drained, total))
     }
 
-    /// One write of no more than `len_max` bytes.
     fn write_once(&self, sink: &mut impl Sink, len_max: usize) -> io::Result<usize> {
         if self.pins.is_empty() {
             let bytes = &self.bytes[self.bytes_written..];
@@ -206,7 +202,6 @@ impl<'e> Out<'e> {
         }
     }
 
-    /// Forgets everything that is not written.
     pub(crate) fn discard(&mut self) {
         self.written(self.pending_bytes());
     }

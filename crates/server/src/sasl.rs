@@ -30,28 +30,23 @@ pub enum Exchange {
     Anonymous,
     /// It chose the mechanism and was asked for the rest.
     AwaitsResponse,
-    /// It is somebody.
     Authenticated,
 }
 
-/// What to tell the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is in.
     Authenticated,
     /// There is another step.
     Continue,
-    /// It is not.
     Refused,
 }
 
 impl Exchange {
-    /// Whether the client is in.
     pub fn is_authenticated(self) -> bool {
         self == Exchange::Authenticated
     }
 
-    /// Forgets who the client is.
     pub fn end(&mut self) {
         *self = Exchange::Anonymous;
     }
@@ -98,7 +93,6 @@ impl Exchange {
     }
 }
 
-/// What PLAIN says.
 #[derive(Debug, PartialEq, Eq)]
 struct Credentials<'a> {
     user: &'a [u8],

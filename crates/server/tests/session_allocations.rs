@@ -4,12 +4,7 @@
 
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
-use slabwise_server::config::Settings;
-use slabwise_server::context::WorkerContext;
-use slabwise_server::net::Roster;
-use slabwise_server::out::Out;
-use slabwise_server::session::{Next, Session};
-use slabwise_server::shared::Shared;
+use slabwise_server::{Next, Out, Roster, Session, Settings, Shared, WorkerContext};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::Read;

@@ -14,7 +14,6 @@ use slabwise_protocol::{
 };
 use std::sync::atomic::Ordering;
 
-/// What the session does after an order.
 pub(crate) enum Then<'e> {
     Nothing,
     /// Walks, before it reads on.
@@ -156,9 +155,7 @@ fn memory_limit(engine: &Engine, megabytes: u32, reply: &mut Reply<'_>) {
     });
 }
 
-/// Any class, as the wire says it.
 const ANY_CLASS: i32 = -1;
-/// The pool of free pages, as the wire says it.
 const PAGE_POOL: i32 = 0;
 
 fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {

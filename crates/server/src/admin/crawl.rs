@@ -18,7 +18,6 @@ const STEP_CHUNKS: usize = 512;
 /// What `stats cachedump` lists at most, as in memcached: it was made for a look, not for a dump.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
 
-/// A walk and what it writes.
 pub(crate) struct Crawl<'e> {
     crawler: Crawler,
     listing: Listing,
@@ -26,29 +25,17 @@ pub(crate) struct Crawl<'e> {
     _ticket: Option<CrawlTicket<'e>>,
 }
 
-/// What is written for each item.
 pub(crate) enum Listing {
     /// `key=... exp=... la=...`.
     Metadump,
     /// `mg <key>`.
     Mgdump,
     /// `ITEM <key> [<bytes> b; <expiry> s]`, up to a number of items and of bytes.
-    Cachedump {
-        /// Items still to list.
-        items_left: usize,
-        /// Bytes still to write.
-        len_left: usize,
-    },
+    Cachedump { items_left: usize, len_left: usize },
     /// `PREFIX <prefix> get ...` for each prefix that is counted, whatever items there are.
-    Prefixes {
-        /// The one listed last.
-        after: Option<Box<[u8]>>,
-    },
+    Prefixes { after: Option<Box<[u8]>> },
     /// `STAT <descriptor>:addr ...` and more for each socket, whatever items there are.
-    Connections {
-        /// The one listed last.
-        after: Option<RawFd>,
-    },
+    Connections { after: Option<RawFd> },
 }
 
 impl Listing {
@@ -58,7 +45,6 @@ impl Listing {
         Listing::Cachedump { items_left, len_left: CACHEDUMP_LEN_MAX - reply::END.len() }
     }
 
-    /// Whether nothing more can be listed.
     fn is_full(&self) -> bool {
         matches!(self, Listing::Cachedump { items_left: 0, .. })
     }

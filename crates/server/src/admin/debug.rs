@@ -12,7 +12,6 @@ use std::time::Duration;
 
 const MISS: &[u8] = b"MISS\r\n";
 
-/// The key that stands for the item held last.
 const HELD_LAST: &[u8] = b"reffed";
 
 pub(crate) fn carry_out<'e>(

@@ -7,7 +7,6 @@ use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 use slabwise_tuner::{AutomoveSettings, MoveBudget};
 
-/// Settings in the making.
 #[derive(Debug)]
 pub(super) struct Draft {
     /// Most options set a field of these, which begin as the defaults. [`super::resolve`] sets the others.

@@ -20,7 +20,6 @@ const CHAIN_CHUNKS_MAX: u64 = 1024;
 /// What [`ClassTable::default_for`] grows by.
 const GROWTH_FACTOR: f64 = 1.12;
 
-/// What the engine is made with.
 pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, OptionsError> {
     let Draft { settings, given, .. } = draft;
     let options = &settings.engine;

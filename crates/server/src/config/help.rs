@@ -6,7 +6,6 @@ use super::table::{ACTING, FLAGS, OURS, TLS, WITHOUT_EFFECT};
 use slabwise_policy::PagePolicy;
 use std::fmt::Write;
 
-/// The version of memcached whose options and protocol these are.
 const MEMCACHED_VERSION: &str = "1.6.45";
 const HELP_COLUMN: usize = 32;
 

@@ -11,7 +11,6 @@ use super::error::OptionsError;
 use super::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
-/// What holds for an element that says nothing else.
 #[derive(Clone, Copy)]
 pub(super) struct Defaults {
     /// `-p`.

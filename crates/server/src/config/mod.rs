@@ -34,9 +34,11 @@ mod tunables;
 mod tests;
 
 pub use error::OptionsError;
-pub use report::{changeable, report};
-pub use settings::{Listen, ListenAddress, ListenSecurity, ProcessSettings, Protocol, Settings};
-pub use tunables::{Fraction, Running, Tunables};
+#[cfg(test)]
+pub use report::changeable;
+pub use report::report;
+pub use settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+pub use tunables::{Running, Tunables};
 
 use std::ffi::OsString;
 

@@ -8,7 +8,6 @@ use super::tunables::Running;
 pub(super) struct ServerOption {
     /// The long name of a flag, or the name in `-o`.
     pub name: &'static str,
-    /// The short name of a flag.
     pub short: Option<char>,
     pub takes: Takes,
     /// As the help shows it.
@@ -26,25 +25,36 @@ pub(super) struct Stat {
     pub name: &'static str,
     pub value: fn(&Running<'_>) -> String,
     /// A command that changes it while the server runs, if there is one.
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test sends each such command"))]
     pub changed_by: Option<&'static str>,
 }
 
 /// What an option takes, and how that is set.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
-    /// Nothing.
     Nothing(fn(&mut Draft)),
     /// A whole number from `min` to `max`, in `unit` (may be empty).
-    Number { min: i64, max: i64, unit: &'static str, set: fn(&mut Draft, i64) },
+    Number {
+        min: i64,
+        max: i64,
+        unit: &'static str,
+        set: fn(&mut Draft, i64),
+    },
     /// A whole number, or nothing, which means `absent`.
-    OptionalNumber { min: i64, max: i64, absent: i64, set: fn(&mut Draft, i64) },
-    /// A number above `above`, up to `max`.
-    Fraction { above: f64, max: f64, set: fn(&mut Draft, f64) },
+    OptionalNumber {
+        min: i64,
+        max: i64,
+        absent: i64,
+        set: fn(&mut Draft, i64),
+    },
+    Fraction {
+        above: f64,
+        max: f64,
+        set: fn(&mut Draft, f64),
+    },
     /// Bytes, with an optional `k` or `m` behind.
     Size(fn(&mut Draft, i64)),
-    /// An octal number.
     Octal(fn(&mut Draft, u32)),
-    /// One of these words.
     Choice(&'static [&'static str], fn(&mut Draft, &'static str)),
     /// Any text; the name is for the help.
     Text(&'static str, fn(&mut Draft, &str)),
@@ -55,13 +65,11 @@ pub(super) enum Takes {
 /// The most that counts and times may be.
 pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// An option of `-o`.
 pub(super) const fn option(name: &'static str, takes: Takes) -> ServerOption {
     let (default, help, no_effect) = ("", "", "");
     ServerOption { name, short: None, takes, default, help, no_effect, stats: [None, None] }
 }
 
-/// A flag with its short and its long name.
 pub(super) const fn flag(short: char, name: &'static str, takes: Takes) -> ServerOption {
     ServerOption { short: Some(short), ..option(name, takes) }
 }
@@ -94,7 +102,6 @@ pub(super) const fn text(placeholder: &'static str, set: fn(&mut Draft, &str)) -
     Takes::Text(placeholder, set)
 }
 
-/// `yes` or `no`, as `stats settings` shows a switch.
 pub(super) fn yes_no(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
@@ -108,12 +115,10 @@ impl ServerOption {
         ServerOption { help, ..self }
     }
 
-    /// Warns that the option changes nothing, and why.
     pub const fn no_effect(self, no_effect: &'static str) -> ServerOption {
         ServerOption { no_effect, ..self }
     }
 
-    /// Shows the option in `stats settings`.
     pub const fn stat(self, name: &'static str, value: fn(&Running<'_>) -> String) -> ServerOption {
         self.shown(Stat { name, value, changed_by: None })
     }

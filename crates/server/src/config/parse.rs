@@ -10,7 +10,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 
-/// What the arguments come to.
 pub(super) enum Read {
     Print(String),
     Draft(Box<Draft>),
@@ -70,7 +69,6 @@ fn command() -> Command {
     command.arg(Arg::new(OPERANDS).num_args(0..).action(ArgAction::Append))
 }
 
-/// The values that an option was given, in order.
 fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a str> {
     let texts = matches.get_many::<String>(name).into_iter().flatten();
     texts.map(|text| text.trim_start())
@@ -110,7 +108,6 @@ fn unknown(given: &str, meant: Option<&str>) -> OptionsError {
     OptionsError(format!("{given}: there is no such option; {hint}"))
 }
 
-/// clap's error in one line.
 fn refusal(error: &clap::Error) -> OptionsError {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),

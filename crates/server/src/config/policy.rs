@@ -5,7 +5,6 @@ use super::error::OptionsError;
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
-/// The name of the option by which a policy takes its objective.
 const OBJECTIVE: &str = "objective";
 const POLICY_DEFAULT: &str = "marginal";
 /// The best of those that go by no profiles.

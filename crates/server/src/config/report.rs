@@ -20,17 +20,16 @@ const ORDER: &str = "\
     ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version \
     num_napi_ids memory_file client_flags_size";
 
-/// The lines of `stats settings`.
 pub fn report(running: &Running<'_>) -> Vec<(&'static str, String)> {
     stats().into_iter().map(|stat| (stat.name, (stat.value)(running))).collect()
 }
 
 /// The lines of `stats settings` that commands change, each with such a command.
+#[cfg(test)]
 pub fn changeable() -> Vec<(&'static str, &'static str)> {
     stats().into_iter().filter_map(|stat| Some((stat.name, stat.changed_by?))).collect()
 }
 
-/// All lines, in order.
 fn stats() -> Vec<&'static Stat> {
     let rows = FLAGS.iter().chain(table::extended());
     let mut stats: Vec<_> = rows.flat_map(|row| row.stats.iter().flatten()).chain(FACTS).collect();

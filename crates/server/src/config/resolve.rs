@@ -52,7 +52,6 @@ fn check_protection(draft: &mut Draft) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// Where the server listens, for what, and with how many threads.
 fn resolve_network(draft: &mut Draft) -> Result<(), OptionsError> {
     if draft.given.port.is_none() && draft.settings.udp_port != 0 {
         draft.given.port = Some(draft.settings.udp_port);
@@ -78,7 +77,6 @@ fn resolve_network(draft: &mut Draft) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// The page policy, and the profiling that it may go by.
 fn resolve_page_policy(draft: &mut Draft) -> Result<(), OptionsError> {
     let page_policy = policy::page_policy(&draft.given)?;
     let memory_limit_bytes = draft.settings.engine.memory_limit_bytes;
@@ -89,7 +87,6 @@ fn resolve_page_policy(draft: &mut Draft) -> Result<(), OptionsError> {
     Ok(())
 }
 
-/// What goes together, but does less than it seems to.
 fn warn_of_no_effect(draft: &mut Draft) {
     if !draft.settings.cas_enabled {
         draft.warn("-C saves nothing here: CAS values cost no extra memory");

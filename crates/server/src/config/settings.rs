@@ -116,7 +116,6 @@ pub struct Settings {
     pub engine: EngineConfig,
 }
 
-/// What clients speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// What a client's first byte says.
@@ -138,34 +137,28 @@ impl Protocol {
     }
 }
 
-/// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// `-s`, `-a`: on a socket file with this mode, and on no network.
     Unix {
         /// The file, absolute.
         path: PathBuf,
-        /// Its permission bits.
         mode: u32,
     },
     /// `-l`, `-p`.
     Tcp(Vec<ListenAddress>),
 }
 
-/// One element of `-l`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// A name or an address; `None` for all interfaces.
     pub host: Option<String>,
     /// The port; 0 lets the kernel choose.
     pub port: u16,
-    /// How its connections are secured.
     pub security: ListenSecurity,
-    /// What is spoken on them.
     pub protocol: Protocol,
 }
 
-/// How a listener's connections are secured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListenSecurity {
     /// Not at all: without `-Z`, or with `notls:`.
@@ -186,7 +179,6 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// What the process does with itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
     /// `-d`: go on in the background.

@@ -6,28 +6,21 @@ use super::settings::Settings;
 use slabwise_engine::{EngineConfig, LruConfig};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Settings that commands change while the server runs.
 #[derive(Debug)]
 pub struct Tunables {
-    /// `verbosity`: how much is logged.
     pub verbosity: AtomicU32,
     /// `slabs automove`: 0 off, 1 slow, 2 on every eviction.
     pub automove_level: AtomicU32,
-    /// `slabs automove ratio`.
     pub automove_ratio: Fraction,
-    /// `slabs automove freeratio`.
     pub automove_free_ratio: Fraction,
     /// `slabs automove window`, in seconds.
     pub automove_window: AtomicU32,
-    /// `lru_crawler enable` and `disable`.
     pub crawler_enabled: AtomicBool,
     /// `lru_crawler sleep`, in microseconds.
     pub crawler_sleep_us: AtomicU32,
     /// `lru_crawler tocrawl`; 0 for all.
     pub crawler_tocrawl: AtomicU32,
-    /// `slabs classes`: whether the class table is learned.
     pub learn_classes: AtomicBool,
-    /// `stats sizes_enable` and `sizes_disable`.
     pub track_sizes: AtomicBool,
     /// `lru mode`: whether the queues are hot, warm and cold, and not one.
     pub lru_segmented: AtomicBool,
@@ -67,15 +60,11 @@ impl Tunables {
 
 /// A running server's settings, as `stats settings` shows them.
 pub struct Running<'r> {
-    /// As the server was started.
     pub settings: &'r Settings,
     /// What commands have changed since.
     pub tunables: &'r Tunables,
-    /// The engine's limits of the LRU.
     pub lru: LruConfig,
-    /// The engine's memory limit.
     pub memory_limit_bytes: u64,
-    /// Whether statistics by prefix are kept.
     pub detail_enabled: bool,
 }
 
@@ -84,17 +73,14 @@ pub struct Running<'r> {
 pub struct Fraction(AtomicU64);
 
 impl Fraction {
-    /// Holds `value`.
     pub fn new(value: f64) -> Fraction {
         Fraction(AtomicU64::new(value.to_bits()))
     }
 
-    /// The value last stored.
     pub fn load(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Stores a value.
     pub fn store(&self, value: f64) {
         self.0.store(value.to_bits(), Ordering::Relaxed);
     }

@@ -34,20 +34,15 @@ pub(super) struct Acceptor<'e> {
     pause: Option<Pause>,
 }
 
-/// Accepting is paused.
 struct Pause {
-    /// Since then, by the clock.
     since_nanos: u64,
     /// How many connections were open when there was no more room: it lasts until fewer are.
     connections: u64,
 }
 
-/// What came of one look at a listening socket.
 enum Accepted {
     One(OwnedFd, Address),
-    /// Nobody waits.
     None,
-    /// No descriptors are left.
     NoDescriptors,
 }
 
@@ -72,7 +67,6 @@ impl<'e> Acceptor<'e> {
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
     }
 
-    /// Accepts until the server stops.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         while !self.shared.is_stopping() {

@@ -75,19 +75,15 @@ impl<'e> OutPool<'e> {
 /// What the worker does with a connection after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing until its socket is readable.
     AwaitReadable,
-    /// Nothing until its socket is writable.
     AwaitWritable,
     /// As `AwaitReadable`; it is a watcher, so lines may come as well.
     AwaitLines,
     /// Another turn, once others had theirs.
     Again,
-    /// It is over.
     Close,
 }
 
-/// One client.
 pub(super) struct Connection<'e> {
     stream: Stream,
     session: Session<'e>,
@@ -111,11 +107,9 @@ pub(super) struct Connection<'e> {
 /// What remains to be done, beyond writing what is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Receive and serve.
     Serve,
     /// The session asked to be called again before more is received.
     Resume,
-    /// Write what is pending, then close.
     Finish,
 }
 
@@ -175,7 +169,6 @@ impl<'e> Connection<'e> {
         &self.client
     }
 
-    /// Why the connection ends, as far as it knows itself.
     pub fn close_reason(&self) -> CloseReason {
         match self.session.close_reason() {
             Some(reason) => reason,
@@ -200,12 +193,10 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
     }
 
-    /// Tells the peer that the connection ends here.
     pub fn part(&mut self) {
         self.stream.part();
     }
 
-    /// One turn; see the module's laws.
     pub fn turn(&mut self, lent: &mut Lent<'_, 'e>) -> Turn {
         let mut out = self.out.take().unwrap_or_else(|| lent.outs.take());
         if self.blocked {
@@ -364,7 +355,6 @@ impl<'e> Connection<'e> {
         Ok(())
     }
 
-    /// Notes what the client is waited for.
     fn note_state(&self) {
         self.client.set_state(if self.session.is_idle() {
             ClientState::Reading
@@ -378,7 +368,6 @@ impl<'e> Connection<'e> {
 
 /// The way between a session and its peer.
 pub(super) enum Stream {
-    /// A socket.
     Plain(OwnedFd),
     /// A socket with TLS before it. Boxed: most connections are plain.
     Tls(Box<TlsStream>),
@@ -400,7 +389,6 @@ impl Stream {
         }
     }
 
-    /// Receives into two buffers, one after the other.
     pub fn receive_two(
         &mut self,
         first: &mut [u8],
@@ -423,7 +411,6 @@ impl Stream {
         }
     }
 
-    /// Whether the two ends are not yet agreed on how to talk.
     pub fn is_handshaking(&self) -> bool {
         match self {
             Stream::Plain(_) => false,

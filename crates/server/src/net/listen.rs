@@ -8,13 +8,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// A socket that listens.
 pub(super) struct Listener {
     pub socket: OwnedFd,
     pub address: Address,
-    /// How its connections are secured.
     pub security: ListenSecurity,
-    /// What is spoken on them.
     pub protocol: Protocol,
 }
 
@@ -24,13 +21,11 @@ pub(super) struct DatagramSockets {
     pub address: SocketAddr,
 }
 
-/// All sockets that the server listens on.
 pub struct Listeners {
     pub(super) datagram: Vec<DatagramSockets>,
     pub(super) all: Vec<Listener>,
 }
 
-/// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {place}: {error}{}", remedy(error))]
 pub struct ListenError {
@@ -38,7 +33,6 @@ pub struct ListenError {
     error: io::Error,
 }
 
-/// What the operator can do about it.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
@@ -50,7 +44,6 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl Listeners {
-    /// Binds and listens as the settings say.
     pub fn bind(settings: &Settings) -> Result<Listeners, ListenError> {
         let mut all = Vec::new();
         match &settings.listen {

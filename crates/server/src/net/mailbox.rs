@@ -11,9 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct NewConnection {
     pub socket: OwnedFd,
     pub client: Arc<Client>,
-    /// How its listener secures connections.
     pub security: ListenSecurity,
-    /// What its listener speaks.
     pub protocol: Protocol,
 }
 
@@ -28,7 +26,6 @@ impl Mailbox {
         Mailbox { connections: Mutex::default(), waker }
     }
 
-    /// Hands a connection over.
     pub(super) fn send(&self, connection: NewConnection) {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         self.wake();

@@ -18,8 +18,7 @@ mod tls_stream_tests;
 mod udp;
 mod worker;
 
-pub use crate::shared::{Address, Client, ClientState, Roster};
-pub use listen::{ListenError, Listeners};
+pub use listen::Listeners;
 
 use crate::context::WorkerContext;
 use crate::shared::{Shared, Wake};
@@ -38,7 +37,6 @@ pub(crate) struct Loops {
     acceptor_poll: Poll,
 }
 
-/// Wakes event loops.
 pub(crate) struct Wakers {
     mailboxes: Vec<Mailbox>,
     acceptor: Waker,
@@ -59,7 +57,6 @@ impl Wakers {
 }
 
 impl Loops {
-    /// Loops for this many workers.
     pub fn new(workers: usize) -> io::Result<(Loops, Wakers)> {
         let mut worker_polls = Vec::with_capacity(workers);
         let mut mailboxes = Vec::with_capacity(workers);

@@ -39,7 +39,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// See the module.
 pub(super) struct TlsStream {
     socket: OwnedFd,
     tls: ServerConnection,
@@ -147,7 +146,6 @@ impl TlsStream {
         Ok(())
     }
 
-    /// The handshake is through.
     fn open(&mut self) {
         self.stage = Stage::Open;
         if self.tls.handshake_kind() != Some(HandshakeKind::Resumed) {
@@ -221,10 +219,8 @@ impl Sink for TlsStream {
     }
 }
 
-/// Where plaintext goes.
 struct Places<'a> {
     places: [&'a mut [u8]; 2],
-    /// Bytes filled, over both.
     filled: usize,
 }
 

@@ -40,7 +40,6 @@ pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
 /// UDP sockets have the tokens from here on, connections those below.
 const UDP_TOKEN_MIN: usize = usize::MAX / 2;
 
-/// One worker's whole state.
 pub(super) struct Worker<'e> {
     poll: Poll,
     mailbox: &'e Mailbox,
@@ -53,10 +52,8 @@ pub(super) struct Worker<'e> {
     /// What TLS receives into; empty without `-Z`.
     ciphertext: Vec<u8>,
     outs: OutPool<'e>,
-    /// The watchers among the connections.
     watchers: Vec<usize>,
     idle_checked: Seconds,
-    /// Turns of connections so far.
     turns: u64,
 }
 
@@ -94,7 +91,6 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Serves until the server stops.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.context.shared.is_stopping() {

@@ -49,7 +49,6 @@ fn leave(worker: &WorkerContext<'_>, leaves: Leaves) -> Leave {
     }
 }
 
-/// What a change of a number depends on.
 pub(crate) fn conditions(
     worker: &WorkerContext<'_>,
     request: &Arithmetic<'_>,

@@ -10,19 +10,15 @@ use slabwise_protocol::Get;
 /// and the two more slices of the write; 16 KiB is copied in about a microsecond.
 pub(crate) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
-/// What a get does beside showing the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing.
     Plain,
     /// Gives the item a new expiry; a miss counts as a touch that missed.
     Touch(Expiry),
-    /// What a meta get asks for.
     With(GetOptions),
 }
 
 impl Access {
-    /// What a request asks for.
     #[inline]
     pub(crate) fn of(worker: &WorkerContext<'_>, request: &Get<'_>, rules: Rules) -> Access {
         let touch = request.touch.map(|exptime| worker.expiry(exptime));
@@ -39,7 +35,6 @@ impl Access {
         }
     }
 
-    /// The expiry that an item is given.
     pub(crate) fn touch(&self) -> Option<Expiry> {
         match self {
             Access::Plain => None,
@@ -52,7 +47,6 @@ impl Access {
 /// What the client learned of an item that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// All that it asked for.
     Answered,
     /// Nothing: too many clients are being sent its large value already.
     PassedOver,

@@ -20,23 +20,19 @@ use slabwise_engine::{
 };
 use slabwise_protocol::WatchKinds;
 
-/// Whose rules an operation follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rules {
     /// Those of the classic text protocol and of the binary one.
     Classic,
-    /// Those of the meta protocol.
     Meta,
 }
 
 impl Rules {
-    /// Whether an operation counts by key prefix.
     #[inline]
     pub(super) fn counts_prefixes(self) -> bool {
         self == Rules::Classic
     }
 
-    /// The name of a delete on a watcher's line.
     pub(super) fn delete_command(self) -> DeleteCommand {
         match self {
             Rules::Classic => DeleteCommand::Delete,
@@ -187,7 +183,6 @@ pub(crate) fn emptied(
     }
 }
 
-/// Tells that the item which is there now was stored.
 #[cold]
 fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
     let Some(item) = worker.handle.inspect(key, worker.now) else { return };
@@ -213,7 +208,6 @@ pub(crate) fn deleting(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option
     worker.handle.inspect(key, worker.now)
 }
 
-/// To be called after a delete that found something.
 #[inline]
 pub(crate) fn deleted(
     worker: &WorkerContext<'_>,
@@ -296,7 +290,6 @@ pub(crate) fn priced(
 pub(crate) struct Counted(bool);
 
 impl Counted {
-    /// As it is at this moment.
     #[inline]
     pub(crate) fn now(worker: &WorkerContext<'_>) -> Counted {
         Counted(worker.shared.counts_prefixes())

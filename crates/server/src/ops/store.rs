@@ -29,14 +29,11 @@ pub(crate) struct Order<'a> {
     pub(crate) key: HashedKey<'a>,
     pub(crate) meta: ItemMeta,
     pub(crate) conditions: StoreConditions,
-    /// Bytes of the value.
     pub(crate) value_len: usize,
     pub(crate) rules: Rules,
 }
 
-/// What the beginning of a store came to.
 pub(crate) enum Begun<'e> {
-    /// It is over.
     Finished {
         outcome: StoreOutcome,
         /// Bytes of the input that were taken.
@@ -53,7 +50,6 @@ pub(crate) enum Begun<'e> {
 }
 
 impl<'a> Order<'a> {
-    /// What a request asks for.
     #[inline(always)]
     pub(crate) fn of(
         worker: &WorkerContext<'_>,
@@ -166,7 +162,6 @@ impl<'e> Upload<'e> {
         (!place.is_empty()).then_some(place)
     }
 
-    /// Notes that `count` bytes were read into [`Upload::target`].
     pub(crate) fn advance(&mut self, count: usize) {
         self.reservation.advance(count);
     }
@@ -176,7 +171,6 @@ impl<'e> Upload<'e> {
         self.reservation.fill(bytes)
     }
 
-    /// Bytes that are missing.
     pub(crate) fn remaining(&self) -> usize {
         self.reservation.remaining()
     }
@@ -186,17 +180,14 @@ impl<'e> Upload<'e> {
         self.reservation.is_starved()
     }
 
-    /// The item's key.
     pub(crate) fn key(&mut self) -> &[u8] {
         self.reservation.key()
     }
 
-    /// Bytes of the value.
     pub(crate) fn value_len(&self) -> usize {
         self.reservation.value_len()
     }
 
-    /// Stores a value that has arrived.
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let announced = hooks::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
@@ -210,7 +201,6 @@ impl<'e> Upload<'e> {
         }
     }
 
-    /// Gives a starved upload's memory back.
     pub(crate) fn give_up(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let key = self.key().to_vec();
         worker.handle.give_up(self.reservation);

@@ -21,7 +21,6 @@ pub fn init_logging(verbosity: u8) {
     }
 }
 
-/// Changes the level, as the `verbosity` command does.
 pub fn set_verbosity(verbosity: u8) {
     if let Some(filter) = FILTER.get() {
         // It fails only once the subscriber is gone, and then nothing is printed anyway.

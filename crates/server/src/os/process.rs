@@ -19,7 +19,6 @@ pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
     64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
-/// Why the process cannot be what the settings ask for.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The limit of open files is below `-c` and cannot be raised.
@@ -27,22 +26,13 @@ pub enum ProcessError {
         "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
          (ulimit -n) or start as root"
     )]
-    OpenFiles {
-        /// `-c`.
-        needed: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// Core files were asked for and are impossible.
+    OpenFiles { needed: u64, limit: u64 },
     #[error("-r: core files are impossible here: raise the limit (ulimit -c)")]
     CoreFiles,
-    /// Started by root without a user to become.
     #[error("started as root: add '-u USER' to run as USER ('-u root' to stay root)")]
     RootWithoutUser,
-    /// The process may not become this user, or there is none.
     #[error("-u {0}: {1}")]
     BecomeUser(String, BecomeUserError),
-    /// The process could not go on in the background.
     #[error("-d: cannot go on in the background: {0}; leave -d out")]
     Daemonize(io::Error),
 }

@@ -17,7 +17,6 @@ use std::time::Duration;
 pub enum Receipt {
     /// Bytes for the session; none, where all that came was TLS's own.
     Bytes {
-        /// How many.
         count: usize,
         /// Whether another receive may bring more, without a new event.
         more: bool,
@@ -29,7 +28,6 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    /// Bytes for the session.
     pub fn count(self) -> usize {
         match self {
             Receipt::Bytes { count, .. } => count,
@@ -49,13 +47,11 @@ fn receipt(received: Result<usize, Errno>, room: usize) -> io::Result<Receipt> {
     }
 }
 
-/// Reads from a socket.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Receipt> {
     let received = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty());
     receipt(received.map(|(count, _)| count), buffer.len())
 }
 
-/// Reads into two buffers, one after the other.
 pub fn receive_two(
     socket: BorrowedFd<'_>,
     first: &mut [u8],
@@ -71,7 +67,6 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
-/// Processor time that the calling thread has taken so far.
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
@@ -109,13 +104,11 @@ pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
 }
 
-/// Whether the process may open another socket.
 pub fn can_open_sockets() -> bool {
     use rustix::net::{AddressFamily, SocketType};
     rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
 }
 
-/// The address a socket is bound to, if it is an internet address.
 pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
@@ -241,18 +234,14 @@ pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }
 
-/// Why the process could not become another user.
 #[derive(Debug, thiserror::Error)]
 pub enum BecomeUserError {
-    /// There is no such user.
     #[error("there is no such user")]
     Unknown,
-    /// The kernel refused.
     #[error("cannot become this user: {0}")]
     Refused(io::Error),
 }
 
-/// Gives up root's rights and groups for those of `name`.
 pub fn become_user(name: &str) -> Result<(), BecomeUserError> {
     use nix::errno::Errno as NixErrno;
     use nix::unistd;
@@ -273,7 +262,6 @@ pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
     Ok(nix::unistd::daemon(keep_directory, keep_streams)?)
 }
 
-/// Whether a process with this id exists.
 pub fn process_exists(id: i32) -> bool {
     rustix::process::Pid::from_raw(id)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))

@@ -13,7 +13,6 @@ pub(super) const LOGINS_MAX: usize = 8;
 /// More than any list of passwords has; a device file would have no end.
 pub(super) const FILE_LEN_MAX: u64 = 1 << 20;
 
-/// What a password file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// For `-Y`.
@@ -32,7 +31,6 @@ impl Kind {
     }
 }
 
-/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("cannot be read: {0}; name a file that the server's user may read")]
@@ -83,7 +81,6 @@ impl Entry {
     }
 }
 
-/// The entries of a file with this text.
 pub(super) fn parse(text: &[u8], kind: Kind) -> Result<Vec<Entry>, Fault> {
     let lines = lines(text).zip(1..);
     let entries: Vec<Entry> = match kind {

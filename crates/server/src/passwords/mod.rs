@@ -42,12 +42,10 @@ pub struct PasswordFile {
     in_force: Mutex<Arc<InForce>>,
 }
 
-/// Whether somebody may be let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// An entry has this user and this password.
     Known,
-    /// None has.
     Unknown,
 }
 
@@ -57,10 +55,8 @@ struct InForce {
     source: Source,
 }
 
-/// What was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Nothing so far.
     Unread,
     /// The file as it was then.
     File(Version),
@@ -88,7 +84,6 @@ impl Version {
     }
 }
 
-/// Why a password file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{option} {}: {fault}", path.display())]
 pub struct PasswordsError {
@@ -98,7 +93,6 @@ pub struct PasswordsError {
 }
 
 impl PasswordFile {
-    /// The file at `path`, not read yet.
     pub fn new(path: PathBuf, kind: Kind) -> PasswordFile {
         let nobody = InForce { entries: Vec::new(), source: Source::Unread };
         PasswordFile { path, kind, in_force: Mutex::new(Arc::new(nobody)) }
@@ -127,7 +121,6 @@ impl PasswordFile {
         }
     }
 
-    /// Whether an entry has this user and this password.
     pub fn check(&self, user: &[u8], password: &[u8]) -> Verdict {
         if self.kind == Kind::Sasl {
             self.refresh();

@@ -6,10 +6,8 @@ use slabwise_protocol::Sasl;
 use slabwise_protocol::binary::{Fault, Head, Status, compose, opcode};
 use std::sync::atomic::Ordering;
 
-/// What an authenticated client is answered.
 const AUTHENTICATED: &[u8] = b"Authenticated";
 
-/// Whether a client may use this command.
 #[inline]
 pub(super) fn may_ask(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
     !worker.shared.settings.sasl_enabled

@@ -39,15 +39,12 @@ enum Phase<'e> {
     /// A command. Where a phase ends, this is what follows: a session begins only once.
     #[default]
     Command,
-    /// What lets the client in.
     Login,
-    /// The keys of a retrieval.
     Keys(Keys),
     /// A value, then its end of line if the dialect has one.
     Value(Arriving<'e>),
     /// Data of this length that means nothing.
     Skip(usize),
-    /// The rest of a line that means nothing.
     SkipLine,
     /// Not looked at before the crawl is over.
     Crawl(Box<Crawl<'e>>),
@@ -308,7 +305,6 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// The beginning of a dialogue, by its first byte.
     fn begin(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
         if worker.shared.logins.is_some() {
             self.phase = Phase::Login;
@@ -465,7 +461,6 @@ impl<'e> Session<'e> {
         self.close(consumed, CloseReason::Error)
     }
 
-    /// More of a value, or its end.
     fn value(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
         let Phase::Value(arriving) = &mut self.phase else {
             unreachable!("called only while a value is read");

@@ -59,7 +59,6 @@ pub(super) fn carry_out<'e>(
     Done::Answered(0)
 }
 
-/// Whose rules a request follows that is answered so.
 fn rules(answer: &Answer) -> Rules {
     match answer {
         Answer::Text(_) | Answer::Binary(_) => Rules::Classic,
@@ -211,14 +210,12 @@ fn examine<'e>(
 /// others have their turn, and one of fifty is answered in one write.
 const KEYS_PER_REQUEST: u32 = 64;
 
-/// A retrieval whose keys are being read.
 pub(super) struct Keys {
     answer: TextAnswer,
     access: Access,
     keys_before_charge: u32,
 }
 
-/// What reading keys came to.
 pub(super) enum KeysStep {
     /// Took these bytes; more keys may follow.
     Took(usize),
@@ -310,7 +307,6 @@ pub(super) fn look_up<'e>(
     Ok(())
 }
 
-/// A value that is arriving, and how its store is answered.
 pub(super) struct Arriving<'e> {
     pub(super) upload: Upload<'e>,
     pub(super) answer: Answer,
@@ -351,7 +347,6 @@ impl<'e> Arriving<'e> {
     }
 }
 
-/// Says what came of a store of `value_len` bytes under `key`.
 #[inline]
 pub(super) fn answer_store<'e>(
     worker: &mut WorkerContext<'e>,
@@ -370,7 +365,6 @@ pub(super) fn answer_store<'e>(
     }
 }
 
-/// Says that the value does not end where its length says.
 fn bad_data<'e>(worker: &mut WorkerContext<'e>, answer: &Answer, out: &mut Out<'e>) {
     let noreply = match answer {
         Answer::Text(answer) => answer.noreply,

@@ -17,19 +17,16 @@ use slabwise_protocol::text::login::{Login, parse};
 use slabwise_protocol::text::reply;
 use std::sync::atomic::Ordering;
 
-/// What came from a client that is not let in yet.
 pub(super) enum LoginStep {
     /// Took these bytes; the client is to try again.
     Refused(usize),
     /// Took these bytes; the client is let in.
     LetIn(usize),
-    /// Nothing to do for now.
     Pause(Next),
     /// No client of this protocol.
     Hangup,
 }
 
-/// What comes from a client that is not let in yet.
 pub(super) fn login<'e>(
     worker: &mut WorkerContext<'e>,
     input: &[u8],

@@ -49,6 +49,5 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use crate::wire::VERSION;
 pub use dialogue::Session;
 pub use step::{Next, Progress};

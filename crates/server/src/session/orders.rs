@@ -17,17 +17,13 @@ use slabwise_protocol::{Admin, Exptime, Request, StatsRequest, TextAnswer};
 
 /// What the session does after an order.
 pub(super) enum Then<'e> {
-    /// Reads on.
     Nothing,
     /// Walks, before it reads on.
     Crawl(Box<Crawl<'e>>),
-    /// Becomes a watcher.
     Watch(Watcher<'e>),
-    /// Ends.
     Close(CloseReason),
 }
 
-/// Carries out an order that came as a line.
 pub(super) fn line<'e>(
     worker: &mut WorkerContext<'e>,
     request: Request<'_>,
@@ -70,7 +66,6 @@ pub(super) fn line<'e>(
     }
 }
 
-/// Carries out an order that came as a packet.
 pub(super) fn packet<'e>(
     worker: &mut WorkerContext<'e>,
     request: Request<'_>,

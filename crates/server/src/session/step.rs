@@ -16,10 +16,8 @@ use slabwise_base::HashedKey;
 use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::{Answer, Dialect, Parsed, Request};
 
-/// How the client speaks, from its first byte on.
 #[derive(Default)]
 pub(super) enum Speech {
-    /// Lines.
     #[default]
     Text,
     /// Packets, from a client that may have to authenticate.
@@ -27,7 +25,6 @@ pub(super) enum Speech {
 }
 
 impl Speech {
-    /// Of a client that begins with this byte.
     pub(super) fn of(first: u8, protocol: Protocol) -> Speech {
         match protocol {
             Protocol::Binary => Speech::Binary(Exchange::default()),
@@ -59,12 +56,10 @@ impl Speech {
 /// Requests of a batch: about as many cache lines as a core can wait for at a time.
 const ITEMS_MAX: usize = 8;
 
-/// Where an item is.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     /// See [`hashed`].
     pub(super) key: Option<HashedKey<'a>>,
-    /// Where the item begins in the input.
     pub(super) start: usize,
 }
 
@@ -94,7 +89,6 @@ pub(super) fn hashed<'a>(
 }
 
 impl<'a> Batch<'a> {
-    /// No items.
     #[inline(always)]
     pub(super) fn new() -> Batch<'a> {
         Batch {
@@ -157,7 +151,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The items in order, each with its place.
     pub(super) fn items(&self) -> impl Iterator<Item = (&Parsed<'a>, &Place<'a>)> {
         self.parsed[..self.count].iter().zip(&self.places)
     }
@@ -173,7 +166,6 @@ impl<'a> Batch<'a> {
 pub struct Progress {
     /// Bytes of the input that are done with.
     pub consumed: usize,
-    /// What the session wants next.
     pub next: Next,
 }
 
@@ -189,7 +181,6 @@ pub enum Next {
     Close,
 }
 
-/// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Took these bytes; there may be more to do.

@@ -3,9 +3,9 @@
 use super::{Next, Session};
 use crate::config::Settings;
 use crate::context::WorkerContext;
-use crate::net::Roster;
 use crate::out::Out;
 use crate::passwords::testing::logins;
+use crate::shared::Roster;
 use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};

@@ -7,26 +7,21 @@ use slabwise_base::sync::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A thread of the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
     /// Keeps the LRU's parts at their limits.
     Maintainer,
     /// Plans and makes page moves.
     Tuner,
-    /// Expires items.
     Crawler,
 }
 
-/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The time is over.
-    ByTime,
-    /// Somebody called.
-    ByCall,
+    Time,
+    Call,
     /// The server ends.
-    ByRing,
+    Ring,
 }
 
 /// What the drivers wait at.
@@ -66,9 +61,9 @@ impl Bell {
             .unwrap_or_else(PoisonError::into_inner);
         let called = std::mem::take(&mut state.calls[driver as usize]);
         match (state.rung, called) {
-            (true, _) => Woken::ByRing,
-            (false, true) => Woken::ByCall,
-            (false, false) => Woken::ByTime,
+            (true, _) => Woken::Ring,
+            (false, true) => Woken::Call,
+            (false, false) => Woken::Time,
         }
     }
 }
@@ -86,22 +81,22 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| bell.wait(Driver::Tuner, HOUR));
             bell.ring();
-            assert_eq!(waiter.join().expect("the waiter ends"), Woken::ByRing);
+            assert_eq!(waiter.join().expect("the waiter ends"), Woken::Ring);
         });
-        assert_eq!(bell.wait(Driver::Tuner, HOUR), Woken::ByRing);
+        assert_eq!(bell.wait(Driver::Tuner, HOUR), Woken::Ring);
     }
 
     #[test]
     fn a_call_is_heard_once_by_whom_it_is_for() {
         let bell = Bell::default();
         bell.call(Driver::Tuner);
-        assert_eq!(bell.wait(Driver::Crawler, Duration::ZERO), Woken::ByTime);
-        assert_eq!(bell.wait(Driver::Tuner, HOUR), Woken::ByCall);
-        assert_eq!(bell.wait(Driver::Tuner, Duration::ZERO), Woken::ByTime);
+        assert_eq!(bell.wait(Driver::Crawler, Duration::ZERO), Woken::Time);
+        assert_eq!(bell.wait(Driver::Tuner, HOUR), Woken::Call);
+        assert_eq!(bell.wait(Driver::Tuner, Duration::ZERO), Woken::Time);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| bell.wait(Driver::Crawler, HOUR));
             bell.call(Driver::Crawler);
-            assert_eq!(waiter.join().expect("the waiter ends"), Woken::ByCall);
+            assert_eq!(waiter.join().expect("the waiter ends"), Woken::Call);
         });
     }
 }

@@ -32,14 +32,11 @@ pub struct Client {
     last_active_seconds: AtomicU32,
 }
 
-/// An end of a connection.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// TCP over IPv4 or IPv6.
     Internet(SocketAddr),
-    /// UDP over IPv4 or IPv6.
     Datagram(SocketAddr),
-    /// A socket file.
     Unix(PathBuf),
     /// The nameless end of a Unix connection.
     UnixClient,
@@ -67,7 +64,6 @@ impl fmt::Display for Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClientState {
-    /// Accepts connections.
     Listening,
     /// Waits for a request.
     Reading,
@@ -104,12 +100,10 @@ impl ClientState {
 }
 
 impl Client {
-    /// Where it is connected from.
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
 
-    /// Notes that a request arrived.
     pub(crate) fn note_active(&self, now: Seconds) {
         self.last_active_seconds.store(now.0, Ordering::Relaxed);
         self.set_state(ClientState::Serving);
@@ -133,7 +127,6 @@ impl Client {
 }
 
 impl Roster {
-    /// Adds a listening socket.
     pub(crate) fn add_listener(&self, descriptor: RawFd, address: Address, now: Seconds) {
         self.add(descriptor, address, None, ClientState::Listening, now);
     }
@@ -222,35 +215,25 @@ impl Roster {
 counters! {
     /// Counters of connections, commands and background work.
     pub struct ConnectionCounters read as ConnectionCounts {
-        /// Connections accepted.
         total_connections,
         /// Connections turned away at the limit.
         rejected_connections,
         /// How often accepting was paused.
         listen_disabled_num,
-        /// For how long in all.
         time_in_listen_disabled_us,
         /// Turns that ended because the request budget was used.
         conn_yields,
         /// Connections closed for being idle.
         idle_kicks,
-        /// Steps of the LRU maintainer.
         maintainer_steps,
-        /// Processor time that page moves took.
         mover_cpu_nanos,
-        /// Processor time that profiling took in the background.
         profile_cpu_nanos,
-        /// Attempts to authenticate.
         auth_commands,
-        /// Those that failed.
         auth_errors,
-        /// `flush_all` commands.
         flushes,
     }
     gauges {
-        /// Connections open now.
         curr_connections: AtomicU64,
-        /// Whether the listeners accept.
         accepting_conns: AtomicBool,
     }
 }
@@ -261,11 +244,8 @@ counters! {
 pub struct Traffic(TrafficCounters);
 
 counters! {
-    /// What workers counted of their traffic.
     pub struct TrafficCounters read as TrafficCounts {
-        /// Bytes from clients.
         bytes_read,
-        /// Bytes to clients.
         bytes_written,
         /// `me` commands: what memcached calls `cmd_meta`.
         meta_debugs,
@@ -301,7 +281,6 @@ impl Traffic {
         Traffic::add(&self.0.meta_debugs, 1);
     }
 
-    /// What was counted so far.
     pub(super) fn read(&self) -> TrafficCounts {
         self.0.read()
     }

@@ -12,7 +12,6 @@ use slabwise_base::{ClassId, Now};
 use slabwise_engine::{self as engine, Crawler, Engine};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Who crawls.
 #[derive(Default)]
 pub struct Crawls {
     /// Bits: [`TICKET_OUT`], [`EXPIRING`].
@@ -32,14 +31,10 @@ pub struct CrawlTicket<'e> {
     crawls: &'e Crawls,
 }
 
-/// What a step of the expiring crawl came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlStep {
-    /// There is none.
     Idle,
-    /// There is more to do.
     Working,
-    /// It is over.
     Done,
 }
 
@@ -126,12 +121,10 @@ impl Crawls {
         step
     }
 
-    /// Whether a crawl runs.
     pub fn is_running(&self) -> bool {
         self.busy.load(Ordering::Relaxed) != 0
     }
 
-    /// How many were started.
     pub fn starts(&self) -> u64 {
         self.starts.load(Ordering::Relaxed)
     }

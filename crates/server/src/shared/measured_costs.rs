@@ -21,11 +21,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Places for prefixes on the board: four for each that the clock knows.
 const PLACES: usize = 1 << 14;
 
-/// What is measured, and what was.
 #[derive(Debug)]
 pub struct MeasuredCosts {
     hasher: KeyHasher,
-    /// What ends a key's prefix.
     delimiter: u8,
     threshold: u64,
     clock: Mutex<MissClock>,
@@ -90,7 +88,6 @@ impl MeasuredCosts {
         self.board.cost_of(class, prefix)
     }
 
-    /// What was measured so far.
     pub fn counts(&self) -> MeasuredCounts {
         let clock = lock(&self.clock);
         MeasuredCounts {

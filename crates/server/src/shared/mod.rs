@@ -8,15 +8,14 @@ mod prefixes;
 mod state;
 mod watch;
 
-pub use bell::{Bell, Driver, Woken};
+pub use bell::{Driver, Woken};
 pub use connections::{
-    Address, Client, ClientState, ConnectionCounters, ConnectionCounts, Roster, Traffic,
-    TrafficCounters, TrafficCounts,
+    Address, Client, ClientState, ConnectionCounts, Roster, Traffic, TrafficCounts,
 };
-pub use crawls::{CrawlStep, CrawlTicket, Crawls};
+pub use crawls::{CrawlStep, CrawlTicket};
+#[cfg(test)]
 pub use measured_costs::MeasuredCosts;
-pub use prefixes::PrefixStats;
-pub use state::{Baseline, Shared, Wake};
+pub use state::{Shared, Wake};
 pub use watch::{
     CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchCounts, WatchEvent, WatchLog,
     Watcher,

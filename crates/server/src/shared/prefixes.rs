@@ -32,7 +32,6 @@ impl Counts {
     }
 }
 
-/// What the items of a prefix cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PrefixCosts {
     pub(crate) prefix: Box<[u8]>,
@@ -40,7 +39,6 @@ pub(crate) struct PrefixCosts {
     pub(crate) paid: u64,
 }
 
-/// Counters by key prefix.
 pub struct PrefixStats {
     delimiter: u8,
     pub(super) enabled: AtomicBool,
@@ -54,12 +52,10 @@ impl PrefixStats {
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
     }
 
-    /// Starts or stops counting.
     pub fn set_enabled(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Relaxed);
     }
 
-    /// Counts a get.
     pub fn record_get(&self, key: &[u8], is_hit: bool) {
         self.record(key, |counts| {
             counts.gets += 1;
@@ -77,12 +73,10 @@ impl PrefixStats {
         self.record(key, |counts| counts.deletes += 1);
     }
 
-    /// Counts what a hit saves.
     pub(crate) fn record_cost_saved(&self, key: &[u8], units: u64) {
         self.record(key, |counts| counts.cost_saved += units);
     }
 
-    /// Counts what a store pays.
     pub(crate) fn record_cost_paid(&self, key: &[u8], units: u64) {
         self.record(key, |counts| counts.cost_paid += units);
     }
@@ -105,7 +99,6 @@ impl PrefixStats {
         costs.collect()
     }
 
-    /// Forgets every prefix.
     pub fn clear(&self) {
         lock(&self.counts).clear();
     }

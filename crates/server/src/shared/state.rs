@@ -62,7 +62,6 @@ pub struct Shared<'e> {
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
 
-/// Which event loops are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// Every one, to notice that the server stops.
@@ -176,7 +175,6 @@ impl<'e> Shared<'e> {
         self.prefixes.clear();
     }
 
-    /// What all counters have come to.
     fn counts(&self) -> Baseline {
         let now = self.clock.now();
         let measured = self.measured_costs.as_ref();
@@ -205,24 +203,16 @@ impl<'e> Shared<'e> {
 /// What all counters had come to at a moment; at the start, nothing.
 #[derive(Debug, Default)]
 pub struct Baseline {
-    /// The cache.
     pub engine: EngineStats,
-    /// Its classes.
     pub classes: Vec<ClassStats>,
-    /// Connections, commands and background work.
     pub connections: ConnectionCounts,
-    /// Traffic of all workers.
     pub traffic: TrafficCounts,
-    /// The log for watchers.
     pub watch: WatchCounts,
-    /// Connections with TLS.
     pub tls: TlsCounts,
-    /// Misses whose costs are measured.
     pub timed_misses: MissClockCounts,
 }
 
 impl Baseline {
-    /// What a class counted since.
     pub fn since(&self, class: &ClassStats) -> ClassStats {
         let earlier = self.classes.iter().find(|earlier| earlier.class == class.class);
         earlier.map_or_else(|| class.clone(), |earlier| class.since(earlier))

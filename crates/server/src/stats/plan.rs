@@ -32,7 +32,6 @@ fn write_record(plan: &PlanRecord, now: Ticks, rows: &mut Rows<'_>) {
     }
 }
 
-/// Misses of each 1,000 gets.
 fn per_thousand(misses: f64) -> String {
     format!("{misses:.3}")
 }

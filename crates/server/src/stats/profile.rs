@@ -26,7 +26,6 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
-/// What profiling takes.
 fn write_costs(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
     rows.row("sample_rate", format_args!("{:.6}", stats.rate));
     rows.row("keys", stats.keys);

@@ -4,7 +4,6 @@ use super::Rows;
 use slabwise_engine::Engine;
 use std::collections::BTreeMap;
 
-/// The width of a bar.
 const SIZE_STEP_BYTES: usize = 32;
 
 pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {

@@ -10,22 +10,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why credentials cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
-    /// `ssl_chain_cert`.
     #[error("Error loading the certificate chain: {path} : {1}", path = .0.display())]
     Chain(PathBuf, String),
-    /// `ssl_key`.
     #[error("Error loading the key: {path} : {1}", path = .0.display())]
     Key(PathBuf, String),
     /// Each file is right by itself.
     #[error("Error validating the certificate: {0}")]
     Together(String),
-    /// `ssl_ca_cert`.
     #[error("Error loading the CA certificate: {path} : {1}", path = .0.display())]
     Authorities(PathBuf, String),
-    /// `ssl_ciphers`.
     #[error("-o ssl_ciphers: {0}")]
     Ciphers(String),
 }
@@ -59,7 +54,6 @@ impl Credentials {
     }
 }
 
-/// All certificates of a file, at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let bytes = read(path)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();

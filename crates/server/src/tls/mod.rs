@@ -46,7 +46,6 @@ pub struct Tls {
     /// Held for a copy of a pointer, and while credentials are exchanged.
     configurations: Mutex<Arc<Configurations>>,
     refreshed_at: AtomicU32,
-    /// What went wrong, and well, on connections.
     pub counters: Arc<TlsCounters>,
 }
 
@@ -94,12 +93,10 @@ impl Tls {
         self.refreshed_at.store(now.0, Ordering::Relaxed);
     }
 
-    /// When the credentials in force were read.
     pub fn refreshed_at(&self) -> Seconds {
         Seconds(self.refreshed_at.load(Ordering::Relaxed))
     }
 
-    /// The settings it was made with.
     pub fn settings(&self) -> &TlsSettings {
         &self.settings
     }

@@ -9,23 +9,18 @@ pub struct TlsSettings {
     pub chain_file: PathBuf,
     /// `-o ssl_key`: the certificate's private key; where it is not said, in the file of the chain.
     pub key_file: Option<PathBuf>,
-    /// `-o ssl_keyformat`.
     pub key_format: KeyFormat,
     /// `-o ssl_ca_cert`: the authorities whose clients are let in, in PEM.
     pub ca_file: Option<PathBuf>,
-    /// `-o ssl_verify_mode`.
     pub verify_mode: VerifyMode,
     /// `-o ssl_ciphers`: which suites of TLS 1.2 may be used, as OpenSSL writes such lists.
     pub ciphers: Option<String>,
-    /// `-o ssl_min_version`.
     pub version_min: TlsVersion,
     /// `-o ssl_wbuf_size`: the most that is encrypted ahead of what the socket has taken.
     pub write_buffer_bytes: u32,
-    /// `-o ssl_session_cache`: whether clients may resume sessions.
     pub session_cache: bool,
 }
 
-/// How the private key's file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyFormat {
     /// Base64 between lines that say what it is.
@@ -35,10 +30,8 @@ pub enum KeyFormat {
     Der,
 }
 
-/// What a listener asks of its clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Nothing.
     #[default]
     Ignored,
     /// A certificate, if they have one: a bad one is worse than none.
@@ -61,13 +54,10 @@ pub enum VerifyMode {
     Once,
 }
 
-/// A version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
-    /// TLS 1.2.
     #[default]
     V1_2,
-    /// TLS 1.3.
     V1_3,
 }
 
@@ -90,7 +80,6 @@ impl Default for TlsSettings {
 }
 
 impl VerifyMode {
-    /// What it asks of clients.
     pub fn client_certificates(self) -> ClientCertificates {
         match self {
             VerifyMode::None => ClientCertificates::Ignored,

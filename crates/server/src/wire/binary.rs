@@ -65,7 +65,6 @@ pub(crate) fn touched(
     }
 }
 
-/// The answer to a delete.
 pub(crate) fn deleted(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
     match outcome {
         DeleteOutcome::Done if head.quiet => {}
@@ -76,7 +75,6 @@ pub(crate) fn deleted(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
     }
 }
 
-/// The answer to a change of a number.
 pub(crate) fn number(
     worker: &WorkerContext<'_>,
     head: &Head,
@@ -97,7 +95,6 @@ pub(crate) fn number(
     }
 }
 
-/// The answer to a store.
 #[inline]
 pub(crate) fn stored(
     worker: &WorkerContext<'_>,

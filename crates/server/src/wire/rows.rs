@@ -4,7 +4,6 @@ use slabwise_protocol::binary;
 use slabwise_protocol::text;
 use std::fmt::Display;
 
-/// One of the two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatsForm {
     /// `STAT <name> <value>`, then `END`.
@@ -36,7 +35,6 @@ impl<'o> Rows<'o> {
         self.form
     }
 
-    /// One statistic.
     pub(crate) fn row(&mut self, name: impl Display, value: impl Display) {
         match self.form {
             StatsForm::Text => {
@@ -46,7 +44,6 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// The end of them.
     pub(crate) fn end(&mut self) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(text::reply::END),

@@ -41,7 +41,6 @@ pub(crate) fn hit<'e>(
     Shown::Answered
 }
 
-/// The answer to a store.
 pub(crate) fn stored(outcome: StoreOutcome) -> &'static [u8] {
     match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
@@ -53,7 +52,6 @@ pub(crate) fn stored(outcome: StoreOutcome) -> &'static [u8] {
     }
 }
 
-/// The answer to a delete.
 pub(crate) fn deleted(outcome: DeleteOutcome) -> &'static [u8] {
     match outcome {
         DeleteOutcome::Done => reply::DELETED,
@@ -63,7 +61,6 @@ pub(crate) fn deleted(outcome: DeleteOutcome) -> &'static [u8] {
     }
 }
 
-/// The answer to a touch.
 pub(crate) fn touched(outcome: Result<bool, ReserveError>) -> &'static [u8] {
     match outcome {
         Ok(true) => reply::TOUCHED,
@@ -158,7 +155,6 @@ pub(crate) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) 
     tracing::debug!("{direction}{} packet{digits}", worker.descriptor);
 }
 
-/// A reply that the client does not want.
 fn unwanted_reply(descriptor: RawFd, line: &[u8]) {
     let line = line.strip_suffix(b"\r\n").unwrap_or(line);
     tracing::debug!(">{descriptor} NOREPLY {}", printable(line));

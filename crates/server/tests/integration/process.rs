@@ -67,7 +67,7 @@ fn locked_memory_is_not_taken_before_it_is_used() {
 
 #[test]
 fn root_must_name_a_user() {
-    if !slabwise_server::os::sys::is_root() {
+    if !slabwise_server::is_root() {
         return;
     }
     for args in [&["-p", "-1"][..], &["-p", "-1", "-u", "no-such-user"]] {

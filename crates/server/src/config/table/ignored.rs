@@ -69,7 +69,6 @@ pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
 
 /// A feature of memcached's that is not here, and the names that belong to it.
 pub(in crate::config) struct FeatureNotHere {
-    /// A whole sentence.
     pub feature: &'static str,
     /// Whether to start without it would be a lie.
     pub stops: bool,

@@ -18,12 +18,10 @@ pub(super) use tls::{TLS, TLS_PREFIX};
 
 use super::option::ServerOption;
 
-/// Every row of `-o`.
 pub(super) fn extended() -> impl Iterator<Item = &'static ServerOption> {
     ACTING.iter().chain(TLS).chain(WITHOUT_EFFECT).chain(OURS)
 }
 
-/// Every name of `-o`.
 pub(super) fn extended_names() -> impl Iterator<Item = &'static str> {
     let not_here = NOT_HERE.iter().flat_map(|feature| feature.names.iter().copied());
     extended().map(|row| row.name).chain(not_here)

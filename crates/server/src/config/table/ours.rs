@@ -6,7 +6,6 @@ use slabwise_engine::{EvictionKind, MOVER_NAMES};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
-/// What memcached does not have.
 pub(in crate::config) static OURS: &[ServerOption] = &[
     option("preset", choice(&["memcached"], |it, _| it.given.memcached_preset = true))
         .help("memcached's own defaults everywhere: pages, classes, sizes"),

@@ -64,7 +64,6 @@ pub(in crate::config) static TLS: &[ServerOption] = &[
         .stat("ssl_kernel_tls", |_| yes_no(false)),
 ];
 
-/// What the names of these options begin with.
 pub(in crate::config) const TLS_PREFIX: &str = "ssl_";
 
 /// What TLS is served with; its defaults where it is not served.

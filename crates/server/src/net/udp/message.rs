@@ -31,10 +31,8 @@ pub(super) struct Message<'e> {
     total: u16,
 }
 
-/// How far a call of [`Message::send`] came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sending {
-    /// All is sent; the message is empty and can be filled again.
     Done,
     /// The network takes no more for now.
     Blocked,
@@ -47,12 +45,10 @@ pub(super) enum Sending {
 pub(super) struct TooLong;
 
 impl<'e> Message<'e> {
-    /// An empty message.
     pub fn new(request_id: u16, outs: &mut OutPool<'e>) -> Message<'e> {
         Message { request_id, first: outs.take(), second: None, sequence: 0, total: 0 }
     }
 
-    /// Where the session puts the reply.
     pub fn out(&mut self) -> &mut Out<'e> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }
@@ -69,7 +65,6 @@ impl<'e> Message<'e> {
         }
     }
 
-    /// Forgets what was filled in.
     pub fn discard(&mut self) {
         self.second = None;
         self.first.discard();
@@ -84,7 +79,6 @@ impl<'e> Message<'e> {
         Ok(())
     }
 
-    /// Whether there are datagrams to be sent.
     pub fn is_under_way(&self) -> bool {
         self.total > 0
     }
@@ -144,7 +138,6 @@ impl<'e> Message<'e> {
         self.sequence += 1;
     }
 
-    /// Puts the buffers back.
     pub fn give_back(mut self, outs: &mut OutPool<'e>) {
         self.discard();
         outs.put_back(self.first);

@@ -46,7 +46,6 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 /// What a turn sends at most.
 const TURN_BYTES_MAX: usize = 1 << 20;
 
-/// A socket on its way to its worker.
 pub(super) struct NewSocket {
     pub socket: OwnedFd,
     pub address: SocketAddr,
@@ -70,22 +69,17 @@ pub(super) struct Lent<'w, 'e> {
     pub outs: &'w mut OutPool<'e>,
 }
 
-/// What the worker does with a socket after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing until it is readable.
     AwaitReadable,
-    /// Nothing until it is writable.
     AwaitWritable,
     /// Another turn, once others had theirs.
     Again,
 }
 
-/// One worker's socket for one address.
 pub(super) struct UdpSocket<'e> {
     socket: OwnedFd,
     client: Arc<Client>,
-    /// The datagram that is being served.
     buffer: Box<[u8]>,
     exchange: Option<Exchange<'e>>,
     /// There may be datagrams that are not received yet.
@@ -96,7 +90,6 @@ pub(super) struct UdpSocket<'e> {
     pub awaits_writable: bool,
 }
 
-/// A datagram that is being served.
 struct Exchange<'e> {
     peer: SocketAddr,
     session: Session<'e>,
@@ -104,7 +97,6 @@ struct Exchange<'e> {
     unread: Range<usize>,
     speaks_text: bool,
     reply: Message<'e>,
-    /// Nothing more is served.
     is_over: bool,
 }
 
@@ -134,18 +126,15 @@ impl<'e> UdpSocket<'e> {
         self.socket.as_raw_fd()
     }
 
-    /// Notes what the event loop tells.
     pub fn note(&mut self, readable: bool, writable: bool) {
         self.readable |= readable;
         self.blocked &= !writable;
     }
 
-    /// Whether there is something to do for it now.
     pub fn wants_turn(&self) -> bool {
         !self.blocked && (self.readable || self.exchange.is_some())
     }
 
-    /// One turn; see the module's laws.
     pub fn turn(&mut self, lent: &mut Lent<'_, 'e>) -> Turn {
         let mut commands_left = lent.context.shared.settings.requests_per_turn_max;
         let mut bytes_left = TURN_BYTES_MAX;
@@ -250,7 +239,6 @@ impl<'e> Exchange<'e> {
         }
     }
 
-    /// The command's reply is complete.
     fn complete(&mut self) {
         if self.reply.begin().is_err() {
             self.refuse();

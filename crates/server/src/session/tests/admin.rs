@@ -267,7 +267,7 @@ fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
     drop(ticket);
     client.received.clear();
     client.send(b"lru_crawler crawl all\r\n");
-    assert_eq!(shared.bell.wait(Driver::Crawler, Duration::ZERO), Woken::ByCall);
+    assert_eq!(shared.bell.wait(Driver::Crawler, Duration::ZERO), Woken::Call);
     let now = fixture.clock.now();
     assert_eq!(shared.crawls.step(&fixture.engine, 1024, now), CrawlStep::Done);
     client.send(b"lru_crawler crawl 1\r\nget a\r\n");

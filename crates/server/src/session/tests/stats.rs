@@ -2,10 +2,10 @@
 
 use crate::config::changeable;
 use crate::context::WorkerContext;
-use crate::net::Address;
 use crate::out::{Out, PENDING_BYTES_MAX};
 use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
+use crate::shared::Address;
 
 /// The names of memcached 1.6.45's `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \

@@ -15,7 +15,6 @@ pub(super) struct LineBuffer {
     skipped: u64,
 }
 
-/// What became of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pushed {
     Kept,
@@ -23,17 +22,14 @@ pub(super) enum Pushed {
 }
 
 impl LineBuffer {
-    /// An empty buffer; allocates as lines come.
     pub fn new(bytes_max: usize) -> LineBuffer {
         LineBuffer { bytes: Vec::new(), bytes_max, skipped: 0 }
     }
 
-    /// Whether there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.skipped == 0
     }
 
-    /// Keeps a line if there is room for it.
     pub fn push(&mut self, line: &[u8]) -> Pushed {
         if self.skipped > 0 || self.bytes.len() + line.len() > self.bytes_max {
             self.skipped += 1;

@@ -8,75 +8,48 @@ use slabwise_protocol::text::compose;
 use std::io::Write;
 use std::os::fd::RawFd;
 
-/// Something that happened.
 #[derive(Clone, Copy, Debug)]
 pub enum WatchEvent<'a> {
-    /// A key was looked up.
     Fetch {
-        /// The key.
         key: &'a [u8],
-        /// What was met.
         status: FetchStatus,
-        /// The class of the item found.
         class: Option<ClassId>,
-        /// Bytes of the value found.
         value_len: usize,
-        /// The client's connection.
         descriptor: RawFd,
     },
-    /// A store was tried.
     Store {
-        /// The key.
         key: &'a [u8],
-        /// What came of it.
         status: StoreStatus,
         /// The command, as memcached names it here.
         command: &'static str,
-        /// When the item ends.
         expiry: Expiry,
         /// When that was tried.
         now: Now,
-        /// The class of the item.
         class: Option<ClassId>,
-        /// Bytes of the value.
         value_len: usize,
-        /// The client's connection.
         descriptor: RawFd,
     },
-    /// A client deleted an item.
     Deletion {
-        /// The key.
         key: &'a [u8],
-        /// By what.
         command: DeleteCommand,
-        /// The class it was in.
         class: ClassId,
-        /// Bytes of the value.
         value_len: usize,
     },
     /// An item left because its memory was needed.
     Eviction(&'a Eviction<'a>),
-    /// A client connected.
     Opened {
-        /// From where.
         address: &'a Address,
-        /// Its connection.
         descriptor: RawFd,
     },
     /// A connection broke off over TLS; its end is told, too.
     TlsFailed {
         /// Why: one line.
         reason: &'a str,
-        /// The connection.
         descriptor: RawFd,
     },
-    /// A connection was closed.
     Closed {
-        /// From where it came.
         address: &'a Address,
-        /// Why.
         reason: CloseReason,
-        /// The connection.
         descriptor: RawFd,
     },
     /// The policy asked for a page move.
@@ -85,28 +58,21 @@ pub enum WatchEvent<'a> {
         victim: ClassId,
         /// The class that takes; `None` for the pool.
         receiver: Option<ClassId>,
-        /// Whether the move was begun.
         is_begun: bool,
     },
     /// A crawl that nobody asked for is over.
     Crawl {
-        /// Seconds it took.
         elapsed_seconds: u32,
         /// Seconds until the next.
         next_seconds: u64,
-        /// Items it looked at.
         examined: u64,
-        /// Items it removed.
         reclaimed: u64,
     },
 }
 
-/// What a look-up met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchStatus {
-    /// Nothing.
     NotFound,
-    /// A live item.
     Found,
     /// An item that a flush has ended.
     Flushed,
@@ -135,18 +101,15 @@ impl FetchStatus {
     }
 }
 
-/// What came of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreStatus {
     /// The command's condition did not hold.
     NotStored,
-    /// Stored.
     Stored,
     /// Another CAS value.
     Exists,
     /// Nothing to compare a CAS value with.
     NotFound,
-    /// Larger than any item may be.
     TooLarge,
     /// Nothing could be evicted for it.
     NoMemory,
@@ -165,24 +128,18 @@ impl StoreStatus {
     }
 }
 
-/// The commands that delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteCommand {
-    /// The classic one.
     Delete,
-    /// The meta protocol's.
     MetaDelete,
 }
 
-/// Why a connection was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseReason {
     /// The socket failed, or what came was no request.
     #[default]
     Error,
-    /// The client left.
     Normal,
-    /// It was silent for too long.
     IdleTimeout,
     /// It ended the server.
     Shutdown,
@@ -200,7 +157,6 @@ impl CloseReason {
 }
 
 impl WatchEvent<'_> {
-    /// Its kind.
     pub(super) fn kind(&self) -> WatchKinds {
         match self {
             WatchEvent::Fetch { .. } => WatchKinds::FETCHERS,

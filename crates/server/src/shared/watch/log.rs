@@ -27,7 +27,6 @@ pub struct WatchLog {
 #[derive(Default)]
 struct State {
     readers: [Option<Reader>; WATCHERS_MAX],
-    /// The number of the last event.
     event_number: u64,
     counts: WatchCounts,
     /// The line being written, kept for its memory.
@@ -45,11 +44,8 @@ struct Reader {
 }
 
 counts! {
-    /// What the log counts.
     pub struct WatchCounts {
-        /// Events written.
         written,
-        /// Lines given to watchers.
         sent,
         /// Lines dropped because a watcher's buffer was full.
         skipped,
@@ -114,12 +110,10 @@ impl WatchLog {
         workers.into_iter().flatten().for_each(wake);
     }
 
-    /// What the log has counted.
     pub fn counts(&self) -> WatchCounts {
         lock(&self.state).counts
     }
 
-    /// How many watch.
     pub fn watcher_count(&self) -> usize {
         lock(&self.state).readers.iter().flatten().count()
     }

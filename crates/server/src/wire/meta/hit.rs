@@ -7,7 +7,6 @@ use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{ItemView, Met, Pinned};
 use slabwise_protocol::meta::{Echo, compose, reply};
 
-/// The answer to a get that hit.
 pub(crate) struct Hit<'a> {
     pub(crate) echo: &'a Echo,
     /// Decoded, if it was sent in base64.
@@ -20,7 +19,6 @@ pub(crate) struct Hit<'a> {
 }
 
 impl Hit<'_> {
-    /// Appends an item's line and value.
     #[inline]
     pub(crate) fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
         let value_len = view.value_len();

@@ -7,14 +7,12 @@ use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
 use slabwise_protocol::text::compose::number as write_number;
 
-/// The answer to a get that missed.
 pub(crate) fn missed(echo: &Echo, key: &[u8], out: &mut Vec<u8>) {
     if !echo.has(b'q') {
         compose::bare_line(out, reply::CODE_MISS, echo, key);
     }
 }
 
-/// The answer to a store of `value_len` bytes.
 pub(crate) fn stored(
     worker: &WorkerContext<'_>,
     (echo, key): (&Echo, &[u8]),
@@ -44,7 +42,6 @@ pub(crate) fn stored(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The answer to a delete.
 pub(crate) fn deleted(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut Vec<u8>) {
     let code = match outcome {
         DeleteOutcome::Done if echo.has(b'q') => return,
@@ -83,7 +80,6 @@ pub(crate) fn number(
     }
 }
 
-/// What `me` shows of an item.
 pub(crate) fn seen_of(view: &ItemView<'_, '_>, cas_enabled: bool, now: Now) -> compose::DebugLine {
     compose::DebugLine {
         ttl_seconds: ttl_seconds(view.expiry(), now),
@@ -95,7 +91,6 @@ pub(crate) fn seen_of(view: &ItemView<'_, '_>, cas_enabled: bool, now: Now) -> c
     }
 }
 
-/// The answer to `me`.
 pub(crate) fn examined(
     echo: &Echo,
     key: &[u8],

@@ -251,7 +251,7 @@ fn flushes_are_at_once_or_later_and_can_be_forbidden() {
 fn the_rest_is_answered_too() {
     talk(|talk, _| {
         assert_eq!(talk.outcome(&packet(NOOP)), (0, String::new()));
-        assert_eq!(talk.outcome(&packet(VERSION)), (0, crate::session::VERSION.to_owned()));
+        assert_eq!(talk.outcome(&packet(VERSION)), (0, crate::wire::VERSION.to_owned()));
         for opcode in [0x1b, 0x30, 0xff] {
             let unknown = packet(opcode).extras(b"four").key("key").value(b"value");
             assert_eq!(talk.outcome(&unknown), (UNKNOWN, "Unknown command".into()));
