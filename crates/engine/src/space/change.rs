@@ -63,6 +63,7 @@ pub enum ClassChangeError {
     /// Another table is in force by now than the one to be changed.
     #[error("the class table has been changed meanwhile: look at it again")]
     Superseded,
+    /// Too many numbers are still those of retired classes.
     #[error(
         "{new_count} new chunk sizes are too many while {retired_count} retired classes drain: give at most \
          {vacant_count} now, or try again when stats slabs shows fewer retired classes"
