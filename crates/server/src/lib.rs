@@ -35,8 +35,8 @@ pub use shared::{Roster, Shared};
 
 use config::{Listen, Request};
 use net::{Listeners, Loops};
-use os::pid_file::PidFile;
-use os::{logging, process, restart};
+use os::process::{self, PidFile};
+use os::restart;
 use passwords::{Kind, PasswordFile};
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
@@ -58,7 +58,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(settings) => settings,
         Err(code) => return code,
     };
-    logging::init_logging(settings.verbosity);
+    process::init_logging(settings.verbosity);
     match serve(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,7 +1,7 @@
 //! A command line of the classic text protocol: the table of commands, and those on items. What orders and
-//! questions mean is in `admin` and `stats`.
+//! questions mean is in `admin`.
 
-use super::{admin, reply, stats};
+use super::{admin, reply};
 use crate::admin::{Admin, Debug};
 use crate::fields::{Exptime, LIMITS};
 use crate::request::{
@@ -159,7 +159,7 @@ static COMMANDS: [Command; 29] = [
     storage("prepend", Verb::Prepend),
     row("version", Family::Question, Shape::Other(|_| Ok(Request::Version))),
     row("quit", Family::Question, Shape::Other(|_| Ok(Request::Quit))),
-    row("stats", Family::Question, Shape::Other(stats::stats)),
+    row("stats", Family::Question, Shape::Other(admin::stats)),
     row("watch", Family::Question, Shape::Other(admin::watch)),
     order("flush_all", admin::flush_all),
     order("verbosity", admin::verbosity),

@@ -24,6 +24,5 @@ pub mod compose;
 mod line;
 pub mod login;
 pub mod reply;
-mod stats;
 
 pub use line::{CostWire, NextKey, next_key, parse, sole_key};

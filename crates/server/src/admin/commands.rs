@@ -2,23 +2,26 @@
 
 use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
-use crate::os::logging;
-use crate::shared::Driver;
+use crate::os::process;
+use crate::out::Out;
+use crate::shared::{CloseReason, Driver, Watcher};
 use crate::wire::text::Reply;
 use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
-    ShutdownMode,
+    ShutdownMode, WatchKinds,
 };
 use std::sync::atomic::Ordering;
 
+/// What the session does after an order.
 pub(crate) enum Then<'e> {
     Nothing,
     /// Walks, before it reads on.
     Crawl(Box<Crawl<'e>>),
-    Close,
+    Watch(Watcher<'e>),
+    Close(CloseReason),
 }
 
 /// The most that is logged: the wire cannot ask for what only developers read.
@@ -38,7 +41,7 @@ pub(crate) fn carry_out<'e>(
         Admin::Verbosity { level } => {
             let level = level.min(VERBOSITY_MAX);
             shared.tunables.verbosity.store(level, Ordering::Relaxed);
-            logging::set_verbosity(level as u8);
+            process::set_verbosity(level as u8);
             reply.line(reply::OK);
         }
         Admin::MemoryLimit { megabytes } => {
@@ -91,11 +94,11 @@ pub(crate) fn carry_out<'e>(
         Admin::Shutdown(ShutdownMode::Unknown) => reply.line(reply::SHUTDOWN_UNKNOWN),
         Admin::Shutdown(ShutdownMode::Now) => {
             shared.stop();
-            return Then::Close;
+            return Then::Close(CloseReason::Shutdown);
         }
         Admin::Shutdown(ShutdownMode::Graceful) => {
             shared.stop_gracefully();
-            return Then::Close;
+            return Then::Close(CloseReason::Shutdown);
         }
     }
     Then::Nothing
@@ -358,4 +361,24 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
         }
     }
     Some(classes)
+}
+
+/// Makes the connection a watcher for good, if the client may watch, and answers.
+pub(crate) fn watch<'e>(
+    worker: &WorkerContext<'e>,
+    kinds: Option<WatchKinds>,
+    out: &mut Out<'e>,
+) -> Then<'e> {
+    let watcher = if !worker.shared.settings.watch_enabled {
+        Err(reply::WATCH_FORBIDDEN)
+    } else if !out.is_empty() {
+        Err(reply::WATCH_PIPELINED)
+    } else if let Some(kinds) = kinds {
+        Watcher::new(&worker.shared.watch, worker.shared.engine, worker.index, kinds)
+            .ok_or(reply::WATCH_TOO_MANY)
+    } else {
+        Err(reply::ERROR)
+    };
+    out.bytes().extend_from_slice(watcher.as_ref().err().copied().unwrap_or(reply::OK));
+    watcher.map_or(Then::Nothing, Then::Watch)
 }

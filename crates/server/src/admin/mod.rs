@@ -3,4 +3,3 @@
 pub(crate) mod commands;
 pub(crate) mod crawl;
 pub(crate) mod debug;
-pub(crate) mod watch;

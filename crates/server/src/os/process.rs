@@ -1,4 +1,5 @@
-//! The process: its limits, its user, its background life and its signals.
+//! The process: its limits, its user, its background life, its signals, the file that tells others its id, and its log on
+//! stderr: warnings always; -v, -vv and -vvv add a level each.
 //!
 //! Order at the start: limits, user, passwords, signals, listening sockets, engine, background, memory lock, files
 //! that name this process, and only then threads. Sockets and engine come before the background, unlike in
@@ -10,7 +11,13 @@ use super::sys::{self, BecomeUserError};
 use crate::config::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
-use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::{fs, io};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt, reload};
 
 /// Descriptors that are no client's: listeners, event loops, wakers, files.
 pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
@@ -76,5 +83,69 @@ pub fn lock_memory(settings: &Settings) {
         && let Err(error) = sys::lock_memory()
     {
         tracing::warn!("-k: memory is not locked: {error}; raise the limit (ulimit -l)");
+    }
+}
+
+/// A pid file; removed when dropped.
+#[derive(Debug)]
+pub struct PidFile {
+    path: PathBuf,
+}
+
+impl PidFile {
+    /// Writes the file; it appears whole, so that no reader finds it empty.
+    pub fn write(path: &Path) -> io::Result<PidFile> {
+        if let Some(other) = running_process_in(path) {
+            tracing::warn!("{} names process {other}, which is running", path.display());
+        }
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".tmp");
+        fs::write(&partial, format!("{}\n", std::process::id()))?;
+        fs::rename(&partial, path)?;
+        Ok(PidFile { path: path.to_owned() })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!("cannot remove the pid file {}: {error}", self.path.display());
+        }
+    }
+}
+
+fn running_process_in(path: &Path) -> Option<i32> {
+    let id = fs::read_to_string(path).ok()?.trim().parse().ok()?;
+    sys::process_exists(id).then_some(id)
+}
+
+/// The one filter of the process: a subscriber is global, too.
+static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+
+/// Begins to print. Does nothing where a subscriber is there already, as in tests.
+pub fn init_logging(verbosity: u8) {
+    let (filter, handle) = reload::Layer::new(level(verbosity));
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
+    // The text alone, as memcached prints it.
+    let lines = lines.with_target(false).with_level(false);
+    if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
+        // Only the first initialisation gets here.
+        let _ = FILTER.set(handle);
+    }
+}
+
+pub fn set_verbosity(verbosity: u8) {
+    if let Some(filter) = FILTER.get() {
+        // It fails only once the subscriber is gone, and then nothing is printed anyway.
+        let _ = filter.reload(level(verbosity));
+    }
+}
+
+fn level(verbosity: u8) -> LevelFilter {
+    match verbosity {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     }
 }

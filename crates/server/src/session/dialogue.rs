@@ -3,8 +3,9 @@
 use super::authentication::refuse;
 use super::items::{Arriving, Done, Keys, KeysStep, carry_out};
 use super::login::{LoginStep, login};
-use super::orders::{self, Then};
+use super::orders;
 use super::step::{Batch, Next, Place, Progress, Speech, Step, hashed};
+use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::context::WorkerContext;

@@ -1,12 +1,12 @@
 //! Requests about no item: version, quit, statistics, orders to the server, authentication.
 
 use super::authentication::authenticate;
-use crate::admin::crawl::Crawl;
-use crate::admin::{commands, debug, watch};
+use crate::admin::commands::{self, Then};
+use crate::admin::debug;
 use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::sasl::Exchange;
-use crate::shared::{CloseReason, Watcher};
+use crate::shared::CloseReason;
 use crate::stats;
 use crate::wire::VERSION;
 use crate::wire::rows::{Rows, StatsForm};
@@ -14,15 +14,6 @@ use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::binary::{Head, Status, compose};
 use slabwise_protocol::{Admin, Exptime, Request, StatsRequest, TextAnswer};
-
-/// What the session does after an order.
-pub(super) enum Then<'e> {
-    Nothing,
-    /// Walks, before it reads on.
-    Crawl(Box<Crawl<'e>>),
-    Watch(Watcher<'e>),
-    Close(CloseReason),
-}
 
 pub(super) fn line<'e>(
     worker: &mut WorkerContext<'e>,
@@ -46,21 +37,14 @@ pub(super) fn line<'e>(
                 None => Then::Nothing,
             }
         }
-        Request::Admin(Admin::Watch(kinds)) => match watch::begin(worker, kinds, out) {
-            Some(watcher) => Then::Watch(watcher),
-            None => Then::Nothing,
-        },
+        Request::Admin(Admin::Watch(kinds)) => commands::watch(worker, kinds, out),
         Request::Admin(Admin::Debug(order)) => {
             debug::carry_out(worker, order, held, &mut Reply::new(worker, out, answer.noreply));
             Then::Nothing
         }
         Request::Admin(order) => {
             let reply = &mut Reply::new(worker, out, answer.noreply);
-            match commands::carry_out(worker, order, reply) {
-                commands::Then::Nothing => Then::Nothing,
-                commands::Then::Crawl(crawl) => Then::Crawl(crawl),
-                commands::Then::Close => Then::Close(CloseReason::Shutdown),
-            }
+            commands::carry_out(worker, order, reply)
         }
         _ => unreachable!("the caller has sent others elsewhere"),
     }

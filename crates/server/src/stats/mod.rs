@@ -7,15 +7,13 @@ mod classes;
 mod cost;
 mod general;
 mod moves;
-mod plan;
 mod profile;
-mod settings;
 mod sizes;
-mod sizes_plan;
 
 pub(crate) use crate::wire::rows::{Rows, StatsForm};
 
 use crate::admin::crawl::{Crawl, Listing, all_classes};
+use crate::config::{Running, report};
 use crate::context::WorkerContext;
 use slabwise_base::ClassId;
 use slabwise_protocol::text::reply;
@@ -35,14 +33,14 @@ pub(crate) fn answer<'e>(
     let track_sizes = &shared.tunables.track_sizes;
     match question {
         StatsRequest::General => general::write(worker, rows),
-        StatsRequest::Settings => settings::write(worker, rows),
+        StatsRequest::Settings => write_settings(worker, rows),
         StatsRequest::Items => classes::write_items(worker, rows),
         StatsRequest::Slabs => classes::write_slabs(worker, rows),
         StatsRequest::Cost => cost::write(worker, rows),
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
-        StatsRequest::Plan => plan::write(worker, rows),
-        StatsRequest::SizesPlan => sizes_plan::write(worker, rows),
+        StatsRequest::Plan => moves::write_plan(worker, rows),
+        StatsRequest::SizesPlan => sizes::write_plan(worker, rows),
         StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => sizes::write(engine, rows),
         StatsRequest::Sizes => {
             rows.row(SIZES_STATUS, "disabled");
@@ -109,4 +107,20 @@ fn detail<'e>(
     }
     rows.done(reply::OK);
     None
+}
+
+fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+    let shared = worker.shared;
+    let engine = shared.engine;
+    let running = Running {
+        settings: shared.settings,
+        tunables: &shared.tunables,
+        lru: engine.lru(),
+        memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
+        detail_enabled: shared.counts_prefixes(),
+    };
+    for (name, value) in report(&running) {
+        rows.row(name, value);
+    }
+    rows.end();
 }

@@ -1,0 +1,282 @@
+//! Replies of the meta protocol.
+
+use crate::context::WorkerContext;
+use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
+use crate::out::Out;
+use slabwise_base::{Expiry, Now, Ticks};
+use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, Pinned, StoreOutcome};
+use slabwise_protocol::meta::{Echo, compose, reply};
+use slabwise_protocol::text::compose::number as write_number;
+
+pub(crate) struct Hit<'a> {
+    pub(crate) echo: &'a Echo,
+    /// Decoded, if it was sent in base64.
+    pub(crate) key: &'a [u8],
+    pub(crate) now: Now,
+    pub(crate) cas_enabled: bool,
+    pub(crate) touch: Option<Expiry>,
+    /// An item that ends before this is to be stored anew.
+    pub(crate) recache: Option<Expiry>,
+}
+
+impl Hit<'_> {
+    #[inline]
+    pub(crate) fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
+        let value_len = view.value_len();
+        let shows_value = self.echo.has(b'v') && self.echo.unless_cas != Some(self.cas(view));
+        if !shows_value {
+            out.bytes().extend_from_slice(reply::CODE_DONE);
+            return self.write_flags(view, met, out.bytes());
+        }
+        let mut pinned: Option<Pinned<'e>> = None;
+        if value_len >= PINNED_VALUE_LEN_MIN {
+            pinned = view.pin();
+            if pinned.is_none() {
+                // Copies of it would be memory without a bound.
+                out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
+                return Shown::PassedOver;
+            }
+        }
+        compose::value_code(out.bytes(), value_len);
+        let wins = self.write_flags(view, met, out.bytes());
+        match pinned {
+            Some(pinned) => out.push_pinned(pinned),
+            None => view.copy_value(out.bytes()),
+        }
+        out.bytes().extend_from_slice(b"\r\n");
+        wins
+    }
+
+    fn cas(&self, view: &ItemView<'_, '_>) -> u64 {
+        if self.cas_enabled { view.cas() } else { 0 }
+    }
+
+    /// The flags of the reply, in the order of the request's, and what else the client learns.
+    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> Shown {
+        let letters = self.echo.letters();
+        // Of most requests: `v` alone, which is answered already.
+        let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
+        let claimed = view.is_claimed();
+        if claimed {
+            compose::flag(out, b'Z');
+        }
+        if view.is_stale() {
+            compose::flag(out, b'X');
+            wins |= !claimed;
+        }
+        if wins {
+            view.claim();
+            compose::flag(out, b'W');
+        }
+        out.extend_from_slice(b"\r\n");
+        if wins { Shown::Recache } else { Shown::Answered }
+    }
+
+    /// The flags that were asked for. True: the client is to store the item anew.
+    fn write_asked(
+        &self,
+        letters: &[u8],
+        view: &ItemView<'_, '_>,
+        met: Met,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let mut wins = false;
+        let mut lifetime = self.lifetime(view, met);
+        for &letter in letters {
+            match letter {
+                b'T' => lifetime.pass(letter),
+                b'N' => {
+                    lifetime.pass(letter);
+                    wins |= met.is_new;
+                }
+                b'R' => {
+                    let due = is_before(lifetime.expiry, self.recache);
+                    wins |= due && !met.is_new && !view.is_claimed();
+                }
+                b's' => compose::flag_number(out, b's', view.value_len()),
+                b't' => compose::flag_ttl(out, lifetime.ttl_seconds(self.now)),
+                b'c' => compose::flag_number(out, b'c', self.cas(view)),
+                b'g' => compose::flag_cost(out, view.cost()),
+                b'f' => compose::flag_number(out, b'f', view.client_flags()),
+                b'l' => {
+                    let idle_ticks = view.last_access().age_at(self.now.ticks);
+                    compose::flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
+                }
+                b'h' => compose::flag_number(out, b'h', u8::from(view.fetched())),
+                b'O' => compose::flag_opaque(out, self.echo.opaque()),
+                b'k' => compose::flag_key(out, self.echo.key_is_base64, self.key),
+                _ => {}
+            }
+        }
+        wins
+    }
+
+    /// When the item ends, before the first flag has changed that.
+    fn lifetime(&self, view: &ItemView<'_, '_>, met: Met) -> Lifetime {
+        let touches = self.touch.is_some();
+        let expiry = if touches || met.is_new { met.expiry_before } else { view.expiry() };
+        let vivify = met.is_new.then(|| view.expiry());
+        Lifetime { expiry, touch: self.touch, vivify }
+    }
+}
+
+/// Whether an item ends, and before a moment.
+fn is_before(expiry: Expiry, moment: Option<Expiry>) -> bool {
+    let moment = moment.and_then(Expiry::second);
+    expiry.second().is_some_and(|end| moment.is_some_and(|moment| end < moment))
+}
+
+pub(crate) fn missed(echo: &Echo, key: &[u8], out: &mut Vec<u8>) {
+    if !echo.has(b'q') {
+        compose::bare_line(out, reply::CODE_MISS, echo, key);
+    }
+}
+
+pub(crate) fn stored(
+    worker: &WorkerContext<'_>,
+    (echo, key): (&Echo, &[u8]),
+    outcome: StoreOutcome,
+    value_len: usize,
+    out: &mut Vec<u8>,
+) {
+    let (code, cas, value_len) = match outcome {
+        StoreOutcome::Stored { .. } if echo.has(b'q') => return,
+        StoreOutcome::Stored { cas, value_len } => (reply::CODE_DONE, cas, value_len),
+        StoreOutcome::NotStored => (reply::CODE_NOT_STORED, 0, value_len),
+        StoreOutcome::Exists => (reply::CODE_EXISTS, 0, value_len),
+        StoreOutcome::NotFound => (reply::CODE_NOT_FOUND, 0, value_len),
+        StoreOutcome::TooLarge => return out.extend_from_slice(reply::TOO_LARGE),
+        StoreOutcome::OutOfMemory => return out.extend_from_slice(reply::NO_MEMORY_STORING),
+    };
+    out.extend_from_slice(code);
+    for &letter in echo.letters() {
+        match letter {
+            b'O' => compose::flag_opaque(out, echo.opaque()),
+            b'k' => compose::flag_key(out, echo.key_is_base64, key),
+            b'c' => compose::flag_number(out, b'c', worker.shown_cas(cas)),
+            b's' => compose::flag_number(out, b's', value_len),
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(crate) fn deleted(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut Vec<u8>) {
+    let code = match outcome {
+        DeleteOutcome::Done if echo.has(b'q') => return,
+        DeleteOutcome::Done => reply::CODE_DONE,
+        DeleteOutcome::NotFound => reply::CODE_NOT_FOUND,
+        DeleteOutcome::Exists => reply::CODE_EXISTS,
+        DeleteOutcome::OutOfMemory => return out.extend_from_slice(reply::NO_MEMORY),
+    };
+    compose::bare_line(out, code, echo, key);
+}
+
+/// The answer to a change of a number; `touch` is the lifetime that it gave, `initial_expiry` that of a number
+/// that it may have made.
+pub(crate) fn number(
+    worker: &WorkerContext<'_>,
+    (echo, key): (&Echo, &[u8]),
+    outcome: ArithmeticOutcome,
+    (touch, initial_expiry): (Option<Expiry>, Option<Expiry>),
+    out: &mut Vec<u8>,
+) {
+    match outcome {
+        ArithmeticOutcome::Value { .. } if echo.has(b'q') => {}
+        ArithmeticOutcome::Value { value, cas, is_new, expiry_before } => {
+            let vivify = initial_expiry.filter(|_| is_new);
+            let lifetime = Lifetime { expiry: expiry_before, touch, vivify };
+            let shown = (value, worker.shown_cas(cas));
+            number_line((echo, key), shown, lifetime, worker.now, out);
+        }
+        ArithmeticOutcome::NotFound => compose::bare_line(out, reply::CODE_NOT_FOUND, echo, key),
+        ArithmeticOutcome::Exists => compose::bare_line(out, reply::CODE_EXISTS, echo, key),
+        ArithmeticOutcome::NotNumeric => out.extend_from_slice(reply::NOT_NUMERIC),
+        ArithmeticOutcome::OutOfMemory if initial_expiry.is_some() => {
+            out.extend_from_slice(reply::NO_MEMORY_FOR_NUMBER);
+        }
+        ArithmeticOutcome::OutOfMemory => out.extend_from_slice(reply::NO_MEMORY),
+    }
+}
+
+pub(crate) fn seen_of(view: &ItemView<'_, '_>, cas_enabled: bool, now: Now) -> compose::DebugLine {
+    compose::DebugLine {
+        ttl_seconds: ttl_seconds(view.expiry(), now),
+        idle_seconds: view.last_access().age_at(now.ticks) / Ticks::PER_SECOND,
+        cas: if cas_enabled { view.cas() } else { 0 },
+        fetched: view.fetched(),
+        class_number: view.class().wire(),
+        size_bytes: view.size_bytes(),
+    }
+}
+
+pub(crate) fn examined(
+    echo: &Echo,
+    key: &[u8],
+    seen: Option<compose::DebugLine>,
+    out: &mut Vec<u8>,
+) {
+    match seen {
+        Some(seen) => compose::debug_line(out, echo.key_is_base64, key, &seen),
+        None => out.extend_from_slice(reply::MISS),
+    }
+}
+
+fn number_line(
+    (echo, key): (&Echo, &[u8]),
+    (value, cas): (u64, u64),
+    mut lifetime: Lifetime,
+    now: Now,
+    out: &mut Vec<u8>,
+) {
+    let shows_value = echo.has(b'v');
+    if shows_value {
+        let digit_count = value.checked_ilog10().map_or(1, |log| log as usize + 1);
+        compose::value_code(out, digit_count);
+    } else {
+        out.extend_from_slice(reply::CODE_DONE);
+    }
+    for &letter in echo.letters() {
+        match letter {
+            b'c' => compose::flag_number(out, b'c', cas),
+            b't' => compose::flag_ttl(out, lifetime.ttl_seconds(now)),
+            b'T' | b'N' => lifetime.pass(letter),
+            b'O' => compose::flag_opaque(out, echo.opaque()),
+            b'k' => compose::flag_key(out, echo.key_is_base64, key),
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    if shows_value {
+        write_number(out, value);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// What `t` says at its place among the flags: T and N change it from there on.
+struct Lifetime {
+    expiry: Expiry,
+    touch: Option<Expiry>,
+    /// Of an item that was just made.
+    vivify: Option<Expiry>,
+}
+
+impl Lifetime {
+    /// Passes a flag.
+    fn pass(&mut self, letter: u8) {
+        let changed = match letter {
+            b'T' => self.touch,
+            b'N' => self.vivify,
+            _ => return,
+        };
+        self.expiry = changed.unwrap_or(self.expiry);
+    }
+
+    fn ttl_seconds(&self, now: Now) -> Option<u32> {
+        ttl_seconds(self.expiry, now)
+    }
+}
+
+fn ttl_seconds(expiry: Expiry, now: Now) -> Option<u32> {
+    expiry.second().map(|end| end.0.saturating_sub(now.seconds.0))
+}
