@@ -90,9 +90,9 @@ pub mod sampling {
     /// the sample is not tied to those bits that an index uses.
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The threshold of whoever looks at no key: of one hash in 2^64 at most.
+    /// The threshold that samples no key: one hash in 2^64 at most.
     pub const THRESHOLD_NONE: u64 = 0;
-    /// The threshold of whoever looks at every key.
+    /// The threshold that samples every key.
     pub const THRESHOLD_ALL: u64 = u64::MAX;
 
     /// Whether a key with this hash is looked at.

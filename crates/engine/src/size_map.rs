@@ -1,4 +1,4 @@
-//! The present class table for whoever stores: read without a lock, and without a line that anybody
+//! The present class table for stores: read without a lock, and without a line that anybody
 //! writes but for a change of the table.
 //!
 //! ```text

@@ -9,7 +9,7 @@
 //! most that of as many caches as there are threads (`--jobs`).
 //!
 //! Laws: an experiment that cannot run does not keep the others from running; a result is written whole or not at all, so
-//! that whoever resumes trusts what is there.
+//! that a resumed run trusts what is there.
 
 use crate::experiment::Job;
 use crate::registry::{self, Entry};

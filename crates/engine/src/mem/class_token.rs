@@ -15,7 +15,7 @@ use crate::layout::{CHAINED, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddre
 use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 
-/// Whoever reaches it holds the class's lock.
+/// Code that reaches it holds the class's lock.
 #[derive(Debug)]
 pub struct ClassToken {
     memory: Arc<Memory>,

@@ -45,7 +45,7 @@
 //! - READ-RIGHT: bytes past the header of a published chunk are read under a handle of `item.rs`, and written
 //!   only under a right that excludes every such reader: the value with the stripe locked exclusively and no pins
 //!   but the writer's, expiry and rank with stripe and class locked exclusively.
-//! - LAST-HOLDER: whoever leaves an item unlinked and without pins frees it (`state.rs`).
+//! - LAST-HOLDER: the step that leaves an item unlinked and without pins frees it (`state.rs`).
 #[cfg(not(loom))]
 mod arena;
 #[cfg(loom)]

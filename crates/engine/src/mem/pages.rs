@@ -12,7 +12,7 @@
 //! is on its class's list of partial pages exactly if it has a free chunk; a draining page never is.
 //!
 //! A page's entry belongs to the lock of the class that owns it, or to the pool's lock if none does.
-//! `owner` may be read without a lock by whoever keeps a chunk of the page in use: such a page cannot
+//! `owner` may be read without a lock while a chunk of the page is kept in use: such a page cannot
 //! change hands.
 
 use slabwise_base::{ClassId, PageId};

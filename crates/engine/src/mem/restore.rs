@@ -130,7 +130,7 @@ impl Restore {
         Ok(size_bytes)
     }
 
-    /// The item at an address; `None`: there is no linked one. Whoever held it is gone.
+    /// The item at an address; `None`: there is no linked one. It has no pins: they were those of the last process.
     pub fn item(&mut self, address: ChunkAddress) -> Result<Option<RestoredItem>, Broken> {
         let state = self.state(address)?;
         if state.kind() != Kind::Item || !state.linked() {

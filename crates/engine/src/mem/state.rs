@@ -42,7 +42,7 @@ const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;
 const PLACE_SHIFT: u32 = 13;
 const PLACE_MASK: u32 = 0b111 << PLACE_SHIFT;
-/// Linked, in no queue: on its way out, or passed over by whoever carries it.
+/// Linked, in no queue: on its way out, or passed over while it is carried.
 const LOOSE: u32 = 0b001 << PLACE_SHIFT;
 /// Linked, in the queue that the place's low bits name.
 const QUEUED: u32 = 0b100 << PLACE_SHIFT;
@@ -218,7 +218,7 @@ impl State {
         self.0 & ACTIVE != 0
     }
 
-    /// Whether it is out of date, and whoever reads it is told so.
+    /// Whether it is out of date, which readers are shown.
     pub fn stale(self) -> bool {
         self.0 & STALE != 0
     }

@@ -12,7 +12,7 @@ use slabwise_base::{ClassId, Expiry, LookupKey, Now};
 pub enum Leave {
     /// Nothing.
     Nothing,
-    /// The item, stale: whoever reads it is told so, and one reader may claim to store it anew.
+    /// The item, stale: readers are shown that it is, and one may claim to store it anew.
     Stale {
         /// When it ends now, if that changes.
         expiry: Option<Expiry>,

@@ -156,7 +156,7 @@ impl<'e> Handle<'e> {
         let id = item.queue_class();
         let class = self.counters().class(id);
         if !is_shown {
-            // First, so that whoever reads meanwhile finds no hit too many.
+            // First, so that a concurrent reading finds no hit too many.
             class.unshown_hits.bump();
         }
         if options.touch.is_some() {

@@ -191,7 +191,7 @@ impl TellingMover<'_, '_> {
         let (arrivals, at_target) = (&mut course.arrivals, &mut course.at_target);
         let decided = &mut course.split;
         let next = |engine: &Engine| {
-            // While the pool has pages, whoever needs one takes it there.
+            // While the pool has pages, a class that needs one takes it there.
             if split.is_none() && !engine.page_stats().memory_full() {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! Carries a [`Run`] out: requests, and between them whoever moves pages.
+//! Carries a [`Run`] out: requests, and between them the steps that move pages.
 //!
 //! ```text
 //!   what is stored before --> requests, window by window ----------------------> Course

@@ -2,7 +2,7 @@
 //! checked.
 //!
 //! 1. Every page, every slot: a linked item is checked against its chunk, its bodies against it, and it
-//!    enters the index. Whoever held items is gone.
+//!    enters the index. Pins of the last process mean nothing.
 //! 2. Every queue, from its tail: it leads over all items that say they are in it, once each.
 //! 3. Every page: what is neither a linked item nor one of its bodies is free.
 //!
