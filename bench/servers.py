@@ -12,8 +12,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SLABWISE = TARGET / "release" / "slabwise"
 LOAD = TARGET / "release" / "slabwise-bench-load"
-TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_SECONDS_MAX = 10
+
+# What the load generator asks for.
+CONNECTIONS = 16
+KEYS = 1_000_000
+VALUE_LEN = 100
 
 # What is compared, by the name it has in the report.
 KINDS = {
@@ -25,8 +29,8 @@ KINDS = {
 
 def build():
     """Builds slabwise and the load generator."""
-    command = ["cargo", "build", "--release", "--bin", "slabwise", "--bin", "slabwise-bench-load"]
-    subprocess.run(command, cwd=ROOT, check=True)
+    packages = ["--package", "slabwise", "--package", "slabwise-bench-load"]
+    subprocess.run(["cargo", "build", "--release", *packages], cwd=ROOT, check=True)
 
 
 class Server:
@@ -85,17 +89,27 @@ class Server:
 
     def cpu_seconds(self):
         """Processor time used so far, user and system."""
-        text = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
-        fields = text.rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+        threads = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def resident_bytes(self):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) * 1024
 
+    def fill(self):
+        """Every key is written once."""
+        self.load("fill")
+
+    def cpu_per_request_us(self, operation, pipeline, requests):
+        """Processor time for each of these requests."""
+        before = self.cpu_seconds()
+        self.load(operation, connections=CONNECTIONS, pipeline=pipeline, requests=requests)
+        return (self.cpu_seconds() - before) / requests * 1e6
+
     def load(self, kind, **options):
         """Runs the load generator to its end."""
+        options |= {"keys": KEYS, "value_len": VALUE_LEN}
         arguments = [f"{name}={value}" for name, value in options.items()]
         subprocess.run([str(LOAD), self.address, kind, *arguments], check=True)
 
