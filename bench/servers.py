@@ -109,7 +109,7 @@ class Server:
 
     def load(self, kind, **options):
         """Runs the load generator to its end."""
-        options |= {"keys": KEYS, "value_len": VALUE_LEN}
+        options = {"keys": KEYS, "value_len": VALUE_LEN, **options}
         arguments = [f"{name}={value}" for name, value in options.items()]
         subprocess.run([str(LOAD), self.address, kind, *arguments], check=True)
 
