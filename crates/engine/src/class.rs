@@ -16,7 +16,7 @@
 mod queues;
 
 use crate::counters::ClassCounters;
-use crate::evict::{ClassOrder, Lanes, Order, Segments};
+use crate::evict::{ClassOrder, ItemCosts, Lanes, Order, Segments, dispatch};
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
@@ -24,7 +24,7 @@ use crate::size_map::Choice;
 pub use queues::{VictimSearch, VictimStep};
 use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, Cost, PageId, SizeHistogram, Ticks};
+use slabwise_base::{ClassId, PageId, SizeHistogram, Ticks};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -63,8 +63,8 @@ pub struct ClassState {
     standing: Standing,
     lanes: Lanes,
     /// Of what is in them.
-    sizes: ItemSizes,
-    costs: ItemCosts,
+    pub sizes: ItemSizes,
+    pub costs: ItemCosts,
     order: ClassOrder,
     /// [`Class::costs_are_apart`].
     costs_are_apart: Arc<AtomicBool>,
@@ -129,7 +129,7 @@ impl ClassState {
         assert_eq!(self.standing, Standing::Vacant, "only a vacant number stands for a new class");
         self.pages.token_mut().set_chunk_size(chunk_size_bytes);
         self.sizes = ItemSizes::default();
-        self.order.forget();
+        dispatch!(&mut self.order, forget());
         self.standing = Standing::Present;
     }
 
@@ -175,45 +175,20 @@ impl ClassState {
         self.pages.chunk_size_bytes()
     }
 
-    pub fn chunks_per_page(&self) -> u32 {
-        self.pages.chunks_per_page()
-    }
-
     /// Pages it owns, draining ones included.
     pub fn page_count(&self) -> u32 {
         self.pages.count()
     }
 
-    pub fn used_count(&self) -> u64 {
-        self.pages.used_count()
-    }
-
     /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and chunks that are
     /// owned.
     pub fn unqueued_count(&self) -> u64 {
-        self.used_count() - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
-    }
-
-    /// Chunks not in use, those on draining pages included.
-    pub fn free_count(&self) -> u64 {
-        self.pages.free_count()
+        self.pages.used_count()
+            - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
     }
 
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
-    }
-
-    pub fn sizes(&self) -> &ItemSizes {
-        &self.sizes
-    }
-
-    pub fn costs(&self) -> ItemCosts {
-        self.costs
-    }
-
-    /// Units that what is in its queues costs to recompute, as far as that is known.
-    pub fn cost_held(&self) -> u64 {
-        self.costs.units
     }
 
     /// Counted bytes in all its queues.
@@ -223,24 +198,24 @@ impl ClassState {
 
     /// What a restart keeps of its order.
     pub fn saved_order(&self) -> [u32; 3] {
-        self.order.saved()
+        dispatch!(&self.order, saved())
     }
 
     /// Continues its order from what a restart kept.
     pub fn restore_order(&mut self, saved: [u32; 3]) {
-        self.order.restore(saved);
+        dispatch!(&mut self.order, restore(saved));
     }
 
     /// Changes the rules for hot, warm and cold; items move to their new places as they are met.
     pub fn set_segments(&mut self, rules: Segments) {
-        if let Some(own) = self.order.segments_mut() {
+        if let Some(own) = dispatch!(&mut self.order, segments_mut()) {
             *own = rules;
         }
     }
 
     /// The queue that a new item enters.
     pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
-        self.order.queue_for_new(is_short_lived)
+        dispatch!(&self.order, queue_for_new(is_short_lived))
     }
 
     /// The age of a queue's tail, in ticks; of several lanes' the oldest.
@@ -260,38 +235,6 @@ impl ClassState {
     pub fn coldness(&self, now: Ticks) -> Option<Coldness> {
         let item = self.coldest(now)?;
         Some(Coldness { age_ticks: item.time().age_at(now), cas: Reverse(item.cas()) })
-    }
-}
-
-/// Sums over the items in the queues of a class whose cost is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ItemCosts {
-    pub count: u64,
-    pub units: u64,
-}
-
-impl ItemCosts {
-    /// The mean of the known costs, in units; at least 1.
-    pub fn mean(&self) -> u64 {
-        (self.units / self.count.max(1)).max(1)
-    }
-
-    /// Counts an item that enters.
-    #[inline]
-    pub fn add(&mut self, cost: Option<Cost>) {
-        if let Some(cost) = cost {
-            self.count += 1;
-            self.units += u64::from(cost.units());
-        }
-    }
-
-    /// Counts an item that leaves.
-    #[inline]
-    pub fn remove(&mut self, cost: Option<Cost>) {
-        if let Some(cost) = cost {
-            self.count -= 1;
-            self.units -= u64::from(cost.units());
-        }
     }
 }
 

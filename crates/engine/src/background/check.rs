@@ -1,7 +1,7 @@
 //! Every counter and invariant, recomputed from the bytes. For tests, while nothing else runs.
 
-use crate::class::{CHAINED, ClassState, ItemCosts, Standing};
-use crate::evict::{Lane, Place};
+use crate::class::{CHAINED, ClassState, Standing};
+use crate::evict::{ItemCosts, Lane, Place};
 use crate::layout::ChunkAddress;
 use crate::mem::{Kind, PageState, QueueKind};
 use crate::space::Space;
@@ -90,14 +90,14 @@ fn check_pages(space: &Space, state: &ClassState) {
             continue;
         }
         let (in_use, free) = state.pages.token().check_page(id);
-        assert_eq!(in_use + free, state.chunks_per_page(), "used + free == chunks in a page");
+        assert_eq!(in_use + free, state.pages.chunks_per_page(), "used + free == chunks in a page");
         let lists = page.state() == PageState::Owned && free > 0;
         assert_eq!(lists, partial.contains(&id.0), "a page is listed while it has a free chunk");
         pages += 1;
         used += u64::from(in_use);
     }
     assert_eq!(pages, state.page_count(), "a class counts its pages");
-    assert_eq!(used, state.used_count(), "a class counts its chunks in use");
+    assert_eq!(used, state.pages.used_count(), "a class counts its chunks in use");
 }
 
 /// Lists lead both ways; counts and bytes are right; queued items are linked, and here.
@@ -134,7 +134,7 @@ fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
         assert_eq!((count, bytes), (queue.count(), queue.bytes()), "a queue counts its items");
     }
     let mut counted = SizeHistogram::default();
-    state.sizes().add_to(&mut counted);
+    state.sizes.add_to(&mut counted);
     assert!(counted.bars().eq(sizes.bars()), "a class counts its items by size");
-    assert_eq!(state.costs(), costs, "a class sums the costs of its items");
+    assert_eq!(state.costs, costs, "a class sums the costs of its items");
 }

@@ -7,104 +7,32 @@
 //! Invariant: under one hold of the class's lock a search looks at a bounded number of items; it goes on from
 //! there, and ends without a victim only when it has passed every item of the class.
 
-use super::{ClassState, ItemCosts};
+use super::ClassState;
 use crate::evict::{
-    COLDEST_FIRST, ClassOrder, Entry as OrderEntry, Hit, Item, Lane, Lanes, Move, Order, Place,
-    Victim, View,
+    COLDEST_FIRST, ClassOrder, Entry as OrderEntry, Hit, Lane, Lanes, Move, Order, Place, Victim,
+    View, dispatch,
 };
-use crate::heap::Pages;
 use crate::layout::ChunkAddress;
 use crate::mem::{
     Broken, ClassToken, Entered, Entry, List, Pin, QueueKind, Queued, Remains, Removed, Restore,
-    State, Unqueued,
+    Unqueued,
 };
 use slabwise_base::{Cost, Ticks};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A class without its order.
-#[derive(Clone, Copy)]
-pub struct Seen<'c> {
-    pages: &'c Pages,
-    lanes: &'c Lanes,
-    costs: &'c ItemCosts,
-}
-
-#[derive(Clone, Copy)]
-pub struct SeenItem<'c>(pub Queued<'c>);
-
 impl ClassState {
     /// The order, and what it may read.
     #[inline]
-    pub(super) fn order_and_view(&mut self) -> (&mut ClassOrder, Seen<'_>) {
+    fn order_and_view(&mut self) -> (&mut ClassOrder, View<'_>) {
         let ClassState { order, lanes, costs, pages, .. } = self;
-        (order, Seen { pages, lanes, costs })
-    }
-
-    /// What its order may read.
-    #[inline]
-    pub(super) fn view(&self) -> Seen<'_> {
-        Seen { pages: &self.pages, lanes: &self.lanes, costs: &self.costs }
-    }
-}
-
-impl<'c> Seen<'c> {
-    #[inline]
-    fn token(&self) -> &'c ClassToken {
-        self.pages.token()
-    }
-}
-
-impl<'c> View for Seen<'c> {
-    type Item = SeenItem<'c>;
-
-    #[inline]
-    fn lanes(&self) -> &Lanes {
-        self.lanes
+        (order, View { pages, lanes, costs })
     }
 
     #[inline]
-    fn tail(&self, place: Place) -> Option<SeenItem<'c>> {
-        self.lanes.queue(place).tail(self.token()).map(SeenItem)
+    fn view(&self) -> View<'_> {
+        View { pages: &self.pages, lanes: &self.lanes, costs: &self.costs }
     }
 
-    fn cost_mean(&self) -> u64 {
-        self.costs.mean()
-    }
-
-    #[inline]
-    fn chunk_count(&self) -> u64 {
-        u64::from(self.pages.count()) * u64::from(self.pages.chunks_per_page())
-    }
-}
-
-impl Item for SeenItem<'_> {
-    #[inline]
-    fn state(self) -> State {
-        self.0.state()
-    }
-
-    #[inline]
-    fn cost(self) -> Option<Cost> {
-        self.0.cost()
-    }
-
-    #[inline]
-    fn rank(self) -> u32 {
-        self.0.rank()
-    }
-
-    #[inline]
-    fn size_bytes(self) -> u64 {
-        self.0.counted_size_bytes()
-    }
-
-    #[inline]
-    fn age_ticks(self, now: Ticks) -> u32 {
-        self.0.time().age_at(now)
-    }
-}
-
-impl ClassState {
     /// Takes over a queue that another process left, from its tail on; returns the number of its items.
     pub fn restore_queue(
         &mut self,
@@ -114,7 +42,7 @@ impl ClassState {
     ) -> Result<u64, Broken> {
         let ClassState { order, sizes, costs, pages, .. } = self;
         let list = restore.list(pages.token_mut(), (tail, place.queue), |item| {
-            if order.lane_of(SeenItem(item)) != place.lane {
+            if dispatch!(order, lane_of(item)) != place.lane {
                 let (invariant, address) = ("an item is in its lane", item.address());
                 return Err(Broken { invariant, address });
             }
@@ -124,14 +52,14 @@ impl ClassState {
             Ok(size_bytes)
         })?;
         let count = list.count();
-        self.lanes.change(place, |empty| *empty = list);
+        change(&mut self.lanes, place, |empty| *empty = list);
         self.note_tail(place.lane);
         Ok(count)
     }
 
     #[inline]
     pub fn lane_of(&self, item: Queued<'_>) -> Lane {
-        self.order.lane_of(SeenItem(item))
+        dispatch!(&self.order, lane_of(item))
     }
 
     #[inline]
@@ -155,7 +83,9 @@ impl ClassState {
         }
         let size_bytes = self.count_entering(item.item().without_value());
         let token = self.pages.token_mut();
-        self.lanes.change(place, |list| list.insert_by_age(token, item, place.queue, size_bytes));
+        change(&mut self.lanes, place, |list| {
+            list.insert_by_age(token, item, place.queue, size_bytes)
+        });
         self.balance_after(place);
     }
 
@@ -164,13 +94,13 @@ impl ClassState {
         let item = old.queued(self.pages.token()).expect("a queued item is replaced");
         let place = self.place_of(item);
         let token = self.pages.token_mut();
-        self.lanes.change(place, |list| list.take_place(token, old, new))
+        change(&mut self.lanes, place, |list| list.take_place(token, old, new))
     }
 
     /// Ranks an item that is to enter `queue`, and makes room for it.
     fn enter(&mut self, item: &mut Entered<'_>, queue: QueueKind) -> OrderEntry {
         let (order, view) = self.order_and_view();
-        let entry = order.enter(&view, SeenItem(item.item().without_value()), queue);
+        let entry = dispatch!(order, enter(&view, item.item().without_value(), queue));
         if let Some(rank) = entry.rank {
             item.set_rank(rank);
         }
@@ -191,7 +121,7 @@ impl ClassState {
     fn queue_newest(&mut self, item: Entered<'_>, place: Place) {
         let size_bytes = self.count_entering(item.item().without_value());
         let token = self.pages.token_mut();
-        self.lanes.change(place, |list| list.push_head(token, item, place.queue, size_bytes));
+        change(&mut self.lanes, place, |list| list.push_head(token, item, place.queue, size_bytes));
         self.note_tail(place.lane);
         self.balance_after(place);
     }
@@ -226,7 +156,7 @@ impl ClassState {
         let mut has_moved = false;
         for &queue in queues {
             let (order, view) = self.order_and_view();
-            if let Some(target) = order.balance(&view, Place { lane, queue }, now) {
+            if let Some(target) = dispatch!(order, balance(&view, Place { lane, queue }, now)) {
                 self.apply(Move::within(lane, queue, target));
                 has_moved = true;
             }
@@ -240,7 +170,7 @@ impl ClassState {
             return;
         }
         let (order, view) = self.order_and_view();
-        let hit = order.hit(&view, SeenItem(entry.item().without_value()));
+        let hit = dispatch!(order, hit(&view, entry.item().without_value()));
         let (to, is_counted) = match hit {
             Hit::Stay => return,
             Hit::Rank(rank) => return entry.meta_right(self.pages.token_mut()).set_rank(rank),
@@ -267,7 +197,7 @@ impl ClassState {
     pub fn note_evicted(&mut self, place: Place, now: Ticks) {
         let (order, view) = self.order_and_view();
         if let Some(item) = view.tail(place) {
-            order.note_evicted(&view, item, now);
+            dispatch!(order, note_evicted(&view, item, now));
         }
     }
 
@@ -280,7 +210,7 @@ impl ClassState {
         let place = self.place_of(queued);
         let size_bytes = self.count_leaving(queued.counted_size_bytes(), queued.cost());
         let token = self.pages.token_mut();
-        let left = self.lanes.change(place, |list| list.unlink(token, item, size_bytes));
+        let left = change(&mut self.lanes, place, |list| list.unlink(token, item, size_bytes));
         self.note_tail(place.lane);
         left
     }
@@ -290,7 +220,7 @@ impl ClassState {
         let item = self.tail(place)?;
         let size_bytes = self.count_leaving(item.counted_size_bytes(), item.cost());
         let token = self.pages.token_mut();
-        let pin = self.lanes.change(place, |list| list.detach_tail(token, size_bytes));
+        let pin = change(&mut self.lanes, place, |list| list.detach_tail(token, size_bytes));
         self.note_tail(place.lane);
         pin
     }
@@ -301,7 +231,7 @@ impl ClassState {
         let place = self.place_of(item);
         let size_bytes = self.count_leaving(item.counted_size_bytes(), item.cost());
         let token = self.pages.token_mut();
-        let pin = self.lanes.change(place, |list| list.detach_pinned(token, pin, size_bytes));
+        let pin = change(&mut self.lanes, place, |list| list.detach_pinned(token, pin, size_bytes));
         self.note_tail(place.lane);
         pin
     }
@@ -344,14 +274,14 @@ impl ClassState {
         let ClassState { lanes, pages, .. } = self;
         let token = pages.token_mut();
         if from == to {
-            lanes.change(from, |list| {
+            change(lanes, from, |list| {
                 if let Some(item) = take(list, token) {
                     item.push_head(list, to.queue, size_bytes);
                 }
             });
         } else {
-            let Some(item) = lanes.change(from, |list| take(list, token)) else { return };
-            lanes.change(to, |list| item.push_head(list, to.queue, size_bytes));
+            let Some(item) = change(lanes, from, |list| take(list, token)) else { return };
+            change(lanes, to, |list| item.push_head(list, to.queue, size_bytes));
             self.note_tail(from.lane);
         }
         self.note_tail(to.lane);
@@ -360,8 +290,21 @@ impl ClassState {
     #[inline]
     fn note_tail(&mut self, lane: Lane) {
         let (order, view) = self.order_and_view();
-        order.note_tail(&view, lane);
+        dispatch!(order, note_tail(&view, lane));
     }
+}
+
+/// Changes a queue of these lanes.
+#[inline]
+fn change<R>(lanes: &mut Lanes, place: Place, change: impl FnOnce(&mut List) -> R) -> R {
+    let queue = lanes.queue_mut(place);
+    let was_empty = queue.count() == 0;
+    let changed = change(queue);
+    let is_empty = queue.count() == 0;
+    if was_empty != is_empty {
+        lanes.note_use(place, !is_empty);
+    }
+    changed
 }
 
 /// How many items a step of a walk looks at.
@@ -436,7 +379,7 @@ impl ClassState {
 
     /// Where the search for a victim begins: the coldest item but for pins and hits.
     pub fn coldest(&self, now: Ticks) -> Option<Queued<'_>> {
-        self.tail(self.order.coldest(&self.view(), now)?)
+        self.tail(dispatch!(&self.order, coldest(&self.view(), now))?)
     }
 
     /// The item that the order gives up, after the moves that come before; `Nothing` if it is pinned, too.
@@ -445,7 +388,7 @@ impl ClassState {
         let mut moves = 0;
         loop {
             let (order, view) = self.order_and_view();
-            match order.victim(&view, moves, now) {
+            match dispatch!(order, victim(&view, moves, now)) {
                 Victim::Evict(place) => {
                     let is_unpinned = self.tail(place).is_some_and(Queued::is_unpinned);
                     return if is_unpinned {
@@ -463,7 +406,7 @@ impl ClassState {
     }
 
     fn note_costs(&mut self) {
-        let are_apart = self.order.costs_are_apart(&self.view());
+        let are_apart = dispatch!(&self.order, costs_are_apart(&self.view()));
         if self.costs_are_apart.load(Relaxed) != are_apart {
             self.costs_are_apart.store(are_apart, Relaxed);
         }

@@ -23,10 +23,8 @@
 //! Invariant: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
 
 use super::lanes::{Lane, Lanes, Place};
-use super::order::{
-    Info, Item, Kind, LruConfig, Order, Segments, Victim, View, coldest_in, first_lane,
-};
-use crate::mem::QueueKind;
+use super::order::{Info, LruConfig, Order, Segments, Victim, View, coldest_in, first_lane};
+use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
 /// The lane of items that cost nothing; those of unknown cost are in the first.
@@ -80,13 +78,13 @@ impl CostBands {
 
     /// The lane that gives up an item next.
     #[inline]
-    fn lane_to_evict<V: View>(&self, view: &V, now: Ticks) -> Lane {
-        if view.lanes().are_many() { self.cheapest_lane(view, now) } else { first_lane(view) }
+    fn lane_to_evict(&self, view: &View<'_>, now: Ticks) -> Lane {
+        if view.lanes.are_many() { self.cheapest_lane(view, now) } else { first_lane(view) }
     }
 
-    fn cheapest_lane<V: View>(&self, view: &V, now: Ticks) -> Lane {
+    fn cheapest_lane(&self, view: &View<'_>, now: Ticks) -> Lane {
         let candidate = |lane| Some((lane, self.candidate(view, lane, now)?));
-        let mut candidates = view.lanes().all().filter_map(candidate);
+        let mut candidates = view.lanes.all().filter_map(candidate);
         let Some(mut best) = candidates.next() else { return Lane::FIRST };
         for other in candidates {
             if other.1.goes_before(&best.1) {
@@ -97,14 +95,14 @@ impl CostBands {
     }
 
     /// The coldest item of a lane; `None`: the lane is empty.
-    fn candidate<V: View>(&self, view: &V, lane: Lane, now: Ticks) -> Option<Candidate> {
+    fn candidate(&self, view: &View<'_>, lane: Lane, now: Ticks) -> Option<Candidate> {
         let band = self.bands.band(lane);
         // What left last tells enough, and no item is touched.
         let (cost, age_ticks) = match band.left {
             Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
             None => {
                 let item = view.tail(coldest_in(view, lane)?)?;
-                (cost_of(view, item), f64::from(item.age_ticks(now)))
+                (cost_of(view, item), f64::from(item.time().age_at(now)))
             }
         };
         // At least a tick, so that among items used just now the least cost goes.
@@ -113,11 +111,11 @@ impl CostBands {
 }
 
 /// What an item costs, in units; an unknown cost counts as the mean of the others.
-fn cost_of<V: View>(view: &V, item: V::Item) -> f64 {
-    item.cost().map_or_else(|| view.cost_mean() as f64, |cost| f64::from(cost.units()))
+fn cost_of(view: &View<'_>, item: Queued<'_>) -> f64 {
+    item.cost().map_or_else(|| view.costs.mean() as f64, |cost| f64::from(cost.units()))
 }
 
-impl Kind for CostBands {
+impl Order for CostBands {
     const INFO: Info = Info {
         uses_costs: true,
         can_switch: true,
@@ -126,9 +124,7 @@ impl Kind for CostBands {
             "what was unused longest for its cost, which without costs is memcached's segmented LRU",
         )
     };
-}
 
-impl Order for CostBands {
     #[inline]
     fn segments(&self) -> Option<&Segments> {
         Some(&self.segments)
@@ -139,17 +135,12 @@ impl Order for CostBands {
     }
 
     #[inline]
-    fn lane_of<I: Item>(&self, item: I) -> Lane {
+    fn lane_of(&self, item: Queued<'_>) -> Lane {
         band_of(item.cost())
     }
 
     #[inline]
-    fn balance<V: View>(
-        &mut self,
-        view: &V,
-        place: Place,
-        now: Option<Ticks>,
-    ) -> Option<QueueKind> {
+    fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         let target = self.segments.balance(view, place, now)?;
         if place.queue == QueueKind::Cold {
             self.bands.note_look(place.lane, true);
@@ -157,12 +148,12 @@ impl Order for CostBands {
         Some(target)
     }
 
-    fn coldest<V: View>(&self, view: &V, now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, now: Ticks) -> Option<Place> {
         coldest_in(view, self.lane_to_evict(view, now))
     }
 
     #[inline]
-    fn victim<V: View>(&mut self, view: &V, moves: usize, now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
         let lane = self.lane_to_evict(view, now);
         let step = self.segments.victim(view, lane, moves);
         match step {
@@ -178,14 +169,14 @@ impl Order for CostBands {
         step
     }
 
-    fn note_evicted<V: View>(&mut self, view: &V, item: V::Item, now: Ticks) {
+    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: Ticks) {
         let (lane, cost) = (self.lane_of(item), cost_of(view, item));
-        self.bands.note_evicted(lane, item.age_ticks(now), cost, now);
+        self.bands.note_evicted(lane, item.time().age_at(now), cost, now);
     }
 
     #[inline]
-    fn costs_are_apart<V: View>(&self, view: &V) -> bool {
-        are_apart(view.lanes())
+    fn costs_are_apart(&self, view: &View<'_>) -> bool {
+        are_apart(view.lanes)
     }
 
     fn forget(&mut self) {

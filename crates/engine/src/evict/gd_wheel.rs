@@ -20,9 +20,9 @@
 //! that wheel or below, except those still to migrate; nothing ranks below L, or a whole turn above it.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Item, Kind, Move, Order, Victim, View};
+use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
 use super::ranking::{Inflation, cost_units};
-use crate::mem::QueueKind;
+use crate::mem::{QueueKind, Queued};
 use slabwise_base::Ticks;
 
 /// The queues that stand for the wheels, the finest first.
@@ -121,9 +121,9 @@ impl GdWheel {
     }
 
     /// The next place of a wheel from L on that holds an item; the coarsest wheel turns on.
-    fn next_place<V: View>(&self, view: &V, wheel: usize) -> Option<Place> {
+    fn next_place(&self, view: &View<'_>, wheel: usize) -> Option<Place> {
         let Place { lane, queue } = self.here(wheel);
-        let occupied = view.lanes().occupied(queue);
+        let occupied = view.lanes.occupied(queue);
         let ahead = occupied.first_from(lane);
         let is_top = wheel == self.wheels.top();
         let next = if is_top { ahead.or_else(|| occupied.first_from(Lane::FIRST)) } else { ahead };
@@ -131,7 +131,7 @@ impl GdWheel {
     }
 
     /// The migration that is due: of an item whose place L has entered, from the coarsest wheel down.
-    fn due_migration<V: View>(&self, view: &V) -> Option<Move> {
+    fn due_migration(&self, view: &View<'_>) -> Option<Move> {
         (1..=self.wheels.top()).rev().find_map(|wheel| {
             let from = self.here(wheel);
             let rank = view.tail(from)?.rank();
@@ -151,39 +151,37 @@ impl GdWheel {
     }
 }
 
-impl Kind for GdWheel {
+impl Order for GdWheel {
     const INFO: Info = Info {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
         ..Info::new("gd_wheel", "as published")
     };
-}
 
-impl Order for GdWheel {
     #[inline]
-    fn lane_of<I: Item>(&self, item: I) -> Lane {
+    fn lane_of(&self, item: Queued<'_>) -> Lane {
         self.wheels.lane_of(item.state().queue(), item.rank())
     }
 
     #[inline]
-    fn enter<V: View>(&mut self, _view: &V, item: V::Item, _queue: QueueKind) -> Entry {
+    fn enter(&mut self, _view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         let rank = self.rank_of(cost_units(item.cost()));
         Entry { place: self.place_of(rank), rank: Some(rank), displaced: None }
     }
 
     #[inline]
-    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
+    fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
         let entry = self.enter(view, item, QueueKind::Hot);
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
     /// The item that ranks about lowest, without a migration.
-    fn coldest<V: View>(&self, view: &V, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         (0..=self.wheels.top()).find_map(|wheel| self.next_place(view, wheel))
     }
 
-    fn victim<V: View>(&mut self, view: &V, moves: usize, _now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, _now: Ticks) -> Victim {
         loop {
             if let Some(migration) = self.due_migration(view) {
                 let may_move = moves < MIGRATIONS_MAX;
@@ -203,7 +201,7 @@ impl Order for GdWheel {
         }
     }
 
-    fn note_evicted<V: View>(&mut self, _view: &V, item: V::Item, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
         self.inflation.note_evicted(item.rank());
     }
 

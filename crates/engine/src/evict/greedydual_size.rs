@@ -10,9 +10,9 @@
 //! Invariant: among the ranks of rounded ratios the victim's is the least.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Item, Kind, Order, View};
+use super::order::{Entry, Hit, Info, Order, View};
 use super::ranking::{Inflation, cost_units};
-use crate::mem::QueueKind;
+use crate::mem::{QueueKind, Queued};
 use slabwise_base::Ticks;
 
 const QUEUE: QueueKind = QueueKind::Cold;
@@ -65,44 +65,42 @@ impl GreedyDualSize {
     }
 }
 
-impl Kind for GreedyDualSize {
+impl Order for GreedyDualSize {
     const INFO: Info = Info {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
         ..Info::new("greedydual_size", "as published")
     };
-}
 
-impl Order for GreedyDualSize {
     #[inline]
-    fn lane_of<I: Item>(&self, item: I) -> Lane {
-        lane_of_ratio(cost_units(item.cost()), item.size_bytes())
+    fn lane_of(&self, item: Queued<'_>) -> Lane {
+        lane_of_ratio(cost_units(item.cost()), item.counted_size_bytes())
     }
 
     #[inline]
-    fn enter<V: View>(&mut self, _view: &V, item: V::Item, _queue: QueueKind) -> Entry {
+    fn enter(&mut self, _view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         self.entry(self.lane_of(item))
     }
 
     #[inline]
-    fn hit<V: View>(&mut self, _view: &V, item: V::Item) -> Hit {
+    fn hit(&mut self, _view: &View<'_>, item: Queued<'_>) -> Hit {
         let entry = self.entry(self.lane_of(item));
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
-    fn coldest<V: View>(&self, view: &V, _now: Ticks) -> Option<Place> {
-        let lanes = view.lanes().occupied(QUEUE).iter();
+    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+        let lanes = view.lanes.occupied(QUEUE).iter();
         let lane = lanes.min_by_key(|&lane| self.tail_distance(lane))?;
         Some(Place { lane, queue: QUEUE })
     }
 
-    fn note_evicted<V: View>(&mut self, _view: &V, item: V::Item, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
         self.inflation.note_evicted(item.rank());
     }
 
     #[inline]
-    fn note_tail<V: View>(&mut self, view: &V, lane: Lane) {
+    fn note_tail(&mut self, view: &View<'_>, lane: Lane) {
         let Some(tail) = view.tail(Place { lane, queue: QUEUE }) else { return };
         let at = usize::from(lane.0);
         if at >= self.tail_ranks.len() {

@@ -52,33 +52,22 @@ impl Lanes {
         }
     }
 
+    /// A queue to change; [`Lanes::note_use`] is called where it got its first item or lost its last.
     #[inline]
-    pub fn change<R>(
-        &mut self,
-        Place { lane, queue: kind }: Place,
-        change: impl FnOnce(&mut List) -> R,
-    ) -> R {
-        let queue = match usize::from(lane.0).checked_sub(1) {
-            None => &mut self.first[kind.index()],
-            Some(at) => {
-                if at >= self.others.len() {
-                    self.others.resize_with(at + 1, Default::default);
-                }
-                &mut self.others[at][kind.index()]
-            }
+    pub fn queue_mut(&mut self, Place { lane, queue }: Place) -> &mut List {
+        let Some(at) = usize::from(lane.0).checked_sub(1) else {
+            return &mut self.first[queue.index()];
         };
-        let was_empty = queue.count() == 0;
-        let changed = change(queue);
-        let is_empty = queue.count() == 0;
-        if was_empty != is_empty {
-            self.occupied[kind.index()].set(lane, !is_empty);
-            self.note_use(lane);
+        if at >= self.others.len() {
+            self.others.resize_with(at + 1, Default::default);
         }
-        changed
+        &mut self.others[at][queue.index()]
     }
 
+    /// Notes whether a queue holds an item.
     #[cold]
-    fn note_use(&mut self, lane: Lane) {
+    pub fn note_use(&mut self, Place { lane, queue }: Place, is_used: bool) {
+        self.occupied[queue.index()].set(lane, is_used);
         let is_used = self.occupied.iter().any(|queue| queue.has(lane));
         if is_used != self.in_use.has(lane) {
             self.in_use.set(lane, is_used);

@@ -1,6 +1,6 @@
 //! `eviction=lru`: one queue in exact order of use (`order.rs`). Every hit takes the class's lock.
 
-use super::order::{Info, Kind, LruConfig, Order, Segments};
+use super::order::{Info, LruConfig, Order, Segments};
 
 /// The exact LRU of one class.
 #[derive(Debug)]
@@ -15,11 +15,9 @@ impl Lru {
     }
 }
 
-impl Kind for Lru {
-    const INFO: Info = Info { is_exact: true, can_switch: true, ..Info::new("lru", "exact LRU") };
-}
-
 impl Order for Lru {
+    const INFO: Info = Info { is_exact: true, can_switch: true, ..Info::new("lru", "exact LRU") };
+
     #[inline]
     fn segments(&self) -> Option<&Segments> {
         Some(&self.segments)

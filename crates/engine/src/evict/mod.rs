@@ -7,15 +7,15 @@
 //!      |
 //!   help        text of all kinds       ranking     GreedyDual's inflation
 //!      |
-//!   order       the traits Order and Kind that a kind implements, what an order reads and answers, and the moves
+//!   order       the trait Order that a kind implements, what an order reads and answers, and the moves
 //!      |        between hot, warm, cold and temp
-//!   lanes  queue
+//!   lanes
 //! ```
 //!
 //! An order reads its class through a [`View`] and returns a decision; the class applies it. An order takes no
 //! lock and changes no item, so it can be read and tested alone.
 //!
-//! To add a kind: a file that implements [`Order`] and `Kind`, its `mod` line here, and its line in
+//! To add a kind: a file that implements [`Order`], its `mod` line here, and its line in
 //! `registry.rs`. A kind with options names them in that line, and adds them to [`EvictionOptions`].
 
 mod cost_bands;
@@ -32,6 +32,9 @@ mod segmented;
 
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{Lane, Lanes, Place};
-pub use order::{COLDEST_FIRST, Entry, Hit, Item, LruConfig, Move, Order, Segments, Victim, View};
+pub use order::{
+    COLDEST_FIRST, Entry, Hit, ItemCosts, LruConfig, Move, Order, Segments, Victim, View,
+};
+pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
 pub use reserved::{ReservedConfig, ReservedRank};

@@ -32,7 +32,8 @@
 //! moves to COLD.
 
 use super::lanes::{Lane, Lanes, Place};
-use crate::mem::{QueueKind, State};
+use crate::heap::Pages;
+use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Seconds, Ticks};
 
 /// What is fixed about an eviction kind.
@@ -72,19 +73,22 @@ pub const COLDEST_FIRST: [QueueKind; 4] =
     [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
 
 /// The queue of a lane whose last item leaves first.
-pub fn coldest_in<V: View>(view: &V, lane: Lane) -> Option<Place> {
+pub fn coldest_in(view: &View<'_>, lane: Lane) -> Option<Place> {
     let places = COLDEST_FIRST.into_iter().map(|queue| Place { lane, queue });
-    places.into_iter().find(|&place| view.lanes().queue(place).count() > 0)
+    places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
 }
 
 /// The first lane that holds an item.
 #[inline]
-pub fn first_lane<V: View>(view: &V) -> Lane {
-    view.lanes().next_from(Lane::FIRST).unwrap_or_default()
+pub fn first_lane(view: &View<'_>) -> Lane {
+    view.lanes.next_from(Lane::FIRST).unwrap_or_default()
 }
 
 /// The order in which one class gives up its items, under the class's lock.
 pub trait Order {
+    /// What is fixed about the kind.
+    const INFO: Info;
+
     /// Its rules for hot, warm and cold, if it has these queues.
     #[inline]
     fn segments(&self) -> Option<&Segments> {
@@ -98,7 +102,7 @@ pub trait Order {
 
     /// The lane of an item, by what the item stores.
     #[inline]
-    fn lane_of<I: Item>(&self, _item: I) -> Lane {
+    fn lane_of(&self, _item: Queued<'_>) -> Lane {
         Lane::FIRST
     }
 
@@ -109,14 +113,14 @@ pub trait Order {
 
     /// Where an item enters that was meant for `queue`.
     #[inline]
-    fn enter<V: View>(&mut self, _view: &V, item: V::Item, queue: QueueKind) -> Entry {
+    fn enter(&mut self, _view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
         let place = Place { lane: self.lane_of(item), queue };
         Entry { place, rank: None, displaced: None }
     }
 
     /// What a hit does to a queued item. Asked only where hits act.
     #[inline]
-    fn hit<V: View>(&mut self, _view: &V, item: V::Item) -> Hit {
+    fn hit(&mut self, _view: &View<'_>, item: Queued<'_>) -> Hit {
         let lane = self.lane_of(item);
         self.segments().map_or(Hit::Stay, |rules| rules.hit(lane))
     }
@@ -124,24 +128,19 @@ pub trait Order {
     /// The queue that the last item of a queue moves to by its share of the lane or, with the time, by its age.
     /// `None`: it stays, or there is none.
     #[inline]
-    fn balance<V: View>(
-        &mut self,
-        view: &V,
-        place: Place,
-        now: Option<Ticks>,
-    ) -> Option<QueueKind> {
+    fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         self.segments().and_then(|rules| rules.balance(view, place, now))
     }
 
     /// The queue whose last item the search for a victim would look at first.
     #[inline]
-    fn coldest<V: View>(&self, view: &V, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         coldest_in(view, first_lane(view))
     }
 
     /// The next step of a search for a victim after `moves` moves.
     #[inline]
-    fn victim<V: View>(&mut self, view: &V, moves: usize, now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
         match self.segments() {
             Some(rules) => rules.victim(view, first_lane(view), moves),
             None => self.coldest(view, now).map_or(Victim::Nothing, Victim::Evict),
@@ -149,15 +148,15 @@ pub trait Order {
     }
 
     #[inline]
-    fn note_evicted<V: View>(&mut self, _view: &V, _item: V::Item, _now: Ticks) {}
+    fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: Ticks) {}
 
     /// Notes that the last item of a lane's queue may be another one.
     #[inline]
-    fn note_tail<V: View>(&mut self, _view: &V, _lane: Lane) {}
+    fn note_tail(&mut self, _view: &View<'_>, _lane: Lane) {}
 
     /// Whether the costs of items are so far apart that every hit should mark its item as active.
     #[inline]
-    fn costs_are_apart<V: View>(&self, _view: &V) -> bool {
+    fn costs_are_apart(&self, _view: &View<'_>) -> bool {
         false
     }
 
@@ -176,12 +175,6 @@ pub trait Order {
     fn lanes_name(&self) -> String {
         "one".to_owned()
     }
-}
-
-/// What an eviction kind adds to its order.
-pub trait Kind: Order {
-    /// What is fixed about it.
-    const INFO: Info;
 }
 
 /// A move of the last item of one queue to the head of another, or of its own.
@@ -234,36 +227,57 @@ pub enum Victim {
     Nothing,
 }
 
-/// One item of a class, or one that enters it.
-pub trait Item: Copy {
-    /// Its state bits: hit, pinned, in which queue.
-    fn state(self) -> State;
-
-    /// What it costs to recompute, if that is known.
-    fn cost(self) -> Option<Cost>;
-
-    /// The rank that it stores; 0 if it stores none.
-    fn rank(self) -> u32;
-
-    fn size_bytes(self) -> u64;
-
-    /// Ticks since its last use.
-    fn age_ticks(self, now: Ticks) -> u32;
+/// A class whose lock is held, without its order.
+#[derive(Clone, Copy)]
+pub struct View<'c> {
+    pub lanes: &'c Lanes,
+    pub pages: &'c Pages,
+    pub costs: &'c ItemCosts,
 }
 
-/// A class whose lock is held.
-pub trait View {
-    type Item: Item;
-
-    fn lanes(&self) -> &Lanes;
-
-    fn tail(&self, place: Place) -> Option<Self::Item>;
-
-    /// The mean of the costs that are known, in units; at least 1.
-    fn cost_mean(&self) -> u64;
+impl<'c> View<'c> {
+    #[inline]
+    pub fn tail(&self, place: Place) -> Option<Queued<'c>> {
+        self.lanes.queue(place).tail(self.pages.token())
+    }
 
     /// Chunks on its pages, free ones included.
-    fn chunk_count(&self) -> u64;
+    #[inline]
+    pub fn chunk_count(&self) -> u64 {
+        u64::from(self.pages.count()) * u64::from(self.pages.chunks_per_page())
+    }
+}
+
+/// Sums over the items in the queues of a class whose cost is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemCosts {
+    pub count: u64,
+    pub units: u64,
+}
+
+impl ItemCosts {
+    /// The mean of the known costs, in units; at least 1.
+    pub fn mean(&self) -> u64 {
+        (self.units / self.count.max(1)).max(1)
+    }
+
+    /// Counts an item that enters.
+    #[inline]
+    pub fn add(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count += 1;
+            self.units += u64::from(cost.units());
+        }
+    }
+
+    /// Counts an item that leaves.
+    #[inline]
+    pub fn remove(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count -= 1;
+            self.units -= u64::from(cost.units());
+        }
+    }
 }
 
 /// Looks of one search for a victim; active items are spared in the first half only.
@@ -328,12 +342,7 @@ impl Segments {
     /// The queue that the last item of a queue moves to. The maintainer, which has the time, also asks about
     /// COLD: an active item there would stand for an age that it does not have.
     #[inline(always)]
-    pub fn balance<V: View>(
-        &self,
-        view: &V,
-        place: Place,
-        now: Option<Ticks>,
-    ) -> Option<QueueKind> {
+    pub fn balance(&self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         let tail = view.tail(place)?;
         if place.queue == QueueKind::Cold {
             return (tail.state().active() && !self.is_exact).then_some(QueueKind::Warm);
@@ -346,31 +355,31 @@ impl Segments {
     }
 
     #[inline(always)]
-    fn is_over_share<V: View>(&self, view: &V, Place { lane, queue }: Place) -> bool {
+    fn is_over_share(&self, view: &View<'_>, Place { lane, queue }: Place) -> bool {
         let percent = match queue {
             QueueKind::Hot => self.limits.hot_percent,
             _ => self.limits.warm_percent,
         };
-        let bytes = |queue| view.lanes().queue(Place { lane, queue }).bytes();
+        let bytes = |queue| view.lanes.queue(Place { lane, queue }).bytes();
         let total: u64 =
             [QueueKind::Hot, QueueKind::Warm, QueueKind::Cold].map(bytes).into_iter().sum();
         bytes(queue) * 100 > total * u64::from(percent)
     }
 
-    fn is_too_old<V: View>(&self, view: &V, place: Place, tail: V::Item, now: Ticks) -> bool {
+    fn is_too_old(&self, view: &View<'_>, place: Place, tail: Queued<'_>, now: Ticks) -> bool {
         let factor = match place.queue {
             QueueKind::Hot => self.limits.hot_age_factor,
             _ => self.limits.warm_age_factor,
         };
         let cold = view.tail(Place { queue: QueueKind::Cold, ..place });
-        let cold_age = cold.map_or(0, |cold| cold.age_ticks(now));
-        f64::from(tail.age_ticks(now)) > f64::from(cold_age) * factor
+        let cold_age = cold.map_or(0, |cold| cold.time().age_at(now));
+        f64::from(tail.time().age_at(now)) > f64::from(cold_age) * factor
     }
 
     /// The next step of a search in a lane after `moves` moves: active items leave COLD, and an empty COLD is
     /// refilled from HOT, WARM and at last TEMP.
     #[inline(always)]
-    pub fn victim<V: View>(&self, view: &V, lane: Lane, moves: usize) -> Victim {
+    pub fn victim(&self, view: &View<'_>, lane: Lane, moves: usize) -> Victim {
         if moves >= LOOKS_MAX {
             return Victim::Nothing;
         }
@@ -380,7 +389,7 @@ impl Segments {
         if state.pins() > 0 {
             return Victim::Nothing;
         }
-        let is_spared = view.lanes().queue(cold).count() > 1 && moves + 1 < LOOKS_MAX / 2;
+        let is_spared = view.lanes.queue(cold).count() > 1 && moves + 1 < LOOKS_MAX / 2;
         if state.active() && is_spared && !self.is_exact {
             return Victim::Move(Move::within(lane, QueueKind::Cold, QueueKind::Warm));
         }
@@ -389,7 +398,7 @@ impl Segments {
 }
 
 /// Moves an item to an empty COLD, or out of its way to WARM.
-fn refill<V: View>(view: &V, lane: Lane, moves: usize) -> Victim {
+fn refill(view: &View<'_>, lane: Lane, moves: usize) -> Victim {
     let others = [QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
     let tails = others.map(|queue| Some((queue, view.tail(Place { lane, queue })?)));
     let Some((queue, tail)) = tails.into_iter().flatten().next() else { return Victim::Nothing };

@@ -2,11 +2,8 @@
 
 use super::gd_wheel::GdWheelConfig;
 use super::help::Text;
-use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Item, Kind, LruConfig, Order, Segments, Victim, View};
+use super::order::{Info, LruConfig, Order};
 use super::reserved::ReservedConfig;
-use crate::mem::QueueKind;
-use slabwise_base::Ticks;
 
 /// The options of all eviction kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,8 +34,12 @@ macro_rules! kinds {
             pub const ALL: [EvictionKind; [$(stringify!($kind)),+].len()] =
                 [$(EvictionKind::$kind),+];
 
+            /// The names of all kinds.
+            pub const NAMES: [&str; EvictionKind::ALL.len()] =
+                [$(<super::$file::$kind as Order>::INFO.name),+];
+
             const INFOS: [&Info; EvictionKind::ALL.len()] =
-                [$(&<super::$file::$kind as Kind>::INFO),+];
+                [$(&<super::$file::$kind as Order>::INFO),+];
         }
 
         /// The order of one class; each call goes to its kind.
@@ -61,14 +62,15 @@ macro_rules! kinds {
             }
         }
 
-        /// Calls a method of the order of whatever kind.
-        macro_rules! call {
+        /// Calls a method of [`Order`] on the order of whatever kind.
+        macro_rules! dispatch {
             ($dollar order:expr, $dollar method:ident $dollar arguments:tt) => {
                 match $dollar order {
-                    $(ClassOrder::$kind(order) => order.$dollar method $dollar arguments,)+
+                    $($crate::evict::ClassOrder::$kind(order) => order.$dollar method $dollar arguments,)+
                 }
             };
         }
+        pub(crate) use dispatch;
     };
 }
 
@@ -84,17 +86,6 @@ kinds! {
 }
 
 impl EvictionKind {
-    /// The names of all kinds.
-    pub const NAMES: [&str; EvictionKind::ALL.len()] = {
-        let mut names = [""; EvictionKind::ALL.len()];
-        let mut at = 0;
-        while at < names.len() {
-            names[at] = EvictionKind::INFOS[at].name;
-            at += 1;
-        }
-        names
-    };
-
     const fn info(self) -> &'static Info {
         EvictionKind::INFOS[self as usize]
     }
@@ -142,87 +133,5 @@ impl EvictionKind {
 
     pub(crate) const fn stores_rank(self) -> bool {
         self.info().stores_rank
-    }
-}
-
-impl Order for ClassOrder {
-    #[inline]
-    fn segments(&self) -> Option<&Segments> {
-        call!(self, segments())
-    }
-
-    fn segments_mut(&mut self) -> Option<&mut Segments> {
-        call!(self, segments_mut())
-    }
-
-    #[inline]
-    fn lane_of<I: Item>(&self, item: I) -> Lane {
-        call!(self, lane_of(item))
-    }
-
-    #[inline]
-    fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
-        call!(self, queue_for_new(is_short_lived))
-    }
-
-    #[inline]
-    fn enter<V: View>(&mut self, view: &V, item: V::Item, queue: QueueKind) -> Entry {
-        call!(self, enter(view, item, queue))
-    }
-
-    #[inline]
-    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
-        call!(self, hit(view, item))
-    }
-
-    #[inline]
-    fn balance<V: View>(
-        &mut self,
-        view: &V,
-        place: Place,
-        now: Option<Ticks>,
-    ) -> Option<QueueKind> {
-        call!(self, balance(view, place, now))
-    }
-
-    #[inline]
-    fn coldest<V: View>(&self, view: &V, now: Ticks) -> Option<Place> {
-        call!(self, coldest(view, now))
-    }
-
-    #[inline]
-    fn victim<V: View>(&mut self, view: &V, moves: usize, now: Ticks) -> Victim {
-        call!(self, victim(view, moves, now))
-    }
-
-    #[inline]
-    fn note_evicted<V: View>(&mut self, view: &V, item: V::Item, now: Ticks) {
-        call!(self, note_evicted(view, item, now));
-    }
-
-    #[inline]
-    fn note_tail<V: View>(&mut self, view: &V, lane: Lane) {
-        call!(self, note_tail(view, lane));
-    }
-
-    #[inline]
-    fn costs_are_apart<V: View>(&self, view: &V) -> bool {
-        call!(self, costs_are_apart(view))
-    }
-
-    fn forget(&mut self) {
-        call!(self, forget());
-    }
-
-    fn saved(&self) -> [u32; 3] {
-        call!(self, saved())
-    }
-
-    fn restore(&mut self, saved: [u32; 3]) {
-        call!(self, restore(saved));
-    }
-
-    fn lanes_name(&self) -> String {
-        call!(self, lanes_name())
     }
 }

@@ -15,9 +15,9 @@
 //! comes (the thesis's prose), and then stays as it is.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Item, Kind, LruConfig, Move, Order, Segments, View};
+use super::order::{Entry, Hit, Info, LruConfig, Move, Order, Segments, View};
 use super::ranking::{Inflation, cost_units, is_above};
-use crate::mem::QueueKind;
+use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
 /// The queue of items with a reserved place.
@@ -81,13 +81,13 @@ impl Reserved {
     }
 
     /// Whether the reserved queue holds its share of the class.
-    fn is_full<V: View>(&self, view: &V) -> bool {
-        let count = view.lanes().queue(RESERVED_PLACE).count();
+    fn is_full(&self, view: &View<'_>) -> bool {
+        let count = view.lanes.queue(RESERVED_PLACE).count();
         count * 100 >= view.chunk_count() * u64::from(self.config.percent)
     }
 
     /// Where an item of this rank goes that is otherwise meant for `queue`.
-    fn entry<V: View>(&mut self, view: &V, rank: u32, queue: QueueKind) -> Entry {
+    fn entry(&mut self, view: &View<'_>, rank: u32, queue: QueueKind) -> Entry {
         let entry = |queue, displaced| {
             let place = Place { lane: Lane::FIRST, queue };
             Entry { place, rank: Some(rank), displaced }
@@ -108,16 +108,14 @@ impl Reserved {
     }
 }
 
-impl Kind for Reserved {
+impl Order for Reserved {
     const INFO: Info = Info {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
         ..Info::new("reserved", "as published")
     };
-}
 
-impl Order for Reserved {
     #[inline]
     fn segments(&self) -> Option<&Segments> {
         Some(&self.segments)
@@ -127,12 +125,12 @@ impl Order for Reserved {
         Some(&mut self.segments)
     }
 
-    fn enter<V: View>(&mut self, view: &V, item: V::Item, _queue: QueueKind) -> Entry {
+    fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         let rank = self.rank_of(item.cost());
         self.entry(view, rank, QueueKind::Hot)
     }
 
-    fn hit<V: View>(&mut self, view: &V, item: V::Item) -> Hit {
+    fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
         let rank = self.rank_of(item.cost());
         if rank == item.rank() {
             return Hit::Stay;
@@ -144,7 +142,7 @@ impl Order for Reserved {
         if entry.place == RESERVED_PLACE { Hit::Enter(entry, true) } else { Hit::Rank(rank) }
     }
 
-    fn note_evicted<V: View>(&mut self, _view: &V, item: V::Item, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
         self.inflation.note_evicted(item.rank());
     }
 

@@ -1,6 +1,6 @@
 //! `eviction=segmented`: memcached's segmented LRU (`order.rs`).
 
-use super::order::{Info, Kind, LruConfig, Order, Segments};
+use super::order::{Info, LruConfig, Order, Segments};
 
 /// The segmented LRU of one class.
 #[derive(Debug)]
@@ -14,11 +14,9 @@ impl Segmented {
     }
 }
 
-impl Kind for Segmented {
-    const INFO: Info = Info { can_switch: true, ..Info::new("segmented", "that one") };
-}
-
 impl Order for Segmented {
+    const INFO: Info = Info { can_switch: true, ..Info::new("segmented", "that one") };
+
     #[inline]
     fn segments(&self) -> Option<&Segments> {
         Some(&self.segments)

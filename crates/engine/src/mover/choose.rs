@@ -23,7 +23,7 @@ pub fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Optio
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
-        let has_spare = state.free_count() >= u64::from(state.chunks_per_page());
+        let has_spare = state.pages.free_count() >= u64::from(state.pages.chunks_per_page());
         let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class gives all its pages in the end.

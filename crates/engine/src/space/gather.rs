@@ -89,7 +89,7 @@ impl Space {
     /// How many items there are of which counted size, chained ones included.
     pub fn item_sizes(&self) -> SizeHistogram {
         let mut histogram = SizeHistogram::default();
-        self.queueing_classes().for_each(|class| class.lock().sizes().add_to(&mut histogram));
+        self.queueing_classes().for_each(|class| class.lock().sizes.add_to(&mut histogram));
         histogram
     }
 
@@ -115,10 +115,10 @@ pub fn counted(state: &ClassState, registry: &[Arc<HandleCounters>]) -> ClassSta
 /// Adds what a class holds, and what happened in it.
 fn add_state(stats: &mut ClassStats, state: &ClassState, now: Now) {
     stats.pages += u64::from(state.page_count());
-    stats.used_chunks += state.used_count();
-    stats.free_chunks += state.free_count();
+    stats.used_chunks += state.pages.used_count();
+    stats.free_chunks += state.pages.free_count();
     stats.item_bytes += state.item_bytes();
-    stats.cost_held += state.cost_held();
+    stats.cost_held += state.costs.units;
     stats.counters += &state.counters;
     for kind in QueueKind::ALL {
         stats.items[kind.index()] += state.lanes().count(kind);

@@ -6,7 +6,7 @@
 use super::outcome::ColdReason;
 use crate::class::{CHAINED, CLASS_NUMBERS};
 use crate::config::EngineConfig;
-use crate::evict::{ClassOrder, Lane, Order};
+use crate::evict::{ClassOrder, Lane, Order, dispatch};
 use crate::layout::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, ClassTable, SizeModel};
 use crate::space::FlushSaved;
 use slabwise_base::{ClassId, KeyHasher};
@@ -76,7 +76,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
         ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
         ("chunk_sizes", sizes.join(",")),
         ("size_model", size_model.to_owned()),
-        ("lanes", order.lanes_name()),
+        ("lanes", dispatch!(&order, lanes_name())),
         ("byte_order", byte_order.to_owned()),
     ]
 }

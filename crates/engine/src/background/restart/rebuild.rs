@@ -76,7 +76,7 @@ impl Rebuild<'_> {
     /// Checks every linked item of a page and enters it.
     fn enter_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
         let (space, class) = (self.space, self.space.class(class).lock());
-        let (size_bytes, count) = (class.chunk_size_bytes(), class.chunks_per_page());
+        let (size_bytes, count) = (class.chunk_size_bytes(), class.pages.chunks_per_page());
         drop(class);
         for slot in 0..count {
             let address = space.memory.chunk_at(page, slot, size_bytes);
