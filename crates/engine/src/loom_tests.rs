@@ -136,7 +136,7 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
                 }
             })
         };
-        engine.handle().arithmetic(b"n", Delta::Increment(1), now());
+        engine.handle().arithmetic(b"n", Delta::Increment(1), &Default::default(), now());
         mover.join().expect("the mover ends");
         assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "nothing is lost in a move");
         engine.check();
@@ -310,7 +310,7 @@ fn a_flush_is_over_when_the_cas_changes(before: Option<u64>, after: Option<u64>)
             thread::spawn(move || engine.maintain_step(1, now()))
         };
         let conditions = ArithmeticConditions { new_cas: after, ..ArithmeticConditions::default() };
-        engine.handle().arithmetic_if(b"k", Delta::Increment(1), &conditions, now());
+        engine.handle().arithmetic(b"k", Delta::Increment(1), &conditions, now());
         maintainer.join().expect("the maintainer ends");
         assert_eq!(
             read(&engine, b"k").as_deref(),

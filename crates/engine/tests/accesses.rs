@@ -166,20 +166,20 @@ fn what_is_stored_is_shown_once_and_what_is_refused_never() {
     let stale = StoreConditions { stale_allowed: true, ..StoreMode::Cas(0).into() };
     handle.set_if(b"k", b"9", META, &stale, now);
     assert_eq!(shown(), [(Store, SMALL)]);
-    handle.arithmetic(b"k", Delta::Decrement(1), now);
+    handle.arithmetic(b"k", Delta::Decrement(1), &Default::default(), now);
     assert_eq!(shown(), [(Touch, SMALL)], "changed where it lies");
-    handle.arithmetic(b"k", Delta::Increment(100), now);
+    handle.arithmetic(b"k", Delta::Increment(100), &Default::default(), now);
     assert_eq!(shown(), [(Store, SMALL)], "it is longer");
     handle.set(b"k", &[b'x'; 3 * PAGE_SIZE_BYTES], META, StoreMode::Set, now);
     assert_eq!(shown(), [(Store, LARGE)], "chained");
     assert!(handle.get(b"k", now, |_| ()).is_some());
     assert_eq!(shown(), [(Hit, LARGE)]);
 
-    handle.arithmetic(b"n", Delta::Increment(1), now);
+    handle.arithmetic(b"n", Delta::Increment(1), &Default::default(), now);
     assert_eq!(witness.take(), [], "no number, and no get");
     let initial = Some(Initial { value: 1, expiry: Expiry::NEVER });
     let conditions = ArithmeticConditions { initial, ..ArithmeticConditions::default() };
-    handle.arithmetic_if(b"n", Delta::Increment(1), &conditions, now);
+    handle.arithmetic(b"n", Delta::Increment(1), &conditions, now);
     assert_eq!(witness.of(&engine, b"n"), [(Store, SMALL)]);
 }
 

@@ -84,7 +84,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     assert_eq!(stores, 0, "set over an item of the same size");
     let others = allocations(|item| {
         assert!(handle.touch(&key(item), Expiry::at(Seconds(2_000)), now).is_ok());
-        handle.arithmetic(b"number", Delta::Increment(1), now);
+        handle.arithmetic(b"number", Delta::Increment(1), &Default::default(), now);
         assert!(handle.delete(&key(item), now));
         handle.set(&key(item), &value, meta, StoreMode::Add, now);
     });

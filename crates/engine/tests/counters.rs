@@ -26,11 +26,11 @@ fn counters_agree_with_what_was_asked() {
     assert_eq!(two.get(b"z", now, |view| view.value_len()), None);
     assert_eq!(one.touch(b"a", Expiry::at(Seconds(now.seconds.0 + 1)), now), Ok(true));
     assert_eq!(two.touch(b"z", Expiry::NEVER, now), Ok(false));
-    one.arithmetic(b"b", Delta::Increment(1), now);
-    two.arithmetic(b"z", Delta::Increment(1), now);
-    two.arithmetic(b"b", Delta::Decrement(1), now);
-    two.arithmetic(b"b", Delta::Decrement(1), now);
-    one.arithmetic(b"z", Delta::Decrement(1), now);
+    one.arithmetic(b"b", Delta::Increment(1), &Default::default(), now);
+    two.arithmetic(b"z", Delta::Increment(1), &Default::default(), now);
+    two.arithmetic(b"b", Delta::Decrement(1), &Default::default(), now);
+    two.arithmetic(b"b", Delta::Decrement(1), &Default::default(), now);
+    one.arithmetic(b"z", Delta::Decrement(1), &Default::default(), now);
     assert!(one.delete(b"c", now));
     assert!(!two.delete(b"c", now));
     clock.advance(Duration::from_secs(1));

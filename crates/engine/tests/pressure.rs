@@ -49,7 +49,7 @@ fn an_operation_never_evicts_its_own_subject() {
     engine.check();
 
     let (engine, now) = full(b"9");
-    let grown = engine.handle().arithmetic(&key(0), Delta::Increment(1), now);
+    let grown = engine.handle().arithmetic(&key(0), Delta::Increment(1), &Default::default(), now);
     assert!(matches!(grown, ArithmeticOutcome::Value { value: 10, .. }), "{grown:?}");
     engine.check();
 

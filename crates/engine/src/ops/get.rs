@@ -1,12 +1,13 @@
-//! Getting with more than a look: a new expiry, an item made where there is none.
+//! Getting with more than a look: a new expiry, an item made where there is none. And the opposite, a look that
+//! leaves no trace: nothing is marked, counted or removed.
 
-use super::handle::Handle;
-use super::item::{Found, ItemView, Lookup};
-use super::reservation::{ExpirySet, Reservation, ReserveError, Spare, publish_new};
+use super::handle::{Found, Handle, ItemView, Lookup};
+use super::reservation::{Reservation, ReserveError, Spare};
+use super::store::publish_new;
 use crate::layout::ItemMeta;
 use crate::mem::{Linked, StripeGuard};
-use crate::space::AccessKind;
-use slabwise_base::{ClassId, Expiry, LookupKey, Now};
+use crate::space::{AccessKind, Death};
+use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 
 /// What a get does beside showing the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,37 +61,31 @@ impl<'e> Handle<'e> {
         loop {
             let found = match Lookup::of(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
-                Lookup::Missing(stripe) => match (made.take(), options.vivify) {
-                    (Some(reservation), Some(vivify)) => {
+                Lookup::Missing(stripe) => {
+                    if let (Some(reservation), Some(vivify)) = (made.take(), options.vivify) {
                         let shown = self.make(stripe, (reservation, vivify.cas), options, now, f);
                         self.tap_get(key.hash(), None, options);
                         return Ok(Some(shown));
                     }
-                    (_, Some(vivify)) => {
-                        drop(stripe);
+                    drop(stripe);
+                    made = options.vivify.and_then(|vivify| {
                         let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
-                        made = Reservation::take(cache, key, 0, meta, now).ok();
-                        if made.is_some() {
-                            continue;
-                        }
-                        self.counters().get_misses.bump();
-                        self.tap_get(key.hash(), None, options);
-                        return Ok(None);
+                        Reservation::take(cache, key, 0, meta, now).ok()
+                    });
+                    if made.is_some() {
+                        continue;
                     }
-                    (_, None) => {
-                        drop(stripe);
-                        self.counters().get_misses.bump();
-                        self.tap_get(key.hash(), None, options);
-                        return Ok(None);
-                    }
-                },
+                    self.counters().get_misses.bump();
+                    self.tap_get(key.hash(), None, options);
+                    return Ok(None);
+                }
             };
             let expiry_before = found.item().expiry();
             let mut found = match options.touch {
                 None => found,
                 Some(expiry) => match spare.set_expiry(found, key, expiry, now)? {
-                    ExpirySet::Done(found) => found,
-                    ExpirySet::LookAgain => continue,
+                    Some(found) => found,
+                    None => continue,
                 },
             };
             let class = self.count_get(found.item(), options, options.marks);
@@ -98,10 +93,84 @@ impl<'e> Handle<'e> {
                 self.count_saved(&found, self.counters().class(class));
             }
             let met = Met { is_new: false, expiry_before };
-            let shown = self.show_met(&mut found, options, met, now, f);
+            let shown = self.show(&mut found, options.marks, now, |view| f(view, met));
             drop(found);
             self.tap_get(key.hash(), Some(class), options);
             return Ok(Some(shown));
+        }
+    }
+
+    /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
+    /// Counts as a touch.
+    pub fn get_and_touch<'k, R>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        expiry: Expiry,
+        now: Now,
+        f: impl FnOnce(ItemView<'_, 'e>) -> R,
+    ) -> Result<Option<R>, ReserveError> {
+        self.counters().touches.bump();
+        let key = key.hashed_by(&self.space().hasher);
+        match self.set_expiry(key, expiry, now)? {
+            Some(mut found) => {
+                let class = found.class();
+                self.counters().class(class).touch_hits.bump();
+                self.counters().class(class).gat_hits.bump();
+                self.count_saved(&found, self.counters().class(class));
+                let shown = self.show(&mut found, true, now, f);
+                drop(found);
+                self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
+                Ok(Some(shown))
+            }
+            None => {
+                self.counters().touch_misses.bump();
+                self.counters().gat_misses.bump();
+                self.space().show_access(key.hash(), AccessKind::Miss, None);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Changes when an item ends. `Ok(false)`: there is no such item.
+    pub fn touch<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        expiry: Expiry,
+        now: Now,
+    ) -> Result<bool, ReserveError> {
+        self.counters().touches.bump();
+        let key = key.hashed_by(&self.space().hasher);
+        match self.set_expiry(key, expiry, now)? {
+            Some(mut found) => {
+                let class = found.class();
+                self.counters().class(class).touch_hits.bump();
+                found.mark_hit(now);
+                drop(found);
+                self.space().show_access(key.hash(), AccessKind::Touch, Some(class));
+                Ok(true)
+            }
+            None => {
+                self.counters().touch_misses.bump();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Finds an item and gives it a new expiry.
+    fn set_expiry(
+        &self,
+        key: HashedKey<'_>,
+        expiry: Expiry,
+        now: Now,
+    ) -> Result<Option<Found<'e>>, ReserveError> {
+        let mut spare = Spare::new(self.cache());
+        loop {
+            let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) else {
+                return Ok(None);
+            };
+            if let Some(found) = spare.set_expiry(found, key, expiry, now)? {
+                return Ok(Some(found));
+            }
         }
     }
 
@@ -124,30 +193,10 @@ impl<'e> Handle<'e> {
     ) -> R {
         let space = self.space();
         self.counters().items_total.bump();
-        let entry = publish_new(space, stripe, reservation, cas, now);
-        let mut found = Found { space, entry };
+        let mut found = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
-        let last_access = found.item().time();
-        if options.marks {
-            found.mark_hit(now);
-        }
-        let view = ItemView::new(space, found.item(), last_access, false);
-        f(view, Met { is_new: true, expiry_before: Expiry::NEVER })
-    }
-
-    fn show_met<R>(
-        &self,
-        found: &mut Found<'e>,
-        options: &GetOptions,
-        met: Met,
-        now: Now,
-        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
-    ) -> R {
-        let (last_access, fetched) = (found.item().time(), found.item().state().fetched());
-        if options.marks {
-            found.mark_hit(now);
-        }
-        f(ItemView::new(self.space(), found.item(), last_access, fetched), met)
+        let met = Met { is_new: true, expiry_before: Expiry::NEVER };
+        self.show(&mut found, options.marks, now, |view| f(view, met))
     }
 
     /// Counts a get that hit, as a touch if it was one; `is_shown`: as a hit, at the tap. Returns the class in
@@ -167,5 +216,64 @@ impl<'e> Handle<'e> {
             class.hits_to[item.state().queue().index()].bump();
         }
         id
+    }
+}
+
+/// What can be seen of an item without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The class it is in.
+    pub class: ClassId,
+    /// Bytes of the value.
+    pub value_len: usize,
+    /// When it ends.
+    pub expiry: Expiry,
+    /// Whether it would be found.
+    pub life: Life,
+}
+
+/// Whether an item would be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// It would.
+    Live,
+    /// Its expiry has come.
+    Expired,
+    /// A flush ended it.
+    Flushed,
+}
+
+impl Handle<'_> {
+    /// What a look-up of this key would meet; `None`: nothing.
+    pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<Seen> {
+        let space = self.space();
+        space.flush.settle(now);
+        let key = key.hashed_by(&space.hasher);
+        let stripe = space.index.lock(key.hash());
+        let item = stripe.get(key.hash(), key.bytes())?;
+        let life = match space.death_of(item, now) {
+            None => Life::Live,
+            Some(Death::Expired) => Life::Expired,
+            Some(Death::Flushed) => Life::Flushed,
+        };
+        Some(Seen {
+            class: space.shown_class(item.queue_class()),
+            value_len: item.value_len(),
+            expiry: item.expiry(),
+            life,
+        })
+    }
+}
+
+impl Reservation<'_> {
+    /// What the item will be once it is stored.
+    pub fn inspect(&self) -> Seen {
+        let (space, item) = (&self.cache().space, self.item());
+        Seen {
+            class: space.shown_class(self.queue_class()),
+            value_len: self.value_len(),
+            expiry: item.expiry(),
+            life: Life::Live,
+        }
     }
 }

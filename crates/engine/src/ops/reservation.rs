@@ -11,14 +11,30 @@
 //! no stripe locked. So a rewrite goes in rounds: look, take memory, look again; if the item needs other
 //! memory by then, the next round takes that. Each further round means that another writer made progress.
 //!
-//! A reservation that was filled is published: it enters the index and a queue, and what it replaces ends.
+//! Chunks come from the free lists of the class, the pool, eviction, and at the last from a page of another class.
 
-use super::cache::Cache;
-use super::item::{Found, Pinned};
+use super::handle::{Cache, Found, Pinned};
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
-use crate::mem::{Entry, InHand, Item, NewItem, StripeGuard, ValueShape};
-use crate::space::{AccessKind, Space};
+use crate::mem::{InHand, Item, NewItem, OwnedChunk, ValueShape};
+use crate::size_map::Choice;
+use crate::space::{Evicted, Space};
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
+/// chunks of other classes only.
+const EVICTIONS_MAX: usize = 32;
+
+/// Pages that one allocation tries to take from other classes.
+const SEIZURES_MAX: usize = 3;
+
+/// Why no chunk was given.
+enum Refusal {
+    /// Nothing is free and nothing can leave.
+    OutOfMemory,
+    /// The class is not in the table any more: the choice is to be made anew.
+    Retired,
+}
 
 /// Why no memory was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +43,104 @@ pub enum ReserveError {
     TooLarge,
     /// Nothing could be evicted, or eviction is off.
     OutOfMemory,
+}
+
+impl Cache {
+    /// A chunk for an item or a part of one: of the class that the table gives its size (the largest for a
+    /// part of whatever size), or of the next larger class where that one owns nothing; `None`: out of
+    /// memory. The caller holds no stripe.
+    pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
+        let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
+        // Every turn but the last is a change of the table meanwhile.
+        loop {
+            let choice = self.space.size_map.class_for(size_bytes)?;
+            match self.allocate_as(choice, now) {
+                Ok(chunk) => return Some(chunk),
+                Err(Refusal::OutOfMemory) => {
+                    self.space.class(choice.id).lock().counters.out_of_memory += 1;
+                    return None;
+                }
+                Err(Refusal::Retired) => {}
+            }
+        }
+    }
+
+    fn allocate_as(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+        match self.allocate_in(choice, now) {
+            Err(Refusal::OutOfMemory) => {}
+            outcome => return outcome,
+        }
+        if !self.space.config.eviction_enabled || !self.may_take_anothers(choice) {
+            return Err(Refusal::OutOfMemory);
+        }
+        for larger in self.larger_close_in_size(choice) {
+            if self.space.class(larger.id).lock().page_count() > 0 {
+                self.space.class(choice.id).lock().counters.homeless += 1;
+                if let Ok(chunk) = self.allocate_in(larger, now) {
+                    return Ok(chunk);
+                }
+            }
+        }
+        for _ in 0..SEIZURES_MAX {
+            if !self.mover.seize_page(&self.space, choice.id, now) {
+                break;
+            }
+            match self.allocate_in(choice, now) {
+                Err(Refusal::OutOfMemory) => {}
+                outcome => return outcome,
+            }
+        }
+        // A class that was retired meanwhile gets no page; the table has another for such items.
+        let is_present = self.space.class(choice.id).lock().accepts(choice);
+        Err(if is_present { Refusal::OutOfMemory } else { Refusal::Retired })
+    }
+
+    /// Whether a class for which nothing is left may turn to others. Where it is granted a first page
+    /// beyond the limit, only if there was none to be had.
+    fn may_take_anothers(&self, choice: Choice) -> bool {
+        !self.space.config.first_page_beyond_limit
+            || self.space.class(choice.id).lock().page_count() == 0
+    }
+
+    /// The larger classes in which an item may live without wasting more than it needs, least first.
+    fn larger_close_in_size(&self, choice: Choice) -> Vec<Choice> {
+        let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
+        let table = self.space.class_table();
+        let larger = table.classes().filter(|(_, size)| sizes.contains(size));
+        larger.map(|(id, chunk_size_bytes)| Choice { id, chunk_size_bytes }).collect()
+    }
+
+    fn allocate_in(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+        let class = choice.id;
+        if self.space.exact_order.load(Relaxed) {
+            // Without segments nobody else looks at tails, as in memcached without its maintainer.
+            drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
+        }
+        for _ in 0..EVICTIONS_MAX {
+            {
+                let mut state = self.space.class(class).lock();
+                if !state.accepts(choice) {
+                    return Err(Refusal::Retired);
+                }
+                if let Some(chunk) = self.space.take_free(&mut state) {
+                    return Ok(chunk);
+                }
+            }
+            if !self.space.config.eviction_enabled {
+                break;
+            }
+            match self.space.evict_for(class, now) {
+                Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
+                    return Ok(chunk);
+                }
+                // The class's number has come to stand for another one.
+                Evicted::Chunk(chunk) => self.space.give_free(chunk),
+                Evicted::Freed => {}
+                Evicted::Nothing => break,
+            }
+        }
+        Err(Refusal::OutOfMemory)
+    }
 }
 
 /// An item that is being written. Dropping it gives its memory back.
@@ -54,10 +168,10 @@ pub fn class_of_size(
     meta: ItemMeta,
 ) -> Option<ClassId> {
     let shape = Shape::of(space, key_len, value_len, meta).ok()?;
-    if shape.chained {
-        return Some(space.largest);
+    match shape.value {
+        ValueShape::Chained(_) => Some(space.largest),
+        ValueShape::Whole(_) => space.size_map.class_for(shape.size_bytes).map(|choice| choice.id),
     }
-    space.size_map.class_for(shape.size_bytes).map(|choice| choice.id)
 }
 
 /// The fields that an item stores of which this is said.
@@ -76,7 +190,7 @@ fn fields_of(space: &Space, meta: ItemMeta) -> ItemFields {
 struct Shape {
     /// What its first chunk must hold.
     size_bytes: usize,
-    chained: bool,
+    value: ValueShape,
     fields: ItemFields,
 }
 
@@ -95,7 +209,8 @@ impl Shape {
         // The same in every table.
         let chunk_size_bytes_max = space.config.classes.chunk_size_bytes_max();
         if counted <= chunk_size_bytes_max {
-            return Ok(Shape { size_bytes: counted, chained: false, fields });
+            let value = ValueShape::Whole(value_len);
+            return Ok(Shape { size_bytes: counted, value, fields });
         }
         let pages = space.page_stats();
         if counted as u64 > pages.limit_for_items * space.config.page_size_bytes as u64 {
@@ -106,7 +221,7 @@ impl Shape {
         if head > chunk_size_bytes_max {
             return Err(ReserveError::TooLarge);
         }
-        Ok(Shape { size_bytes: head, chained: true, fields })
+        Ok(Shape { size_bytes: head, value: ValueShape::Chained(value_len), fields })
     }
 }
 
@@ -129,12 +244,7 @@ impl<'e> Reservation<'e> {
         let shape = Shape::of(space, key.len(), value_len, meta)?;
         let head = cache.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
         let short_lived = space.is_short_lived(meta.expiry, now);
-        let value = if shape.chained {
-            ValueShape::Chained(value_len)
-        } else {
-            ValueShape::Whole(value_len)
-        };
-        let item = NewItem::begin(&space.memory, head, key, (meta, shape.fields), value);
+        let item = NewItem::begin(&space.memory, head, key, (meta, shape.fields), shape.value);
         Ok(Reservation {
             cache,
             item: Some(item),
@@ -146,28 +256,6 @@ impl<'e> Reservation<'e> {
             key_hash,
             short_lived,
         })
-    }
-
-    /// Takes memory to rewrite an item that was found, and lets go of its stripe meanwhile. The item is
-    /// pinned: an operation never evicts its own subject.
-    pub fn beside(
-        cache: &'e Cache,
-        found: Found<'e>,
-        key: HashedKey<'_>,
-        value_len: usize,
-        meta: ItemMeta,
-        now: Now,
-    ) -> Result<Reservation<'e>, ReserveError> {
-        let _kept = Pinned::new(found.space, found.item());
-        drop(found);
-        let mut reservation = Reservation::take(cache, key, value_len, meta, now)?;
-        // It will be filled under the stripe, where nothing is allocated.
-        while reservation.new_item().room() < value_len {
-            if !reservation.add_body() {
-                return Err(ReserveError::OutOfMemory);
-            }
-        }
-        Ok(reservation)
     }
 
     fn new_item(&self) -> &NewItem {
@@ -351,29 +439,14 @@ pub struct Spare<'e> {
     taken: Option<Reservation<'e>>,
 }
 
-/// What one round came to.
-pub enum Room<'e> {
-    /// Here is memory for what the item is to become; its stripe is still locked.
-    Ready(Found<'e>, Reservation<'e>),
-    /// Memory was taken, and the stripe let go: look the item up again.
-    LookAgain,
-}
-
-/// What giving an item an expiry came to.
-pub enum ExpirySet<'e> {
-    /// It has it; perhaps in another chunk.
-    Done(Found<'e>),
-    /// Memory was taken, and the stripe let go: look the item up again.
-    LookAgain,
-}
-
 impl<'e> Spare<'e> {
     /// Nothing was taken yet.
     pub fn new(cache: &'e Cache) -> Spare<'e> {
         Spare { cache, taken: None }
     }
 
-    /// Memory of this shape: what was taken in an earlier round, or else taken now.
+    /// Memory of this shape for what a found item is to become: what was taken in an earlier round, with its stripe
+    /// still locked. `None`: memory was taken now, and the stripe let go, so look the item up again.
     pub fn room(
         &mut self,
         found: Found<'e>,
@@ -381,114 +454,46 @@ impl<'e> Spare<'e> {
         value_len: usize,
         meta: ItemMeta,
         now: Now,
-    ) -> Result<Room<'e>, ReserveError> {
+    ) -> Result<Option<(Found<'e>, Reservation<'e>)>, ReserveError> {
         if let Some(mut ready) = self.taken.take_if(|spare| spare.fits(value_len, meta)) {
             ready.set_meta(meta);
-            return Ok(Room::Ready(found, ready));
+            return Ok(Some((found, ready)));
         }
         self.taken = None;
-        self.taken = Some(Reservation::beside(self.cache, found, key, value_len, meta, now)?);
-        Ok(Room::LookAgain)
+        // An operation never evicts its own subject.
+        let _kept = Pinned::new(found.space, found.item());
+        drop(found);
+        let mut taken = Reservation::take(self.cache, key, value_len, meta, now)?;
+        // It will be filled under the stripe, where nothing is allocated.
+        while taken.new_item().room() < value_len {
+            if !taken.add_body() {
+                return Err(ReserveError::OutOfMemory);
+            }
+        }
+        self.taken = Some(taken);
+        Ok(None)
     }
 
     /// Gives a found item a new expiry: in place if it stores one, else in a new chunk with the same CAS
-    /// value and marks.
+    /// value and marks. `None`: look the item up again.
     pub fn set_expiry(
         &mut self,
         mut found: Found<'e>,
         key: HashedKey<'_>,
         expiry: Expiry,
         now: Now,
-    ) -> Result<ExpirySet<'e>, ReserveError> {
+    ) -> Result<Option<Found<'e>>, ReserveError> {
         if found.can_hold(expiry) {
             found.set_expiry_in_place(expiry);
-            return Ok(ExpirySet::Done(found));
+            return Ok(Some(found));
         }
         let item = found.item();
         let (value_len, meta) = (item.value_len(), ItemMeta { expiry, ..item.meta() });
-        match self.room(found, key, value_len, meta, now)? {
-            Room::LookAgain => Ok(ExpirySet::LookAgain),
-            Room::Ready(same, reservation) => {
-                found = same;
-                let copy = reservation.into_copy_of(&found);
-                found.supersede(copy);
-                Ok(ExpirySet::Done(found))
-            }
-        }
+        let room = self.room(found, key, value_len, meta, now)?;
+        Ok(room.map(|(mut found, reservation)| {
+            let copy = reservation.into_copy_of(&found);
+            found.supersede(copy);
+            found
+        }))
     }
-}
-
-/// An item that was published.
-pub struct Stored {
-    pub cas: u64,
-    pub value_len: usize,
-}
-
-/// Publishes a filled reservation under its key, which leads to nothing.
-pub fn publish_new<'e>(
-    space: &'e Space,
-    stripe: StripeGuard<'e>,
-    reservation: Reservation<'_>,
-    cas: Option<u64>,
-    now: Now,
-) -> Entry<'e> {
-    let hash = reservation.hash();
-    let (item, short_lived) = finish(space, reservation, cas, now);
-    let (mut entry, has_grown) =
-        space.index.insert(stripe, hash, item, |other| space.hash_of(other));
-    if has_grown {
-        space.charge_index();
-    }
-    enqueue_new(space, &mut entry, short_lived);
-    entry
-}
-
-/// Publishes a reservation in the place of the item found under its key, as new.
-pub fn publish_over(
-    reservation: Reservation<'_>,
-    mut found: Found<'_>,
-    cas: Option<u64>,
-    now: Now,
-) -> Stored {
-    let (space, hash) = (found.space, reservation.hash());
-    found.item().prefetch_neighbours();
-    let (item, short_lived) = finish(space, reservation, cas, now);
-    let removed = found.entry.replace(item);
-    let remains = space.unlink_unfreed(removed);
-    let class = enqueue_new(space, &mut found.entry, short_lived);
-    let outcome = stored(&found.entry);
-    drop(found);
-    space.free_remains(remains);
-    space.show_access(hash, AccessKind::Store, Some(class));
-    outcome
-}
-
-/// The answer for an item that was just published, whose stripe is still locked.
-pub fn stored(entry: &Entry<'_>) -> Stored {
-    Stored { cas: entry.item().cas(), value_len: entry.item().value_len() }
-}
-
-/// Gives a filled reservation its CAS value and time.
-#[inline(always)]
-fn finish(
-    space: &Space,
-    reservation: Reservation<'_>,
-    cas: Option<u64>,
-    now: Now,
-) -> (NewItem, bool) {
-    let short_lived = reservation.short_lived();
-    let new = reservation.into_published();
-    new.item(&space.memory).set_time(now.ticks);
-    space.flush.give_cas(new.item(&space.memory), cas, now);
-    (new, short_lived)
-}
-
-/// Returns the class in whose queue the item is.
-fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
-    let item = entry.entered();
-    let id = item.queue_class();
-    let mut class = space.class(id).lock();
-    let queue = class.queue_for_new(short_lived);
-    class.enqueue(item, queue);
-    id
 }

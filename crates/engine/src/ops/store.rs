@@ -2,15 +2,13 @@
 //!
 //! Memory is always taken before the stripe is locked. Where the size needed depends on the item that
 //! is there (append, prepend, a growing number, a touch that adds an expiry), the operation goes in rounds:
-//! see `reservation.rs`.
+//! see `reservation.rs`. What was filled is published: it enters the index and a queue, and what it replaces ends.
 
-use super::handle::Handle;
-use super::item::{Found, Lookup};
-use super::reservation::{
-    Reservation, ReserveError, Room, Spare, Stored, publish_new, publish_over, stored,
-};
+use super::handle::{Found, Handle, Lookup};
+use super::reservation::{Reservation, ReserveError, Spare};
 use crate::layout::ItemMeta;
-use crate::space::AccessKind;
+use crate::mem::{Entry, NewItem, StripeGuard};
+use crate::space::{AccessKind, Space};
 use slabwise_base::{LookupKey, Now};
 
 /// On what a store depends.
@@ -92,12 +90,6 @@ pub enum StoreOutcome {
     TooLarge,
 }
 
-impl From<Stored> for StoreOutcome {
-    fn from(Stored { cas, value_len }: Stored) -> StoreOutcome {
-        StoreOutcome::Stored { cas, value_len }
-    }
-}
-
 impl From<ReserveError> for StoreOutcome {
     fn from(error: ReserveError) -> StoreOutcome {
         match error {
@@ -140,6 +132,31 @@ impl Join {
 }
 
 impl<'e> Handle<'e> {
+    /// Takes memory for an item, evicting as needed; for a value of several chunks as it is filled, so
+    /// look at [`Reservation::is_starved`] when it takes no more. Nobody sees the item before
+    /// [`Handle::store`]. Keys have 1 to 250 bytes.
+    pub fn reserve<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        value_len: usize,
+        meta: ItemMeta,
+        now: Now,
+    ) -> Result<Reservation<'e>, ReserveError> {
+        let key = key.hashed_by(&self.space().hasher);
+        let reserved = Reservation::take(self.cache(), key, value_len, meta, now);
+        match reserved {
+            Ok(_) => {}
+            Err(ReserveError::TooLarge) => self.counters().store_too_large.bump(),
+            Err(ReserveError::OutOfMemory) => self.counters().store_no_memory.bump(),
+        }
+        reserved
+    }
+
+    /// Counts a store that the caller refused as too large, by a limit narrower than the engine's own.
+    pub fn count_too_large(&mut self) {
+        self.counters().store_too_large.bump();
+    }
+
     /// Publishes what was reserved and filled, if `mode` allows it; else gives the memory back.
     pub fn store(
         &mut self,
@@ -150,19 +167,9 @@ impl<'e> Handle<'e> {
         self.store_if(reservation, &mode.into(), now)
     }
 
-    /// The same, under more conditions.
-    pub fn store_if(
-        &mut self,
-        reservation: Reservation<'e>,
-        conditions: &StoreConditions,
-        now: Now,
-    ) -> StoreOutcome {
-        self.store_reserved(reservation, conditions, now)
-    }
-
-    /// The same for [`Handle::set_if`]: a reservation is large, and so stays where it is.
+    /// The same, under more conditions. (Inlined: a reservation is large, and so stays where it is.)
     #[inline(always)]
-    fn store_reserved(
+    pub fn store_if(
         &mut self,
         mut reservation: Reservation<'e>,
         conditions: &StoreConditions,
@@ -180,32 +187,31 @@ impl<'e> Handle<'e> {
                         return refused;
                     }
                     self.counters().items_total.bump();
-                    let cas = conditions.new_cas;
                     self.count_insertion(&reservation);
-                    let hash = reservation.hash();
-                    let entry = publish_new(space, stripe, reservation, cas, now);
-                    let (outcome, class) = (stored(&entry).into(), entry.item().queue_class());
-                    drop(entry);
-                    space.show_access(hash, AccessKind::Store, Some(class));
-                    return outcome;
+                    let (hash, value_len) = (reservation.hash(), reservation.value_len());
+                    let new = publish_new(space, stripe, reservation, conditions.new_cas, now);
+                    let cas = end_store(new, hash);
+                    return StoreOutcome::Stored { cas, value_len };
                 }
             };
             match self.judge_found(&found, conditions) {
                 Verdict::Refused(outcome) => return outcome,
                 Verdict::Replaced => {
                     self.counters().items_total.bump();
-                    let cas = conditions.new_cas;
-                    return publish_over(reservation, found, cas, now).into();
+                    let value_len = reservation.value_len();
+                    let cas = publish_over(reservation, found, conditions.new_cas, now);
+                    return StoreOutcome::Stored { cas, value_len };
                 }
                 Verdict::Joined(join) => {
                     let (value_len, meta) = join.shape(&found, &reservation);
                     match spare.room(found, reservation.hashed_key(), value_len, meta, now) {
-                        Ok(Room::LookAgain) => {}
-                        Ok(Room::Ready(found, mut joined)) => {
+                        Ok(None) => {}
+                        Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
                             self.counters().items_total.bump();
                             join.mark(&joined, &found);
-                            return publish_over(joined, found, conditions.new_cas, now).into();
+                            let cas = publish_over(joined, found, conditions.new_cas, now);
+                            return StoreOutcome::Stored { cas, value_len };
                         }
                         Err(error) => return error.into(),
                     }
@@ -298,7 +304,7 @@ impl<'e> Handle<'e> {
                     self.counters().store_no_memory.bump();
                     return StoreOutcome::OutOfMemory;
                 }
-                self.store_reserved(reservation, conditions, now)
+                self.store_if(reservation, conditions, now)
             }
             Err(error) => error.into(),
         }
@@ -310,4 +316,72 @@ impl<'e> Handle<'e> {
         self.counters().store_no_memory.bump();
         drop(starved);
     }
+}
+
+/// Publishes a filled reservation under its key, which leads to nothing.
+pub fn publish_new<'e>(
+    space: &'e Space,
+    stripe: StripeGuard<'e>,
+    reservation: Reservation<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> Found<'e> {
+    let hash = reservation.hash();
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let (mut entry, has_grown) =
+        space.index.insert(stripe, hash, item, |other| space.hash_of(other));
+    if has_grown {
+        space.charge_index();
+    }
+    enqueue_new(space, &mut entry, short_lived);
+    Found { space, entry }
+}
+
+/// Publishes a reservation in the place of the item found under its key, as new. Returns its CAS value.
+pub fn publish_over(
+    reservation: Reservation<'_>,
+    mut found: Found<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> u64 {
+    let (space, hash) = (found.space, reservation.hash());
+    found.item().prefetch_neighbours();
+    let (item, short_lived) = finish(space, reservation, cas, now);
+    let removed = found.entry.replace(item);
+    let remains = space.unlink_unfreed(removed);
+    enqueue_new(space, &mut found.entry, short_lived);
+    let cas = end_store(found, hash);
+    space.free_remains(remains);
+    cas
+}
+
+/// Lets the stripe of an item go that was just published, and shows the access. Returns its CAS value.
+#[inline(always)]
+pub fn end_store(found: Found<'_>, hash: u64) -> u64 {
+    let (space, cas, class) = (found.space, found.item().cas(), found.class());
+    drop(found);
+    space.show_access(hash, AccessKind::Store, Some(class));
+    cas
+}
+
+/// Gives a filled reservation its CAS value and time.
+#[inline(always)]
+fn finish(
+    space: &Space,
+    reservation: Reservation<'_>,
+    cas: Option<u64>,
+    now: Now,
+) -> (NewItem, bool) {
+    let short_lived = reservation.short_lived();
+    let new = reservation.into_published();
+    new.item(&space.memory).set_time(now.ticks);
+    space.flush.give_cas(new.item(&space.memory), cas, now);
+    (new, short_lived)
+}
+
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) {
+    let item = entry.entered();
+    let mut class = space.class(item.queue_class()).lock();
+    let queue = class.queue_for_new(short_lived);
+    class.enqueue(item, queue);
 }

@@ -108,7 +108,7 @@ impl Driver<'_> {
             initial: (self.random.below(2) == 0)
                 .then(|| Initial { value: self.random.below(3), expiry: self.expiry(now) }),
         };
-        let outcome = self.handle().arithmetic_if(key, delta, &conditions, now);
+        let outcome = self.handle().arithmetic(key, delta, &conditions, now);
         self.note(format!("{delta:?} {conditions:?} {} -> {outcome:?}", show(key)));
         let pinned = self.pins.iter().any(|held| held.key == key) || conditions.touch.is_some();
         self.oracle.arithmetic(key, delta, &conditions, outcome, pinned, now);

@@ -285,7 +285,7 @@ impl<'e> Driver<'e> {
 
     fn arithmetic(&mut self, key: &[u8], now: Now) {
         let delta = self.delta();
-        let outcome = self.handle().arithmetic(key, delta, now);
+        let outcome = self.handle().arithmetic(key, delta, &Default::default(), now);
         self.note(format!("{delta:?} {} -> {outcome:?}", show(key)));
         let pinned = self.pins.iter().any(|held| held.key == key);
         let conditions = ArithmeticConditions::default();

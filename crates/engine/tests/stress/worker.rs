@@ -235,7 +235,7 @@ impl<'w, 'e> Worker<'w, 'e> {
 
     fn increment(&mut self, key: u32, now: Now) {
         let name = counter_name(key);
-        match self.handle.arithmetic(&name, Delta::Increment(1), now) {
+        match self.handle.arithmetic(&name, Delta::Increment(1), &Default::default(), now) {
             ArithmeticOutcome::Value { value, cas, .. } => {
                 self.findings.cas.push(cas);
                 self.findings.increments.push(value);

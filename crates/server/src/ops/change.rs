@@ -76,7 +76,7 @@ pub(crate) fn arithmetic(
         Direction::Decrement => Delta::Decrement(request.delta),
     };
     hooks::looking_up(worker, key);
-    let outcome = worker.handle.arithmetic_if(key, delta, conditions, worker.now);
+    let outcome = worker.handle.arithmetic(key, delta, conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
         hooks::made(worker, key);
     }

@@ -144,7 +144,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let _: StoreOutcome = handle.set(&key, b"more", meta, StoreMode::Append, now);
             }
             80..83 => {
-                let _ = handle.arithmetic(&key, Delta::Increment(1), now);
+                let _ = handle.arithmetic(&key, Delta::Increment(1), &Default::default(), now);
             }
             83..86 => {
                 let _ = handle.touch(&key, expiry(random, now), now);

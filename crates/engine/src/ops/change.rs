@@ -1,18 +1,53 @@
-//! incr and decr: a number as text, changed in place where its length allows it.
+//! Operations that change what is there: a delete, which may leave something behind, and incr and decr.
 //!
-//! As in memcached: the value must begin with a decimal `u64`, spaces and a plus sign before it allowed,
+//! Arithmetic works on a number as text, changed in place where its length allows it. As in memcached: the value
+//! must begin with a decimal `u64`, spaces and a plus sign before it allowed,
 //! and end there or go on after a space; incr wraps at 2^64, decr
 //! stops at 0; a result shorter than the text that was there is padded with spaces behind it.
 
-use super::cache::Cache;
-use super::handle::Handle;
-use super::item::{Found, Lookup};
-use super::reservation::{Reservation, Room, Spare, publish_new, publish_over};
+use super::handle::{Cache, Found, Handle, Lookup};
+use super::reservation::{Reservation, Spare};
+use super::store::{end_store, publish_new, publish_over};
 use crate::layout::ItemMeta;
-use crate::mem::Linked;
 use crate::space::AccessKind;
-use slabwise_base::{Expiry, HashedKey, LookupKey, Now};
+use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::io::Write;
+
+/// What a delete leaves in the item's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// Nothing.
+    Nothing,
+    /// The item, stale: readers are shown that it is, and one may claim to store it anew.
+    Stale {
+        /// When it ends now, if that changes.
+        expiry: Option<Expiry>,
+        /// Its CAS value, if not the engine's next.
+        new_cas: Option<u64>,
+    },
+    /// An item without a value.
+    Empty {
+        /// What is said of it.
+        meta: ItemMeta,
+        /// Whether it is stale.
+        stale: bool,
+        /// Its CAS value; `None`: the old item's, or, if it is stale, the engine's next.
+        new_cas: Option<u64>,
+    },
+}
+
+/// What became of a delete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeleteOutcome {
+    /// The item is gone, or is what was to be left.
+    Done,
+    /// There is no such item.
+    NotFound,
+    /// The CAS value did not match.
+    Exists,
+    /// No memory for what was to be left; the item is as it was.
+    OutOfMemory,
+}
 
 /// Which way, and by how much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +104,6 @@ pub enum ArithmeticOutcome {
     OutOfMemory,
 }
 
-/// One call of [`Handle::arithmetic_if`].
-#[derive(Clone, Copy)]
-struct Change<'a> {
-    key: HashedKey<'a>,
-    delta: Delta,
-    conditions: &'a ArithmeticConditions,
-    now: Now,
-}
-
 /// The longest text that can be a number, its trailing spaces included.
 const NUMBER_LEN_MAX: usize = 64;
 
@@ -101,18 +127,90 @@ fn parse(text: &[u8]) -> Option<u64> {
 }
 
 impl<'e> Handle<'e> {
-    /// Changes the number that an item's value stands for.
-    pub fn arithmetic<'k>(
-        &mut self,
-        key: impl LookupKey<'k>,
-        delta: Delta,
-        now: Now,
-    ) -> ArithmeticOutcome {
-        self.arithmetic_if(key, delta, &ArithmeticConditions::default(), now)
+    /// Deletes an item. False: there is none.
+    pub fn delete<'k>(&mut self, key: impl LookupKey<'k>, now: Now) -> bool {
+        self.delete_if(key, None, Leave::Nothing, now) == DeleteOutcome::Done
     }
 
-    /// The same under conditions.
-    pub fn arithmetic_if<'k>(
+    /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
+    pub fn discard<'k>(&mut self, key: impl LookupKey<'k>, now: Now) {
+        let key = key.hashed_by(&self.space().hasher);
+        if let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) {
+            let class = found.class();
+            found.remove();
+            self.space().show_access(key.hash(), AccessKind::Delete, Some(class));
+        }
+    }
+
+    /// Deletes an item, or invalidates it, if its CAS value is the one expected.
+    pub fn delete_if<'k>(
+        &mut self,
+        key: impl LookupKey<'k>,
+        expected_cas: Option<u64>,
+        leave: Leave,
+        now: Now,
+    ) -> DeleteOutcome {
+        let (cache, space) = (self.cache(), self.space());
+        let key = key.hashed_by(&space.hasher);
+        let mut spare = Spare::new(cache);
+        loop {
+            let Lookup::Found(found) = Lookup::of(space, key, now, self.counters()) else {
+                self.counters().delete_misses.bump();
+                space.show_access(key.hash(), AccessKind::Delete, None);
+                return DeleteOutcome::NotFound;
+            };
+            let cas = found.item().cas();
+            if expected_cas.is_some_and(|expected| expected != cas) {
+                self.counters().delete_misses.bump();
+                return DeleteOutcome::Exists;
+            }
+            match leave {
+                Leave::Nothing => {
+                    let class = self.count_delete(&found);
+                    found.remove();
+                    space.show_access(key.hash(), AccessKind::Delete, Some(class));
+                    return DeleteOutcome::Done;
+                }
+                Leave::Stale { expiry, new_cas } => {
+                    let found = match expiry {
+                        None => found,
+                        Some(expiry) => match spare.set_expiry(found, key, expiry, now) {
+                            Ok(Some(found)) => found,
+                            Ok(None) => continue,
+                            Err(_) => return DeleteOutcome::OutOfMemory,
+                        },
+                    };
+                    found.item().mark_stale();
+                    space.flush.give_cas(found.item(), new_cas, now);
+                    return DeleteOutcome::Done;
+                }
+                Leave::Empty { meta, stale, new_cas } => {
+                    match spare.room(found, key, 0, meta, now) {
+                        Ok(None) => {}
+                        Ok(Some((found, empty))) => {
+                            if !stale {
+                                self.count_delete(&found);
+                            }
+                            self.counters().items_total.bump();
+                            empty_over((empty, new_cas), found, stale, now);
+                            return DeleteOutcome::Done;
+                        }
+                        Err(_) => return DeleteOutcome::OutOfMemory,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the class in whose queue the item is.
+    fn count_delete(&self, found: &Found<'_>) -> ClassId {
+        let class = found.class();
+        self.counters().class(class).delete_hits.bump();
+        class
+    }
+
+    /// Changes the number that an item's value stands for, under these conditions.
+    pub fn arithmetic<'k>(
         &mut self,
         key: impl LookupKey<'k>,
         delta: Delta,
@@ -123,7 +221,6 @@ impl<'e> Handle<'e> {
         let key = key.hashed_by(&space.hasher);
         let mut spare = Spare::new(cache);
         let mut made: Option<Reservation<'e>> = None;
-        let change = Change { key, delta, conditions, now };
         loop {
             let found = match Lookup::of(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
@@ -134,17 +231,12 @@ impl<'e> Handle<'e> {
                     };
                     if let Some(first) = made.take() {
                         self.counters().items_total.bump();
-                        let cas = conditions.new_cas;
-                        let entry = publish_new(space, stripe, first, cas, now);
-                        let (cas, class) = (entry.item().cas(), entry.item().queue_class());
-                        drop(entry);
-                        space.show_access(key.hash(), AccessKind::Store, Some(class));
-                        let (value, expiry_before) = (initial.value, Expiry::NEVER);
+                        let new = publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {
-                            value,
-                            cas,
+                            value: initial.value,
+                            cas: end_store(new, key.hash()),
                             is_new: true,
-                            expiry_before,
+                            expiry_before: Expiry::NEVER,
                         };
                     }
                     drop(stripe);
@@ -155,7 +247,7 @@ impl<'e> Handle<'e> {
                     continue;
                 }
             };
-            if let Some(outcome) = self.change(&change, found, &mut spare) {
+            if let Some(outcome) = self.change(found, key, delta, conditions, now, &mut spare) {
                 return outcome;
             }
         }
@@ -164,22 +256,25 @@ impl<'e> Handle<'e> {
     /// Changes a found number; `None`: memory was taken, look again.
     fn change(
         &self,
-        change: &Change<'_>,
         mut found: Found<'e>,
+        key: HashedKey<'_>,
+        delta: Delta,
+        conditions: &ArithmeticConditions,
+        now: Now,
         spare: &mut Spare<'e>,
     ) -> Option<ArithmeticOutcome> {
-        let Change { key, delta, conditions, now } = *change;
         let item = found.item();
-        // In memcached's order: what can be no number is told before a CAS value that differs.
+        // In memcached's order: a value that can be no number is reported before a CAS value that differs.
         if item.value_len() == 0 || item.state().chained() {
             return Some(ArithmeticOutcome::NotNumeric);
         }
         if conditions.expected_cas.is_some_and(|expected| expected != item.cas()) {
             return Some(ArithmeticOutcome::Exists);
         }
-        let Some((old_len, number)) = number(item) else {
-            return Some(ArithmeticOutcome::NotNumeric);
-        };
+        let old_len = item.value_len();
+        let number =
+            if old_len > NUMBER_LEN_MAX { None } else { parse(item.value_in_first_chunk()) };
+        let Some(number) = number else { return Some(ArithmeticOutcome::NotNumeric) };
         let value = delta.apply(number);
         let text = Text::padded(value, old_len);
         let expiry_before = item.expiry();
@@ -193,18 +288,16 @@ impl<'e> Handle<'e> {
                 found.set_expiry_in_place(expiry);
             }
             self.count_hit(&found, delta);
-            let cas = found.item().cas();
-            let class = found.class();
-            let space = found.space;
+            let (space, cas, class) = (found.space, found.item().cas(), found.class());
             drop(found);
             space.show_access(key.hash(), AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..found.item().meta() };
         match spare.room(found, key, text.len, meta, now) {
-            Ok(Room::LookAgain) => None,
+            Ok(None) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
-            Ok(Room::Ready(found, mut changed)) => {
+            Ok(Some((found, mut changed))) => {
                 changed.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
                 if text.len == old_len {
@@ -212,7 +305,7 @@ impl<'e> Handle<'e> {
                     // its expiry.
                     changed.item().inherit(found.item().state());
                 }
-                let cas = publish_over(changed, found, new_cas, now).cas;
+                let cas = publish_over(changed, found, new_cas, now);
                 Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
             }
         }
@@ -234,6 +327,22 @@ impl<'e> Handle<'e> {
     }
 }
 
+/// Publishes an item without a value in the place of the one found.
+fn empty_over(
+    (empty, new_cas): (Reservation<'_>, Option<u64>),
+    found: Found<'_>,
+    stale: bool,
+    now: Now,
+) {
+    let cas = if stale {
+        empty.item().mark_stale();
+        new_cas
+    } else {
+        new_cas.or(Some(found.item().cas()))
+    };
+    publish_over(empty, found, cas, now);
+}
+
 /// A number as text, padded with spaces to a least length.
 struct Text {
     bytes: [u8; NUMBER_LEN_MAX],
@@ -252,16 +361,6 @@ impl Text {
     fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
-}
-
-/// The length and the number of a found item's value, if it is one.
-fn number(item: Linked<'_>) -> Option<(usize, u64)> {
-    if item.state().chained() {
-        return None;
-    }
-    let text = item.value_in_first_chunk();
-    (text.len() <= NUMBER_LEN_MAX).then_some(())?;
-    Some((text.len(), parse(text)?))
 }
 
 /// Writes a number over one of the same length; false if somebody is reading the value.
