@@ -4,14 +4,16 @@ use crate::background::{
     CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, check,
     maintainer, restart,
 };
+use crate::class::{CHAINED, Class, Standing};
 use crate::config::EngineConfig;
+use crate::counters::MoverCounters;
 use crate::evict::LruConfig;
 use crate::layout::{ClassTable, ItemMeta};
-use crate::mem::{Arena, MappingError};
+use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{AccessObserver, ClassChangeError, EvictionObserver, Space};
-use crate::stats::{ClassStats, EngineStats, PageStats};
+use crate::space::{ClassChangeError, Space, Tap};
+use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, Seconds, SizeHistogram};
 use std::path::Path;
@@ -105,18 +107,19 @@ impl Engine {
 
     /// The segmented LRU's limits.
     pub fn lru(&self) -> LruConfig {
-        self.space().lru()
+        lock(&self.space().segments).limits
     }
 
     /// Changes the segmented LRU's limits.
     pub fn set_lru(&self, lru: LruConfig) {
-        self.space().set_lru(lru);
+        self.space().set_segments(|rules| rules.limits = lru);
     }
 
     /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Only
     /// for an eviction kind that [can switch](crate::EvictionKind::can_switch).
     pub fn set_segmented(&self, segmented: bool) {
-        self.space().set_segmented(segmented);
+        assert!(self.config().eviction.can_switch(), "this eviction kind has one order");
+        self.space().set_segments(|rules| rules.is_exact = !segmented);
     }
 
     /// The class table in force.
@@ -126,7 +129,8 @@ impl Engine {
 
     /// Every class that may hold items, those of the table and retired ones, smallest chunks first.
     pub fn class_ids(&self) -> Vec<ClassId> {
-        self.space().class_ids()
+        let _tables = lock(&self.space().tables);
+        self.space().standing_classes().into_iter().map(|(id, ..)| id).collect()
     }
 
     /// The class that an item goes to by its size; a chained one counts to the largest. `None`: it is too large,
@@ -165,28 +169,29 @@ impl Engine {
         reason: &'static str,
         now: Now,
     ) -> Result<(), ReassignError> {
-        self.cache.mover.reassign(self.space(), victim, receiver, reason, now)
+        lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
     }
 
     /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
     /// shrinks the cache to a lowered memory limit, a page at a time.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
-        self.cache.mover.step(self.space(), budget_chunks, at.into())
+        lock(&self.cache.mover).step(self.space(), budget_chunks, at.into())
     }
 
     /// The chunks of the page that is moving; `None`: none is.
     pub fn chunks_of_moving_page(&self) -> Option<usize> {
-        self.cache.mover.chunks_of_moving_page(self.space())
+        let mover = lock(&self.cache.mover);
+        mover.job.as_ref().map(|job| job.chunks_per_page(&self.space().memory))
     }
 
     /// The mover's counters.
-    pub fn mover_counters(&self) -> crate::MoverCounters {
-        self.cache.mover.counters().0
+    pub fn mover_counters(&self) -> MoverCounters {
+        lock(&self.cache.mover).counters
     }
 
     /// The last moves, the oldest first.
     pub fn move_log(&self) -> Vec<MoveRecord> {
-        self.cache.mover.log()
+        lock(&self.cache.mover).log.iter().copied().collect()
     }
 
     /// One bounded step of the LRU maintainer: at most `budget` items a class. Returns how many were moved or
@@ -207,38 +212,61 @@ impl Engine {
         crawler.step(self.space(), budget_chunks, now, visit)
     }
 
-    /// Sets the observer of evictions, once; [`Engine::want_evictions`] says when it is called.
-    pub fn set_eviction_observer(&self, observer: Arc<dyn EvictionObserver>) {
-        self.space().tap.set_eviction_observer(observer);
-    }
-
-    /// Starts or ends the calls of the observer of evictions.
-    pub fn want_evictions(&self, wanted: bool) {
-        self.space().tap.want_evictions(wanted);
-    }
-
-    /// Sets the observer of accesses, once; [`Engine::sample_accesses`] says to which keys.
-    pub fn set_access_observer(&self, observer: Arc<dyn AccessObserver>) {
-        self.space().tap.set_access_observer(observer);
-    }
-
-    /// Shows accesses to keys below this threshold of [`slabwise_base::sampling`] from now on:
-    /// [`THRESHOLD_NONE`](slabwise_base::sampling::THRESHOLD_NONE) ends the calls of the observer.
-    pub fn sample_accesses(&self, threshold: u64) {
-        self.space().tap.sample_accesses(threshold);
+    /// Where observers are shown evictions and accesses.
+    pub fn tap(&self) -> &Tap {
+        &self.space().tap
     }
 
     /// The whole cache.
     pub fn stats(&self, now: Now) -> EngineStats {
-        let mut stats = self.space().stats(now);
-        (stats.mover, stats.mover_running) = self.cache.mover.counters();
+        let space = self.space();
+        let mut stats = EngineStats::default();
+        {
+            let registry = lock(&space.registry);
+            for class in space.queueing_classes() {
+                add_class(&mut stats.total, class, &registry, now);
+            }
+            registry.iter().for_each(|handle| stats.add_tallies(handle));
+        }
+        stats.items = stats.total.items.iter().sum();
+        stats.bytes = stats.total.item_bytes;
+        stats.page_size_bytes = space.config.page_size_bytes as u64;
+        space
+            .index
+            .for_each_stripe(|stripe| stats.index_buckets += stripe.table().bucket_count() as u64);
+        stats.index_bytes = space.index.size_bytes();
+        let pages = space.page_stats();
+        (stats.pages, stats.pages_free) = (pages.held, pages.free);
+        stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
+        let mover = lock(&self.cache.mover);
+        (stats.mover, stats.mover_running) = (mover.counters, mover.job.is_some());
         stats
     }
 
     /// Every class of the table, and every retired one that still has pages, smallest chunks first. Chained
     /// items are shown in the last, as memcached shows them.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
-        self.space().class_stats(now)
+        let space = self.space();
+        let tables = lock(&space.tables);
+        let registry = lock(&space.registry);
+        let read = |(id, chunk_size_bytes, standing): (ClassId, usize, Standing)| {
+            let mut stats = ClassStats {
+                class: Some(id),
+                retired: standing == Standing::Retired,
+                chunk_size_bytes,
+                chunks_per_page: space.config.page_size_bytes / chunk_size_bytes,
+                ..ClassStats::default()
+            };
+            add_class(&mut stats, space.class(id), &registry, now);
+            if id == space.largest {
+                add_class(&mut stats, space.class(CHAINED), &registry, now);
+            }
+            if let Some(before) = tables.counted_before.get(&id) {
+                stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
+            }
+            stats
+        };
+        space.standing_classes().into_iter().map(read).collect()
     }
 
     /// Where the pages are; cheap.
@@ -248,7 +276,10 @@ impl Engine {
 
     /// How many items there are of which counted size, chained ones included.
     pub fn item_sizes(&self) -> SizeHistogram {
-        self.space().item_sizes()
+        let mut histogram = SizeHistogram::default();
+        let add = |class: &Class| class.lock().sizes.add_to(&mut histogram);
+        self.space().queueing_classes().for_each(add);
+        histogram
     }
 
     /// Gets of all handles since the start, those that touched included; cheap.
@@ -258,17 +289,21 @@ impl Engine {
 
     /// Gets that missed since the start; a get that vivified counts as a hit.
     pub fn misses_ever(&self) -> u64 {
-        self.space().misses_ever()
+        lock(&self.space().registry).iter().map(|handle| handle.misses()).sum()
     }
 
     /// Items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
-        self.space().stores_ever()
+        lock(&self.space().registry).iter().map(|handle| handle.items_total.get()).sum()
     }
 
     /// Evictions, and stores that found no memory in their class, since the start.
     pub fn evictions_ever(&self) -> u64 {
-        self.space().evictions_ever()
+        let calls = |class: &Class| {
+            let counters = class.lock().counters;
+            counters.evicted + counters.out_of_memory + counters.homeless
+        };
+        self.space().queueing_classes().map(calls).sum()
     }
 
     /// Panics with the invariant's name if one is broken. No handle may be in an operation; pins and
@@ -276,4 +311,21 @@ impl Engine {
     pub fn check(&self) {
         check::check(self.space());
     }
+}
+
+/// Adds what a class holds, and what happened in it.
+fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
+    let state = class.lock();
+    stats.pages += u64::from(state.page_count());
+    stats.used_chunks += state.pages.used_count();
+    stats.free_chunks += state.pages.free_count();
+    stats.item_bytes += state.item_bytes();
+    stats.cost_held += state.costs.units;
+    stats.counters += &state.counters;
+    for kind in QueueKind::ALL {
+        stats.items[kind.index()] += state.lanes().count(kind);
+        let age = &mut stats.tail_age_ticks[kind.index()];
+        *age = (*age).max(state.tail_age(kind, now.ticks));
+    }
+    registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
 }

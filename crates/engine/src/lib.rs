@@ -66,7 +66,7 @@ pub use ops::{
     StoreMode, StoreOutcome, Vivify,
 };
 pub use space::{
-    AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess,
+    AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Tap,
 };
 pub use stats::{ClassStats, EngineStats, PageStats};
 

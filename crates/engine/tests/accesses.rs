@@ -45,8 +45,8 @@ impl Witness {
 fn observed(pages: u64) -> (Engine, Arc<Witness>) {
     let engine = small_engine(pages);
     let witness = Arc::new(Witness::default());
-    engine.set_access_observer(Arc::clone(&witness) as Arc<dyn AccessObserver>);
-    engine.sample_accesses(THRESHOLD_ALL);
+    engine.tap().set_access_observer(Arc::clone(&witness) as Arc<dyn AccessObserver>);
+    engine.tap().sample_accesses(THRESHOLD_ALL);
     (engine, witness)
 }
 
@@ -270,7 +270,7 @@ fn a_key_is_shown_always_or_never_and_the_rest_only_when_the_threshold_rises() {
     let mut random = Random::new(seed);
     let mut handle = engine.handle();
     for threshold in [THRESHOLD_NONE, threshold_of(0.1), threshold_of(0.5), THRESHOLD_ALL] {
-        engine.sample_accesses(threshold);
+        engine.tap().sample_accesses(threshold);
         let (mut expected, mut gets) = (Vec::new(), 0);
         for _ in 0..5_000 {
             let key = format!("k{}", random.below(500));

@@ -38,7 +38,7 @@ impl EvictionObserver for Witness {
 fn observed(pages: u64) -> (Engine, Arc<Witness>) {
     let engine = small_engine(pages);
     let witness = Arc::new(Witness::default());
-    engine.set_eviction_observer(Arc::clone(&witness) as Arc<dyn EvictionObserver>);
+    engine.tap().set_eviction_observer(Arc::clone(&witness) as Arc<dyn EvictionObserver>);
     (engine, witness)
 }
 
@@ -67,7 +67,7 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
     handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
     let stored_at = clock.now().ticks;
     clock.advance(Duration::from_secs(2));
-    engine.want_evictions(true);
+    engine.tap().want_evictions(true);
     let before = engine.stats(clock.now()).total.counters.evicted;
     fill(1_000, 300);
     let evicted = engine.stats(clock.now()).total.counters.evicted - before;
@@ -82,7 +82,7 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
     };
     assert!(shown.contains(&victim), "{shown:?}");
 
-    engine.want_evictions(false);
+    engine.tap().want_evictions(false);
     fill(2_000, 300);
     assert_eq!(*witness.0.lock().expect("no panic"), []);
 }
@@ -91,7 +91,7 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
 fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
     let (engine, witness) = observed(2);
     let clock = Clock::manual();
-    engine.want_evictions(true);
+    engine.tap().want_evictions(true);
     let mut handle = engine.handle();
     let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(10)), cost: None };
     for number in 0..300 {

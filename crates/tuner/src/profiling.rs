@@ -155,8 +155,8 @@ impl Profiling {
     ) -> Profiling {
         let (sampler, samples) = Sampler::new(clock, options.queue_len_max);
         let profiler = Profiler::new(options.profiler);
-        engine.set_access_observer(sampler as Arc<dyn AccessObserver>);
-        engine.sample_accesses(profiler.threshold());
+        engine.tap().set_access_observer(sampler as Arc<dyn AccessObserver>);
+        engine.tap().sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
         let looked = Look { at: now.ticks, accesses: 0, dropped: 0 };
         let threshold_shown = profiler.threshold();
@@ -196,7 +196,7 @@ impl Profiling {
         // Those who serve read it at every access: it is only written where it falls.
         if self.profiler.threshold() < self.threshold_shown {
             self.threshold_shown = self.profiler.threshold();
-            engine.sample_accesses(self.threshold_shown);
+            engine.tap().sample_accesses(self.threshold_shown);
         }
     }
 

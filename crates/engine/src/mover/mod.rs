@@ -11,14 +11,11 @@
 //! the page is given back. But for the published kinds, a page that drains hands out nothing from its lists.
 
 mod carry;
-mod choose;
 mod job;
 mod kinds;
-mod log;
 mod moves;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use kinds::{MOVER_NAMES, mover_kind};
-pub use log::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord};
-pub use moves::{Mover, MoverStep, ReassignError};
+pub use moves::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, Mover, MoverStep, ReassignError};

@@ -1,18 +1,24 @@
-//! The mover: the move under way, and what it counts.
+//! The mover: which class gives a page and which of its pages, the move under way, and the record of the last.
 
-use super::choose;
-use super::job::{GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep};
+use super::job::{Candidate, GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep, Start};
 use super::kinds;
-use super::log::{MoveLog, MoveOutcome, MoveRecord};
-use crate::class::Standing;
+use crate::class::{CHAINED, Class, Standing};
 use crate::config::MoverKind;
 use crate::counters::MoverCounters;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
-use crate::mem::{Memory, MoverToken, UnusedPage};
+use crate::mem::{Memory, MoverToken, PageState, UnusedPage};
 use crate::space::Space;
-use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, Moment, Now, Ticks};
+use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
+
+/// Moves that the record keeps.
+pub const MOVE_RECORDS_MAX: usize = 100;
+
+/// Attempts to take the page that was found: it may have changed hands meanwhile.
+const BEGIN_TRIES: usize = 3;
 
 /// Between two passes over chunks that are held: a tick.
 const REST_WHILE_HELD: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
@@ -49,14 +55,43 @@ pub enum MoverStep {
     GivenUp,
 }
 
-/// Moves pages, one at a time.
-pub struct Mover {
-    state: Mutex<State>,
+/// What became of a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveOutcome {
+    /// The page arrived.
+    Moved,
+    /// It was given up, and the page is back in service.
+    GivenUp,
 }
 
-struct State {
+/// One move that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveRecord {
+    /// The class that gave the page.
+    pub victim: ClassId,
+    /// The class that got it; `None` is the pool.
+    pub receiver: Option<ClassId>,
+    /// Why.
+    pub reason: &'static str,
+    /// What became of it.
+    pub outcome: MoveOutcome,
+    /// Chunks in use on the page when it began.
+    pub chunks: u32,
+    /// Items carried to another page.
+    pub rescued: u64,
+    /// Items evicted or dropped.
+    pub evicted: u64,
+    /// Gets that the cache served meanwhile.
+    pub gets: u64,
+    /// From its first step to its end.
+    pub duration: Duration,
+}
+
+/// Moves pages, one at a time.
+pub struct Mover {
     token: MoverToken,
-    job: Option<Job>,
+    /// The move under way.
+    pub job: Option<Job>,
     /// When a move was given up last.
     gave_up_at: Option<Ticks>,
     /// The class whose page that was.
@@ -64,29 +99,29 @@ struct State {
     /// The number behind the page that was chosen last: the search begins there, and takes that page
     /// again only if there is no other, for it may be one that could not be emptied.
     page_cursor: u32,
-    counters: MoverCounters,
-    log: MoveLog,
+    pub counters: MoverCounters,
+    /// The last moves, the newest last.
+    pub log: VecDeque<MoveRecord>,
 }
 
 impl Mover {
     /// A mover of a memory's items.
     pub fn new(memory: &Memory) -> Mover {
-        let state = State {
+        Mover {
             token: memory.mover_token(),
             job: None,
             gave_up_at: None,
             gave_up_on: None,
             page_cursor: 0,
             counters: MoverCounters::default(),
-            log: MoveLog::default(),
-        };
-        Mover { state: Mutex::new(state) }
+            log: VecDeque::new(),
+        }
     }
 
     /// Begins to move a page of `victim` (`None`: of the class with the oldest tail) to `receiver`
     /// (`None`: the pool).
     pub fn reassign(
-        &self,
+        &mut self,
         space: &Space,
         victim: Option<ClassId>,
         receiver: Option<ClassId>,
@@ -94,33 +129,25 @@ impl Mover {
         now: Now,
     ) -> Result<(), ReassignError> {
         let kind = kinds::of(space.config.mover);
-        lock(&self.state).begin(space, victim, receiver, (reason, kind), now)
-    }
-
-    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
-    /// shrinks the cache to a lowered memory limit, a page at a time.
-    pub fn step(&self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
-        lock(&self.state).step(space, budget_chunks, at)
+        self.begin(space, victim, receiver, (reason, kind), now)
     }
 
     /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
     /// first. False: there is no page that could move.
-    pub fn seize_page(&self, space: &Space, receiver: ClassId, now: Now) -> bool {
-        // Locked throughout: the move that is given up is the one that was looked at.
-        let mut state = lock(&self.state);
+    pub fn seize_page(&mut self, space: &Space, receiver: ClassId, now: Now) -> bool {
         let why = ("the receiver could get no chunk", kinds::of(MoverKind::WARM));
-        let begun = state.begin(space, None, Some(receiver), why, now);
+        let begun = self.begin(space, None, Some(receiver), why, now);
         if !matches!(begun, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
         let slots = space.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        match state.step(space, 2 * slots, now.into()) {
+        match self.step(space, 2 * slots, now.into()) {
             MoverStep::Done | MoverStep::GivenUp => true,
             // A chunk of this page is held, perhaps by a store that waits for this very page: try another. A
             // requested move gives way to a store that would fail.
             MoverStep::Rest(_) => {
-                if let Some(job) = state.job.take() {
-                    state.give_up(space, job, now.into());
+                if let Some(job) = self.job.take() {
+                    self.give_up(space, job, now.into());
                 }
                 true
             }
@@ -128,24 +155,6 @@ impl Mover {
         }
     }
 
-    /// The chunks of the page that is moving; `None`: none is.
-    pub fn chunks_of_moving_page(&self, space: &Space) -> Option<usize> {
-        lock(&self.state).job.as_ref().map(|job| job.chunks_per_page(&space.memory))
-    }
-
-    /// The counters, and whether a move is under way.
-    pub fn counters(&self) -> (MoverCounters, bool) {
-        let state = lock(&self.state);
-        (state.counters, state.job.is_some())
-    }
-
-    /// The last moves, the oldest first.
-    pub fn log(&self) -> Vec<MoveRecord> {
-        lock(&self.state).log.to_vec()
-    }
-}
-
-impl State {
     fn begin(
         &mut self,
         space: &Space,
@@ -170,17 +179,15 @@ impl State {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        let victim = victim.or_else(|| choose::oldest_class(space, receiver, now));
+        let victim = victim.or_else(|| oldest_class(space, receiver, now));
         let victim = victim.ok_or(ReassignError::NoSpare)?;
         self.begin_job(space, Order { victim, receiver, reason, kind }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoSpare) }
     }
 
-    fn begin_job(&mut self, space: &Space, order: Order, now: Now) {
-        self.job = choose::begin(space, order, &mut self.page_cursor, &self.counters, now);
-    }
-
-    fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
+    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
+    /// shrinks the cache to a lowered memory limit, a page at a time.
+    pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
             return self.begin_by_itself(space, at.now);
         };
@@ -198,6 +205,34 @@ impl State {
         }
     }
 
+    /// Begins to empty a page of the victim; of a retired one always by `warm`.
+    fn begin_job(&mut self, space: &Space, mut order: Order, now: Now) {
+        let victim = order.victim;
+        if space.class(victim).lock().standing() == Standing::Retired {
+            order.kind = kinds::of(MoverKind::WARM);
+        }
+        for _ in 0..BEGIN_TRIES {
+            let Some(page) = page_to_empty(space, &order, self.page_cursor) else { return };
+            self.page_cursor = page.0 + 1;
+            let gets = space.gets_ever();
+            let mut state = space.class(victim).lock();
+            // A first page granted beyond the limit stays, or the class would be granted another.
+            let keeps_one =
+                space.config.first_page_beyond_limit && state.standing() == Standing::Present;
+            if keeps_one && state.page_count() < 2 {
+                return;
+            }
+            let entry = space.memory.page(page);
+            if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
+                order.kind.begin(&mut state, page);
+                let (rescued, evicted) = (self.counters.carried(), self.counters.evicted);
+                let start = Start { nanos: None, gets, chunks: entry.used(), rescued, evicted };
+                self.job = Some(Job::new(order, page, &state, entry.fresh(), start, now));
+                return;
+            }
+        }
+    }
+
     /// While more memory is held than the limit allows: releases a free page, or starts to free one. Before
     /// that, pages of retired classes are freed.
     fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
@@ -212,14 +247,14 @@ impl State {
             return MoverStep::Idle;
         }
         let (receiver, warm) = (None, kinds::of(MoverKind::WARM));
-        if let Some(victim) = choose::retired_class(space, self.gave_up_on, now) {
+        if let Some(victim) = retired_class(space, self.gave_up_on, now) {
             let reason = "its class is retired";
             self.begin_job(space, Order { victim, receiver, reason, kind: warm }, now);
         }
         let over = lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
             && over
-            && let Some(victim) = choose::oldest_class(space, None, now)
+            && let Some(victim) = oldest_class(space, None, now)
         {
             let reason = "more memory is held than the limit allows";
             let kind = kinds::of(space.config.mover);
@@ -273,7 +308,10 @@ impl State {
     fn record(&mut self, space: &Space, job: &Job, outcome: MoveOutcome, at: Moment) {
         let start = &job.start;
         let nanos = at.nanos.saturating_sub(start.nanos.unwrap_or(at.nanos));
-        self.log.push(MoveRecord {
+        if self.log.len() == MOVE_RECORDS_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(MoveRecord {
             victim: job.order.victim,
             receiver: job.order.receiver,
             reason: job.order.reason,
@@ -297,4 +335,56 @@ fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
         }
     }
     lock(&space.pool).put(page);
+}
+
+/// The class whose coldest item was used longest ago, of those that can give a page to `receiver`;
+/// one with a page's worth of free chunks before all others. Without eviction, only such a one.
+fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
+    // Most of what chained items take is in the largest chunks, so their age counts there.
+    let largest = space.largest;
+    let chained_age = space.class(CHAINED).lock().oldest_tail_age(now.ticks);
+    let ranked = space.classes.iter().filter_map(|class| {
+        let state = class.lock();
+        let id = state.id();
+        let has_spare = state.pages.free_count() >= u64::from(state.pages.chunks_per_page());
+        let own_age = state.oldest_tail_age(now.ticks);
+        let age = own_age.max(chained_age.filter(|_| id == largest));
+        // A retired class gives all its pages in the end.
+        let retired = state.standing() == Standing::Retired;
+        let rank = (has_spare, retired, age.unwrap_or(0), state.page_count());
+        let can_give = Some(id) != receiver
+            && state.page_count() > 0
+            && (has_spare || space.config.eviction_enabled);
+        can_give.then_some((rank, id))
+    });
+    ranked.max().map(|(_, id)| id)
+}
+
+/// The retired class whose coldest item is the coldest, if one owns pages. A class whose page could not be
+/// emptied comes after the others.
+fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option<ClassId> {
+    if !space.retiring.swap(false, AcqRel) {
+        return None;
+    }
+    let ranked = |class: &Class| {
+        let state = class.lock();
+        let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
+        let retired = state.standing() == Standing::Retired;
+        retired.then_some((gave_up_on != Some(id), age, id))
+    };
+    let (.., victim) = space.classes.iter().filter_map(ranked).max()?;
+    space.retiring.store(true, Release);
+    Some(victim)
+}
+
+/// The page of the victim that the kind chooses. No lock is held over the scan: what it reads are hints.
+fn page_to_empty(space: &Space, order: &Order, cursor: u32) -> Option<PageId> {
+    let frontier = lock(&space.pool).frontier();
+    let first = cursor.min(frontier);
+    let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
+        let page = space.memory.page(id);
+        let is_owned = page.owner() == Some(order.victim) && page.state() == PageState::Owned;
+        is_owned.then_some(Candidate { id, page, is_last_choice: id.0 + 1 == cursor })
+    });
+    order.kind.choose(&mut owned)
 }

@@ -9,6 +9,7 @@ use crate::mem::{Arena, Entry, HeldValue, Linked, NewItem, State, StripeGuard, V
 use crate::mover::Mover;
 use crate::space::{AccessKind, Death, Space};
 use crate::stats::{ClassOperations, HandleCounters};
+use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Cost, Expiry, HashedKey, LookupKey, Now, Ticks};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,14 +17,14 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Items in their space, and the mover that divides it among the classes.
 pub struct Cache {
     pub space: Space,
-    pub mover: Mover,
+    pub mover: Mutex<Mover>,
 }
 
 impl Cache {
     /// An empty cache in an arena that has room for it.
     pub fn new(config: EngineConfig, arena: Arena) -> Cache {
         let space = Space::new(config, arena);
-        let mover = Mover::new(&space.memory);
+        let mover = Mutex::new(Mover::new(&space.memory));
         Cache { space, mover }
     }
 }

@@ -18,6 +18,7 @@ use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_byt
 use crate::mem::{InHand, Item, NewItem, OwnedChunk, ValueShape};
 use crate::size_map::Choice;
 use crate::space::{Evicted, Space};
+use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -82,7 +83,7 @@ impl Cache {
             }
         }
         for _ in 0..SEIZURES_MAX {
-            if !self.mover.seize_page(&self.space, choice.id, now) {
+            if !lock(&self.mover).seize_page(&self.space, choice.id, now) {
                 break;
             }
             match self.allocate_in(choice, now) {

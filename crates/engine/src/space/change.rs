@@ -20,13 +20,13 @@
 //! The largest size never changes: a table that is asked for ends with it, named or not. So what is chained
 //! stays chained, and its largest parts stay where they are.
 //!
-//! Laws:
+//! Invariants:
 //!
-//! - ONE-SIZE: a class changes its chunk size only while it owns no page. Whoever has a chunk of it in
-//!   use may rely on it without a lock.
-//! - LOCKED-CHOICE: what was read of the table is a choice and no right. Who takes a chunk compares the
-//!   choice with the class under the class's lock, and chooses anew where the class was retired. The new
-//!   table is in force before the first class is retired, so choosing anew comes to an end.
+//! - ONE-SIZE: a class changes its chunk size only while it owns no page, so the user of one of its chunks may rely
+//!   on the size without a lock.
+//! - LOCKED-CHOICE: what was read of the table is a hint. An allocation compares it with the class under the
+//!   class's lock, and chooses anew if the class was retired. The new table is in force before the first class is
+//!   retired, so this ends.
 //! - An upload whose chunk was taken before the change is published there and carried later.
 //! - A refused change changes nothing.
 //! - Counts never fall: a number goes on counting where its last class left off, and a class's own counts begin
@@ -34,10 +34,10 @@
 //!
 //! Lock: the tables' own, above all others of the engine (`docs/locking.md`). No store takes it.
 
-use super::gather::counted;
 use super::shared::{Space, Tables};
 use crate::class::{Class, Standing};
 use crate::layout::{CHUNK_ALIGN_BYTES, ClassTable, ClassTableError};
+use crate::stats::ClassStats;
 use slabwise_base::ClassId;
 use slabwise_base::sync::lock;
 use std::sync::Arc;
@@ -83,13 +83,8 @@ impl Space {
         lock(&self.tables).table.clone()
     }
 
-    /// Every class that may hold items, those of the table and retired ones, smallest chunks first.
-    pub fn class_ids(&self) -> Vec<ClassId> {
-        let _tables = lock(&self.tables);
-        self.standing_classes().into_iter().map(|(id, ..)| id).collect()
-    }
-
-    /// The same with chunk size and standing. The caller holds the tables' lock.
+    /// Every class that may hold items, those of the table and retired ones, smallest chunks first. The caller holds
+    /// the tables' lock.
     pub fn standing_classes(&self) -> Vec<(ClassId, usize, Standing)> {
         let read = |class: &Class| {
             let state = class.lock();
@@ -186,9 +181,11 @@ impl Space {
                 // Perhaps only since its last page left a moment ago.
                 Standing::Vacant => {
                     // It has no item, so nothing is counted meanwhile.
-                    let counted = counted(&state, &registry);
+                    let counters = state.counters;
+                    let mut counted = ClassStats { counters, ..ClassStats::default() };
+                    registry.iter().for_each(|handle| counted.add_tallies(handle.class(id)));
                     counted_before.insert(id, Arc::new(counted));
-                    self.establish(&mut state, chunk_size_bytes);
+                    state.establish(chunk_size_bytes);
                 }
             }
         }
@@ -199,7 +196,7 @@ impl Space {
     pub fn restore_classes(&self, table: ClassTable, retired: &[(ClassId, usize)]) {
         self.config.classes.ids().for_each(|id| self.class(id).lock().retire());
         for (id, chunk_size_bytes) in table.classes().chain(retired.iter().copied()) {
-            self.establish(&mut self.class(id).lock(), chunk_size_bytes);
+            self.class(id).lock().establish(chunk_size_bytes);
         }
         self.size_map.set(&table);
         lock(&self.tables).table = table;

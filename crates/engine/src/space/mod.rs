@@ -14,11 +14,11 @@
 
 mod change;
 mod evict;
-mod flush;
-mod gather;
 mod shared;
 
 pub use change::ClassChangeError;
 pub use evict::Evicted;
-pub use flush::FlushSaved;
-pub use shared::{AccessKind, AccessObserver, Death, Eviction, EvictionObserver, KeyAccess, Space};
+pub use shared::{
+    AccessKind, AccessObserver, Death, Eviction, EvictionObserver, FlushSaved, KeyAccess, Space,
+    Tap,
+};

@@ -213,7 +213,7 @@ fn evictions_are_told() {
     let fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
     let shared = fixture.shared();
     let observer = Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>;
-    fixture.engine.set_eviction_observer(observer);
+    fixture.engine.tap().set_eviction_observer(observer);
     let mut client = Client::new(fixture.worker(&shared));
     let mut fill = |first: usize| {
         for number in first..first + 200 {

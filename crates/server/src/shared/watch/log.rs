@@ -141,7 +141,7 @@ impl WatchLog {
             .flatten()
             .fold(WatchKinds::NONE, |all, reader| all.union(reader.kinds));
         self.kinds.store(all.bits(), Relaxed);
-        engine.want_evictions(all.intersects(WatchKinds::EVICTIONS));
+        engine.tap().want_evictions(all.intersects(WatchKinds::EVICTIONS));
     }
 }
 
