@@ -1,9 +1,5 @@
 //! A page policy's options, by name and as text.
 //!
-//! ```text
-//!   Policy::options --> one PolicyOption each: name, values allowed, value now, help, and how to set it
-//! ```
-//!
 //! An option borrows its place in the policy, so a value that is set is in force at the policy's next step.
 
 use slabwise_base::Ticks;
@@ -86,15 +82,12 @@ pub(crate) enum Limits {
     Waived,
 }
 
-/// Puts the value that a text means in its place; false if there is no such value within the limits.
+/// Puts the value that a text means in its place, if there is such a value within the limits; whether there is.
 type Set<'p> = dyn FnOnce(&str, Limits) -> bool + 'p;
 
 pub(crate) struct PolicyOption<'p> {
-    pub name: &'static str,
-    pub values: String,
-    pub value: String,
-    pub help: &'static str,
-    set: Box<Set<'p>>,
+    pub info: OptionInfo,
+    pub set: Box<Set<'p>>,
 }
 
 pub(crate) trait Choice: Copy + PartialEq + 'static {
@@ -116,7 +109,8 @@ impl<'p> PolicyOption<'p> {
     where
         T: FromStr + PartialOrd + Display + 'static,
     {
-        PolicyOption::number("a whole number", name, place, range, help)
+        let values = format!("a whole number from {} to {}", range.start(), range.end());
+        PolicyOption::number(values, name, place, range, help)
     }
 
     pub fn real(
@@ -125,11 +119,12 @@ impl<'p> PolicyOption<'p> {
         range: RangeInclusive<f64>,
         help: &'static str,
     ) -> PolicyOption<'p> {
-        PolicyOption::number("a number", name, place, range, help)
+        let values = format!("a number from {} to {}", range.start(), range.end());
+        PolicyOption::number(values, name, place, range, help)
     }
 
-    fn number<T>(
-        kind: &str,
+    pub fn number<T>(
+        values: String,
         name: &'static str,
         place: &'p mut T,
         range: RangeInclusive<T>,
@@ -139,13 +134,11 @@ impl<'p> PolicyOption<'p> {
         T: FromStr + PartialOrd + Display + 'static,
     {
         PolicyOption {
-            name,
-            values: format!("{kind} from {} to {}", range.start(), range.end()),
-            value: place.to_string(),
-            help,
+            info: OptionInfo { name, values, default: place.to_string(), help },
             set: Box::new(move |text, limits| {
                 let number = text.parse().ok();
-                replace(place, number.filter(|it| limits == Limits::Waived || range.contains(it)))
+                let number = number.filter(|it| limits == Limits::Waived || range.contains(it));
+                number.map(|number| *place = number).is_some()
             }),
         }
     }
@@ -157,29 +150,46 @@ impl<'p> PolicyOption<'p> {
     ) -> PolicyOption<'p> {
         let words: Vec<&str> = C::WORDS.iter().map(|&(word, _)| word).collect();
         let now = C::WORDS.iter().find(|(_, value)| *value == *place);
+        let default = now.map_or("", |&(word, _)| word).to_string();
         PolicyOption {
-            name,
-            values: words.join(" or "),
-            value: now.map_or("", |&(word, _)| word).to_string(),
-            help,
+            info: OptionInfo { name, values: words.join(" or "), default, help },
             set: Box::new(move |text, _| {
                 let row = C::WORDS.iter().find(|&&(word, _)| word == text);
-                replace(place, row.map(|&(_, value)| value))
+                row.map(|&(_, value)| *place = value).is_some()
             }),
         }
     }
-
-    /// Sets its value; false if it takes no such value.
-    pub fn set(self, text: &str, limits: Limits) -> bool {
-        (self.set)(text, limits)
-    }
 }
 
-/// Puts a value in its place, if there is one; whether there is.
-fn replace<T>(place: &mut T, value: Option<T>) -> bool {
-    let is_some = value.is_some();
-    if let Some(value) = value {
-        *place = value;
-    }
-    is_some
+/// Defines a policy's options, one row each in the order of help: `name: type = default, kind(range), help`. A kind
+/// is a constructor of [`PolicyOption`]; one that has its own range and help stands alone.
+macro_rules! options {
+    (
+        $(#[$doc:meta])*
+        pub struct $Options:ident {
+            $(
+                $(#[$row_doc:meta])*
+                $name:ident: $type:ty = $default:expr, $kind:ident $(($range:expr))? $(, $help:literal)?;
+            )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $Options { $($(#[$row_doc])* pub $name: $type,)+ }
+
+        impl Default for $Options {
+            fn default() -> $Options {
+                $Options { $($name: $default,)+ }
+            }
+        }
+
+        impl $Options {
+            pub fn rows(&mut self) -> Vec<PolicyOption<'_>> {
+                vec![$(PolicyOption::$kind(
+                    stringify!($name), &mut self.$name $(, $range)? $(, $help)?
+                ),)+]
+            }
+        }
+    };
 }
+pub(crate) use options;

@@ -1,5 +1,6 @@
 //! What a policy answers.
 
+use crate::Snapshot;
 use slabwise_base::ClassId;
 
 /// Page moves, to be carried out in order.
@@ -30,4 +31,23 @@ pub struct PageMove {
     pub receiver: Option<ClassId>,
     /// Why, for the record of moves.
     pub reason: &'static str,
+}
+
+impl PageMove {
+    /// A move between two classes, by their places in the snapshot.
+    pub(crate) fn between(
+        snapshot: &Snapshot,
+        victim: usize,
+        receiver: usize,
+        reason: &'static str,
+    ) -> PageMove {
+        let [victim, receiver] = [victim, receiver].map(|place| snapshot.classes[place].class);
+        PageMove { victim, receiver: Some(receiver), reason }
+    }
+}
+
+impl FromIterator<PageMove> for Plan {
+    fn from_iter<I: IntoIterator<Item = PageMove>>(moves: I) -> Plan {
+        Plan { moves: moves.into_iter().collect(), predicted: None }
+    }
 }

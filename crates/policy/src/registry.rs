@@ -87,14 +87,8 @@ impl PagePolicy {
 
     /// The options of the policy of this name; `None` for an unknown name.
     pub fn options(name: &str) -> Option<Vec<OptionInfo>> {
-        let info = |option: PolicyOption<'_>| OptionInfo {
-            name: option.name,
-            values: option.values,
-            default: option.value,
-            help: option.help,
-        };
         let mut policy = PagePolicy::named(name)?.policy;
-        Some(policy.options().into_iter().map(info).collect())
+        Some(policy.options().into_iter().map(|option| option.info).collect())
     }
 
     /// Its name, as in [`PagePolicy::NAMES`].
@@ -105,8 +99,8 @@ impl PagePolicy {
     /// The value of this option; `None` if the policy does not have it.
     pub fn value(&self, option: &str) -> Option<String> {
         let mut policy = self.policy.clone();
-        let found = policy.options().into_iter().find(|known| known.name == option)?;
-        Some(found.value)
+        let found = policy.options().into_iter().find(|known| known.info.name == option)?;
+        Some(found.info.default)
     }
 
     /// Sets an option.
@@ -131,19 +125,21 @@ impl PagePolicy {
     ) -> Result<(), PolicyOptionError> {
         let policy = self.name;
         let options = self.policy.options();
-        let known: Vec<&str> = options.iter().map(|known| known.name).collect();
+        let known: Vec<&str> = options.iter().map(|known| known.info.name).collect();
         let known = known.join(", ");
-        let Some(found) = options.into_iter().find(|known| known.name == option) else {
+        let Some(PolicyOption { info, set }) =
+            options.into_iter().find(|known| known.info.name == option)
+        else {
             let name = option.to_string();
             return Err(match known.is_empty() {
                 true => PolicyOptionError::NoOptions { policy, name },
                 false => PolicyOptionError::UnknownOption { policy, name, known },
             });
         };
-        let (name, values) = (found.name, found.values.clone());
-        if found.set(value, limits) {
+        if set(value, limits) {
             return Ok(());
         }
+        let OptionInfo { name, values, .. } = info;
         Err(PolicyOptionError::BadValue { policy, name, value: value.to_string(), values })
     }
 

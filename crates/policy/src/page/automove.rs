@@ -14,7 +14,7 @@
 //! Ages are whole seconds, averaged over the window, as in memcached.
 
 use crate::history::per_class::PerClass;
-use crate::options::PolicyOption;
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -27,18 +27,12 @@ const FREE_HALF_PAGES_KEPT: u64 = 5;
 /// The share of all evictions that makes a class one that keeps evicting.
 const EVICTED_SHARE_MIN: f64 = 0.25;
 
-/// What memcached calls `slab_automove_window` and `slab_automove_ratio`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AutomoveOptions {
-    /// Seconds that a decision looks back; at least 1.
-    pub window_len: usize,
-    /// A page moves when the youngest tail's age is below this part of the oldest's.
-    pub age_ratio: f64,
-}
-
-impl Default for AutomoveOptions {
-    fn default() -> AutomoveOptions {
-        AutomoveOptions { window_len: 10, age_ratio: 0.8 }
+options! {
+    pub struct AutomoveOptions {
+        window_len: usize = 10, whole(1..=86_400),
+            "seconds that a decision looks back (slab_automove_window)";
+        age_ratio: f64 = 0.8, real(0.0..=1.0),
+            "how young the youngest tail is beside the oldest when a page moves (slab_automove_ratio)";
     }
 }
 
@@ -76,21 +70,7 @@ struct Candidate {
 
 impl Policy for Automove {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let AutomoveOptions { window_len, age_ratio } = &mut self.options;
-        vec![
-            PolicyOption::whole(
-                "window_len",
-                window_len,
-                1..=86_400,
-                "seconds that a decision looks back (slab_automove_window)",
-            ),
-            PolicyOption::real(
-                "age_ratio",
-                age_ratio,
-                0.0..=1.0,
-                "how young the youngest tail is beside the oldest when a page moves (slab_automove_ratio)",
-            ),
-        ]
+        self.options.rows()
     }
 
     /// Once a second; but at once after a page went to the pool, for there may be more of them.
@@ -110,7 +90,7 @@ impl Policy for Automove {
         let to_pool = self.to_the_pool(snapshot);
         self.gave_to_pool = to_pool.is_some();
         let page_move = to_pool.or_else(|| self.to_the_youngest(snapshot));
-        Plan { moves: page_move.into_iter().collect(), ..Plan::default() }
+        page_move.into_iter().collect()
     }
 }
 

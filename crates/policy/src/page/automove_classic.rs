@@ -13,7 +13,7 @@
 //! found no effect on misses.
 
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, TICKS_MAX};
+use crate::options::{PolicyOption, TICKS_MAX, options};
 use crate::policy::Policy;
 use crate::{PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -21,18 +21,13 @@ use slabwise_base::{ClassId, Random, Ticks};
 /// A class owns at least one page more than this before it gives one.
 const VICTIM_PAGES_KEPT: u64 = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AutomoveClassicOptions {
-    /// Ticks of a window, at least 1.
-    pub window_ticks: u32,
-    /// Windows that a class wins, or evicts nothing in, before a page moves; at least 1.
-    pub windows: u32,
-}
-
-impl Default for AutomoveClassicOptions {
+options! {
     /// memcached's own: three windows of ten seconds.
-    fn default() -> AutomoveClassicOptions {
-        AutomoveClassicOptions { window_ticks: 10 * Ticks::PER_SECOND, windows: 3 }
+    pub struct AutomoveClassicOptions {
+        window_ticks: u32 = 10 * Ticks::PER_SECOND, whole(1..=TICKS_MAX),
+            "ticks (1/64 s) of a window whose evictions are compared";
+        windows: u32 = 3, whole(1..=1_000),
+            "windows that a class wins, or evicts nothing in, before a page moves";
     }
 }
 
@@ -54,21 +49,7 @@ struct Memory {
 
 impl Policy for AutomoveClassic {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let AutomoveClassicOptions { window_ticks, windows } = &mut self.options;
-        vec![
-            PolicyOption::whole(
-                "window_ticks",
-                window_ticks,
-                1..=TICKS_MAX,
-                "ticks (1/64 s) of a window whose evictions are compared",
-            ),
-            PolicyOption::whole(
-                "windows",
-                windows,
-                1..=1_000,
-                "windows that a class wins, or evicts nothing in, before a page moves",
-            ),
-        ]
+        self.options.rows()
     }
 
     /// At the end of each window.
@@ -102,13 +83,10 @@ impl Policy for AutomoveClassic {
             }
         }
         let receiver = self.receiver(highest.map(|(class, _)| class));
-        let mut plan = Plan::default();
-        plan.moves.extend(victim.zip(receiver).map(|(victim, receiver)| PageMove {
-            victim,
-            receiver: Some(receiver),
-            reason: "no evictions for some windows, to the one with most of them in each",
-        }));
-        plan
+        let reason = "no evictions for some windows, to the one with most of them in each";
+        let both = victim.zip(receiver).into_iter();
+        both.map(|(victim, receiver)| PageMove { victim, receiver: Some(receiver), reason })
+            .collect()
     }
 }
 

@@ -39,10 +39,9 @@
 //! Laws: what one class is credited others pay, so that the credits of classes that stay sum to nothing; only
 //! classes of two pages or more pay, and a class keeps one.
 
-use super::common_options::moves_max;
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
-use crate::options::{COUNT_MAX, PolicyOption};
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
@@ -53,23 +52,15 @@ const DRAWS_MAX: u64 = 256;
 /// How far above the hull a class must stand to be below a cliff: in its references. Less is the curve's noise.
 const CLIFF_SHARE_MIN: f64 = 0.01;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CliffhangerOptions {
-    /// Bytes that a shadow hit earns, at least 1.
-    pub credit_bytes: u64,
-    /// Shadow hits between two steps, at least 1.
-    pub shadow_hits: u64,
-    /// The most pages that one step may move; credits for more are kept.
-    pub moves_max: usize,
-    /// Whether cliffs are looked for, or hills only climbed.
-    pub cliffs: bool,
-}
-
-impl Default for CliffhangerOptions {
+options! {
     /// The published 4 KiB a hit. Published is a step at every hit; as no page moves for one, ours come sixteen
     /// at a time.
-    fn default() -> CliffhangerOptions {
-        CliffhangerOptions { credit_bytes: 4 << 10, shadow_hits: 16, moves_max: 32, cliffs: true }
+    pub struct CliffhangerOptions {
+        /// Credits for more pages are kept.
+        moves_max: usize = 32, moves_max;
+        credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes that a shadow hit earns its class";
+        shadow_hits: u64 = 16, events, "shadow hits between two steps";
+        cliffs: bool = true, choice, "whether classes are carried over cliffs of their curves";
     }
 }
 
@@ -83,30 +74,9 @@ pub struct Cliffhanger {
 
 impl Policy for Cliffhanger {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            moves_max(&mut options.moves_max),
-            PolicyOption::whole(
-                "credit_bytes",
-                &mut options.credit_bytes,
-                1..=1 << 30,
-                "bytes that a shadow hit earns its class",
-            ),
-            PolicyOption::whole(
-                "shadow_hits",
-                &mut options.shadow_hits,
-                1..=COUNT_MAX,
-                "shadow hits between two steps",
-            ),
-            PolicyOption::choice(
-                "cliffs",
-                &mut options.cliffs,
-                "whether classes are carried over cliffs of their curves",
-            ),
-        ]
+        self.options.rows()
     }
 
-    /// Every [`CliffhangerOptions::shadow_hits`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryShadowHits(self.options.shadow_hits)
     }
@@ -186,11 +156,8 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         pages[victim] -= 1;
         credits[victim] += page_bytes;
         credits[receiver] -= page_bytes;
-        plan.moves.push(PageMove {
-            victim: snapshot.classes[victim].class,
-            receiver: Some(snapshot.classes[receiver].class),
-            reason: "credits of shadow hits make a page",
-        });
+        let reason = "credits of shadow hits make a page";
+        plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
     plan
 }

@@ -22,8 +22,7 @@
 //!
 //! Laws: those of [`psa`](super::psa).
 
-use super::common_options::misses;
-use super::psa::{MISSES_DEFAULT, least_risk_to_most_misses};
+use super::psa::{PsaOptions, least_risk_to_most_misses};
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
 use crate::options::PolicyOption;
@@ -31,28 +30,20 @@ use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CostPartition {
-    /// The published M: gets that miss between two steps, at least 1.
-    misses: u64,
+    options: PsaOptions,
     changes: Changes,
     costs: MissCosts,
 }
 
-impl Default for CostPartition {
-    fn default() -> CostPartition {
-        let (changes, costs) = (Changes::default(), MissCosts::default());
-        CostPartition { misses: MISSES_DEFAULT, changes, costs }
-    }
-}
-
 impl Policy for CostPartition {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        vec![misses(&mut self.misses)]
+        self.options.rows()
     }
 
     fn trigger(&self) -> Trigger {
-        Trigger::EveryMisses(self.misses)
+        Trigger::EveryMisses(self.options.misses)
     }
 
     fn wants(&self) -> Wants {
@@ -83,7 +74,7 @@ impl Policy for CostPartition {
 
 #[cfg(test)]
 mod tests {
-    use super::CostPartition;
+    use super::{CostPartition, PsaOptions};
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -172,7 +163,7 @@ mod tests {
 
     #[test]
     fn without_profiles_nothing_is_known_and_nothing_moves() {
-        let mut policy = CostPartition { misses: 9, ..CostPartition::default() };
+        let mut policy = CostPartition { options: PsaOptions { misses: 9 }, ..Default::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {
             pages: 9,

@@ -21,26 +21,19 @@
 //!
 //! Laws: a receiver's bytes are worth more than its victim's; a class keeps one page.
 
-use super::common_options::{evictions, moves_max};
 use super::draw::draw;
 use crate::history::changes::{Changes, pages_asked};
 use crate::history::costs::chunk_costs;
-use crate::options::PolicyOption;
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CostPerByteOptions {
-    /// Allocations without a free chunk between two steps, at least 1.
-    pub evictions: u64,
-    pub moves_max: usize,
-}
-
-impl Default for CostPerByteOptions {
-    /// At every eviction, as published. The other limit is ours.
-    fn default() -> CostPerByteOptions {
-        CostPerByteOptions { evictions: 1, moves_max: 32 }
+options! {
+    /// A step at every eviction, as published. The other limit is ours.
+    pub struct CostPerByteOptions {
+        evictions: u64 = 1, events, "allocations without a free chunk between two steps";
+        moves_max: usize = 32, moves_max;
     }
 }
 
@@ -52,11 +45,9 @@ pub struct CostPerByte {
 
 impl Policy for CostPerByte {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![evictions(&mut options.evictions), moves_max(&mut options.moves_max)]
+        self.options.rows()
     }
 
-    /// Every [`CostPerByteOptions::evictions`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryEvictions(self.options.evictions)
     }
@@ -82,11 +73,8 @@ impl Policy for CostPerByte {
                 continue;
             };
             spare[victim] -= 1;
-            plan.moves.push(PageMove {
-                victim: snapshot.classes[victim].class,
-                receiver: Some(snapshot.classes[receiver].class),
-                reason: "least cost a byte, to a costlier one that evicts",
-            });
+            let reason = "least cost a byte, to a costlier one that evicts";
+            plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
         }
         plan
     }

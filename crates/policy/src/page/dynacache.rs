@@ -18,27 +18,19 @@
 //! Laws: at most `moves_max` moves a round; a class that holds items keeps a page; free pages in the pool mean
 //! that nobody needs help.
 
-use super::common_options::{moves_max, period_gets};
-use crate::options::PolicyOption;
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split, predict};
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The policy's limits. The paper divides memory once for a trace and gives no figures for a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DynacacheOptions {
-    /// Gets from round to round; at least 1.
-    pub period_gets: u64,
-    /// Buckets that a class's stack distances are counted in, up to the largest; at least 1.
-    pub buckets: u64,
-    pub moves_max: usize,
-}
-
-impl Default for DynacacheOptions {
-    /// A round every million gets, a hundred buckets, as many pages as it takes up to a thousand or so.
-    fn default() -> DynacacheOptions {
-        DynacacheOptions { period_gets: 1_000_000, buckets: 100, moves_max: 1_024 }
+options! {
+    /// The paper divides memory once for a trace and gives no figures for a server.
+    pub struct DynacacheOptions {
+        moves_max: usize = 1_024, moves_max;
+        period_gets: u64 = 1_000_000, events, "gets between two steps";
+        buckets: u64 = 100, whole(1..=1_000_000),
+            "buckets that a class's stack distances are counted in";
     }
 }
 
@@ -50,20 +42,9 @@ pub struct Dynacache {
 
 impl Policy for Dynacache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            moves_max(&mut options.moves_max),
-            period_gets(&mut options.period_gets),
-            PolicyOption::whole(
-                "buckets",
-                &mut options.buckets,
-                1..=1_000_000,
-                "buckets that a class's stack distances are counted in",
-            ),
-        ]
+        self.options.rows()
     }
 
-    /// Every [`DynacacheOptions::period_gets`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryGets(self.options.period_gets)
     }

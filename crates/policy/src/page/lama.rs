@@ -27,9 +27,8 @@
 //! Laws: at most N moves a round; a class that holds items keeps a page; free pages in the pool mean that
 //! nobody needs help.
 
-use super::common_options::{gain_min, moves_max, objective, period_gets};
 use crate::history::costs::MissCosts;
-use crate::options::{COUNT_MAX, Choice, PolicyOption};
+use crate::options::{COUNT_MAX, Choice, PolicyOption, options};
 use crate::policy::Policy;
 use crate::split::{Moves, Objective, best_split_in_units, cost, predict};
 use crate::{Plan, Snapshot, Trigger, Wants};
@@ -52,31 +51,18 @@ impl Choice for CurveSource {
         &[("footprint", CurveSource::Footprint), ("distance", CurveSource::Distance)];
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LamaOptions {
-    /// M: gets from round to round; at least 1.
-    pub period_gets: u64,
-    /// Gets that footprints are of, at least, and twice as many at most; 0: M.
-    pub footprint_gets: u64,
-    pub curve: CurveSource,
-    /// N: the most pages that one round may move.
-    pub moves_max: usize,
-    /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
-    pub gain_min: f64,
-    pub objective: Objective,
-}
-
-impl Default for LamaOptions {
-    /// A round every million gets by footprints, fifty pages each, for a tenth of a point of miss ratio or more.
-    fn default() -> LamaOptions {
-        LamaOptions {
-            period_gets: 1_000_000,
-            footprint_gets: 0,
-            curve: CurveSource::Footprint,
-            moves_max: 50,
-            gain_min: 0.001,
-            objective: Objective::MissRatio,
-        }
+options! {
+    /// As published: a round moves N pages at most, every M gets. The gain is in misses a get; where costs are the
+    /// objective, in mean costs of a miss a get.
+    pub struct LamaOptions {
+        moves_max: usize = 50, moves_max;
+        period_gets: u64 = 1_000_000, events, "gets between two steps";
+        gain_min: f64 = 0.001, gain_min;
+        objective: Objective = Objective::MissRatio, choice, "what is made least";
+        curve: CurveSource = CurveSource::Footprint, choice,
+            "whether curves are of footprints, or of stack distances that fade";
+        footprint_gets: u64 = 0, whole(0..=COUNT_MAX),
+            "gets that footprints are of, at least, and twice as many at most; 0: those from step to step";
     }
 }
 
@@ -88,24 +74,7 @@ pub struct Lama {
 
 impl Policy for Lama {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            moves_max(&mut options.moves_max),
-            period_gets(&mut options.period_gets),
-            gain_min(&mut options.gain_min),
-            objective(&mut options.objective),
-            PolicyOption::choice(
-                "curve",
-                &mut options.curve,
-                "whether curves are of footprints, or of stack distances that fade",
-            ),
-            PolicyOption::whole(
-                "footprint_gets",
-                &mut options.footprint_gets,
-                0..=COUNT_MAX,
-                "gets that footprints are of, at least, and twice as many at most; 0: those from step to step",
-            ),
-        ]
+        self.options.rows()
     }
 
     fn trigger(&self) -> Trigger {

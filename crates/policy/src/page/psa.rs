@@ -13,37 +13,33 @@
 //!
 //! Laws: at most one move a step, however late the step comes; a class keeps one page.
 
-use super::common_options::misses;
 use crate::history::changes::{Changes, Counts};
-use crate::options::PolicyOption;
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The published M unless another is given. M is free in the publication. Ours is about the items of a mebibyte: what
-/// a page's move may cost in misses is less than what brought it about.
-pub(crate) const MISSES_DEFAULT: u64 = 10_000;
-
-#[derive(Clone, Debug)]
-pub struct Psa {
-    /// M: gets that miss between two steps, at least 1.
-    misses: u64,
-    changes: Changes,
+options! {
+    /// M is free in the publication. Ours is about the items of a mebibyte: what a page's move may cost in misses is
+    /// less than what brought it about.
+    pub struct PsaOptions {
+        misses: u64 = 10_000, events, "gets that miss between two steps";
+    }
 }
 
-impl Default for Psa {
-    fn default() -> Psa {
-        Psa { misses: MISSES_DEFAULT, changes: Changes::default() }
-    }
+#[derive(Clone, Debug, Default)]
+pub struct Psa {
+    options: PsaOptions,
+    changes: Changes,
 }
 
 impl Policy for Psa {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        vec![misses(&mut self.misses)]
+        self.options.rows()
     }
 
     fn trigger(&self) -> Trigger {
-        Trigger::EveryMisses(self.misses)
+        Trigger::EveryMisses(self.options.misses)
     }
 
     fn wants(&self) -> Wants {
@@ -73,11 +69,9 @@ pub(crate) fn least_risk_to_most_misses(
     risk: impl Fn(usize) -> f64,
     reason: &'static str,
 ) -> Plan {
-    let mut plan = Plan::default();
-    if snapshot.is_divided() {
-        plan.moves.extend(best_move(snapshot, changes, misses, risk, reason));
-    }
-    plan
+    let is_divided = snapshot.is_divided();
+    let page_move = || best_move(snapshot, changes, misses, risk, reason);
+    is_divided.then(page_move).flatten().into_iter().collect()
 }
 
 fn best_move(
@@ -98,8 +92,7 @@ fn best_move(
         .filter(|&place| place != receiver && classes[place].pages > 1)
         .map(|place| (place, [risk(place), requests_a_page(&classes[place], &changes[place])]))
         .min_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])))?;
-    let class = |place: usize| classes[place].class;
-    Some(PageMove { victim: class(victim), receiver: Some(class(receiver)), reason })
+    Some(PageMove::between(snapshot, victim, receiver, reason))
 }
 
 fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {
@@ -108,7 +101,7 @@ fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Psa;
+    use super::{Psa, PsaOptions};
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -182,7 +175,7 @@ mod tests {
 
     #[test]
     fn it_is_stepped_by_misses_and_rests_while_the_pool_has_pages() {
-        let mut psa = Psa { misses: 7, ..Psa::default() };
+        let mut psa = Psa { options: PsaOptions { misses: 7 }, ..Psa::default() };
         assert_eq!(psa.trigger(), Trigger::EveryMisses(7));
         let class = |index, sets| ClassSnapshot {
             pages: 9,

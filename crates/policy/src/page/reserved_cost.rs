@@ -29,10 +29,9 @@
 //!
 //! Laws: at most one move a step, and none but at a look after a fall; a class keeps one page.
 
-use super::common_options::period_ticks;
 use super::cost_per_byte::worths;
 use crate::history::per_class::PerClass;
-use crate::options::PolicyOption;
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{Random, Ticks};
@@ -40,18 +39,13 @@ use slabwise_base::{Random, Ticks};
 /// Fewer gets do not tell a hit ratio.
 const SAMPLE_GETS_MIN: u64 = 100;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ReservedCostOptions {
-    pub period_ticks: u32,
-    /// Samples from look to look; at least 1.
-    pub samples: u32,
-    /// How far below the best a sample is that counts as a fall, as a part of the best.
-    pub fall: f64,
-}
-
-impl Default for ReservedCostOptions {
-    fn default() -> ReservedCostOptions {
-        ReservedCostOptions { period_ticks: Ticks::PER_SECOND, samples: 4, fall: 0.1 }
+options! {
+    pub struct ReservedCostOptions {
+        period_ticks: u32 = Ticks::PER_SECOND, period_ticks;
+        samples: u32 = 4, whole(1..=1_000),
+            "steps, each with a sample of the hit ratio, from look to look";
+        fall: f64 = 0.1, real(0.0..=1.0),
+            "how far below the best hit ratio, as a part of it, a sample is when a page moves";
     }
 }
 
@@ -77,25 +71,9 @@ struct Counts {
 
 impl Policy for ReservedCost {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            period_ticks(&mut options.period_ticks),
-            PolicyOption::whole(
-                "samples",
-                &mut options.samples,
-                1..=1_000,
-                "steps, each with a sample of the hit ratio, from look to look",
-            ),
-            PolicyOption::real(
-                "fall",
-                &mut options.fall,
-                0.0..=1.0,
-                "how far below the best hit ratio, as a part of it, a sample is when a page moves",
-            ),
-        ]
+        self.options.rows()
     }
 
-    /// Every [`ReservedCostOptions::period_ticks`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }
@@ -151,11 +129,9 @@ impl ReservedCost {
         let receiver = (0..scores.len()).max_by(by_score)?;
         let gives = |&place: &usize| place != receiver && snapshot.classes[place].pages > 1;
         let victim = (0..scores.len()).filter(gives).min_by(by_score)?;
-        (scores[victim] < scores[receiver]).then(|| PageMove {
-            victim: snapshot.classes[victim].class,
-            receiver: Some(snapshot.classes[receiver].class),
-            reason: "hits fell: least miss ratio times cost a byte, to the most",
-        })
+        let reason = "hits fell: least miss ratio times cost a byte, to the most";
+        (scores[victim] < scores[receiver])
+            .then(|| PageMove::between(snapshot, victim, receiver, reason))
     }
 }
 

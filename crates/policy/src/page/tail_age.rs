@@ -31,9 +31,8 @@
 //!
 //! Laws: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
-use super::common_options::{moves_max, period_ticks};
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, TICKS_MAX};
+use crate::options::{PolicyOption, TICKS_MAX, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -41,16 +40,17 @@ use slabwise_base::{ClassId, Random, Ticks};
 /// More pages than any cache has.
 const PAGES_MAX: u64 = 1 << 31;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TailAgeOptions {
-    pub period_ticks: u32,
-    pub moves_max: usize,
-    /// How much younger than the mean a class in need is, in percent.
-    pub gap_percent: u32,
-    /// How long a class that gave does not receive, and one that received does not give.
-    pub hold_ticks: u32,
-    /// Pages' worth of free chunks that a class in use keeps for its own ups and downs.
-    pub spare_pages: u64,
+options! {
+    /// A step every 62 ms, up to 8 pages each, and the paper's gap of 20 %.
+    pub struct TailAgeOptions {
+        period_ticks: u32 = 4, period_ticks;
+        moves_max: usize = 8, moves_max;
+        gap_percent: u32 = 20, whole(0..=100), "how much below the others' mean a class in need is";
+        hold_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
+            "ticks (1/64 s) for which a class that gave does not receive, and the other way round";
+        spare_pages: u64 = 1, whole(0..=PAGES_MAX),
+            "pages' worth of free chunks that a class in use keeps";
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,19 +60,6 @@ pub enum Worth {
     Age,
     /// The age of the tail times the bytes of a chunk.
     SpaceTime,
-}
-
-impl Default for TailAgeOptions {
-    /// A step every 62 ms, up to 8 pages each, and the paper's gap of 20 %.
-    fn default() -> TailAgeOptions {
-        TailAgeOptions {
-            period_ticks: 4,
-            moves_max: 8,
-            gap_percent: 20,
-            hold_ticks: Ticks::PER_SECOND,
-            spare_pages: 1,
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,32 +107,9 @@ struct Outlook {
 
 impl Policy for TailAge {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            period_ticks(&mut options.period_ticks),
-            moves_max(&mut options.moves_max),
-            PolicyOption::whole(
-                "gap_percent",
-                &mut options.gap_percent,
-                0..=100,
-                "how much below the others' mean a class in need is",
-            ),
-            PolicyOption::whole(
-                "hold_ticks",
-                &mut options.hold_ticks,
-                0..=TICKS_MAX,
-                "ticks (1/64 s) for which a class that gave does not receive, and the other way round",
-            ),
-            PolicyOption::whole(
-                "spare_pages",
-                &mut options.spare_pages,
-                0..=PAGES_MAX,
-                "pages' worth of free chunks that a class in use keeps",
-            ),
-        ]
+        self.options.rows()
     }
 
-    /// Every [`TailAgeOptions::period_ticks`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }
@@ -177,7 +141,7 @@ impl TailAge {
         }
         let mut plan = Plan::default();
         // While the pool has pages, a class in need takes one there without our help.
-        if !snapshot.memory_full || snapshot.pages_free > 0 {
+        if !snapshot.is_divided() {
             return plan;
         }
         while plan.moves.len() < self.options.moves_max {

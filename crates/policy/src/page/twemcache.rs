@@ -25,14 +25,13 @@
 //! Laws: a plan takes pages that were there at the snapshot, so none twice; where more are asked for than a step
 //! may take, each page asked for is as likely to be given, and the rest is forgotten.
 
-use super::common_options::{evictions, moves_max};
 use super::draw::draw;
 use crate::history::changes::{Changes, Counts, pages_asked};
 use crate::history::per_class::PerClass;
-use crate::options::{COUNT_MAX, PolicyOption};
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
-use slabwise_base::{ClassId, Random};
+use slabwise_base::Random;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
@@ -42,19 +41,13 @@ pub enum Pick {
     LeastRecentlyAccessed,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TwemcacheOptions {
-    /// Allocations without a free chunk between two steps, at least 1.
-    pub evictions: u64,
-    pub moves_max: usize,
-    /// Accesses after which one counts half; at least 1. Of no matter to [`Pick::Random`].
-    pub half_life: u64,
-}
-
-impl Default for TwemcacheOptions {
+options! {
     /// A step at every store without a free chunk, as Twemcache. The other limits are ours.
-    fn default() -> TwemcacheOptions {
-        TwemcacheOptions { evictions: 1, moves_max: 32, half_life: 100_000 }
+    pub struct TwemcacheOptions {
+        evictions: u64 = 1, events, "allocations without a free chunk between two steps";
+        half_life: u64 = 100_000, events,
+            "accesses after which one counts half in the order of pages";
+        moves_max: usize = 32, moves_max;
     }
 }
 
@@ -69,22 +62,12 @@ pub struct Twemcache {
 
 impl Policy for Twemcache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        let mut all = vec![evictions(&mut options.evictions)];
+        let mut rows = self.options.rows();
         // Random pages are in no order.
-        if self.pick == Pick::LeastRecentlyAccessed {
-            all.push(PolicyOption::whole(
-                "half_life",
-                &mut options.half_life,
-                1..=COUNT_MAX,
-                "accesses after which one counts half in the order of pages",
-            ));
-        }
-        all.push(moves_max(&mut options.moves_max));
-        all
+        rows.retain(|row| self.pick != Pick::Random || row.info.name != "half_life");
+        rows
     }
 
-    /// Every [`TwemcacheOptions::evictions`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryEvictions(self.options.evictions)
     }
@@ -107,9 +90,7 @@ impl Policy for Twemcache {
             };
             let Some(victim) = victim else { break };
             if victim != receiver {
-                let [victim, receiver] =
-                    [victim, receiver].map(|index| snapshot.classes[index].class);
-                plan.moves.push(self.page_move(victim, receiver));
+                plan.moves.push(PageMove::between(snapshot, victim, receiver, self.reason()));
             }
         }
         plan
@@ -121,12 +102,11 @@ impl Twemcache {
         Twemcache { pick, ..Twemcache::default() }
     }
 
-    fn page_move(&self, victim: ClassId, receiver: ClassId) -> PageMove {
-        let reason = match self.pick {
+    fn reason(&self) -> &'static str {
+        match self.pick {
             Pick::Random => "a store found no free chunk: any page",
             Pick::LeastRecentlyAccessed => "a store found no free chunk: the page least accessed",
-        };
-        PageMove { victim, receiver: Some(receiver), reason }
+        }
     }
 
     fn fade(&mut self, snapshot: &Snapshot, changes: &[Counts]) {

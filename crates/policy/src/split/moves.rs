@@ -36,11 +36,7 @@ impl Moves<'_> {
             pages[receiver] += 1;
             risks[victim] = risk(victim, pages[victim]);
             gains[receiver] = self.slope(receiver, pages[receiver]);
-            moves.push(PageMove {
-                victim: snapshot.classes[victim].class,
-                receiver: Some(snapshot.classes[receiver].class),
-                reason: self.reason,
-            });
+            moves.push(PageMove::between(snapshot, victim, receiver, self.reason));
         }
         moves
     }

@@ -45,47 +45,30 @@
 
 mod usage;
 
-use super::common_options::{gain_min, objective, period_ticks};
 use super::tail_age::{Leave, TailAge, Worth};
 use crate::history::costs::MissCosts;
 use crate::history::per_class::PerClass;
-use crate::options::{COUNT_MAX, PolicyOption};
+use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at, predict};
 use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 use usage::{Since, Usage};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MarginalOptions {
-    pub period_ticks: u32,
-    /// Gets between looks at the curves; at least 1.
-    pub look_gets: u64,
-    /// Gets after which references count half; and those after which chunks that were free all the time are
-    /// idle. At least 1.
-    pub window_gets: u64,
-    /// The least gain to move for, in misses a get; unless these are the objective, in mean costs of a miss a get.
-    pub gain_min: f64,
-    pub gain_sure: f64,
-    pub item_price: f64,
-    /// What it costs to move all pages, in the same unit; fewer cost less in proportion.
-    pub move_price: f64,
-    pub objective: Objective,
-}
-
-impl Default for MarginalOptions {
+options! {
     /// A step every 62 ms, a look every 25,000 gets, for a twentieth of a point of miss ratio or more.
-    fn default() -> MarginalOptions {
-        MarginalOptions {
-            period_ticks: 4,
-            look_gets: 25_000,
-            window_gets: 50_000,
-            gain_min: 0.0005,
-            gain_sure: 0.01,
-            item_price: 0.01,
-            move_price: 0.005,
-            objective: Objective::Cost,
-        }
+    pub struct MarginalOptions {
+        period_ticks: u32 = 4, period_ticks;
+        gain_min: f64 = 0.0005, gain_min;
+        objective: Objective = Objective::Cost, choice, "what is made least";
+        look_gets: u64 = 25_000, events, "gets between looks at the curves";
+        window_gets: u64 = 50_000, events,
+            "gets after which references count half, and free chunks are idle";
+        gain_sure: f64 = 0.01, real(0.0..=1.0),
+            "the gain, in misses a get or their mean costs, that needs no proof";
+        move_price: f64 = 0.005, real(0.0..=1.0),
+            "what moving all pages costs, in misses a get or their mean costs";
+        item_price: f64 = 0.01, real(0.0..=1.0), "misses that an item costs which a move drops";
     }
 }
 
@@ -119,45 +102,9 @@ impl Default for Marginal {
 
 impl Policy for Marginal {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let options = &mut self.options;
-        vec![
-            period_ticks(&mut options.period_ticks),
-            gain_min(&mut options.gain_min),
-            objective(&mut options.objective),
-            PolicyOption::whole(
-                "look_gets",
-                &mut options.look_gets,
-                1..=COUNT_MAX,
-                "gets between looks at the curves",
-            ),
-            PolicyOption::whole(
-                "window_gets",
-                &mut options.window_gets,
-                1..=COUNT_MAX,
-                "gets after which references count half, and free chunks are idle",
-            ),
-            PolicyOption::real(
-                "gain_sure",
-                &mut options.gain_sure,
-                0.0..=1.0,
-                "the gain, in misses a get or their mean costs, that needs no proof",
-            ),
-            PolicyOption::real(
-                "move_price",
-                &mut options.move_price,
-                0.0..=1.0,
-                "what moving all pages costs, in misses a get or their mean costs",
-            ),
-            PolicyOption::real(
-                "item_price",
-                &mut options.item_price,
-                0.0..=1.0,
-                "misses that an item costs which a move drops",
-            ),
-        ]
+        self.options.rows()
     }
 
-    /// Every [`MarginalOptions::period_ticks`].
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }
