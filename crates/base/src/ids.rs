@@ -4,7 +4,7 @@
 ///
 /// Numbered from 0 inside slabwise. memcached's wire numbers classes from 1 (0 is its global page
 /// pool): [`ClassId::wire`] and [`ClassId::from_wire`] are the only two places that translate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
 impl ClassId {

@@ -28,51 +28,21 @@ pub struct OptionInfo {
 
 /// Why a policy could not be made as asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum PolicyOptionError {
-    /// There is no policy of this name.
+#[error(transparent)]
+pub struct PolicyOptionError(#[from] BadOption);
+
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum BadOption {
     #[error("page policy '{name}' is unknown: choose {known}")]
-    UnknownPolicy {
-        /// The name given.
-        name: String,
-        /// The names of all policies.
-        known: String,
-    },
-    /// The policy has no options.
+    UnknownPolicy { name: String, known: String },
     #[error("page policy '{policy}' takes no options: remove '{name}'")]
-    NoOptions {
-        /// The policy.
-        policy: &'static str,
-        /// The option given.
-        name: String,
-    },
-    /// The policy has no such option.
+    NoOptions { policy: &'static str, name: String },
     #[error("page policy '{policy}' has no option '{name}': choose {known}")]
-    UnknownOption {
-        /// The policy.
-        policy: &'static str,
-        /// The option given.
-        name: String,
-        /// The names of all its options.
-        known: String,
-    },
-    /// An option without `=` and a value.
+    UnknownOption { policy: &'static str, name: String, known: String },
     #[error("'{option}' has no value: write it as option=value")]
-    NoValue {
-        /// What was given.
-        option: String,
-    },
-    /// The option takes other values.
+    NoValue { option: String },
     #[error("'{value}' does not suit {name} of page policy '{policy}': give {values}")]
-    BadValue {
-        /// The policy.
-        policy: &'static str,
-        /// The option.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// The values that it takes, in words.
-        values: String,
-    },
+    BadValue { policy: &'static str, name: &'static str, value: String, values: String },
 }
 
 /// Whether a number has to lie within an option's limits.

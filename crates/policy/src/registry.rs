@@ -1,6 +1,6 @@
 //! Every page policy by its name: one line each.
 
-use crate::options::{Limits, OptionInfo, PolicyOption, PolicyOptionError};
+use crate::options::{BadOption, Limits, OptionInfo, PolicyOption, PolicyOptionError};
 use crate::page;
 use crate::page::tail_age::{TailAge, Worth};
 use crate::page::twemcache::{Pick, Twemcache};
@@ -64,7 +64,7 @@ impl PagePolicy {
     pub fn parse(text: &str) -> Result<PagePolicy, PolicyOptionError> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
-        let no_value = |word: &str| PolicyOptionError::NoValue { option: word.to_string() };
+        let no_value = |word: &str| BadOption::NoValue { option: word.to_string() };
         let option = |word| str::split_once(word, '=').ok_or_else(|| no_value(word));
         PagePolicy::with_options(name, &words.map(option).collect::<Result<Vec<_>, _>>()?)
     }
@@ -77,7 +77,7 @@ impl PagePolicy {
     ) -> Result<PagePolicy, PolicyOptionError> {
         let mut policy = PagePolicy::named(name).ok_or_else(|| {
             let known = PagePolicy::NAMES.join(", ");
-            PolicyOptionError::UnknownPolicy { name: name.to_string(), known }
+            BadOption::UnknownPolicy { name: name.to_string(), known }
         })?;
         for &(option, value) in options {
             policy.set(option, value)?;
@@ -105,7 +105,7 @@ impl PagePolicy {
 
     /// Sets an option.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), PolicyOptionError> {
-        self.set_within(Limits::Enforced, option, value)
+        Ok(self.set_within(Limits::Enforced, option, value)?)
     }
 
     /// Sets an option to any number, even one outside its limits.
@@ -114,15 +114,10 @@ impl PagePolicy {
         option: &str,
         value: impl ToString,
     ) -> Result<(), PolicyOptionError> {
-        self.set_within(Limits::Waived, option, &value.to_string())
+        Ok(self.set_within(Limits::Waived, option, &value.to_string())?)
     }
 
-    fn set_within(
-        &mut self,
-        limits: Limits,
-        option: &str,
-        value: &str,
-    ) -> Result<(), PolicyOptionError> {
+    fn set_within(&mut self, limits: Limits, option: &str, value: &str) -> Result<(), BadOption> {
         let policy = self.name;
         let options = self.policy.options();
         let known: Vec<&str> = options.iter().map(|known| known.info.name).collect();
@@ -132,15 +127,15 @@ impl PagePolicy {
         else {
             let name = option.to_string();
             return Err(match known.is_empty() {
-                true => PolicyOptionError::NoOptions { policy, name },
-                false => PolicyOptionError::UnknownOption { policy, name, known },
+                true => BadOption::NoOptions { policy, name },
+                false => BadOption::UnknownOption { policy, name, known },
             });
         };
         if set(value, limits) {
             return Ok(());
         }
         let OptionInfo { name, values, .. } = info;
-        Err(PolicyOptionError::BadValue { policy, name, value: value.to_string(), values })
+        Err(BadOption::BadValue { policy, name, value: value.to_string(), values })
     }
 
     /// When it wants to be stepped.

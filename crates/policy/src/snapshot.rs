@@ -42,7 +42,7 @@ impl Snapshot {
 }
 
 /// One class at that moment. Counts called *ever* only rise while the cache runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSnapshot {
     /// Which class.
     pub class: ClassId,
@@ -81,23 +81,6 @@ pub struct ClassSnapshot {
 impl ClassSnapshot {
     /// A class that owns nothing and to which nothing has happened.
     pub fn empty(class: ClassId, chunk_size_bytes: usize, chunks_per_page: usize) -> ClassSnapshot {
-        ClassSnapshot {
-            class,
-            chunk_size_bytes,
-            chunks_per_page,
-            pages: 0,
-            used_chunks: 0,
-            free_chunks: 0,
-            evicted: 0,
-            out_of_memory: 0,
-            tail_age_ticks: 0,
-            hits: 0,
-            sets: 0,
-            inserted: 0,
-            costs_told: 0,
-            cost_paid: 0,
-            cost_saved: 0,
-            cost_held: 0,
-        }
+        ClassSnapshot { class, chunk_size_bytes, chunks_per_page, ..ClassSnapshot::default() }
     }
 }

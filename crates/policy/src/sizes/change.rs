@@ -20,13 +20,10 @@
 //! The first two are lines L(i) - m * B(i) - W(i) * x, once from all i and once from those below p(j); the third lines
 //! L(i) - W(i) * x from the rest. Slopes fall and places rise in all three, so it stays O(k n).
 
-use super::candidates::Candidates;
-use super::demand::Demand;
-use super::error::SizesError;
+use super::error::{BadArgument, SizesError};
+use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
-use super::lines::Lines;
-use super::loss::{Loss, loss_of_parts};
-use super::parts::Parts;
+use super::parts::{Demand, Loss, Parts};
 
 /// What a change costs, in bytes lost for good.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,22 +76,25 @@ pub fn exact_change(
     layout.check_table(present)?;
     for price in [prices.moved_byte, prices.class_bytes] {
         if !(price >= 0.0 && price.is_finite()) {
-            return Err(SizesError::Price { price });
+            return Err(BadArgument::Price { price }.into());
         }
     }
     let candidates = Candidates::new(&parts, parts.sizes.iter().copied(), present, layout);
-    let mut table = best_table(&candidates, class_count_max, prices);
+    let layers = Layers::of(&candidates, class_count_max, |last| layer(&candidates, prices, last));
+    let by_cost = |&a: &usize, &b: &usize| layers.costs[a].total_cmp(&layers.costs[b]);
+    let class_count = (0..layers.costs.len()).min_by(by_cost).unwrap_or(0);
+    let mut table = layers.table(&candidates, class_count);
     give_room(&mut table, present, &parts, layout);
     let price_of = |table: &[usize]| {
         let moved = moved(&parts, &parts.worth_before, table, present);
-        let loss = loss_of_parts(&parts, table, layout).total_bytes();
+        let loss = parts.loss(table, layout).total_bytes();
         loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
     };
     let is_gain = price_of(&table) < price_of(present) - GAIN_MIN * parts.worth();
     let table = if is_gain { table } else { present.to_vec() };
     Ok(Change {
-        loss_now: loss_of_parts(&parts, present, layout),
-        loss_then: loss_of_parts(&parts, &table, layout),
+        loss_now: parts.loss(present, layout),
+        loss_then: parts.loss(&table, layout),
         moved_bytes: moved(&parts, &parts.bytes_before, &table, present),
         classes_now: classes_used(&parts, present, layout),
         classes_then: classes_used(&parts, &table, layout),
@@ -138,34 +138,6 @@ fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f
         now += usize::from(ends_now[now] <= first && now + 1 < present.len());
     }
     moved
-}
-
-fn best_table(
-    candidates: &Candidates,
-    class_count_max: usize,
-    prices: &ChangePrices,
-) -> Vec<usize> {
-    let end = candidates.sizes.len();
-    let mut last = vec![f64::INFINITY; end + 1];
-    last[0] = 0.0;
-    let mut layers: Vec<Vec<u32>> = Vec::new();
-    let mut best = (f64::INFINITY, 0);
-    for class_count in 1..=class_count_max.min(end) {
-        let (next, before) = layer(candidates, prices, &last);
-        layers.push(before);
-        if next[end] < best.0 {
-            best = (next[end], class_count);
-        }
-        last = next;
-    }
-    let mut table = Vec::new();
-    let mut place = end;
-    for before in layers[..best.1].iter().rev() {
-        table.push(candidates.sizes[place - 1]);
-        place = before[place] as usize;
-    }
-    table.reverse();
-    table
 }
 
 /// One class more than `last`, by place: the least cost, and the place before.

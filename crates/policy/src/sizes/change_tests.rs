@@ -4,7 +4,8 @@ use super::super::testing::{
     chunks_of, demands, every_table, is_near, layout, loss_by_trial, table,
 };
 use super::{Change, ChangePrices, exact_change};
-use crate::sizes::{ChunkLayout, Demand, SizesError, exact};
+use crate::sizes::error::BadArgument;
+use crate::sizes::{ChunkLayout, Demand, exact};
 use slabwise_base::Random;
 
 const COUNT_MAX: usize = 6;
@@ -127,7 +128,7 @@ fn bad_prices_are_refused() {
         ] {
             let Problem { layout, demands, present } = &problem;
             let refused = exact_change(demands, layout, COUNT_MAX, present, &prices);
-            assert_eq!(refused, Err(SizesError::Price { price }));
+            assert_eq!(refused, Err(BadArgument::Price { price }.into()));
             assert!(refused.unwrap_err().to_string().contains("from 0 up"));
         }
     }

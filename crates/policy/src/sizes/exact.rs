@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Slopes -W(i) fall with i, and places t(j) rise with j, so all of L(k, ..) is found in O(n) by
-//! [`Lines`](super::lines::Lines), and all tables of up to k classes in O(k n). The cost has the Monge property, as
+//! [`Lines`](super::layers::Lines), and all tables of up to k classes in O(k n). The cost has the Monge property, as
 //! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'; hence each class more saves at most what the one before
 //! saved (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the concave Monge
 //! property and applications", Discrete & Computational Geometry 12, 1994).
@@ -24,13 +24,10 @@
 //! where pages of 1 MiB count and sizes are multiples of 8, whatever the items; where pages do not count it may be 33 MB,
 //! if there are items of all 131,072 sizes up to 1 MiB.
 
-use super::candidates::Candidates;
-use super::demand::Demand;
-use super::error::SizesError;
+use super::error::{BadArgument, SizesError};
+use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
-use super::lines::Lines;
-use super::loss::{Loss, loss_of_parts};
-use super::parts::Parts;
+use super::parts::{Demand, Loss, Parts};
 
 /// The best tables, by the number of classes that they may have.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +90,7 @@ pub fn exact_beside(
         fixed.push(largest);
     }
     if fixed.len() > class_count_max {
-        return Err(SizesError::TooManyKept { kept: fixed.len(), class_count_max });
+        return Err(BadArgument::TooManyKept { kept: fixed.len(), class_count_max }.into());
     }
     let candidates = Candidates::new(
         &parts,
@@ -101,18 +98,16 @@ pub fn exact_beside(
         &fixed,
         layout,
     );
-    let layers = Layers::of(&candidates, class_count_max);
+    let layers = Layers::of(&candidates, class_count_max, |last| layer(&candidates, last));
     let mut best: Vec<(Vec<usize>, Loss)> = Vec::new();
     let mut least = f64::INFINITY;
     for class_count in fixed.len()..=class_count_max {
         // More classes than candidates gain nothing.
-        match layers.taken.get(class_count) {
+        match layers.costs.get(class_count) {
             Some(&taken) if taken < least => {
                 least = taken;
-                let places = layers.table_of(class_count, candidates.sizes.len());
-                let table: Vec<usize> =
-                    places.into_iter().map(|place| candidates.sizes[place - 1]).collect();
-                let loss = loss_of_parts(&parts, &table, layout);
+                let table = layers.table(&candidates, class_count);
+                let loss = parts.loss(&table, layout);
                 best.push((table, loss));
             }
             _ => best.extend(best.last().cloned()),
@@ -121,59 +116,23 @@ pub fn exact_beside(
     Ok(ExactTables { class_count_min: fixed.len(), best })
 }
 
-struct Layers {
-    /// By the number of classes: the least that all parts take.
-    taken: Vec<f64>,
-    /// By the number of classes, each by place: the place before in the best table.
-    before: Vec<Vec<u32>>,
-}
-
-impl Layers {
-    fn of(candidates: &Candidates, class_count_max: usize) -> Layers {
-        let end = candidates.sizes.len();
-        let mut layers = Layers { taken: vec![f64::INFINITY], before: vec![Vec::new()] };
-        // Without a class nothing is stored.
-        let mut last = vec![f64::INFINITY; end + 1];
-        last[0] = 0.0;
-        let mut next = vec![f64::INFINITY; end + 1];
-        let mut lines = Lines::default();
-        for class_count in 1..=class_count_max.min(end) {
-            let mut before = vec![0; end + 1];
+/// One class more than `last`, by place: the least taken, and the place before.
+fn layer(candidates: &Candidates, last: &[f64]) -> (Vec<f64>, Vec<u32>) {
+    let (mut next, mut before) = (vec![f64::INFINITY; last.len()], vec![0; last.len()]);
+    let mut lines = Lines::default();
+    for place in 1..last.len() {
+        let from = place - 1;
+        if from > 0 && candidates.is_fixed[from - 1] {
+            // No table leaves it out.
             lines.clear();
-            next[..class_count].fill(f64::INFINITY);
-            for place in class_count..=end {
-                let from = place - 1;
-                if from > 0 && candidates.is_fixed[from - 1] {
-                    // No table leaves it out.
-                    lines.clear();
-                }
-                lines.push(-candidates.weight[from], last[from], from as u32);
-                let taken = candidates.taken[place];
-                next[place] = match lines.least(taken) {
-                    Some((least, from)) => {
-                        before[place] = from;
-                        least + candidates.weight[place] * taken
-                    }
-                    None => f64::INFINITY,
-                };
-            }
-            layers.taken.push(next[end]);
-            layers.before.push(before);
-            std::mem::swap(&mut last, &mut next);
         }
-        layers
-    }
-
-    /// The places of the best table of exactly so many classes.
-    fn table_of(&self, class_count: usize, end: usize) -> Vec<usize> {
-        let mut places = vec![end];
-        for class_count in (2..=class_count).rev() {
-            let place = places[places.len() - 1];
-            places.push(self.before[class_count][place] as usize);
+        lines.push(-candidates.weight[from], last[from], from as u32);
+        let taken = candidates.taken[place];
+        if let Some((least, from)) = lines.least(taken) {
+            (next[place], before[place]) = (least + candidates.weight[place] * taken, from);
         }
-        places.reverse();
-        places
     }
+    (next, before)
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_trial};
 use super::{exact, exact_beside};
-use crate::sizes::{
-    ChunkLayout, Demand, HillClimbOptions, SizesError, geometric, hill_climb, loss,
-};
+use crate::sizes::error::BadArgument;
+use crate::sizes::{ChunkLayout, Demand, HillClimbOptions, geometric, hill_climb, loss};
 use slabwise_base::Random;
 
 #[test]
@@ -148,9 +147,9 @@ fn numbers_of_classes_out_of_reach_are_refused() {
     let demands = [Demand { size_bytes: 10, items: 1, byte_value: 1.0 }];
     for count in [0, 64] {
         let refused = exact(&demands, &layout, count);
-        assert_eq!(refused, Err(SizesError::ClassCount { count, max: 63 }));
+        assert_eq!(refused, Err(BadArgument::ClassCount { count, max: 63 }.into()));
     }
     let refused = exact_beside(&demands, &layout, &[10, 20], 2);
-    assert_eq!(refused, Err(SizesError::TooManyKept { kept: 3, class_count_max: 2 }));
+    assert_eq!(refused, Err(BadArgument::TooManyKept { kept: 3, class_count_max: 2 }.into()));
     assert!(refused.unwrap_err().to_string().contains("3 sizes are kept"));
 }

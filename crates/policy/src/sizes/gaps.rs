@@ -45,7 +45,7 @@ fn middle((below, above): (usize, usize), layout: &ChunkLayout) -> Option<usize>
 mod tests {
     use super::fill_gaps;
     use crate::sizes::testing::{demands, layout, table};
-    use crate::sizes::{ChunkLayout, SizesError, loss};
+    use crate::sizes::{ChunkLayout, error::BadArgument, loss};
     use slabwise_base::Random;
 
     #[test]
@@ -85,6 +85,6 @@ mod tests {
             wide = ratio(&filled);
         }
         let refused = fill_gaps(&table, &layout, 1.5, 64);
-        assert_eq!(refused, Err(SizesError::ClassCount { count: 64, max: 63 }));
+        assert_eq!(refused, Err(BadArgument::ClassCount { count: 64, max: 63 }.into()));
     }
 }

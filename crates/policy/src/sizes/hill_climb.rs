@@ -4,11 +4,9 @@
 //! algorithm 1. Its `newwaste = oldwaste` is read the other way round. A move that changes nothing resets the count of
 //! failures, as printed, so a class that holds nothing may wander for ever: the iterations have a limit, too.
 
-use super::demand::Demand;
 use super::error::SizesError;
 use super::layout::ChunkLayout;
-use super::loss::{Loss, loss_of_parts};
-use super::parts::Parts;
+use super::parts::{Demand, Loss, Parts};
 use slabwise_base::Random;
 
 /// When it ends, and what it leaves alone.
@@ -64,7 +62,7 @@ pub fn hill_climb(
         iterations += 1;
     }
     let table: Vec<usize> = climb.classes.iter().map(|class| class.size_bytes).collect();
-    let loss = loss_of_parts(&parts, &table, layout);
+    let loss = parts.loss(&table, layout);
     Ok(HillClimb { table, loss, iterations })
 }
 

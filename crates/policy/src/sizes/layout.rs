@@ -1,6 +1,6 @@
 //! What chunks may be, how they lie on pages, and how an item too large for one is cut.
 
-use super::error::SizesError;
+use super::error::{BadArgument, SizesError};
 use slabwise_base::{ClassId, memcached};
 
 /// See the module's documentation.
@@ -98,24 +98,27 @@ impl ChunkLayout {
         let align = self.chunk_align_bytes;
         let is_aligned = align > 0 && min.is_multiple_of(align) && max.is_multiple_of(align);
         if min == 0 || min > max || !is_aligned {
-            return Err(SizesError::Limits { min, max, align });
+            return Err(BadArgument::Limits { min, max, align }.into());
         }
         if let Some(page_size_bytes) = self.page_size_bytes
             && max > page_size_bytes
         {
-            return Err(SizesError::PageTooSmall { chunk_size_bytes_max: max, page_size_bytes });
+            return Err(
+                BadArgument::PageTooSmall { chunk_size_bytes_max: max, page_size_bytes }.into()
+            );
         }
         if let Some(Chaining { head_size_bytes, link_size_bytes, body_header_size_bytes }) =
             self.chaining
         {
             let largest = head_size_bytes.max(body_header_size_bytes + 1);
             if largest > max || link_size_bytes >= head_size_bytes {
-                return Err(SizesError::Chaining {
+                return Err(BadArgument::Chaining {
                     head_size_bytes,
                     link_size_bytes,
                     body_header_size_bytes,
                     chunk_size_bytes_max: max,
-                });
+                }
+                .into());
             }
         }
         Ok(())
@@ -126,7 +129,7 @@ impl ChunkLayout {
         check_class_count(table.len())?;
         self.check_sizes(table)?;
         if table.last() != Some(&chunk_size_bytes_max) {
-            return Err(SizesError::LargestMissing { chunk_size_bytes_max });
+            return Err(BadArgument::LargestMissing { chunk_size_bytes_max }.into());
         }
         Ok(())
     }
@@ -136,14 +139,16 @@ impl ChunkLayout {
         for (place, &size_bytes) in sizes.iter().enumerate() {
             if !range.contains(&size_bytes) {
                 let (min, max) = (*range.start(), *range.end());
-                return Err(SizesError::SizeBeyondLimits { size_bytes, min, max });
+                return Err(BadArgument::SizeBeyondLimits { size_bytes, min, max }.into());
             }
             if !size_bytes.is_multiple_of(self.chunk_align_bytes) {
                 let align = self.chunk_align_bytes;
-                return Err(SizesError::SizeNotAligned { size_bytes, align });
+                return Err(BadArgument::SizeNotAligned { size_bytes, align }.into());
             }
             if place > 0 && sizes[place - 1] >= size_bytes {
-                return Err(SizesError::NotAscending { size_bytes, before: sizes[place - 1] });
+                return Err(
+                    BadArgument::NotAscending { size_bytes, before: sizes[place - 1] }.into()
+                );
             }
         }
         Ok(())
@@ -152,5 +157,9 @@ impl ChunkLayout {
 
 pub(super) fn check_class_count(count: usize) -> Result<(), SizesError> {
     let max = ClassId::COUNT_MAX;
-    if (1..=max).contains(&count) { Ok(()) } else { Err(SizesError::ClassCount { count, max }) }
+    if (1..=max).contains(&count) {
+        Ok(())
+    } else {
+        Err(BadArgument::ClassCount { count, max }.into())
+    }
 }

@@ -28,11 +28,10 @@
 //! gains that chance explains are below the price of moving; the learner answers from its snapshots alone.
 
 use super::change::{Change, ChangePrices, exact_change};
-use super::demand::Demand;
 use super::error::SizesError;
 use super::gaps::fill_gaps;
 use super::layout::ChunkLayout;
-use super::loss::loss;
+use super::parts::{Demand, loss};
 use slabwise_base::ClassId;
 use thiserror::Error;
 

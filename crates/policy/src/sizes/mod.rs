@@ -23,25 +23,21 @@
 //! - [`exact_change`] answers the present table unless another one is better by more than what it costs;
 //! - everything follows from the arguments and, in [`hill_climb`], from the seed.
 
-mod candidates;
 mod change;
-mod demand;
 mod error;
 mod exact;
 mod gaps;
 mod geometric;
 mod hill_climb;
+mod layers;
 mod layout;
 mod learner;
-mod lines;
-mod loss;
 mod parts;
 #[cfg(test)]
 mod testing;
 mod values;
 
 pub use change::{Change, ChangePrices, exact_change};
-pub use demand::Demand;
 pub use error::SizesError;
 pub use exact::{ExactTables, exact, exact_beside};
 pub use gaps::fill_gaps;
@@ -49,5 +45,5 @@ pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
 pub use layout::{Chaining, ChunkLayout};
 pub use learner::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
-pub use loss::{Loss, loss};
+pub use parts::{Demand, Loss, loss};
 pub use values::valued;

@@ -6,7 +6,7 @@
 //! byte of a class of which no curve is known. Curves are
 //! noisy where a class is small, so no byte is worth more than [`VALUE_MAX`], or less than one part of that.
 
-use super::demand::Demand;
+use super::parts::Demand;
 use crate::Snapshot;
 use slabwise_base::SizeBar;
 

@@ -1,6 +1,7 @@
 //! Every policy by its name, with every option that it has.
 
-use crate::{OptionInfo, PagePolicy, PolicyOptionError, Trigger};
+use crate::options::BadOption;
+use crate::{OptionInfo, PagePolicy, Trigger};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -78,12 +79,12 @@ fn errors_name_the_value_what_is_allowed_and_so_the_remedy() {
         "'yes' does not suit cliffs of page policy 'cliffhanger': give on or off"
     );
     let random = PagePolicy::parse("twemcache_random:half_life=1");
-    let expected = PolicyOptionError::UnknownOption {
+    let expected = BadOption::UnknownOption {
         policy: "twemcache_random",
         name: "half_life".to_string(),
         known: "evictions, moves_max".to_string(),
     };
-    assert_eq!(random.expect_err("it keeps no order"), expected);
+    assert_eq!(random.expect_err("it keeps no order"), expected.into());
     assert!(PagePolicy::parse("automove:age_ratio=NaN").is_err());
 }
 
