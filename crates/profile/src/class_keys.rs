@@ -1,7 +1,6 @@
 //! One class of a [`Profiler`](crate::Profiler): its sampled keys in the order of their use, and its counts.
 
-use crate::class_profile::ClassProfile;
-use crate::deviation::Sample;
+use crate::class_profile::{ClassProfile, Sample};
 use crate::fading::FadingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
@@ -31,7 +30,7 @@ pub struct Share {
     pub fading: f64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ClassKeys {
     /// Sampled keys, stored last in this class and not deleted.
     pub stack: Stack,
@@ -40,7 +39,6 @@ pub struct ClassKeys {
     pub keys_max: usize,
     /// Mean time from a miss to the store behind it, in microseconds.
     pub miss_time_us: FadingMean,
-    pub cost: f64,
     /// Hits since the last were told, by the sample, scaled.
     pub hits_sampled: f64,
     hits_told: Option<u64>,
@@ -52,26 +50,11 @@ pub struct ClassKeys {
     shadow_hits: f64,
 }
 
-impl Default for ClassKeys {
-    fn default() -> ClassKeys {
-        ClassKeys {
-            stack: Stack::default(),
-            size: None,
-            keys_max: usize::MAX,
-            miss_time_us: FadingMean::default(),
-            cost: ClassProfile::default().cost,
-            histogram: Histogram::default(),
-            hits_sampled: 0.0,
-            hits_told: None,
-            hits_missing: 0.0,
-            misses: 0.0,
-            misses_by_eviction: 0.0,
-            shadow_hits: 0.0,
-        }
-    }
-}
-
 impl ClassKeys {
+    pub fn unlimited() -> ClassKeys {
+        ClassKeys { keys_max: usize::MAX, ..ClassKeys::default() }
+    }
+
     pub fn hit(&mut self, distance: u64, share: Share) {
         self.record(Some(distance), share);
     }
@@ -145,13 +128,11 @@ impl ClassKeys {
         ClassProfile {
             curve,
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
-            footprint_curve: Mrc::empty(),
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,
-            hit_time_us: 0.0,
             miss_time_us: self.miss_time_us.mean(),
-            cost: self.cost,
+            ..ClassProfile::default()
         }
     }
 

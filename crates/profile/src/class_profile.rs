@@ -1,7 +1,33 @@
-//! What a profile tells of one class.
+//! What a profiler takes in, and what it knows of one class.
 
-use crate::deviation::Sample;
 use crate::mrc::Mrc;
+use slabwise_base::ClassId;
+
+/// One access to one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The key's hash: which keys are looked at is decided by it, and it stands for the key.
+    pub hash: u64,
+    /// What happened.
+    pub kind: AccessKind,
+    /// The class of the key's item; `None` where there is none.
+    pub class: Option<ClassId>,
+    /// When, in nanoseconds of any one clock.
+    pub at_nanos: u64,
+}
+
+/// What an access came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessKind {
+    /// A get that found the item.
+    Hit,
+    /// A get that did not.
+    Miss,
+    /// The item was stored.
+    Store,
+    /// The item was deleted.
+    Delete,
+}
 
 /// What is known of one class's keys, whether they are in the cache or not. Counts are estimates where keys
 /// are sampled; those called *ever* only rise.
@@ -25,8 +51,6 @@ pub struct ClassProfile {
     pub hit_time_us: f64,
     /// Mean time from a miss to the end of the store that follows it, in microseconds.
     pub miss_time_us: f64,
-    /// Mean cost of recomputing an item, in the unit of whoever gives it; 1 where nobody does.
-    pub cost: f64,
 }
 
 impl ClassProfile {
@@ -47,7 +71,23 @@ impl Default for ClassProfile {
             shadow_hits: 0.0,
             hit_time_us: 0.0,
             miss_time_us: 0.0,
-            cost: 1.0,
         }
+    }
+}
+
+/// The sample that a curve was made from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The share of keys that are in it, in (0, 1].
+    pub rate: f64,
+    /// How many keys that was.
+    pub keys: u64,
+}
+
+impl Sample {
+    /// The standard deviation of a size of a curve of this sample, in chunks. Among `c` keys a spatial sample of rate
+    /// `r` has about `c r`, with a variance of `c r (1 - r)`; so a cliff may be as far away.
+    pub fn size_deviation(self, chunks: u64) -> f64 {
+        (chunks as f64 * (1.0 - self.rate) / self.rate).sqrt()
     }
 }

@@ -45,12 +45,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         }
         let fine = Histogram { infinite: self.infinite, ..std::mem::take(self) };
         (self.infinite, self.grain_log2) = (fine.infinite, grain_log2);
-        for (octave, steps) in fine.octaves.iter().enumerate() {
-            for (step, &weight) in steps.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-                let (from, _) = edges::<STEPS>(octave, step);
-                self.record(Some(from << fine.grain_log2), weight);
-            }
-        }
+        fine.steps().for_each(|(from, _, weight)| self.record(Some(from), weight));
     }
 
     pub fn scale(&mut self, factor: f64) {
@@ -71,7 +66,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
     }
 
     /// The weights of all distances, the least first: from a distance to the one behind its step.
-    pub fn steps(&self) -> impl Iterator<Item = (u64, u64, f64)> {
+    pub fn steps(&self) -> impl DoubleEndedIterator<Item = (u64, u64, f64)> {
         let octaves = self.octaves.iter().enumerate();
         let all = octaves.flat_map(|(octave, steps)| {
             steps.iter().enumerate().map(move |(step, &weight)| (octave, step, weight))
@@ -102,18 +97,12 @@ impl<const STEPS: usize> Histogram<STEPS> {
         let infinite = self.infinite * factor;
         let mut misses = infinite;
         let mut points = Vec::new();
-        for (octave, steps) in self.octaves.iter().enumerate().rev() {
-            for (step, &weight) in
-                steps.iter().enumerate().rev().filter(|(_, weight)| **weight > 0.0)
-            {
-                let (from, to) = edges::<STEPS>(octave, step);
-                let (from, to) = (from << self.grain_log2, to << self.grain_log2);
-                if points.last().is_none_or(|last: &Point| last.chunks != to) {
-                    points.push(Point { chunks: to, misses });
-                }
-                misses += weight * factor * finite;
-                points.push(Point { chunks: from, misses });
+        for (from, to, weight) in self.steps().rev() {
+            if points.last().is_none_or(|last: &Point| last.chunks != to) {
+                points.push(Point { chunks: to, misses });
             }
+            misses += weight * factor * finite;
+            points.push(Point { chunks: from, misses });
         }
         let references = (misses - taken).max(infinite);
         if points.last().is_none_or(|first| first.chunks != 0) {

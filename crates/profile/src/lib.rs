@@ -13,14 +13,10 @@
 //! Who may call it: anyone with a stream of keys. It knows nothing of engines, clocks or threads.
 #![forbid(unsafe_code)]
 
-mod access;
 mod class_keys;
 mod class_profile;
-mod deviation;
-mod distances;
 mod fading;
 mod histogram;
-mod hull;
 mod key_map;
 mod key_table;
 mod marks;
@@ -32,15 +28,11 @@ mod stack;
 mod stack_distances;
 pub mod steps;
 
-pub use access::{Access, AccessKind};
 pub use class_keys::ClassSize;
-pub use class_profile::ClassProfile;
-pub use deviation::Sample;
-pub use distances::Distances;
-pub use hull::lower_hull;
+pub use class_profile::{Access, AccessKind, ClassProfile, Sample};
 pub use key_map::KeyMap;
 pub use miss_clock::{MissClock, MissClockCounts, MissClockOptions};
-pub use mrc::{Hits, Mrc, Point};
+pub use mrc::{Hits, Mrc, Point, lower_hull};
 pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 pub use slabwise_base::sampling::is_sampled;
-pub use stack_distances::StackDistances;
+pub use stack_distances::{Distances, StackDistances};

@@ -47,9 +47,8 @@
 
 mod stacks;
 
-use crate::access::{Access, AccessKind};
 use crate::class_keys::{ClassSize, Share};
-use crate::class_profile::ClassProfile;
+use crate::class_profile::{Access, AccessKind, ClassProfile};
 use crate::fading::Fading;
 use crate::key_table::{Place, Record};
 use crate::mrc::Mrc;
@@ -205,11 +204,6 @@ impl Profiler {
 
     fn has_place(&self, class: ClassId) -> bool {
         !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())
-    }
-
-    /// Tells the mean cost of recomputing an item of a class.
-    pub fn set_cost(&mut self, class: ClassId, cost: f64) {
-        self.stacks.class_mut(class).cost = cost;
     }
 
     /// Gets lately of keys that have not been stored, as many as curves have of others: they miss whatever the

@@ -1,4 +1,4 @@
-//! A stack of numbered keys: the last used is at the top.
+//! A stack of keys: the last used is at the top.
 //!
 //! ```text
 //!   slots, in order of time:   . 7 . . 4 9 . 2 | next
@@ -20,20 +20,20 @@ const SLOTS_A_KEY_MAX: usize = 4;
 
 /// Keys in the order of their last use.
 #[derive(Debug)]
-pub struct Stack {
+pub struct Stack<K = u32> {
     marks: Marks,
     /// By slot: the key on it, if it is marked.
-    keys: Vec<u32>,
+    keys: Vec<K>,
     count: usize,
     oldest: usize,
     next: usize,
 }
 
-impl Default for Stack {
-    fn default() -> Stack {
+impl<K: Copy + Default> Default for Stack<K> {
+    fn default() -> Stack<K> {
         Stack {
             marks: Marks::new(SLOTS_MIN, 0),
-            keys: vec![0; SLOTS_MIN],
+            keys: vec![K::default(); SLOTS_MIN],
             count: 0,
             oldest: 0,
             next: 0,
@@ -41,13 +41,13 @@ impl Default for Stack {
     }
 }
 
-impl Stack {
+impl<K: Copy + Default> Stack<K> {
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// Puts a key on top and returns its slot. `moved` is told of every other key that gets another slot.
-    pub fn push(&mut self, key: u32, moved: impl FnMut(u32, u32)) -> u32 {
+    pub fn push(&mut self, key: K, moved: impl FnMut(K, u32)) -> u32 {
         if self.next == self.marks.slots() {
             self.move_together(moved);
         }
@@ -69,12 +69,12 @@ impl Stack {
         self.count -= 1;
     }
 
-    pub fn key_on(&self, slot: u32) -> Option<u32> {
+    pub fn key_on(&self, slot: u32) -> Option<K> {
         let slot = slot as usize;
         (slot < self.next && self.marks.is_marked(slot)).then(|| self.keys[slot])
     }
 
-    pub fn oldest(&mut self) -> Option<u32> {
+    pub fn oldest(&mut self) -> Option<K> {
         while self.oldest < self.next && !self.marks.is_marked(self.oldest) {
             self.oldest += 1;
         }
@@ -82,19 +82,19 @@ impl Stack {
     }
 
     pub fn size_bytes(&self) -> usize {
-        self.marks.size_bytes() + self.keys.capacity() * size_of::<u32>()
+        self.marks.size_bytes() + self.keys.capacity() * size_of::<K>()
     }
 
     /// Gives memory back that was for more keys than there are now. `moved` is told of every key that gets another
     /// slot.
-    pub fn fit(&mut self, moved: impl FnMut(u32, u32)) {
+    pub fn fit(&mut self, moved: impl FnMut(K, u32)) {
         if self.marks.slots() > (SLOTS_A_KEY_MAX * self.count).max(SLOTS_MIN) {
             self.move_together(moved);
         }
     }
 
     /// Gives every key the slot of its rank, and leaves as many free ones.
-    fn move_together(&mut self, mut moved: impl FnMut(u32, u32)) {
+    fn move_together(&mut self, mut moved: impl FnMut(K, u32)) {
         let mut rank = 0;
         for slot in self.oldest..self.next {
             if self.marks.is_marked(slot) {
@@ -110,7 +110,7 @@ impl Stack {
         self.keys.truncate(rank);
         self.keys.shrink_to(slots);
         self.keys.reserve_exact(slots - rank);
-        self.keys.resize(slots, 0);
+        self.keys.resize(slots, K::default());
         (self.oldest, self.next) = (0, rank);
     }
 }

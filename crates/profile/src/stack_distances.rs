@@ -1,36 +1,18 @@
-//! Exact LRU stack distances: what every faster profile is held against.
+//! Exact LRU stack distances, which every faster profile is compared with, and the curves that they give.
 //!
 //! The distance of a reference is the number of other keys referenced since the last reference to its
 //! key. An LRU of `c` chunks hits it exactly if the distance is below `c` (Mattson and others,
 //! "Evaluation techniques for storage hierarchies", IBM Systems Journal 1970).
-//!
-//! ```text
-//!   slots, in order of time:   . x . . x x . x | next
-//!                                ^             a key has one mark, at its last reference:
-//!                                '- distance = marks behind it
-//! ```
-//!
-//! When the slots are used up, the marks are moved together: O(log n) a reference over all, for n keys.
 
 use crate::key_map::KeyMap;
-use crate::marks::Marks;
-
-/// Slots at first, and never less.
-const SLOTS_MIN: usize = 1 << 12;
+use crate::mrc::{Mrc, Point};
+use crate::stack::Stack;
 
 /// The keys of a stream in the order of their last references.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StackDistances {
-    /// Each key's marked slot.
     slots: KeyMap<u32>,
-    marks: Marks,
-    next: usize,
-}
-
-impl Default for StackDistances {
-    fn default() -> StackDistances {
-        StackDistances { slots: KeyMap::default(), marks: Marks::new(SLOTS_MIN, 0), next: 0 }
-    }
+    stack: Stack<u64>,
 }
 
 impl StackDistances {
@@ -39,27 +21,23 @@ impl StackDistances {
     /// # Panics
     /// With more than 2^31 keys.
     pub fn reference(&mut self, key: u64) -> Option<u64> {
-        if self.next == self.marks.slots() {
-            self.move_together();
-        }
-        let slot = self.next as u32;
-        let known = self.slots.len();
-        let last = self.slots.insert(key, slot);
-        let distance = last.map(|last| {
-            let last = last as usize;
-            let distance = known - 1 - self.marks.before(last);
-            self.marks.unmark(last);
-            distance as u64
+        let distance = self.slots.get(&key).map(|&slot| {
+            let distance = self.stack.distance(slot);
+            self.stack.remove(slot);
+            distance
         });
-        self.marks.mark(self.next);
-        self.next += 1;
+        let slots = &mut self.slots;
+        let slot = self.stack.push(key, |moved, slot| {
+            slots.insert(moved, slot);
+        });
+        self.slots.insert(key, slot);
         distance
     }
 
     /// Forgets a key: its next reference is its first again.
     pub fn forget(&mut self, key: u64) {
         if let Some(slot) = self.slots.remove(&key) {
-            self.marks.unmark(slot as usize);
+            self.stack.remove(slot);
         }
     }
 
@@ -67,24 +45,53 @@ impl StackDistances {
     pub fn keys(&self) -> u64 {
         self.slots.len() as u64
     }
+}
 
-    /// Gives every key the slot of its rank, so that only marked slots are left, and as many free ones.
-    fn move_together(&mut self) {
-        for slot in self.slots.values_mut() {
-            *slot = self.marks.before(*slot as usize) as u32;
+/// Counts of references by distance, and of those that had none.
+#[derive(Clone, Debug, Default)]
+pub struct Distances {
+    /// Element `d`: references at distance `d`.
+    counts: Vec<u64>,
+    first_references: u64,
+}
+
+impl Distances {
+    /// Counts a reference; `None` is a key's first.
+    pub fn record(&mut self, distance: Option<u64>) {
+        let Some(distance) = distance else {
+            self.first_references += 1;
+            return;
+        };
+        let distance = distance as usize;
+        if distance >= self.counts.len() {
+            self.counts.resize(distance + 1, 0);
         }
-        let keys = self.slots.len();
-        let slots = (2 * keys).max(SLOTS_MIN);
-        assert!(slots <= u32::MAX as usize, "{keys} keys are more than slots can be numbered for");
-        self.marks = Marks::new(slots, keys);
-        self.next = keys;
+        self.counts[distance] += 1;
+    }
+
+    /// The curve of an LRU, exact at multiples of `step_chunks` (at least 1). First references miss at
+    /// every size.
+    pub fn mrc(&self, step_chunks: usize) -> Mrc {
+        assert!(step_chunks > 0, "a curve's points lie at least one chunk apart");
+        let reused: u64 = self.counts.iter().sum();
+        let references = reused + self.first_references;
+        let mut left = references;
+        let mut points = vec![Point { chunks: 0, misses: left as f64 }];
+        for (step, counts) in self.counts.chunks(step_chunks).enumerate() {
+            left -= counts.iter().sum::<u64>();
+            points.push(Point { chunks: ((step + 1) * step_chunks) as u64, misses: left as f64 });
+        }
+        Mrc::new(points)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SLOTS_MIN, StackDistances};
+    use super::StackDistances;
     use slabwise_base::Random;
+
+    /// More keys than a stack has slots for at first.
+    const SLOTS_MIN: usize = 1 << 12;
 
     /// By the definition: keys in a list, the newest in front.
     #[derive(Default)]

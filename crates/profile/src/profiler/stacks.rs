@@ -59,7 +59,7 @@ impl Stacks {
         if class.index() >= self.classes.len() {
             self.classes.resize_with(class.index() + 1, || None);
         }
-        self.classes[class.index()].get_or_insert_default()
+        self.classes[class.index()].get_or_insert_with(|| Box::new(ClassKeys::unlimited()))
     }
 
     pub fn class_of(&self, number: u32) -> Option<ClassId> {
