@@ -93,7 +93,7 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::number(values, name, place, range, help)
     }
 
-    pub fn number<T>(
+    fn number<T>(
         values: String,
         name: &'static str,
         place: &'p mut T,
@@ -128,6 +128,25 @@ impl<'p> PolicyOption<'p> {
                 row.map(|&(_, value)| *place = value).is_some()
             }),
         }
+    }
+
+    pub fn period_ticks(name: &'static str, place: &'p mut u32) -> PolicyOption<'p> {
+        PolicyOption::whole(name, place, 1..=TICKS_MAX, "ticks (1/64 s) between two steps")
+    }
+
+    /// How many of these events lie between two steps.
+    pub fn events(name: &'static str, place: &'p mut u64, help: &'static str) -> PolicyOption<'p> {
+        PolicyOption::whole(name, place, 1..=COUNT_MAX, help)
+    }
+
+    pub fn moves_max(name: &'static str, place: &'p mut usize) -> PolicyOption<'p> {
+        let values = "a whole number from 1".to_string();
+        PolicyOption::number(values, name, place, 1..=usize::MAX, "pages that move in a step")
+    }
+
+    pub fn gain_min(name: &'static str, place: &'p mut f64) -> PolicyOption<'p> {
+        let help = "the least gain to move for, in misses a get or their mean costs";
+        PolicyOption::real(name, place, 0.0..=1.0, help)
     }
 }
 

@@ -3,7 +3,6 @@
 pub(crate) mod automove;
 pub(crate) mod automove_classic;
 pub(crate) mod cliffhanger;
-mod common_options;
 pub(crate) mod cost_partition;
 pub(crate) mod cost_per_byte;
 mod draw;

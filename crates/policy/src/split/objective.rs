@@ -3,6 +3,7 @@
 use super::ClassCurve;
 use super::class_curve::class_curves;
 use crate::history::costs::MissCosts;
+use crate::options::Choice;
 use crate::{ClassProfile, Snapshot};
 
 /// What a split is to make least.
@@ -17,6 +18,14 @@ pub enum Objective {
     /// The cost of all that misses: each class's misses, times their mean cost. Where nobody gives costs, or they
     /// are equal, it is the same as the miss ratio, to the last bit.
     Cost,
+}
+
+impl Choice for Objective {
+    const WORDS: &'static [(&'static str, Objective)] = &[
+        ("miss_ratio", Objective::MissRatio),
+        ("request_time", Objective::RequestTime),
+        ("cost", Objective::Cost),
+    ];
 }
 
 impl Objective {
