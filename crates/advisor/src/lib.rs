@@ -15,15 +15,11 @@
 mod advice;
 mod args;
 mod cache;
-mod class_rows;
 mod error;
-mod histogram_file;
-mod histogram_line;
+mod histogram;
 mod report;
 mod server;
 mod sizes_seen;
-mod slab_sizes;
-mod spread;
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +94,7 @@ fn from_histogram(file: &Path, args: &Args) -> Result<Advice, AdvisorError> {
     let source = Source {
         text: file.display().to_string(),
         version: None,
-        seen: histogram_file::read(file, item_size_max)?,
+        seen: histogram::read(file, item_size_max)?,
         present: cache.geometric_table(args.growth_factor),
     };
     advice::advise(source, &cache, args.classes)

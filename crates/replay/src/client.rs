@@ -4,9 +4,8 @@
 //! A key always goes to the same connection, so that its requests stay in order.
 
 use crate::error::ReplayError;
-use crate::key::key_bytes;
 use crate::look_aside::{Action, Pending};
-use crate::values::{Match, Values};
+use crate::values::{Match, Values, key_bytes};
 use slabwise_base::random::mix;
 use slabwise_base::{Clock, Cost};
 use slabwise_client::{ClientError, Pipelines, Reply, ServerAddress, request};

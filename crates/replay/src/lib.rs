@@ -15,7 +15,6 @@ mod drive;
 mod error;
 #[cfg(test)]
 mod exact_lru;
-mod key;
 mod look_aside;
 mod report;
 #[cfg(test)]
@@ -27,5 +26,5 @@ pub use client::CostForm;
 pub use command::main;
 pub use drive::{Pace, drive, unwatched};
 pub use error::ReplayError;
-pub use key::{KEY_SIZE_BYTES, key_bytes};
 pub use report::{Report, Tally, Window};
+pub use values::{KEY_SIZE_BYTES, key_bytes};

@@ -1,14 +1,27 @@
-//! Value bytes that follow from key and length, so that every hit can be checked.
+//! Keys: numbers in a workload, `k` and 16 hexadecimal digits on the wire. Value bytes follow from key and length, so that
+//! every hit can be checked:
 //!
 //! ```text
 //! | 8 bytes: mix of key and length | pieces of a fixed pseudo-random ring, from an offset by the same mix |
 //! ```
 //!
-//! Law: a value of another key, or one cut or padded, differs from the right one in its first bytes
-//! already (but for a chance of 2^-64, more for values under 8 bytes).
+//! A value of another key, or one cut or padded, differs from the right one in its first bytes already (but for a chance
+//! of 2^-64, more for values under 8 bytes).
 
 use slabwise_base::Random;
 use slabwise_base::random::mix;
+
+/// The length of every key on the wire.
+pub const KEY_SIZE_BYTES: usize = 17;
+
+/// A key as it goes over the wire.
+pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
+    let mut bytes = [b'k'; KEY_SIZE_BYTES];
+    for (index, byte) in bytes[1..].iter_mut().enumerate() {
+        *byte = b"0123456789abcdef"[(key >> (60 - 4 * index)) as usize & 15];
+    }
+    bytes
+}
 
 /// Small enough to stay in a core's second-level cache.
 const RING_SIZE_BYTES: usize = 64 * 1024;

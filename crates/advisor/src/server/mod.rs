@@ -15,8 +15,7 @@ mod state;
 pub use state::ServerState;
 
 use crate::error::AdvisorError;
-use crate::sizes_seen::{SizesSeen, TooMuch};
-use crate::spread::{BAR_WIDTH_BYTES, spread};
+use crate::sizes_seen::{BAR_WIDTH_BYTES, SizesSeen, TooMuch, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Row, ServerAddress, Timeouts};
 use std::collections::BTreeMap;

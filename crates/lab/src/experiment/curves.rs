@@ -13,10 +13,9 @@
 use super::kind::{Experiment, Job};
 use crate::footprint::{Footprint, LocalFootprint};
 use crate::result::{Outcome, measures, number};
-use crate::trial::divider::profiling_options;
 use crate::trial::error::ExperimentError;
-use crate::trial::setup::scaled;
-use crate::trial::streams::{StreamSetup, StreamsSetup};
+use crate::trial::execute::profiling_options;
+use crate::trial::setup::{StreamSetup, StreamsSetup, scaled};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::ClassId;

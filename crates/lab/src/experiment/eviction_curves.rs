@@ -13,7 +13,7 @@ use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
 use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
-use crate::trial::streams::{StreamSetup, StreamsSetup};
+use crate::trial::setup::{StreamSetup, StreamsSetup};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::random::mix;

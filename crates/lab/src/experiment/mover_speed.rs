@@ -8,12 +8,11 @@
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
 use crate::trial::course::Course;
-use crate::trial::divider::{Divider, Told};
+use crate::trial::curves::Split;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{execute, measured};
+use crate::trial::execute::{Divider, Told, execute, measured};
 use crate::trial::run::{AtTarget, Run};
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
-use crate::trial::split::Split;
 use crate::vtime::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;

@@ -10,9 +10,9 @@
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
-use crate::trial::divider::profiling_options;
 use crate::trial::error::ExperimentError;
-use crate::trial::requests::Requests;
+use crate::trial::execute::profiling_options;
+use crate::trial::run::Requests;
 use crate::trial::setup::{CacheSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, thread_cpu_nanos};
 use serde::Deserialize;

@@ -9,11 +9,10 @@ use super::{Experiment, Job};
 use crate::registry;
 use crate::result::{Outcome, Row, Series, Spec};
 use crate::trial::course::Course;
-use crate::trial::divider::{Divider, Told};
-use crate::trial::execute::execute;
+use crate::trial::curves::Split;
+use crate::trial::execute::{Divider, Told, execute};
 use crate::trial::run::Run;
 use crate::trial::setup::scaled;
-use crate::trial::split::Split;
 use crate::vtime::{MoverName, VisitCost};
 use indicatif::ProgressBar;
 

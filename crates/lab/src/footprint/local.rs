@@ -30,7 +30,7 @@
 //! Gaps are told apart by [steps](slabwise_profile::steps) of less than 1 %. Memory is bounded but for the keys: a few ten
 //! thousand steps at most, each time that the references have doubled.
 
-use super::gaps::{Gaps, index_of};
+use super::whole::{Gaps, index_of};
 use slabwise_profile::{Hits, KeyMap, Mrc};
 use std::collections::VecDeque;
 

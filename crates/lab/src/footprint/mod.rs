@@ -1,6 +1,5 @@
 //! Miss-ratio curves from footprints: from reuse times alone, in one pass.
 
-mod gaps;
 mod local;
 mod whole;
 

@@ -14,22 +14,33 @@
 //! onto a page unescaped; a page asks nothing of the network.
 
 mod chart;
-mod drawing;
-mod error;
-mod index;
 mod page;
-mod picture;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::ReportError;
-
 use crate::result::{Outcome, Spec};
-use drawing::Drawing;
-use index::Entry;
+use chart::Drawing;
+use page::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Why there is no report. Each text says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("cannot read {path}: {source}; give the folder that lab run wrote to")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} is no result of this program: {source}; run the experiment again")]
+    NoResult { path: PathBuf, source: serde_json::Error },
+    #[error(
+        "{path} is of '{experiment}', which is no experiment of this program: lab list has them"
+    )]
+    Unknown { path: PathBuf, experiment: String },
+    #[error("no result.json in {path} or in a folder of it: lab run writes them")]
+    Nothing { path: PathBuf },
+    #[error("cannot write {path}: {source}")]
+    Write { path: PathBuf, source: std::io::Error },
+}
 
 /// What a result is called in its folder.
 pub const RESULT_FILE: &str = "result.json";
@@ -52,7 +63,7 @@ pub fn write(
     }
     for (number, figure) in (1..).zip(page::figures(spec, outcome)) {
         if let Some(drawing) = Drawing::of(figure, outcome) {
-            let picture = picture::picture(&figure.title, &drawing, figure.logarithmic);
+            let picture = page::picture(&figure.title, &drawing, figure.logarithmic);
             write_page(directory.join(format!("figure-{number}.svg")), &picture.into_string())?;
         }
     }
@@ -95,7 +106,7 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
         return Err(left_out.into_iter().next().unwrap_or(nothing));
     }
     entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
-    let page = index::page(&entries, &left_out).into_string();
+    let page = page::index(&entries, &left_out).into_string();
     Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, left_out })
 }
 

@@ -1,8 +1,8 @@
 //! What every page has.
 
-use super::drawing::{Absent, Drawing};
-use super::picture::picture;
-use super::{page, redraw, write};
+use super::chart::{Absent, Drawing};
+use super::page::{self, picture};
+use super::{redraw, write};
 use crate::registry;
 use crate::result::{Outcome, Row, Series, Spec};
 

@@ -7,20 +7,9 @@
 //!
 //! Nothing here knows an experiment or a report.
 
-mod figure;
-pub mod measure;
-mod outcome;
-mod published;
-mod row;
+pub mod outcome;
 mod spec;
-mod spread;
-mod table;
 
-pub use figure::{Draw, Figure};
-pub use measure::Measure;
-pub(crate) use measure::measures;
-pub use outcome::{COMMIT, Outcome, Series};
-pub use row::Row;
-pub use spec::Spec;
-pub use spread::{least, mean, most};
-pub use table::number;
+pub(crate) use outcome::measures;
+pub use outcome::{COMMIT, Measure, Outcome, Row, Series, least, mean, most, number};
+pub use spec::{Draw, Figure, Spec};

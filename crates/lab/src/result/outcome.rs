@@ -1,19 +1,119 @@
 //! What an experiment found, beside what was published.
 //!
-//! Law: no figure is made up. A row without a figure of ours says why, and every published figure has a
-//! row, if only one that says that nothing was measured for it.
+//! Invariant: a row without a figure of ours says why, and every published figure has a row.
 
-use super::figure::Figure;
-use super::measure::{Measure, Scaling};
-use super::published::Published;
-use super::row::Row;
-use super::spec::Spec;
-use super::spread::{least, mean, most};
-use super::table::{number, table};
+use super::spec::{Figure, Published, Spec};
 use serde::{Deserialize, Serialize};
-use slabwise_text::Column;
+use slabwise_text::{Column, grouped};
 use std::borrow::Cow;
 use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scaling {
+    /// It does not: a ratio, a time, a count for one page.
+    Fixed,
+    /// It grows with the run: the published figure is multiplied by the scale before it is compared.
+    WithRun,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    pub name: &'static str,
+    pub text: &'static str,
+    pub unit: &'static str,
+    pub scaling: Scaling,
+}
+
+/// Constants of type [`Measure`]: `ID: "name_in_files", "name for people", "unit", Fixed | WithRun;`.
+macro_rules! measures {
+    ($($id:ident: $name:literal, $text:literal, $unit:literal, $scaling:ident;)+) => {
+        $(
+            #[doc = $text]
+            pub const $id: $crate::result::outcome::Measure = $crate::result::outcome::Measure {
+                name: $name,
+                text: $text,
+                unit: $unit,
+                scaling: $crate::result::outcome::Scaling::$scaling,
+            };
+        )+
+    };
+}
+pub(crate) use measures;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    pub measure: String,
+    pub text: String,
+    pub variant: String,
+    pub unit: String,
+    pub ours: Option<f64>,
+    pub published: Option<f64>,
+    pub published_at_scale: Option<f64>,
+    pub place: Option<String>,
+    /// Why ours differs from it, where that is known.
+    pub explained: Option<String>,
+    /// Why there is no figure of ours, or how it is to be read.
+    pub note: Option<String>,
+}
+
+impl Row {
+    /// How ours is to be read, or why there is none: every row without a figure has one.
+    pub fn remark(&self) -> Option<&str> {
+        let why_none = self.explained.as_deref().filter(|_| self.ours.is_none());
+        self.note.as_deref().or(why_none)
+    }
+}
+
+/// The mean of some figures; 0 of none.
+pub fn mean(figures: &[f64]) -> f64 {
+    figures.iter().sum::<f64>() / figures.len().max(1) as f64
+}
+
+pub fn least(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::INFINITY, f64::min)
+}
+
+pub fn most(figures: &[f64]) -> f64 {
+    figures.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+pub fn table(rows: &[Row], scale: f64) -> String {
+    // At full scale both columns of the paper are the same.
+    let is_scaled = scale != 1.0;
+    let line = |[text, variant, paper, at_scale, ours, unit, note]: [String; 7]| {
+        let at_scale = is_scaled.then_some(at_scale);
+        let papers = [text, variant, paper].into_iter().chain(at_scale);
+        papers.chain([ours, unit, note]).collect::<Vec<String>>()
+    };
+    let head = ["", "", "paper", &format!("paper, at {scale}"), "ours", "", ""];
+    let cells = rows.iter().map(|row| {
+        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+        let place = row.place.as_deref().map_or_else(String::new, |place| format!("[{place}]"));
+        let note = [row.remark().unwrap_or_default(), &place].join(" ");
+        line([
+            row.text.clone(),
+            row.variant.clone(),
+            shown(row.published),
+            shown(row.published_at_scale),
+            shown(row.ours),
+            row.unit.clone(),
+            note.trim().to_owned(),
+        ])
+    });
+    let (left, right) = (Column::left(0), Column::right(0));
+    let numbers = vec![right; if is_scaled { 3 } else { 2 }];
+    let columns = [vec![left; 2], numbers, vec![left; 2]].concat();
+    slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
+}
+
+pub fn number(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    match value.abs() {
+        size if size >= 1000.0 => format!("{sign}{}", grouped(size.round_ties_even() as u64)),
+        size if value.fract() == 0.0 => format!("{sign}{size:.0}"),
+        _ => format!("{value:.2}"),
+    }
+}
 
 #[cfg(test)]
 impl Outcome {
@@ -202,9 +302,15 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measure, Outcome, Scaling};
+    use super::{Measure, Outcome, Scaling, number};
     use crate::experiment::two_phase::TwoPhaseSetup;
     use crate::registry;
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown = [314_608.4, 47.95, 15.0, -1_234_567.0, 0.0].map(number);
+        assert_eq!(shown, ["314,608", "47.95", "15", "-1,234,567", "0"]);
+    }
 
     const AT_TARGET: Measure = Measure {
         name: "allocation_at_target",

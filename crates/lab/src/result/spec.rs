@@ -1,12 +1,9 @@
-//! Experiments as files: what is set up, and what was published of it.
+//! Experiments as files: what is set up, what was published of it with its place in the paper, and what to draw.
 //!
-//! A file in `experiments/` names its source, its set-up with every number that matters, and each published figure with
-//! its place in the paper. The files are in the binary. The set-up is read by the code that runs the experiment.
+//! The files are in the binary. The code that runs an experiment reads its set-up.
 
-use super::figure::Figure;
-use super::published::{Explained, Published, explain};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// The largest scale: what the numbers of keys of other workloads allow, too.
 const SCALE_MAX: f64 = 1000.0;
@@ -89,4 +86,102 @@ impl Spec {
             format!("--scale {scale}: give {name} more than 0 and at most {scale_max}")
         })
     }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What was measured, by the row's name.
+    pub measure: String,
+    pub variant: String,
+    pub value: f64,
+    pub place: String,
+    /// Why ours differs, where that is known.
+    #[serde(default)]
+    pub explained: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Explained {
+    /// The rows' measures; all where there are none.
+    #[serde(default)]
+    measures: Vec<String>,
+    #[serde(default)]
+    variant: String,
+    why: String,
+}
+
+impl Explained {
+    fn is_for(&self, figure: &Published) -> bool {
+        let is_measured = self.measures.is_empty() || self.measures.contains(&figure.measure);
+        is_measured && figure.variant.contains(&self.variant)
+    }
+}
+
+/// Gives every figure that tells no reason of its own the first that is for it.
+///
+/// # Panics
+/// If a reason is for no figure: the file is wrong.
+pub fn explain(published: &mut [Published], reasons: &[Explained]) {
+    for reason in reasons {
+        let is_used = published.iter().any(|figure| reason.is_for(figure));
+        assert!(is_used, "explained: '{}' is for no published figure", reason.why);
+    }
+    for figure in published.iter_mut().filter(|figure| figure.explained.is_none()) {
+        let reason = reasons.iter().find(|reason| reason.is_for(figure));
+        figure.explained = reason.map(|reason| reason.why.clone());
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub title: String,
+    /// The figure of the paper that it draws again; none for one of ours.
+    pub place: Option<String>,
+    pub draw: Draw,
+    /// Of which variants, in this order; all of them where empty.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// What the variants' names begin with, which goes without saying then.
+    #[serde(default)]
+    pub within: String,
+    #[serde(default)]
+    pub logarithmic: bool,
+}
+
+impl Figure {
+    /// One of ours: lines of the series of this name, of these variants.
+    pub fn of_curves(title: &str, series: &str, within: &str, variants: &[String]) -> Figure {
+        Figure {
+            title: title.to_owned(),
+            place: None,
+            draw: Draw::Curves(series.to_owned()),
+            variants: variants.to_vec(),
+            within: within.to_owned(),
+            logarithmic: false,
+        }
+    }
+
+    /// What a variant is called in this figure; none if it is not drawn.
+    pub fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
+        let label = variant.strip_prefix(self.within.as_str())?;
+        (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
+            .then_some(label)
+    }
+
+    pub fn place_of(&self, variant: &str) -> usize {
+        let label = self.label(variant);
+        let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
+        place.unwrap_or(self.variants.len())
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Draw {
+    Curves(String),
+    /// Rows of this measure, as bars; published figures beside them.
+    Bars(String),
 }

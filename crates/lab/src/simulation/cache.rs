@@ -1,4 +1,7 @@
-//! What every simulation is.
+//! What every simulation is, and requests with their keys numbered.
+
+use slabwise_replay::workload::{Op, Request};
+use std::collections::HashMap;
 
 pub trait Simulation {
     /// The number of bytes that it holds; never more than its limit.
@@ -7,4 +10,48 @@ pub trait Simulation {
     /// in; if it was of another size, it is of this one now.
     fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
     fn remove(&mut self, key: u32);
+}
+
+/// A request, its key by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The key's number, from 0 in the order of first requests.
+    pub key: u32,
+    pub size_bytes: u32,
+    pub op: Op,
+}
+
+#[derive(Debug, Default)]
+pub struct Catalog {
+    numbers: HashMap<u64, u32>,
+    references: Vec<Reference>,
+    sizes_bytes: Vec<u32>,
+}
+
+impl Catalog {
+    /// Adds a request whose item takes `size_bytes`.
+    pub fn add(&mut self, request: &Request, size_bytes: u32) {
+        let next = self.numbers.len() as u32;
+        let key = *self.numbers.entry(request.key).or_insert(next);
+        if key == next {
+            self.sizes_bytes.push(size_bytes);
+        }
+        // A removal says nothing of the size.
+        if request.op != Op::Delete {
+            self.sizes_bytes[key as usize] = size_bytes;
+        }
+        self.references.push(Reference { key, size_bytes, op: request.op });
+    }
+
+    pub fn references(&self) -> &[Reference] {
+        &self.references
+    }
+
+    pub fn key_count(&self) -> usize {
+        self.sizes_bytes.len()
+    }
+
+    pub fn distinct_bytes(&self) -> u64 {
+        self.sizes_bytes.iter().map(|&size| u64::from(size)).sum()
+    }
 }

@@ -78,7 +78,7 @@ impl MiniatureSimulation {
 mod tests {
     use super::MiniatureSimulation;
     use crate::simulation::cache::Simulation;
-    use crate::simulation::lru::Lru;
+    use crate::simulation::queues::Lru;
     use crate::simulation::segmented::Segmented;
     use slabwise_base::Random;
     use slabwise_base::random::mix;

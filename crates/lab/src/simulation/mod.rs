@@ -12,12 +12,9 @@
 //! Laws: a cache never holds more than its limit, and what is larger than it never comes in; the same references have the
 //! same misses.
 
-mod belady_size;
 mod cache;
-mod catalog;
-mod gdsf;
-mod lru;
 mod miniature;
+mod ordered;
 mod queues;
 mod s3_fifo;
 mod segmented;
@@ -26,14 +23,12 @@ mod w_tiny_lfu;
 #[cfg(test)]
 mod tests;
 
-pub use cache::Simulation;
-pub use catalog::Catalog;
+pub use cache::{Catalog, Simulation};
 pub use miniature::MiniatureSimulation;
 pub use segmented::Segmented;
 
-use belady_size::BeladySize;
-use gdsf::Gdsf;
-use lru::Lru;
+use ordered::{BeladySize, Gdsf};
+use queues::Lru;
 use s3_fifo::S3Fifo;
 use slabwise_replay::workload::Op;
 use w_tiny_lfu::WTinyLfu;

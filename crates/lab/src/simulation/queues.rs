@@ -1,4 +1,6 @@
-//! Queues of keys, from which any key can be taken: the order of every simulation here.
+//! Queues of keys, from which any key can be taken: the order of most simulations; of one queue, an LRU.
+
+use super::cache::Simulation;
 
 const NONE: u32 = u32::MAX;
 
@@ -91,5 +93,41 @@ impl<const COUNT: usize> Queues<COUNT> {
     pub fn pop_tail(&mut self, queue: usize) -> Option<(u32, u32)> {
         let key = self.tail(queue)?;
         Some((key, self.remove(key)?))
+    }
+}
+
+const QUEUE: usize = 0;
+
+#[derive(Debug)]
+pub struct Lru {
+    queue: Queues<1>,
+    limit_bytes: u64,
+}
+
+impl Lru {
+    pub fn new(key_count: usize, limit_bytes: u64) -> Lru {
+        Lru { queue: Queues::new(key_count), limit_bytes }
+    }
+}
+
+impl Simulation for Lru {
+    fn held_bytes(&self) -> u64 {
+        self.queue.bytes(QUEUE)
+    }
+
+    fn get(&mut self, key: u32, size_bytes: u32, _number: usize) -> bool {
+        let is_hit = self.queue.remove(key).is_some();
+        if u64::from(size_bytes) > self.limit_bytes {
+            return is_hit;
+        }
+        while self.held_bytes() + u64::from(size_bytes) > self.limit_bytes {
+            self.queue.pop_tail(QUEUE);
+        }
+        self.queue.push_head(QUEUE, key, size_bytes);
+        is_hit
+    }
+
+    fn remove(&mut self, key: u32) {
+        self.queue.remove(key);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_LOOKS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
 use crate::simulation::cache::Simulation;
-use crate::simulation::lru::Lru;
+use crate::simulation::queues::Lru;
 use slabwise_base::Random;
 
 #[derive(Clone, Copy)]

@@ -7,18 +7,11 @@
 //!   served: an engine as a server has it, for as long as its clients go on
 //! ```
 
-pub mod class_curves;
 pub mod course;
-pub mod divider;
+pub mod curves;
 pub mod error;
-pub mod exact_curves;
 pub mod execute;
 pub mod progress;
-pub mod requests;
-pub mod rows;
 pub mod run;
 pub mod served;
 pub mod setup;
-pub mod split;
-pub mod steady;
-pub mod streams;

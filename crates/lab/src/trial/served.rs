@@ -1,7 +1,7 @@
 //! An engine as a server has it, on virtual time: with a tuner, a maintainer, and look-aside clients.
 
-use super::divider::{profiling_options, tuner};
 use super::error::ExperimentError;
+use super::execute::{profiling_options, tuner};
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
 use slabwise_base::{Clock, Now, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};

@@ -1,11 +1,12 @@
 //! What the files of several experiments set up: requests, engines, time and answers, all at scale 1.
 
+use super::error::ExperimentError;
 use crate::vtime::Access;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use slabwise_base::ClassId;
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
-use slabwise_replay::workload::{self, Workload, WorkloadError};
+use slabwise_replay::workload::{self, Op, Workload, WorkloadError};
 
 pub fn whole() -> f64 {
     1.0
@@ -234,6 +235,54 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
 /// A place in the run times the scale.
 pub fn place_at(requests: u64, scale: f64) -> u64 {
     (requests as f64 * scale).round() as u64
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamsSetup {
+    pub streams: Vec<StreamSetup>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSetup {
+    pub name: String,
+    /// Keys of a loop; none for a workload.
+    pub loop_keys: Option<u64>,
+    #[serde(default)]
+    pub is_recorded: bool,
+    /// What the workload's keys are multiplied by beside the scale of the run.
+    #[serde(default = "whole")]
+    pub scale: f64,
+    pub requests: u64,
+    /// The memory of the cache whose server would sample them, in MiB.
+    pub memory_mib: u64,
+}
+
+pub type Keys = Box<dyn Iterator<Item = Result<u64, ExperimentError>>>;
+
+impl StreamSetup {
+    pub fn keys(&self, scale: f64, seed: u64) -> Result<Keys, ExperimentError> {
+        let requests = scaled(self.requests, scale);
+        if let Some(keys) = self.loop_keys {
+            let keys = scaled(keys, scale);
+            return Ok(Box::new((0..requests).map(move |at| Ok(at % keys))));
+        }
+        // A recorded trace has the keys that it has: it is only cut short.
+        let scale = (!self.is_recorded).then_some(scale * self.scale);
+        let options = workload::Options {
+            requests: Some(requests),
+            scale,
+            seed,
+            ..workload::Options::default()
+        };
+        let requests = workload::open(&self.name, &options)?;
+        let keys = requests.filter_map(|request| match request {
+            Ok(request) => (request.op == Op::Get).then_some(Ok(request.key)),
+            Err(error) => Some(Err(error.into())),
+        });
+        Ok(Box::new(keys))
+    }
 }
 
 #[cfg(test)]

@@ -18,22 +18,14 @@
 //!   met locked or pinned here.
 
 mod cache;
-mod maintainer;
-mod mechanism;
+mod costs;
 mod mover;
-mod processor;
-mod sleep_cost;
 mod tuned;
-mod visit_cost;
 
 pub use cache::{Access, Cache};
-pub use maintainer::Maintainer;
-pub use mechanism::MoverName;
-pub use mover::{Arrival, Mover, MoverTime, SleepLength};
-pub use processor::thread_cpu_nanos;
-pub use sleep_cost::SleepCost;
-pub use tuned::Tuned;
-pub use visit_cost::{NoVisitCost, VisitCost};
+pub use costs::{NoVisitCost, SleepCost, VisitCost, thread_cpu_nanos};
+pub use mover::{Arrival, Mover, MoverName, MoverTime, SleepLength};
+pub use tuned::{Maintainer, Tuned};
 
 use slabwise_base::{Moment, Now};
 

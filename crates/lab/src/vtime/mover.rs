@@ -1,9 +1,47 @@
-//! The mover's thread on virtual time: it works until the present, and sleeps ahead of it.
+//! The page movers by name, and the mover's thread on virtual time: it works until the present, and sleeps ahead of it.
 
-use super::mechanism::{MoverName, step};
-use super::visit_cost::VisitCost;
+use super::costs::{VisitCost, step};
+use serde::{Deserialize, Serialize};
 use slabwise_base::{ClassId, Moment, Now};
-use slabwise_engine::{Engine, MoverStep};
+use slabwise_engine::{Engine, MoverKind, MoverStep};
+use std::fmt;
+
+/// A mover kind, or none as the control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MoverName {
+    /// Pages never move.
+    None,
+    /// memcached 1.5.12's, as published.
+    Base,
+    Fast,
+    Stock,
+    Warm,
+}
+
+impl MoverName {
+    /// The engine's kind. The control runs on any, and is never asked to move.
+    pub fn kind(self) -> MoverKind {
+        match self {
+            MoverName::None | MoverName::Warm => MoverKind::WARM,
+            MoverName::Base => MoverKind::BASE,
+            MoverName::Fast => MoverKind::FAST,
+            MoverName::Stock => MoverKind::STOCK,
+        }
+    }
+}
+
+impl fmt::Display for MoverName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MoverName::None => "none",
+            MoverName::Base => "base",
+            MoverName::Fast => "fast",
+            MoverName::Stock => "stock",
+            MoverName::Warm => "warm",
+        })
+    }
+}
 
 /// The most chunks of one step, as in the server.
 const CHUNKS_A_STEP_MAX: f64 = 256.0;

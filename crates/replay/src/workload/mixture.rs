@@ -1,14 +1,69 @@
-//! Several populations of keys in one stream: each has its own Zipf law, and its share of the requests may
-//! change over the run.
+//! Keys by Zipf's law, and mixtures of several populations of keys.
+//!
+//! Of a mixture each part has its own Zipf law, and its share of the requests may change over the run:
 //!
 //! ```text
 //!   share  1 |-------\                /-------     by part; between two stages of the run shares
 //!          0 |        \______________/             change along a line
 //!             stage      stage    stage
 //! ```
+//!
+//! The two-phase workload is that of the paper on fast page moves (MEMSYS 2019): a cache full of one size of items meets
+//! a second, larger one. The first 13 % of the requests go to the first class; of the others 33 % do.
 
-use super::zipf::Zipf;
+use rand_core::TryRng;
+use rand_distr::Distribution;
 use slabwise_base::Random;
+use std::convert::Infallible;
+
+/// An endless stream of keys `0..keys`, key 0 the most popular.
+#[derive(Debug)]
+pub struct Zipf {
+    law: rand_distr::Zipf<f64>,
+    keys: u64,
+    random: Lent,
+}
+
+impl Zipf {
+    /// Draws from `keys` keys (at least 1) with the exponent `skew` (at least 0: uniform).
+    ///
+    /// # Panics
+    /// Where `keys` is 0 or `skew` is negative or no number: the caller has checked its options.
+    pub fn new(keys: u64, skew: f64, random: Random) -> Zipf {
+        let law = rand_distr::Zipf::new(keys as f64, skew);
+        let law = law.unwrap_or_else(|error| panic!("{keys} keys, skew {skew}: {error}"));
+        Zipf { law, keys, random: Lent(random) }
+    }
+
+    /// The next key.
+    pub fn next_key(&mut self) -> u64 {
+        // The hull's last step may round up to one past the end.
+        (self.law.sample(&mut self.random) as u64).clamp(1, self.keys) - 1
+    }
+}
+
+/// Our generator behind the trait that `rand_distr` draws through.
+#[derive(Debug)]
+struct Lent(Random);
+
+impl TryRng for Lent {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.0.next_u64() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.next_u64())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&self.0.next_u64().to_le_bytes()[..piece.len()]);
+        }
+        Ok(())
+    }
+}
 
 /// Where a key's bits tell the part that it belongs to.
 const PART_SHIFT: u32 = 40;
@@ -94,6 +149,62 @@ impl Mixture {
         });
         let sums: Vec<f64> = sums.collect();
         sums.iter().map(|end| end / sum).collect()
+    }
+}
+
+/// Bit of the key that tells the second class's keys from the first's.
+const SECOND_CLASS_BIT: u64 = 1 << 40;
+/// Share of the requests that form the first phase, in percent.
+const FIRST_PHASE_PERCENT: u64 = 13;
+/// Share of the second phase's requests that stay with the first class, in percent.
+const FIRST_CLASS_PERCENT: u64 = 33;
+/// Value lengths in bytes; with memcached's header and our keys, items of about 200 and 250 B.
+const VALUE_LENS: [u32; 2] = [140, 190];
+
+/// The published skew.
+const SKEW: f64 = 1.0;
+
+/// An endless stream of keys of two classes.
+#[derive(Debug)]
+pub struct TwoPhase {
+    first: Zipf,
+    second: Zipf,
+    phase: Random,
+    first_phase_left: u64,
+}
+
+impl TwoPhase {
+    /// Requests in the published run.
+    pub const REQUESTS: u64 = 100_000_000;
+    /// Keys of each class in the published run.
+    pub const KEYS_PER_CLASS: u64 = 5_000_000;
+
+    /// A run of `requests` requests over `keys_per_class` keys (at least 1) in each class.
+    pub fn new(requests: u64, keys_per_class: u64, mut random: Random) -> TwoPhase {
+        let mut fork = || Random::new(random.next_u64());
+        TwoPhase {
+            first: Zipf::new(keys_per_class, SKEW, fork()),
+            second: Zipf::new(keys_per_class, SKEW, fork()),
+            phase: fork(),
+            first_phase_left: (u128::from(requests) * u128::from(FIRST_PHASE_PERCENT) / 100) as u64,
+        }
+    }
+
+    /// The next key.
+    pub fn next_key(&mut self) -> u64 {
+        if self.first_phase_left > 0 {
+            self.first_phase_left -= 1;
+            self.first.next_key()
+        } else if self.phase.below(100) < FIRST_CLASS_PERCENT {
+            self.first.next_key()
+        } else {
+            self.second.next_key() | SECOND_CLASS_BIT
+        }
+    }
+
+    /// The length of a key's value in bytes.
+    pub fn value_len(key: u64) -> u32 {
+        VALUE_LENS[usize::from(key & SECOND_CLASS_BIT != 0)]
     }
 }
 

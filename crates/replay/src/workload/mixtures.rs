@@ -2,10 +2,9 @@
 //!
 //! What a paper leaves open is chosen here, and said where it is chosen.
 
-use super::etc::EtcLengths;
-use super::lengths::Lengths;
+use super::lengths::{EtcLengths, Lengths};
 use super::mixture::{Mixture, Stage, key_of};
-use crate::key::KEY_SIZE_BYTES;
+use crate::values::KEY_SIZE_BYTES;
 use slabwise_base::{Random, memcached};
 
 /// Bytes that memcached counts for an item beside its value.

@@ -16,34 +16,28 @@
 //! A workload knows nothing of servers or protocols; the replay draws from it, and so do experiments.
 
 mod costs;
-mod error;
-mod etc;
 mod lengths;
 mod mixture;
 mod mixtures;
-mod mutilate;
 mod named;
 mod popularity;
 mod request;
-mod sizes;
 mod stream;
 mod trace;
-mod two_phase;
-mod zipf;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use costs::CostMix;
-pub use error::WorkloadError;
 pub use lengths::Lengths;
+pub use lengths::Sizes;
+pub use mixture::TwoPhase;
+pub use mixture::Zipf;
 pub use mixture::{Mixture, key_of};
 pub use mixtures::{MixtureName, Toy};
 pub use named::{NAMES, Options, open};
 pub use popularity::Popularity;
+pub use request::WorkloadError;
 pub use request::{Op, Request};
-pub use sizes::Sizes;
 pub use stream::{Keys, Workload};
 pub use trace::{TraceFormat, TraceReader};
-pub use two_phase::TwoPhase;
-pub use zipf::Zipf;

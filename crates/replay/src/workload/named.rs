@@ -17,17 +17,13 @@
 //! Law: `scale` multiplies the keys and the default number of requests together, so that a scaled
 //! run keeps its requests per key.
 
-use super::error::WorkloadError;
-use super::etc::EtcLengths;
-use super::lengths::Lengths;
+use super::lengths::{EtcLengths, Lengths, MutilateLengths, Sizes};
+use super::mixture::{TwoPhase, Zipf};
 use super::mixtures::{MixtureName, Toy};
-use super::mutilate::MutilateLengths;
 use super::popularity::Popularity;
-use super::sizes::Sizes;
+use super::request::WorkloadError;
 use super::stream::{Keys, Workload};
 use super::trace::{TraceFormat, TraceReader};
-use super::two_phase::TwoPhase;
-use super::zipf::Zipf;
 use slabwise_base::Random;
 use std::fs::File;
 use std::io::{BufReader, Cursor};

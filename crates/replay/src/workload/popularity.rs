@@ -8,7 +8,7 @@
 //! until each has at least one key. What is left of a bucket after whole keys are taken is carried
 //! into the next, so the number of keys comes out exactly.
 
-use super::error::WorkloadError;
+use super::request::WorkloadError;
 use slabwise_base::Random;
 
 #[derive(Clone, Copy, Debug, serde::Deserialize)]

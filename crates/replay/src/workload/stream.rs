@@ -1,15 +1,12 @@
 //! The stream of requests: keys from one source, each given its length and its cost.
 
 use super::costs::CostMix;
-use super::error::WorkloadError;
 use super::lengths::Lengths;
-use super::mixture::Mixture;
+use super::mixture::{Mixture, TwoPhase, Zipf};
 use super::mixtures::Toy;
 use super::popularity::Popularity;
-use super::request::{Op, Request};
+use super::request::{Op, Request, WorkloadError};
 use super::trace::TraceReader;
-use super::two_phase::TwoPhase;
-use super::zipf::Zipf;
 use slabwise_base::Cost;
 
 /// Where the keys come from. The drawn kinds are endless; a trace ends.

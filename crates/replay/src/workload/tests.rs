@@ -112,7 +112,7 @@ fn lengths_have_the_published_means() {
         (0..1_000_000u64).map(|key| f64::from(lengths.of(key))).sum::<f64>() / 1e6
     };
     // The law's mean is scale / (1 - shape) = 329.07; a length drops its fraction.
-    let etc = super::Lengths::Etc(super::etc::EtcLengths::new(1));
+    let etc = super::Lengths::Etc(super::lengths::EtcLengths::new(1));
     assert_near(mean(&etc), 328.6, 2.0);
     let table = super::named::table_lengths(&options()).unwrap_or_else(|error| panic!("{error}"));
     // The table's standard deviation is 6674 B, so that of this mean is 6.7 B.

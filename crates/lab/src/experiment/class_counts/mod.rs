@@ -18,25 +18,21 @@
 //! Laws: all tables of a workload see the same requests on the same pages, and end with the same largest chunk; each is
 //! made of the training alone.
 
-mod learned;
-mod prediction;
 mod report;
-mod setup;
 mod trial;
 mod whole;
 
 #[cfg(test)]
 mod tests;
 
-pub use setup::ClassCountsSetup;
+pub use trial::ClassCountsSetup;
 
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
-use learned::{Learned, learn};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_policy::PagePolicy;
-use trial::{Finding, Trial};
+use trial::{Finding, Learned, Trial, learn};
 
 impl Experiment for ClassCountsSetup {
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {

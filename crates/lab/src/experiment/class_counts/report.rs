@@ -1,11 +1,9 @@
 //! What was found, as rows: every table; then, for every workload, which number of classes the prediction picks.
 
-use super::learned::Learned;
-use super::prediction::{Table, slope};
-use super::setup::ClassCountsSetup;
-use super::trial::Finding;
+use super::trial::{ClassCountsSetup, Finding, Learned};
+use super::whole::{Table, slope};
 use crate::result::{Measure, Outcome, Row, mean, measures, number};
-use crate::trial::rows::{PAGES, PAGES_STEADY, STEADY};
+use crate::trial::course::{PAGES, PAGES_STEADY, STEADY};
 use crate::trial::setup::scaled;
 use slabwise_policy::sizes::LearnerOptions;
 

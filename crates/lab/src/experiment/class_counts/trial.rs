@@ -1,20 +1,176 @@
-//! One table on one workload: the engine under it, and the best split of its classes.
+//! The set-up; what is known of a workload before any run, and the tables that are tried; one table on one workload.
 
-use super::learned::Learned;
-use super::prediction::Table;
-use super::setup::ClassCountsSetup;
-use crate::trial::class_curves::ClassCurves;
+use super::whole::{Table, Whole, WholeCache};
 use crate::trial::course::Course;
-use crate::trial::divider::Divider;
+use crate::trial::curves::{BESIDE_VALUE_BYTES, ClassCurves, Counts, ExactCurves};
 use crate::trial::error::ExperimentError;
-use crate::trial::exact_curves::{Counts, ExactCurves};
-use crate::trial::execute::execute;
+use crate::trial::execute::{Divider, execute};
 use crate::trial::progress::Progress;
-use crate::trial::run::Run;
-use crate::trial::setup::CacheSetup;
+use crate::trial::run::{Requests, Run, value_len_max};
+use crate::trial::setup::{
+    AnswerSetup, CacheSetup, ChunkSizes, Stretch, TimeSetup, WorkloadSetup, place_at,
+};
 use crate::vtime::{MoverName, VisitCost};
+use serde::Deserialize;
+use slabwise_engine::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, EngineConfig};
 use slabwise_policy::PagePolicy;
+use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, geometric};
+use slabwise_profile::Mrc;
 use slabwise_replay::workload::Request;
+
+/// The best tables of several numbers of classes, and others beside them, on some workloads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassCountsSetup {
+    /// The numbers of classes that tables are made for, ascending.
+    pub class_counts: Vec<usize>,
+    pub geometric: Vec<GeometricSetup>,
+    /// What a class is tried to cost in the prediction, in pages.
+    pub class_prices_pages: Vec<f64>,
+    /// The page policy; `warm` moves the pages.
+    pub policy: String,
+    /// Stretches of equal length for which miss ratios are kept.
+    pub windows: u64,
+    /// What the mover is charged for a visit to a chunk, in nanoseconds.
+    pub visit_ns: f64,
+    pub answer: AnswerSetup,
+    pub time: TimeSetup,
+    /// The workloads, each with its cache.
+    pub streams: Vec<StreamSetup>,
+}
+
+/// A geometric table, beginning where memcached's or slabwise's begins.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeometricSetup {
+    pub name: String,
+    pub first_bytes: usize,
+    pub factor: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamSetup {
+    pub name: String,
+    /// The first requests, at scale 1, from which tables are made and curves take their start.
+    pub training_requests: u64,
+    pub steady: Stretch,
+    pub workload: WorkloadSetup,
+    /// The cache; its chunk sizes are those by which pages of a small run are cut, the tables' own take their place.
+    pub cache: CacheSetup,
+}
+
+pub struct Learned<'s> {
+    pub stream: &'s StreamSetup,
+    pub whole: Whole,
+    pub tables: Vec<Table>,
+    pub items: u64,
+    pub page_size_bytes: usize,
+    pub value_len_max: u32,
+}
+
+impl Learned<'_> {
+    pub fn cache(&self, table: &Table) -> CacheSetup {
+        cache_of(self.stream, self.page_size_bytes, &table.sizes)
+    }
+}
+
+/// Passes over the requests of a workload, and makes the tables.
+pub fn learn<'s>(
+    setup: &'s ClassCountsSetup,
+    stream: &'s StreamSetup,
+    (scale, seed): (f64, u64),
+    progress: &Progress,
+) -> Result<Learned<'s>, ExperimentError> {
+    let base = stream.cache.engine_config(scale, seed);
+    let layout = layout(base.page_size_bytes);
+    let cache = cache_of(stream, base.page_size_bytes, &[layout.chunk_size_bytes_max]);
+    let config = cache.engine_config(scale, seed);
+    let (demands, curve) = whole_cache(stream, &config, (scale, seed), progress)?;
+    let sized = |error: SizesError| ExperimentError::Option(format!("{}: {error}", stream.name));
+    let count_max = setup.class_counts.iter().copied().max().unwrap_or(1);
+    let best = exact(&demands, &layout, count_max).map_err(sized)?;
+    let best = setup.class_counts.iter().map(|&count| {
+        let sizes = best.table_of(count).to_vec();
+        Table::new(format!("k = {count}"), Some(count), sizes, &demands, &layout)
+    });
+    let blind = setup.geometric.iter().map(|table| {
+        let sizes = geometric(table.first_bytes, table.factor, &layout);
+        Table::new(table.name.clone(), None, sizes, &demands, &layout)
+    });
+    Ok(Learned {
+        stream,
+        whole: Whole {
+            curve,
+            pages: (config.memory_limit_bytes / base.page_size_bytes as u64) as f64,
+            page_size_bytes: base.page_size_bytes as f64,
+        },
+        tables: best.chain(blind).collect::<Result<_, _>>().map_err(sized)?,
+        items: demands.iter().map(|demand| demand.items).sum(),
+        page_size_bytes: base.page_size_bytes,
+        value_len_max: value_len_max(&config),
+    })
+}
+
+/// As a server's: the largest chunk is half a page. Longer values are cut, so nothing is chained.
+fn layout(page_size_bytes: usize) -> ChunkLayout {
+    ChunkLayout {
+        page_size_bytes: Some(page_size_bytes),
+        chunk_size_bytes_min: CHUNK_SIZE_BYTES_MIN,
+        chunk_size_bytes_max: page_size_bytes / 2,
+        chunk_align_bytes: CHUNK_ALIGN_BYTES,
+        chaining: None,
+    }
+}
+
+fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> CacheSetup {
+    CacheSetup {
+        page_size_kib: page_size_bytes >> 10,
+        page_size_is_fixed: true,
+        chunk_sizes: ChunkSizes::List(sizes.to_vec()),
+        ..stream.cache.clone()
+    }
+}
+
+/// What the whole cache holds after the training, and its curve of the steady requests.
+fn whole_cache(
+    stream: &StreamSetup,
+    config: &EngineConfig,
+    size: (f64, u64),
+    progress: &Progress,
+) -> Result<(Vec<Demand>, Mrc), ExperimentError> {
+    let mut whole = WholeCache::default();
+    let mut requests = Requests::new(&stream.workload, size, config)?;
+    let trained = place_at(stream.training_requests, size.0);
+    let (from, to) = stream.steady.at(size.0);
+    let bar = progress.bar(&stream.name);
+    bar.set_length(to);
+    let mut held = Vec::new();
+    let mut done = 0;
+    while done < to {
+        let next = [trained, from, to].into_iter().find(|&at| at > done).unwrap_or(to);
+        let batch = requests.next(next - done)?;
+        for request in batch {
+            let item_size_bytes = BESIDE_VALUE_BYTES as u32 + request.value_len;
+            match done >= from {
+                true => whole.count(request.key, item_size_bytes),
+                false => drop(whole.reference(request.key, item_size_bytes)),
+            }
+        }
+        done += batch.len() as u64;
+        if done == trained {
+            let demand = |(size_bytes, items)| Demand {
+                size_bytes: size_bytes as usize,
+                items,
+                byte_value: 1.0,
+            };
+            held = whole.held(config.memory_limit_bytes).into_iter().map(demand).collect();
+        }
+        bar.set_position(done);
+    }
+    bar.finish_and_clear();
+    Ok((held, whole.curve()))
+}
 
 pub struct Trial<'s> {
     pub learned: &'s Learned<'s>,
@@ -61,7 +217,7 @@ impl<'s> Trial<'s> {
             batch.iter().for_each(|request| exact.reference(request, counts));
             done += batch.len() as u64;
         }
-        let curves = ClassCurves::new(exact.take(), run, &setup.answer);
+        let curves = ClassCurves::new(exact.take(), &config, &setup.answer);
         Ok(curves.bound(config.memory_limit_bytes / config.page_size_bytes as u64).miss_ratio)
     }
 }

@@ -8,28 +8,22 @@
 //! Laws: all variants of a setting, a mix and a seed see the same requests at the same costs from the same start, with
 //! room for as many items; every variant has its rows, and what cannot be run has rows that say why.
 
-mod bound;
-mod calibration;
-mod finding;
-mod popularity;
 mod population;
 mod report;
-mod setup;
 mod trial;
 
 #[cfg(test)]
 mod tests;
 
-pub use setup::CostSetup;
+pub use population::CostSetup;
 
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
-use finding::{Case, Finding, Row};
-use population::{Population, Pricing};
+use population::{Population, Pricing, Setting, Variant};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use setup::{Setting, Variant};
-use trial::Trial;
+use report::{Case, Finding, Row};
+use trial::{Trial, calibrated_keys, units_a_request};
 
 impl Experiment for CostSetup {
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
@@ -67,9 +61,8 @@ fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, Expe
     let pairs =
         pairs.flat_map(|setting| setup.mixes[..counted].iter().map(move |mix| (setting, mix)));
     let pairs: Vec<_> = pairs.collect();
-    let keys = pairs
-        .par_iter()
-        .map(|(setting, mix)| calibration::keys(setup, setting, **mix, scale, seed));
+    let keys =
+        pairs.par_iter().map(|(setting, mix)| calibrated_keys(setup, setting, **mix, scale, seed));
     let keys: Vec<u64> = keys.collect::<Result<_, ExperimentError>>()?;
     let cases = setup.settings.iter().enumerate().flat_map(|(number, setting)| {
         let keys = &keys[number * counted..][..counted];
@@ -129,7 +122,7 @@ impl<'s> Size<'s> {
         let runs = self.variants(case.setting).map(|variant| (variant, Pricing::Mixed));
         let rows = self.rows(&case, &populations, runs)?;
         let bound = |population| {
-            let units = || bound::units_a_request(self.setup, case.setting, population, self.scale);
+            let units = || units_a_request(self.setup, case.setting, population, self.scale);
             (!case.setting.never_fills).then(units)
         };
         let bounds = populations.par_iter().map(bound).collect();

@@ -1,11 +1,106 @@
-//! The keys of a run: what each costs, how long its value is, and in what order they are asked for.
+//! The set-up, and the keys of a run: what each costs, how long its value is, and in what order they are asked for.
 //!
-//! Laws: what a key costs has nothing to do with how often it is asked for; all of it follows from the seed.
+//! Invariants: what a key costs has nothing to do with how often it is asked for; all of it follows from the seed.
 
-use super::setup::{CostSetup, Setting};
+use crate::trial::setup::{CacheSetup, TimeSetup, eviction};
+use serde::Deserialize;
 use slabwise_base::random::mix;
 use slabwise_base::{Cost, Random};
+use slabwise_engine::EvictionKind;
 use slabwise_replay::workload::{CostMix, Op, Request, Zipf};
+use std::collections::BTreeMap;
+
+/// Ways to keep what is costly, on the same keys at the same costs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostSetup {
+    /// Independent runs: the asked seed and those that follow it.
+    pub seeds: u64,
+    /// What is chosen where the paper leaves it open, by name.
+    #[serde(default)]
+    pub chosen: BTreeMap<String, String>,
+    pub skew: f64,
+    pub mixes: Vec<CostMix>,
+    pub value_lens: [u32; 3],
+    pub answer: CostAnswerSetup,
+    /// Memory, and how many keys there are beside it.
+    pub settings: Vec<Setting>,
+    /// What is compared; all others are held against the first, but for those that name another.
+    pub variants: Vec<Variant>,
+    /// The same costs for all keys, or none.
+    pub equal: EqualSetup,
+    /// What the mover is charged for a visit to a chunk, in nanoseconds.
+    pub visit_ns: f64,
+    /// The cache; its memory and eviction are the settings' and the variants'.
+    pub cache: CacheSetup,
+    pub time: TimeSetup,
+}
+
+/// How long answers take, in microseconds (the thesis, section 5.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostAnswerSetup {
+    pub hit_us: f64,
+    /// A miss, for each unit of its cost.
+    pub miss_us_a_unit: f64,
+}
+
+/// Memory, and keys and requests beside it, at scale 1.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    pub name: String,
+    pub memory_mib: u64,
+    /// What the first variant is to hit, in percent: there are as many keys as make it so.
+    pub hit_ratio: f64,
+    /// Whether memory never fills: only keys that are asked for the first time miss.
+    #[serde(default)]
+    pub never_fills: bool,
+    pub warm_up_requests: u64,
+    pub requests: u64,
+    /// How many ranks are drawn, which are then hashed to the keys, as YCSB has it; none for one a key.
+    pub ranks: Option<u64>,
+    #[serde(default)]
+    pub in_sweep: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    pub name: String,
+    #[serde(deserialize_with = "eviction")]
+    pub eviction: EvictionKind,
+    /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
+    pub cost_max: Option<u32>,
+    pub policy: String,
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// What it is held against, beside the first one.
+    pub against: Option<String>,
+    #[serde(default)]
+    pub in_sweep: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EqualSetup {
+    pub setting: String,
+    pub mix: CostMix,
+    pub units: u32,
+    pub variant: String,
+    /// One that is told none.
+    pub without: Variant,
+}
+
+impl CostSetup {
+    pub fn first(&self) -> &Variant {
+        &self.variants[0]
+    }
+
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {

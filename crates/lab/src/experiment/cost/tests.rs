@@ -1,10 +1,9 @@
 //! The kind `cost` at a tiny scale.
 
-use super::bound;
-use super::calibration;
-use super::population::{Population, Pricing};
-use super::setup::{CostSetup, Setting};
-use super::trial::{Tally, Trial, bytes_taken, engine_config, policy};
+use super::population::{CostSetup, Population, Pricing, Setting};
+use super::trial::{
+    Tally, Trial, bytes_taken, calibrated_keys, engine_config, policy, units_a_request,
+};
 use crate::experiment::{Experiment, Job};
 use crate::registry;
 use crate::result::{Outcome, Row, Spec};
@@ -86,7 +85,7 @@ fn keys_are_as_many_as_make_the_hit_ratio() {
     for ranks in [None, Some(10_000_000_000)] {
         setup.settings[0].ranks = ranks;
         let small = &setup.settings[0];
-        let keys = calibration::keys(&setup, small, mix, SCALE, SEED).expect("a number");
+        let keys = calibrated_keys(&setup, small, mix, SCALE, SEED).expect("a number");
         let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::Untold);
         let off = tally.hit_percent() - small.hit_ratio;
         assert!(off.abs() < 0.5, "{ranks:?}, seed {SEED}: {keys} keys, {tally:?}");
@@ -98,7 +97,7 @@ fn keys_are_as_many_as_make_the_hit_ratio() {
 fn a_cache_that_never_fills_misses_first_requests_only() {
     let (_, setup) = setup("cost-single");
     let large = setting(&setup, "large");
-    let keys = calibration::keys(&setup, large, CostMix::Rubis, SCALE, SEED).expect("a number");
+    let keys = calibrated_keys(&setup, large, CostMix::Rubis, SCALE, SEED).expect("a number");
     let tallies = ["lru", "ours"]
         .map(|variant| run(&setup, "large", variant, CostMix::Rubis, keys, Pricing::Mixed));
     assert!(!tallies[0].is_full);
@@ -145,7 +144,7 @@ fn nothing_costs_less_than_the_bound() {
     let (_, setup) = setup("cost-single");
     let small = setting(&setup, "small");
     let population = Population::new(&setup, CostMix::Tpcw, 5_000, SEED);
-    let bound = bound::units_a_request(&setup, small, &population, SCALE);
+    let bound = units_a_request(&setup, small, &population, SCALE);
     let costs = setup.variants.iter().map(|variant| {
         let tally = run(&setup, "small", &variant.name, CostMix::Tpcw, 5_000, Pricing::Mixed);
         (&variant.name, tally.units_a_request())

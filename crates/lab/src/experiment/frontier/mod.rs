@@ -11,10 +11,7 @@
 //!
 //! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
-mod finding;
-mod live;
 mod setup;
-mod traces;
 
 #[cfg(test)]
 mod tests;
@@ -26,9 +23,8 @@ use crate::result::{Figure, Outcome, measures};
 use crate::simulation::{self, Catalog};
 use crate::trial::error::ExperimentError;
 use crate::trial::served::{Served, ServedSetup, VALUE_LEN_MAX};
-use finding::Finding;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use setup::{ServerSetup, StreamSetup};
+use setup::{Finding, ServerSetup, StreamSetup};
 use slabwise_engine::Engine;
 use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::Request;
@@ -55,7 +51,7 @@ impl Experiment for FrontierSetup {
         figures: &mut Vec<Figure>,
         directory: &Path,
     ) -> Result<bool, ExperimentError> {
-        traces::add(self, figures, directory)?;
+        setup::add(self, figures, directory)?;
         Ok(true)
     }
 
@@ -85,7 +81,7 @@ impl Experiment for FrontierSetup {
             let mut findings = Vec::new();
             if is_live {
                 for &limit in &limits {
-                    findings.push(live::go(stream, limit, size)?);
+                    findings.push(setup::go(stream, limit, size)?);
                 }
             }
             let rest = &names[usize::from(is_live)..];

@@ -1,7 +1,7 @@
 //! The frontier, small.
 
 use super::FrontierSetup;
-use super::traces::add as add_traces;
+use super::setup::add as add_traces;
 use crate::experiment::{Experiment, Job};
 use crate::registry;
 

@@ -10,28 +10,21 @@
 //! the paper. As many sizes replace those that the paper lists as in use.
 
 mod case;
-mod climbs;
-mod law;
-mod names;
 mod pages;
-mod setup;
-mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use setup::LearnedClassesSetup;
+pub use case::LearnedClassesSetup;
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, number};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
-use case::{Case, cases, demands_of};
-use climbs::{Climbs, climbs};
-use names::{
-    BEST_ENDS, CLIMB, CLIMB_BEST, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
-    RECOVERED, SD, SD_LEAST, SD_MOST, WASTE,
+use case::{
+    BEST_ENDS, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
+    RECOVERED, SD, SD_LEAST, SD_MOST, WASTE, cases, demands_of,
 };
-use pages::{Stored, Taken};
+use pages::{Climbs, Stored, Taken, climbs};
 use slabwise_base::Random;
 use slabwise_policy::sizes::loss;
 

@@ -13,8 +13,6 @@
 //!
 //! Law: every variant and every comparison has its rows; what cannot be run has rows that say why.
 
-mod decisions;
-mod finding;
 mod report;
 mod setup;
 
@@ -25,19 +23,17 @@ pub use setup::PoliciesSetup;
 
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
-use crate::trial::class_curves::Bound;
 use crate::trial::course::Course;
-use crate::trial::divider::{Divider, Told};
+use crate::trial::curves::Bound;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::execute;
+use crate::trial::execute::{Divider, Told, execute};
 use crate::trial::progress::Progress;
 use crate::trial::run::Run;
 use crate::trial::setup::scaled;
 use crate::vtime::VisitCost;
-use decisions::Decisions;
-use finding::{Finding, Findings};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use setup::Variant;
+use report::{Finding, Findings};
+use setup::{Decisions, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;
 

@@ -10,8 +10,7 @@
 //! the change of phase the lab orders page after page to the split that exact curves call for
 //! (`slabs reassign`), as fast as the server moves them: so the mover is seen without its policy.
 
-use super::decision::second_share;
-use super::setup::{ServerSetup, TwoPhaseSetup};
+use super::decision::{ServerSetup, TwoPhaseSetup, second_share};
 use crate::experiment::kind::Job;
 use crate::result::{Outcome, measures, number};
 use crate::trial::error::ExperimentError;

@@ -9,22 +9,18 @@
 
 mod decision;
 mod live;
-mod setup;
 
-pub use setup::TwoPhaseSetup;
+pub use decision::TwoPhaseSetup;
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
-use crate::trial::course::Course;
-use crate::trial::divider::{Divider, Told};
-use crate::trial::error::ExperimentError;
-use crate::trial::execute::{execute, measured};
-use crate::trial::rows::{
-    MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady,
+use crate::trial::course::{
+    Course, MEAN, PAGES, STEADY, add_at_target, add_gets, add_met, add_series, add_steady, steady,
 };
+use crate::trial::error::ExperimentError;
+use crate::trial::execute::{Divider, Told, execute, measured};
 use crate::trial::run::Run;
 use crate::trial::setup::scaled;
-use crate::trial::steady::steady;
 use crate::vtime::MoverName;
 use decision::{Decision, decide};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};

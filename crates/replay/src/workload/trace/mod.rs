@@ -18,7 +18,6 @@
 //! Laws: what was read before the first fault is delivered; then the fault, with its place and a reason; then nothing.
 //! Memory is bounded, whatever the file holds.
 
-mod format;
 mod lines;
 mod reader;
 mod records;
@@ -27,5 +26,5 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use format::TraceFormat;
+pub use reader::TraceFormat;
 pub use reader::TraceReader;

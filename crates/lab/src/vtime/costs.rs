@@ -1,9 +1,48 @@
-//! What a visit to a chunk costs: measured, never assumed.
+//! What work costs a processor, measured on this machine: a visit to a chunk, and a sleep.
 
-use super::mechanism::step;
-use super::processor::thread_cpu_nanos;
-use slabwise_base::{ClassId, Moment};
+use rustix::time::{ClockId, clock_gettime};
+use slabwise_base::{ClassId, Clock, Moment};
 use slabwise_engine::{Engine, MoverStep};
+use std::time::Duration;
+
+/// Nanoseconds that the calling thread has worked since it began.
+pub fn thread_cpu_nanos() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// One step of at most `budget_chunks` visits; what it came to, and how many visits it took.
+pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (MoverStep, u64) {
+    let before = engine.mover_counters().visits;
+    let stepped = engine.mover_step(budget_chunks, at);
+    (stepped, engine.mover_counters().visits - before)
+}
+
+/// Sleeps that are measured.
+const SLEEPS: u32 = 200;
+
+/// A sleep of one length, as this machine carries it out: the mean of several.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SleepCost {
+    /// Nanoseconds of processor time.
+    pub cpu_nanos: f64,
+    /// How long it really was, in nanoseconds: timers fire late.
+    pub wall_nanos: f64,
+}
+
+impl SleepCost {
+    #[expect(clippy::disallowed_methods, reason = "sleeping is what is measured")]
+    pub fn measure(length: Duration, clock: &Clock) -> SleepCost {
+        let (wall, cpu) = (clock.nanos(), thread_cpu_nanos());
+        for _ in 0..SLEEPS {
+            std::thread::sleep(length);
+        }
+        SleepCost {
+            cpu_nanos: (thread_cpu_nanos() - cpu) / f64::from(SLEEPS),
+            wall_nanos: (clock.nanos() - wall) as f64 / f64::from(SLEEPS),
+        }
+    }
+}
 
 /// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
 const PAGES: usize = 16;
@@ -74,9 +113,17 @@ impl VisitCost {
 
 #[cfg(test)]
 mod tests {
-    use super::VisitCost;
-    use slabwise_base::{ClassId, Moment};
+    use super::{SleepCost, VisitCost};
+    use slabwise_base::{ClassId, Clock, Moment};
     use slabwise_engine::{Engine, EngineConfig};
+    use std::time::Duration;
+
+    #[test]
+    fn a_sleep_is_at_least_as_long_as_asked_for_and_takes_less_processor_than_time() {
+        let cost = SleepCost::measure(Duration::from_micros(50), &Clock::real());
+        assert!(cost.wall_nanos >= 50_000.0, "{cost:?}");
+        assert!(cost.cpu_nanos > 0.0 && cost.cpu_nanos < cost.wall_nanos, "{cost:?}");
+    }
 
     #[test]
     fn where_no_page_can_be_moved_there_is_no_cost() {
