@@ -7,6 +7,7 @@
 use crate::jobs::{self, RunArgs, print};
 use crate::registry;
 use clap::{Parser, Subcommand};
+use slabwise_text::command;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,27 +39,16 @@ struct ReportArgs {
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
-    let line = std::iter::once(OsString::from("slabwise lab")).chain(args);
-    let args = match Args::try_parse_from(line) {
+    let args = match command::parse::<Args>("slabwise lab", args, ExitCode::from(64)) {
         Ok(args) => args,
-        Err(error) => {
-            // A reader that has left wants no more help.
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let done = match args.command {
         Command::List => print(&list()),
         Command::Run(args) => jobs::run(&args),
         Command::Report(args) => jobs::report(&args.directory),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("slabwise lab: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    command::finish("slabwise lab", done)
 }
 
 fn list() -> String {

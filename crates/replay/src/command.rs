@@ -4,11 +4,12 @@ use crate::client::CostForm;
 use crate::drive::{Pace, drive};
 use crate::error::ReplayError;
 use crate::report::Report;
-use crate::workload::{self, CostMix, TraceFormat};
+use crate::workload::{self, CostMix};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use slabwise_base::Clock;
 use slabwise_client::ServerAddress;
+use slabwise_text::command;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -33,16 +34,8 @@ pub(crate) struct Args {
     /// The workload's name (above)
     #[arg(long, value_name = "NAME")]
     workload: String,
-    /// Requests to make [default: the workload's own number, a trace's all]
-    #[arg(long, value_name = "N")]
-    requests: Option<u64>,
-    /// Multiply the workload's keys and own number of requests [default: 1; 0.2 for kvcache_reg and
-    /// graph_cache_leader_assocs]
-    #[arg(long, value_name = "F")]
-    scale: Option<f64>,
-    /// Everything random follows from this number
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    options: workload::Options,
     /// How the server is told what a value costs: by a word of the set's line (slabwise takes it with
     /// -o cost_wire), by slabwise's flag of the meta protocol, or not at all
     #[arg(long, value_enum, default_value_t = CostForm::None)]
@@ -64,86 +57,33 @@ pub(crate) struct Args {
     /// Also report the miss ratio of every N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
-    /// Multiply value lengths that come from a size table
-    #[arg(long, value_name = "F", default_value_t = 1.0)]
-    size_factor: f64,
-    /// Give every value this many bytes
-    #[arg(long, value_name = "N", conflicts_with = "size_factor")]
-    value_len: Option<u32>,
-    /// Keys of the workload zipf [default: 1000000]
-    #[arg(long, value_name = "N")]
-    keys: Option<u64>,
-    /// Exponent of the workload zipf [default: 1]
-    #[arg(long, value_name = "F")]
-    skew: Option<f64>,
-    /// Format of the workload trace:FILE [default: as the file tells]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<TraceFormat>,
     /// Print one line of JSON
-    #[arg(long)]
+    #[arg(long, display_order = 100)]
     json: bool,
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
-    let line = std::iter::once(OsString::from("slabwise replay")).chain(args);
-    let args = match Args::try_parse_from(line) {
-        Ok(args) => args,
-        Err(error) if !error.use_stderr() => {
-            // A reader that has left wants no more help.
-            let _ = error.print();
-            return ExitCode::SUCCESS;
+    command::answer("slabwise replay", "report", args, |args: &Args| {
+        let report = run(args, &Clock::real()).map_err(|error| error.to_string())?;
+        if !args.json {
+            return Ok(report.text() + "\n");
         }
-        Err(error) => return fail(&first_paragraph(&error.to_string())),
-    };
-    match run(&args, &Clock::real()) {
-        Ok(report) if args.json => match serde_json::to_string(&report) {
-            Ok(json) => print_last(&json),
-            Err(error) => fail(&format!("the report cannot be written as JSON: {error}")),
-        },
-        Ok(report) => print_last(&report.text()),
-        Err(error) => fail(&error.to_string()),
-    }
-}
-
-fn print_last(text: &str) -> ExitCode {
-    use std::io::Write;
-    match writeln!(std::io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&format!("the report cannot be printed: {error}")),
-    }
-}
-
-fn fail(reason: &str) -> ExitCode {
-    eprintln!("slabwise replay: {reason}");
-    ExitCode::FAILURE
-}
-
-/// An argument error in one line.
-pub(crate) fn first_paragraph(error: &str) -> String {
-    let lines = error.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
-    let text = lines.collect::<Vec<_>>().join(" ");
-    format!("{}; see slabwise replay --help", text.trim_start_matches("error: "))
+        let json = serde_json::to_string(&report);
+        let json =
+            json.map_err(|error| format!("the report cannot be written as JSON: {error}"))?;
+        Ok(json + "\n")
+    })
 }
 
 pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
         return Err(ReplayError::Option("--rate: give more than 0 requests a second".to_owned()));
     }
-    let options = workload::Options {
-        requests: args.requests,
-        scale: args.scale,
-        seed: args.seed,
-        size_factor: args.size_factor,
-        value_len: args.value_len,
-        keys: args.keys,
-        skew: args.skew,
-        format: args.format,
-    };
-    let mut workload = workload::open(&args.workload, &options)?;
+    let mut workload = workload::open(&args.workload, &args.options)?;
     let default_mix = (args.cost != CostForm::None).then_some(CostMix::Baseline);
     if let Some(mix) = args.cost_mix.or(default_mix) {
-        workload = workload.with_costs(mix, args.seed);
+        workload = workload.with_costs(mix, args.options.seed);
     }
     let pace = Pace {
         connections: args.connections as usize,
@@ -153,10 +93,10 @@ pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
         cost_form: args.cost,
     };
     let progress = progress_bar(workload.requests_expected());
-    let report = drive(&args.server, workload, &pace, clock, |tally| {
-        if tally.requests() - progress.position() >= 10_000 {
-            progress.set_message(format!("{:.4}", tally.miss_ratio()));
-            progress.set_position(tally.requests());
+    let report = drive(&args.server, workload, &pace, clock, |so_far| {
+        if so_far.requests - progress.position() >= 10_000 {
+            progress.set_message(format!("{:.4}", so_far.ratio()));
+            progress.set_position(so_far.requests);
         }
         Ok(())
     });
@@ -173,6 +113,5 @@ fn progress_bar(requests: Option<u64>) -> ProgressBar {
         ),
         None => (ProgressBar::new_spinner(), "{human_pos} requests, {per_sec}, miss ratio {msg}"),
     };
-    let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|error| panic!("the bar's template is fixed: {error}")))
+    bar.with_style(ProgressStyle::with_template(template).expect("the bar's template is fixed"))
 }

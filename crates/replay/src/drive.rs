@@ -8,7 +8,7 @@
 use crate::client::{Client, CostForm, LengthCheck, Outcome};
 use crate::error::ReplayError;
 use crate::look_aside::{LookAside, Pending, Supply};
-use crate::report::{Report, Tally};
+use crate::report::{Report, Tally, Window};
 use crate::workload::Workload;
 use slabwise_base::Clock;
 use slabwise_client::ServerAddress;
@@ -29,14 +29,14 @@ pub struct Pace {
     pub cost_form: CostForm,
 }
 
-/// Replays a workload to a server. `each` sees the counts after every round; the replay stops when it
-/// returns an error.
+/// Replays a workload to a server. `each` sees the counts after every round, without their ratio; an error of it
+/// stops the replay.
 pub fn drive<E: From<ReplayError>>(
     server: &ServerAddress,
     workload: Workload,
     pace: &Pace,
     clock: &Clock,
-    each: impl FnMut(&Tally) -> Result<(), E>,
+    each: impl FnMut(&Window) -> Result<(), E>,
 ) -> Result<Report, E> {
     let check = match workload.one_length_per_key() {
         true => LengthCheck::Exact,
@@ -50,7 +50,7 @@ pub fn drive<E: From<ReplayError>>(
 }
 
 /// The observer of a replay that nothing observes.
-pub fn unwatched(_: &Tally) -> Result<(), ReplayError> {
+pub fn unwatched(_: &Window) -> Result<(), ReplayError> {
     Ok(())
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn replay<E: From<ReplayError>>(
     rate: Option<f64>,
     clock: &Clock,
     mut tally: Tally,
-    mut each: impl FnMut(&Tally) -> Result<(), E>,
+    mut each: impl FnMut(&Window) -> Result<(), E>,
 ) -> Result<(Tally, u64), E> {
     let mut look_aside = LookAside::default();
     let mut supply = Supply::More;
@@ -92,7 +92,7 @@ pub(crate) fn replay<E: From<ReplayError>>(
             }
             tally.record(&answer);
         })?;
-        each(&tally)?;
+        each(&tally.all)?;
     }
     Ok((tally, clock.nanos() - start_nanos))
 }

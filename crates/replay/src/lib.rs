@@ -26,5 +26,5 @@ pub use client::CostForm;
 pub use command::main;
 pub use drive::{Pace, drive, unwatched};
 pub use error::ReplayError;
-pub use report::{Report, Tally, Window};
+pub use report::{Report, Window};
 pub use values::{KEY_SIZE_BYTES, key_bytes};

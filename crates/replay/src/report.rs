@@ -1,8 +1,7 @@
 //! What a replay measures, and how it is printed.
 //!
-//! A request's time runs from when it was taken up (under a rate: was due) to its answer; for a miss,
-//! to the answer of the set that follows. Requests travel in rounds, so a request's time is its
-//! round's: what a client that pipelines as much would see.
+//! A request's time runs from when it was taken up (under a rate: was due) to its answer; for a miss, to the answer of the
+//! set that follows. Requests travel in rounds, so it is the round's: what a client that pipelines as much would see.
 
 use crate::client::{Answer, Outcome};
 use crate::look_aside::Action;
@@ -16,21 +15,14 @@ const TIME_NANOS_MAX: u64 = 600_000_000_000;
 /// Counts while the replay runs.
 #[derive(Debug)]
 pub struct Tally {
-    requests: u64,
-    gets: u64,
-    misses: u64,
+    pub all: Window,
     sets_refused: u64,
     units_asked: u64,
     units_missed: u64,
     time_nanos_sum: u128,
     times: Histogram<u64>,
-    windows: Option<Windows>,
-}
-
-#[derive(Debug)]
-struct Windows {
-    requests_each: u64,
-    done: Vec<Window>,
+    window_requests: Option<u64>,
+    windows: Vec<Window>,
     present: Window,
 }
 
@@ -43,14 +35,24 @@ pub struct Window {
     pub gets: u64,
     /// Gets that missed.
     pub misses: u64,
-    /// Misses of all gets.
+    /// Misses of all gets; reckoned where the stretch has ended.
     pub miss_ratio: f64,
 }
 
 impl Window {
-    fn closed(mut self) -> Window {
-        self.miss_ratio = ratio(self.misses, self.gets);
-        self
+    fn count(&mut self, get: bool, miss: bool) {
+        self.requests += 1;
+        self.gets += u64::from(get);
+        self.misses += u64::from(miss);
+    }
+
+    fn closed(self) -> Window {
+        Window { miss_ratio: self.ratio(), ..self }
+    }
+
+    /// Misses of all gets so far.
+    pub(crate) fn ratio(&self) -> f64 {
+        ratio(self.misses, self.gets)
     }
 }
 
@@ -58,70 +60,31 @@ impl Tally {
     /// Counts nothing yet; keeps miss ratios of every `window_requests` requests if that is given.
     pub fn new(window_requests: Option<u64>) -> Tally {
         let times = Histogram::new_with_bounds(1, TIME_NANOS_MAX, 3);
-        let times =
-            times.unwrap_or_else(|error| panic!("the histogram's bounds are fixed: {error}"));
-        let windows = window_requests.map(|requests_each| Windows {
-            requests_each,
-            done: Vec::new(),
-            present: Window::default(),
-        });
         Tally {
-            requests: 0,
-            gets: 0,
-            misses: 0,
+            all: Window::default(),
             sets_refused: 0,
             units_asked: 0,
             units_missed: 0,
             time_nanos_sum: 0,
-            times,
-            windows,
+            times: times.expect("the histogram's bounds are fixed"),
+            window_requests,
+            windows: Vec::new(),
+            present: Window::default(),
         }
     }
 
-    /// Requests counted so far.
-    pub fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// Gets so far.
-    pub fn gets(&self) -> u64 {
-        self.gets
-    }
-
-    /// Those of them that missed.
-    pub fn misses(&self) -> u64 {
-        self.misses
-    }
-
-    /// Misses of all gets so far.
-    pub fn miss_ratio(&self) -> f64 {
-        ratio(self.misses, self.gets)
-    }
-
-    /// Cost of the misses over cost of all gets. Without costs every get costs the same.
-    fn cost_ratio(&self) -> f64 {
-        match self.units_asked {
-            0 => self.miss_ratio(),
-            asked => ratio(self.units_missed, asked),
-        }
-    }
-
-    /// Counts an answer.
     pub fn record(&mut self, answer: &Answer) {
         let (get, miss) = (answer.action == Action::Get, answer.outcome == Outcome::Miss);
-        if answer.outcome == Outcome::Refused {
-            self.sets_refused += 1;
-        }
+        self.sets_refused += u64::from(answer.outcome == Outcome::Refused);
         // A fill belongs to the get that missed: one request, counted then, timed now.
         if answer.action != Action::Fill {
-            self.requests += 1;
-            self.gets += u64::from(get);
-            self.misses += u64::from(miss);
+            self.all.count(get, miss);
+            self.present.count(get, miss);
             let units = answer.pending.request.cost.map_or(0, |cost| u64::from(cost.units()));
             self.units_asked += if get { units } else { 0 };
             self.units_missed += if miss { units } else { 0 };
-            if let Some(windows) = &mut self.windows {
-                windows.count(get, miss);
+            if Some(self.present.requests) == self.window_requests {
+                self.windows.push(std::mem::take(&mut self.present).closed());
             }
         }
         if !miss {
@@ -132,42 +95,30 @@ impl Tally {
     }
 
     /// The result, after `seconds` of replay.
-    pub fn report(self, seconds: f64) -> Report {
-        let micros = |nanos: u64| nanos as f64 / 1e3;
+    pub fn report(mut self, seconds: f64) -> Report {
+        let quantile_us = |part| self.times.value_at_quantile(part) as f64 / 1e3;
         let mean_nanos = self.time_nanos_sum as f64 / self.times.len().max(1) as f64;
-        let miss_ratio = self.miss_ratio();
+        let Window { requests, gets, misses, miss_ratio } = self.all.closed();
+        if self.present.requests > 0 {
+            self.windows.push(self.present.closed());
+        }
         Report {
-            requests: self.requests,
-            misses: self.misses,
+            requests,
+            misses,
             miss_ratio,
-            cost_ratio: self.cost_ratio(),
+            cost_ratio: match self.units_asked {
+                0 => miss_ratio,
+                asked => ratio(self.units_missed, asked),
+            },
             request_time_us: mean_nanos / 1e3,
             seconds,
-            p50_us: micros(self.times.value_at_quantile(0.50)),
-            p99_us: micros(self.times.value_at_quantile(0.99)),
-            p999_us: micros(self.times.value_at_quantile(0.999)),
-            gets: self.gets,
+            p50_us: quantile_us(0.50),
+            p99_us: quantile_us(0.99),
+            p999_us: quantile_us(0.999),
+            gets,
             sets_refused: self.sets_refused,
-            windows: self.windows.map(Windows::finish),
+            windows: self.window_requests.map(|_| self.windows),
         }
-    }
-}
-
-impl Windows {
-    fn count(&mut self, get: bool, miss: bool) {
-        self.present.requests += 1;
-        self.present.gets += u64::from(get);
-        self.present.misses += u64::from(miss);
-        if self.present.requests == self.requests_each {
-            self.done.push(std::mem::take(&mut self.present).closed());
-        }
-    }
-
-    fn finish(mut self) -> Vec<Window> {
-        if self.present.requests > 0 {
-            self.done.push(self.present.closed());
-        }
-        self.done
     }
 }
 
@@ -217,21 +168,15 @@ impl Report {
                 let _ = writeln!(text, "{up_to:>14}  {:>10.4}", window.miss_ratio);
             }
         }
+        let Report {
+            requests, misses, miss_ratio, cost_ratio, seconds, gets, sets_refused, ..
+        } = self;
+        let Report { request_time_us, p50_us, p99_us, p999_us, .. } = self;
         let _ = write!(
             text,
-            "requests={} misses={} miss_ratio={:.4} cost_ratio={:.4} request_time_us={:.1} \
-             seconds={:.3} p50_us={:.1} p99_us={:.1} p999_us={:.1} gets={} sets_refused={}",
-            self.requests,
-            self.misses,
-            self.miss_ratio,
-            self.cost_ratio,
-            self.request_time_us,
-            self.seconds,
-            self.p50_us,
-            self.p99_us,
-            self.p999_us,
-            self.gets,
-            self.sets_refused,
+            "requests={requests} misses={misses} miss_ratio={miss_ratio:.4} cost_ratio={cost_ratio:.4} \
+             request_time_us={request_time_us:.1} seconds={seconds:.3} p50_us={p50_us:.1} p99_us={p99_us:.1} \
+             p999_us={p999_us:.1} gets={gets} sets_refused={sets_refused}",
         );
         text
     }

@@ -263,12 +263,13 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
 
 #[test]
 fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
-    use crate::command::{Args, first_paragraph, run};
+    use crate::command::{Args, run};
     use clap::Parser;
+    use slabwise_text::command::first_paragraph;
     let parse = |line: &str| Args::try_parse_from(line.split(' '));
     let refusal = |line: &str| match parse(line) {
         Ok(args) => run(&args, &Clock::manual()).map_or_else(|e| e.to_string(), |_| String::new()),
-        Err(error) => first_paragraph(&error.to_string()),
+        Err(error) => first_paragraph("slabwise replay", &error.to_string()),
     };
     let cases = [
         ("replay --workload zipf", "--server <ADDRESS>"),
@@ -301,5 +302,5 @@ fn a_rate_spreads_requests_over_time() {
             .unwrap_or_else(|error| panic!("{error}"));
     // The last round of 10 is due 190 requests, so 0.19 s, after the start.
     assert!(nanos >= 190_000_000, "{nanos}");
-    assert_eq!(tally.requests(), 200);
+    assert_eq!(tally.all.requests, 200);
 }

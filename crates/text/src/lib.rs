@@ -1,5 +1,7 @@
-//! Text for people: tables in columns, and large numbers.
+//! Text for people: tables in columns, large numbers, and what commands print.
 #![forbid(unsafe_code)]
+
+pub mod command;
 
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 
@@ -11,12 +13,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// Cells begin at its left end; it is as wide as its widest cell, and at least so wide.
+    /// Cells begin at its left end. It is as wide as its widest cell, and at least so wide.
     pub const fn left(width_min: u16) -> Column {
         Column { alignment: CellAlignment::Left, width_min }
     }
 
-    /// Cells end at its right end; it is as wide as its widest cell, and at least so wide.
+    /// Cells end at its right end.
     pub const fn right(width_min: u16) -> Column {
         Column { alignment: CellAlignment::Right, width_min }
     }

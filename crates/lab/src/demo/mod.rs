@@ -25,11 +25,14 @@ use slabwise_base::Clock;
 use slabwise_engine::{Engine, EvictionKind};
 use slabwise_replay::workload::{self, Request, Workload};
 use slabwise_replay::{CostForm, Pace, ReplayError, drive};
+use slabwise_text::command;
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+const NAME: &str = "slabwise demo";
 /// What the mover is charged for a visit; memcached moves little here.
 const VISIT_NS: f64 = 100.0;
 /// Looks at both over the whole demo.
@@ -81,28 +84,15 @@ enum DemoError {
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
-    let line = std::iter::once(OsString::from("slabwise demo")).chain(args);
-    let args = match Args::try_parse_from(line) {
+    let args = match command::parse(NAME, args, ExitCode::FAILURE) {
         Ok(args) => args,
-        Err(error) => {
-            let is_failure = error.use_stderr();
-            // A reader that has left wants no more help.
-            let _ = error.print();
-            return if is_failure { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-        }
+        Err(code) => return code,
     };
     let shown = run(&args, &mut |line| {
-        use std::io::Write;
-        // A reader that has left is told nothing more; the demo goes on to its end.
+        // The demo goes on to its end where its reader has left.
         let _ = writeln!(std::io::stdout(), "{line}");
     });
-    match shown {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("slabwise demo: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    command::finish(NAME, shown)
 }
 
 fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
@@ -140,18 +130,18 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
         window: None,
         cost_form: CostForm::None,
     };
-    let replayed = drive(&address, replayed, &pace, &Clock::real(), |tally| {
+    let replayed = drive(&address, replayed, &pace, &Clock::real(), |so_far| {
         if stopped.load(Ordering::Relaxed) {
             return Err(DemoError::Stopped);
         }
-        if tally.requests() < (looks + 1) * look_each {
+        if so_far.requests < (looks + 1) * look_each {
             return Ok(());
         }
         looks += 1;
-        demo.look(tally.requests(), tally.gets(), tally.misses())?;
+        demo.look(so_far.requests, so_far.gets, so_far.misses)?;
         if !bar.is_hidden() {
             bar.set_message(demo.sight.text());
-            bar.set_position(tally.requests());
+            bar.set_position(so_far.requests);
         } else if looks.is_multiple_of(LOOKS / LINES) {
             print(&demo.sight.line());
         }

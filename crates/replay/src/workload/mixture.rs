@@ -1,4 +1,4 @@
-//! Keys by Zipf's law, and mixtures of several populations of keys.
+//! Keys by Zipf's law, which `rand_distr` draws exactly and in constant time, and mixtures of several populations of keys.
 //!
 //! Of a mixture each part has its own Zipf law, and its share of the requests may change over the run:
 //!
@@ -7,9 +7,6 @@
 //!          0 |        \______________/             change along a line
 //!             stage      stage    stage
 //! ```
-//!
-//! The two-phase workload is that of the paper on fast page moves (MEMSYS 2019): a cache full of one size of items meets
-//! a second, larger one. The first 13 % of the requests go to the first class; of the others 33 % do.
 
 use rand_core::TryRng;
 use rand_distr::Distribution;
@@ -89,7 +86,6 @@ pub struct Stage {
     pub shares: Vec<f64>,
 }
 
-/// An endless stream of keys of several parts.
 #[derive(Debug)]
 pub struct Mixture {
     parts: Vec<Zipf>,
@@ -122,7 +118,6 @@ impl Mixture {
         Mixture { parts, stages, requests: requests.max(1), made: 0, ends: Vec::new(), random }
     }
 
-    /// The next key.
     pub fn next_key(&mut self) -> u64 {
         if self.made.is_multiple_of(REQUESTS_A_SHARE) {
             self.ends = self.ends_at(self.made as f64 / self.requests as f64);
@@ -140,71 +135,13 @@ impl Mixture {
         let width = to.position - from.position;
         let done = if width > 0.0 { (position - from.position) / width } else { 0.0 };
         let done = done.clamp(0.0, 1.0);
-        let shares = from.shares.iter().zip(&to.shares);
-        let shares = shares.map(|(from, to)| from + (to - from) * done);
         let mut sum = 0.0;
-        let sums = shares.map(|share| {
-            sum += share;
+        let sums = from.shares.iter().zip(&to.shares).map(|(from, to)| {
+            sum += from + (to - from) * done;
             sum
         });
         let sums: Vec<f64> = sums.collect();
         sums.iter().map(|end| end / sum).collect()
-    }
-}
-
-/// Bit of the key that tells the second class's keys from the first's.
-const SECOND_CLASS_BIT: u64 = 1 << 40;
-/// Share of the requests that form the first phase, in percent.
-const FIRST_PHASE_PERCENT: u64 = 13;
-/// Share of the second phase's requests that stay with the first class, in percent.
-const FIRST_CLASS_PERCENT: u64 = 33;
-/// Value lengths in bytes; with memcached's header and our keys, items of about 200 and 250 B.
-const VALUE_LENS: [u32; 2] = [140, 190];
-
-/// The published skew.
-const SKEW: f64 = 1.0;
-
-/// An endless stream of keys of two classes.
-#[derive(Debug)]
-pub struct TwoPhase {
-    first: Zipf,
-    second: Zipf,
-    phase: Random,
-    first_phase_left: u64,
-}
-
-impl TwoPhase {
-    /// Requests in the published run.
-    pub const REQUESTS: u64 = 100_000_000;
-    /// Keys of each class in the published run.
-    pub const KEYS_PER_CLASS: u64 = 5_000_000;
-
-    /// A run of `requests` requests over `keys_per_class` keys (at least 1) in each class.
-    pub fn new(requests: u64, keys_per_class: u64, mut random: Random) -> TwoPhase {
-        let mut fork = || Random::new(random.next_u64());
-        TwoPhase {
-            first: Zipf::new(keys_per_class, SKEW, fork()),
-            second: Zipf::new(keys_per_class, SKEW, fork()),
-            phase: fork(),
-            first_phase_left: (u128::from(requests) * u128::from(FIRST_PHASE_PERCENT) / 100) as u64,
-        }
-    }
-
-    /// The next key.
-    pub fn next_key(&mut self) -> u64 {
-        if self.first_phase_left > 0 {
-            self.first_phase_left -= 1;
-            self.first.next_key()
-        } else if self.phase.below(100) < FIRST_CLASS_PERCENT {
-            self.first.next_key()
-        } else {
-            self.second.next_key() | SECOND_CLASS_BIT
-        }
-    }
-
-    /// The length of a key's value in bytes.
-    pub fn value_len(key: u64) -> u32 {
-        VALUE_LENS[usize::from(key & SECOND_CLASS_BIT != 0)]
     }
 }
 

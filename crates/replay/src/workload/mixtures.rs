@@ -1,109 +1,135 @@
-//! The published mixtures: `toy`, `three-phase`, `multi-tenant`, `time-varying`.
+//! The published mixtures: `two-phase`, `toy`, `three-phase`, `multi-tenant`, `time-varying`.
 //!
 //! What a paper leaves open is chosen here, and said where it is chosen.
 
-use super::lengths::{EtcLengths, Lengths};
-use super::mixture::{Mixture, Stage, key_of};
+use super::lengths::Lengths;
+use super::mixture::{Mixture, Stage, Zipf, key_of};
 use crate::values::KEY_SIZE_BYTES;
 use slabwise_base::{Random, memcached};
 
-/// Bytes that memcached counts for an item beside its value.
-const BESIDE_VALUE_BYTES: u32 = memcached::beside_value_bytes(KEY_SIZE_BYTES) as u32;
-
-/// A mixture by name, with the lengths of its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MixtureName {
-    /// Two working sets, of which the second comes in the place of the first (PSA, ICC 2014; LAMA, ATC
-    /// 2015). The slides tell 200 million requests, two sets of 7 million items and three phases with a
-    /// pattern each. Chosen: ETC's popularity and lengths, those of the second set a KiB longer; only the
-    /// first set for a third, then the second takes over evenly for a third, then only the second.
-    ThreePhase,
-    /// Six applications, each with a class of its own (MEMSYS 2019, table 6). Told are the first two object
-    /// sizes; the others are chosen in the same proportion.
-    MultiTenant,
-    /// Two applications at the daily shape of Facebook's ETC (MEMSYS 2019, section 4.2). Told: an hour has
-    /// the same number of requests all day long. Chosen: each one's rate is a sine whose peak is twice its
-    /// trough, as ETC's is, and the two lie half a day apart; objects as the first two of `MultiTenant`.
-    TimeVarying,
+/// A published run over parts of keys, at scale 1.
+pub struct Published {
+    pub requests: u64,
+    /// Keys and skew by part.
+    parts: Vec<(u64, f64)>,
+    stages: Vec<Stage>,
+    pub lengths: Vec<Lengths>,
 }
 
-/// The keys and skew of one part, at scale 1.
-type Part = (u64, f64);
-
-const THREE_PHASE: [Part; 2] = [(7_000_000, 1.0); 2];
-/// How much longer the second set's values are.
-const SECOND_SET_MORE_BYTES: u32 = 1024;
-
-const MULTI_TENANT: [Part; 6] = [
-    (7_000_000, 0.25),
-    (3_500_000, 0.25),
-    (7_000_000, 0.85),
-    (3_500_000, 0.85),
-    (10_000_000, 1.0),
-    (5_000_000, 1.0),
-];
-const OBJECT_SIZES_BYTES: [u32; 6] = [192, 296, 456, 704, 1088, 1672];
-
-const TIME_VARYING: [Part; 2] = [(7_000_000, 0.25); 2];
-/// Half of what the rate swings by, against its mean: the peak is twice the trough.
-const DAILY_SWING: f64 = 1.0 / 3.0;
-/// Straight pieces of the sine.
-const DAY_PIECES: u32 = 96;
-
-impl MixtureName {
-    /// Requests of the published run.
-    pub fn requests(self) -> u64 {
-        match self {
-            MixtureName::ThreePhase => 200_000_000,
-            MixtureName::MultiTenant => 600_000_000,
-            MixtureName::TimeVarying => 4_320_000_000,
+impl Published {
+    pub fn named(name: &str, seed: u64) -> Option<Published> {
+        match name {
+            "three-phase" => Some(three_phase(seed)),
+            "multi-tenant" => Some(multi_tenant()),
+            "time-varying" => Some(time_varying()),
+            _ => None,
         }
     }
 
     /// The stream of keys; `scale` multiplies every part's keys.
-    pub fn keys(self, requests: u64, scale: impl Fn(u64) -> u64, random: Random) -> Mixture {
-        let parts: Vec<Part> =
-            self.parts().iter().map(|&(keys, skew)| (scale(keys), skew)).collect();
-        Mixture::new(&parts, self.stages(), requests, random)
+    pub fn keys(&self, requests: u64, scale: impl Fn(u64) -> u64, random: Random) -> Mixture {
+        let parts: Vec<_> = self.parts.iter().map(|&(keys, skew)| (scale(keys), skew)).collect();
+        Mixture::new(&parts, self.stages.clone(), requests, random)
+    }
+}
+
+fn stage(position: f64, shares: &[f64]) -> Stage {
+    Stage { position, shares: shares.to_vec() }
+}
+
+/// Two working sets, of which the second comes in the place of the first (PSA, ICC 2014; LAMA, ATC 2015). The slides give
+/// 200 million requests, two sets of 7 million items and three phases with a pattern each. Chosen: ETC's popularity and
+/// lengths, those of the second set a KiB longer; only the first set for a third, then the second takes over evenly for a
+/// third, then only the second.
+fn three_phase(seed: u64) -> Published {
+    Published {
+        requests: 200_000_000,
+        parts: vec![(7_000_000, 1.0); 2],
+        stages: vec![stage(1.0 / 3.0, &[1.0, 0.0]), stage(2.0 / 3.0, &[0.0, 1.0])],
+        lengths: vec![Lengths::etc(seed, 0), Lengths::etc(seed, 1024)],
+    }
+}
+
+/// The lengths of values in objects of as many sizes as there are parts. The first two sizes are published (MEMSYS 2019,
+/// table 6); the others are chosen in the same proportion.
+fn object_lengths(parts: usize) -> Vec<Lengths> {
+    const OBJECT_SIZES_BYTES: [u32; 6] = [192, 296, 456, 704, 1088, 1672];
+    const BESIDE_VALUE_BYTES: u32 = memcached::beside_value_bytes(KEY_SIZE_BYTES) as u32;
+    let sizes = OBJECT_SIZES_BYTES[..parts].iter();
+    sizes.map(|size| Lengths::Fixed(size - BESIDE_VALUE_BYTES)).collect()
+}
+
+/// Six applications, each with a class of its own (MEMSYS 2019, table 6).
+fn multi_tenant() -> Published {
+    let skews = [0.25, 0.25, 0.85, 0.85, 1.0, 1.0];
+    let keys = [7_000_000, 3_500_000, 7_000_000, 3_500_000, 10_000_000, 5_000_000];
+    Published {
+        requests: 600_000_000,
+        parts: keys.into_iter().zip(skews).collect(),
+        stages: vec![stage(0.0, &[1.0; 6])],
+        lengths: object_lengths(6),
+    }
+}
+
+/// Two applications at the daily shape of Facebook's ETC (MEMSYS 2019, section 4.2), where an hour has the same number of
+/// requests all day long. Chosen: each one's rate is a sine whose peak is twice its trough, as ETC's is, and the two lie
+/// half a day apart.
+fn time_varying() -> Published {
+    /// Half of what the rate swings by, against its mean.
+    const DAILY_SWING: f64 = 1.0 / 3.0;
+    /// Straight pieces of the sine.
+    const DAY_PIECES: u32 = 96;
+    let piece = |at| {
+        let position = f64::from(at) / f64::from(DAY_PIECES);
+        let swing = DAILY_SWING * (std::f64::consts::TAU * position).sin();
+        stage(position, &[1.0 + swing, 1.0 - swing])
+    };
+    Published {
+        requests: 4_320_000_000,
+        parts: vec![(7_000_000, 0.25); 2],
+        stages: (0..=DAY_PIECES).map(piece).collect(),
+        lengths: object_lengths(2),
+    }
+}
+
+/// The workload of the paper on fast page moves (MEMSYS 2019): a cache full of one size of items meets a second, larger
+/// one. The first 13 % of the requests go to the first class of items; of the others 33 % do. Each class has its own Zipf
+/// law over its own keys.
+#[derive(Debug)]
+pub struct TwoPhase {
+    classes: [Zipf; 2],
+    phase: Random,
+    first_phase_left: u64,
+}
+
+impl TwoPhase {
+    pub const REQUESTS: u64 = 100_000_000;
+    /// Keys of each class in the published run.
+    pub const KEYS_PER_CLASS: u64 = 5_000_000;
+    const SKEW: f64 = 1.0;
+    const FIRST_PHASE_PERCENT: u64 = 13;
+    /// Share of the second phase's requests that stay with the first class.
+    const FIRST_CLASS_PERCENT: u64 = 33;
+
+    /// A run of `requests` requests over `keys_per_class` keys (at least 1) in each class.
+    pub fn new(requests: u64, keys_per_class: u64, mut random: Random) -> TwoPhase {
+        let mut fork = || Random::new(random.next_u64());
+        let classes = [fork(), fork()].map(|fork| Zipf::new(keys_per_class, Self::SKEW, fork));
+        let first_phase = u128::from(requests) * u128::from(Self::FIRST_PHASE_PERCENT) / 100;
+        TwoPhase { classes, phase: fork(), first_phase_left: first_phase as u64 }
     }
 
-    fn parts(self) -> &'static [Part] {
-        match self {
-            MixtureName::ThreePhase => &THREE_PHASE,
-            MixtureName::MultiTenant => &MULTI_TENANT,
-            MixtureName::TimeVarying => &TIME_VARYING,
-        }
+    pub fn next_key(&mut self) -> u64 {
+        let is_first_phase = self.first_phase_left > 0;
+        self.first_phase_left = self.first_phase_left.saturating_sub(1);
+        let is_first = is_first_phase || self.phase.below(100) < Self::FIRST_CLASS_PERCENT;
+        let class = usize::from(!is_first);
+        key_of(class, self.classes[class].next_key())
     }
 
-    fn stages(self) -> Vec<Stage> {
-        let stage = |position, shares: &[f64]| Stage { position, shares: shares.to_vec() };
-        match self {
-            MixtureName::ThreePhase => {
-                vec![stage(1.0 / 3.0, &[1.0, 0.0]), stage(2.0 / 3.0, &[0.0, 1.0])]
-            }
-            MixtureName::MultiTenant => vec![stage(0.0, &[1.0; 6])],
-            MixtureName::TimeVarying => {
-                let piece = |at| {
-                    let position = f64::from(at) / f64::from(DAY_PIECES);
-                    let swing = DAILY_SWING * (std::f64::consts::TAU * position).sin();
-                    stage(position, &[1.0 + swing, 1.0 - swing])
-                };
-                (0..=DAY_PIECES).map(piece).collect()
-            }
-        }
-    }
-
-    /// How long the values are.
-    pub fn lengths(self, seed: u64) -> Lengths {
-        let fixed = |&size: &u32| Lengths::Fixed(size - BESIDE_VALUE_BYTES);
-        Lengths::ByPart(match self {
-            MixtureName::ThreePhase => vec![
-                Lengths::Etc(EtcLengths::new(seed)),
-                Lengths::Etc(EtcLengths::longer(seed, SECOND_SET_MORE_BYTES)),
-            ],
-            MixtureName::MultiTenant => OBJECT_SIZES_BYTES.iter().map(fixed).collect(),
-            MixtureName::TimeVarying => OBJECT_SIZES_BYTES[..2].iter().map(fixed).collect(),
-        })
+    /// With memcached's header and our keys, items of about 200 and 250 B.
+    pub fn lengths() -> Lengths {
+        Lengths::ByPart(vec![Lengths::Fixed(140), Lengths::Fixed(190)])
     }
 }
 
@@ -115,12 +141,10 @@ pub struct Toy {
 }
 
 impl Toy {
-    /// Requests of the example.
     pub const REQUESTS: u64 = 18;
     /// The loop over letters.
     const LETTERS: u64 = 3;
 
-    /// The next key.
     pub fn next_key(&mut self) -> u64 {
         let round = self.made / 2;
         let is_digit = self.made % 2 == 1;
@@ -128,7 +152,7 @@ impl Toy {
         if is_digit { key_of(1, round) } else { key_of(0, round % Self::LETTERS) }
     }
 
-    /// How long the values are: more than half a page, and of two classes.
+    /// More than half a page, and of two classes.
     pub fn lengths() -> Lengths {
         Lengths::ByPart(vec![Lengths::Fixed(600_000), Lengths::Fixed(1_000_000)])
     }
@@ -136,9 +160,13 @@ impl Toy {
 
 #[cfg(test)]
 mod tests {
-    use super::{MixtureName, Toy};
+    use super::{Published, Toy};
     use crate::workload::mixture::part_of;
     use slabwise_base::Random;
+
+    fn published(name: &str) -> Published {
+        Published::named(name, 1).expect("it is one")
+    }
 
     #[test]
     fn the_toy_is_the_slides_example() {
@@ -153,7 +181,7 @@ mod tests {
     #[test]
     fn a_day_has_a_peak_of_twice_its_trough() {
         const REQUESTS: u64 = 240_000;
-        let mut keys = MixtureName::TimeVarying.keys(REQUESTS, |keys| keys / 1000, Random::new(3));
+        let mut keys = published("time-varying").keys(REQUESTS, |keys| keys / 1000, Random::new(3));
         let mut hours = [0; 24];
         for at in 0..REQUESTS {
             hours[(at / (REQUESTS / 24)) as usize] += part_of(keys.next_key());
@@ -167,7 +195,7 @@ mod tests {
 
     #[test]
     fn phases_follow_each_other() {
-        let mut keys = MixtureName::ThreePhase.keys(90_000, |keys| keys / 1000, Random::new(9));
+        let mut keys = published("three-phase").keys(90_000, |keys| keys / 1000, Random::new(9));
         let mut second = || (0..30_000).filter(|_| part_of(keys.next_key()) == 1).count();
         let phases = [second(), second(), second()];
         assert_eq!((phases[0], phases[2]), (0, 30_000));

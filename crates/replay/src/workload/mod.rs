@@ -10,7 +10,7 @@
 //! Invariants:
 //! - The whole stream follows from its name and its [`Options`]: same seed, same requests.
 //! - A key's derived length depends on the key and the seed alone, never on the order of requests.
-//! - Only a trace that records lengths may give one key several ([`Lengths`] are not asked then), and the same
+//! - Only a trace that records lengths may give one key several (derived ones are not asked for then), and the same
 //!   goes for costs and [`CostMix`].
 //!
 //! A workload knows nothing of servers or protocols; the replay draws from it, and so do experiments.
@@ -20,24 +20,19 @@ mod lengths;
 mod mixture;
 mod mixtures;
 mod named;
-mod popularity;
 mod request;
 mod stream;
+mod tables;
 mod trace;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use costs::CostMix;
-pub use lengths::Lengths;
-pub use lengths::Sizes;
-pub use mixture::TwoPhase;
-pub use mixture::Zipf;
-pub use mixture::{Mixture, key_of};
-pub use mixtures::{MixtureName, Toy};
-pub use named::{NAMES, Options, open};
-pub use popularity::Popularity;
-pub use request::WorkloadError;
-pub use request::{Op, Request};
-pub use stream::{Keys, Workload};
+pub use mixture::{Zipf, key_of};
+#[cfg(test)]
+pub(crate) use named::NAMES;
+pub use named::{Options, open};
+pub use request::{Op, Request, WorkloadError};
+pub use stream::Workload;
 pub use trace::{TraceFormat, TraceReader};

@@ -17,12 +17,12 @@
 //! Law: `scale` multiplies the keys and the default number of requests together, so that a scaled
 //! run keeps its requests per key.
 
-use super::lengths::{EtcLengths, Lengths, MutilateLengths, Sizes};
-use super::mixture::{TwoPhase, Zipf};
-use super::mixtures::{MixtureName, Toy};
-use super::popularity::Popularity;
+use super::lengths::Lengths;
+use super::mixture::Zipf;
+use super::mixtures::{Published, Toy, TwoPhase};
 use super::request::WorkloadError;
-use super::stream::{Keys, Workload};
+use super::stream::Workload;
+use super::tables::{Popularity, Sizes};
 use super::trace::{TraceFormat, TraceReader};
 use slabwise_base::Random;
 use std::fs::File;
@@ -79,24 +79,34 @@ const POPULARITY_REQUESTS: u64 = 50_000_000;
 /// The scale of the measured distributions where none is asked for: 10 M requests.
 const DISTRIBUTION_SCALE: f64 = 0.2;
 
-/// What may be chosen beside a workload's name.
-#[derive(Clone, Debug)]
+// What may be chosen beside a workload's name: options of `slabwise replay`, where they stand in this order.
+#[derive(Clone, Debug, clap::Args)]
+#[expect(missing_docs, reason = "their help says what they are")]
 pub struct Options {
-    /// Requests to make; `None` for the workload's own number (a trace: all of it).
+    /// Requests to make [default: the workload's own number, a trace's all]
+    #[arg(long, value_name = "N")]
     pub requests: Option<u64>,
-    /// Multiplies keys and default requests; above 0, at most [`Options::SCALE_MAX`].
+    /// Multiply the workload's keys and own number of requests [default: 1; 0.2 for kvcache_reg and
+    /// graph_cache_leader_assocs]
+    #[arg(long, value_name = "F")]
     pub scale: Option<f64>,
-    /// Everything random follows from it.
+    /// Everything random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Multiplies lengths that come from a size table; above 0.
+    /// Multiply value lengths that come from a size table
+    #[arg(long, value_name = "F", default_value_t = 1.0, display_order = 90)]
     pub size_factor: f64,
-    /// One length in bytes (at least 1) for every value instead of the workload's own.
+    /// Give every value this many bytes
+    #[arg(long, value_name = "N", conflicts_with = "size_factor", display_order = 91)]
     pub value_len: Option<u32>,
-    /// Keys of `zipf`, before `scale`; at least 1.
+    /// Keys of the workload zipf [default: 1000000]
+    #[arg(long, value_name = "N", display_order = 92)]
     pub keys: Option<u64>,
-    /// Exponent of `zipf`, at least 0.
+    /// Exponent of the workload zipf [default: 1]
+    #[arg(long, value_name = "F", display_order = 93)]
     pub skew: Option<f64>,
-    /// The format of `trace:FILE`; `None`: the file tells it.
+    /// Format of the workload trace:FILE [default: as the file tells]
+    #[arg(long, value_enum, value_name = "FORMAT", display_order = 94)]
     pub format: Option<TraceFormat>,
 }
 
@@ -182,47 +192,43 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
     if let Some(paths) = name.strip_prefix("csv:") {
         return csv_workload(paths, random, options);
     }
-    let requests = |default| Some(options.requests.unwrap_or_else(|| options.scaled(default)));
+    let requests = |default| options.requests.unwrap_or_else(|| options.scaled(default));
+    if let Some(published) = Published::named(name, options.seed) {
+        let requests = requests(published.requests);
+        let mut keys = published.keys(requests, |keys| options.scaled(keys), random);
+        let lengths = own_lengths(options, Lengths::ByPart(published.lengths));
+        return Ok(Workload::drawn(move || keys.next_key(), lengths, requests));
+    }
     match name {
         "zipf" => {
             let keys = options.scaled(options.keys.unwrap_or(ZIPF_KEYS));
-            let keys = Keys::Zipf(Zipf::new(keys, options.skew.unwrap_or(1.0), random));
-            Ok(Workload::new(keys, table_lengths(options)?, requests(ZIPF_REQUESTS)))
+            let mut keys = Zipf::new(keys, options.skew.unwrap_or(1.0), random);
+            let lengths = table_lengths(options)?;
+            Ok(Workload::drawn(move || keys.next_key(), lengths, requests(ZIPF_REQUESTS)))
         }
         "etc" | "etc-mutilate" => {
-            let keys = Keys::Zipf(Zipf::new(options.scaled(ETC_KEYS), ETC_SKEW, random));
+            let mut keys = Zipf::new(options.scaled(ETC_KEYS), ETC_SKEW, random);
             let lengths = match name {
-                "etc" => Lengths::Etc(EtcLengths::new(options.seed)),
-                _ => Lengths::Mutilate(MutilateLengths::new(options.seed)),
+                "etc" => Lengths::etc(options.seed, 0),
+                _ => Lengths::mutilate(options.seed),
             };
-            Ok(Workload::new(keys, own_lengths(options, lengths), requests(ETC_REQUESTS)))
+            let lengths = own_lengths(options, lengths);
+            Ok(Workload::drawn(move || keys.next_key(), lengths, requests(ETC_REQUESTS)))
         }
         "two-phase" => {
             let requests = requests(TwoPhase::REQUESTS);
             let keys = options.scaled(TwoPhase::KEYS_PER_CLASS);
-            let keys = Keys::TwoPhase(TwoPhase::new(requests.unwrap_or(0), keys, random));
-            Ok(Workload::new(keys, own_lengths(options, Lengths::TwoPhase), requests))
+            let mut keys = TwoPhase::new(requests, keys, random);
+            let lengths = own_lengths(options, TwoPhase::lengths());
+            Ok(Workload::drawn(move || keys.next_key(), lengths, requests))
         }
-        "three-phase" => mixture(MixtureName::ThreePhase, random, options),
-        "multi-tenant" => mixture(MixtureName::MultiTenant, random, options),
-        "time-varying" => mixture(MixtureName::TimeVarying, random, options),
         "toy" => {
+            let mut toy = Toy::default();
             let lengths = own_lengths(options, Toy::lengths());
-            Ok(Workload::new(Keys::Toy(Toy::default()), lengths, requests(Toy::REQUESTS)))
+            Ok(Workload::drawn(move || toy.next_key(), lengths, requests(Toy::REQUESTS)))
         }
         _ => Err(WorkloadError::UnknownName { name: name.to_owned(), known: NAMES.join(", ") }),
     }
-}
-
-fn mixture(
-    name: MixtureName,
-    random: Random,
-    options: &Options,
-) -> Result<Workload, WorkloadError> {
-    let requests = options.requests.unwrap_or_else(|| options.scaled(name.requests()));
-    let keys = name.keys(requests, |keys| options.scaled(keys), random);
-    let lengths = own_lengths(options, name.lengths(options.seed));
-    Ok(Workload::new(Keys::Mixture(keys), lengths, Some(requests)))
 }
 
 fn own_lengths(options: &Options, lengths: Lengths) -> Lengths {
@@ -231,8 +237,8 @@ fn own_lengths(options: &Options, lengths: Lengths) -> Lengths {
 
 /// The lengths of workloads that have none of their own.
 pub(super) fn table_lengths(options: &Options) -> Result<Lengths, WorkloadError> {
-    let sizes = ("kvcache_reg", KVCACHE_REG_SIZES);
-    let sizes = Sizes::from_csv(sizes.0, sizes.1, options.size_factor, options.seed)?;
+    let sizes =
+        Sizes::from_csv("kvcache_reg", KVCACHE_REG_SIZES, options.size_factor, options.seed)?;
     Ok(own_lengths(options, Lengths::Table(sizes)))
 }
 
@@ -241,8 +247,7 @@ fn trace_workload(trace: TraceReader, options: &Options) -> Result<Workload, Wor
         let text = "--scale has no meaning for a recorded trace: shorten it with --requests";
         return Err(WorkloadError::Option(text.to_owned()));
     }
-    let keys = Keys::Trace(Box::new(trace));
-    Ok(Workload::new(keys, table_lengths(options)?, options.requests))
+    Ok(Workload::recorded(trace, table_lengths(options)?, options.requests))
 }
 
 fn popularity_workload<R: std::io::Read>(
@@ -251,11 +256,11 @@ fn popularity_workload<R: std::io::Read>(
     options: &Options,
 ) -> Result<Workload, WorkloadError> {
     let scale = options.scale.unwrap_or(1.0);
-    let keys = Popularity::from_csv(popularity.0, popularity.1, scale, random)?;
+    let mut keys = Popularity::from_csv(popularity.0, popularity.1, scale, random)?;
     let sizes = Sizes::from_csv(sizes.0, sizes.1, options.size_factor, options.seed)?;
     let requests = options.requests.unwrap_or_else(|| options.scaled(POPULARITY_REQUESTS));
     let lengths = own_lengths(options, Lengths::Table(sizes));
-    Ok(Workload::new(Keys::Popularity(keys), lengths, Some(requests)))
+    Ok(Workload::drawn(move || keys.next_key(), lengths, requests))
 }
 
 /// `paths` is `POP:SIZES`, divided at the first colon: the first path may hold none.

@@ -28,42 +28,17 @@ pub struct Request {
 
 /// Why a workload could not be opened or read on.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the texts say what each is")]
 pub enum WorkloadError {
-    /// The name means nothing.
     #[error("no workload is called '{name}': choose one of {known}, trace:FILE or csv:POP:SIZES")]
-    UnknownName {
-        /// As given.
-        name: String,
-        /// All names that need no file.
-        known: String,
-    },
-    /// An option that this workload cannot honour, or a value out of its range.
+    UnknownName { name: String, known: String },
     #[error("{0}")]
     Option(String),
-    /// A file that cannot be opened.
     #[error("cannot open {path}: {source}")]
-    Open {
-        /// The file's path as given.
-        path: String,
-        /// The system's reason.
-        source: std::io::Error,
-    },
-    /// A trace whose contents break the format.
+    Open { path: String, source: std::io::Error },
+    /// `place` is a line, counted from 1, or a record, from 0.
     #[error("{trace}: {place}: {reason}")]
-    Trace {
-        /// The trace's name or path.
-        trace: String,
-        /// The bad line, from 1; or record, from 0.
-        place: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A table whose contents break the format.
+    Trace { trace: String, place: String, reason: String },
     #[error("{table}: {reason}")]
-    Table {
-        /// The table's name or path.
-        table: String,
-        /// What is wrong, with the line where it is known.
-        reason: String,
-    },
+    Table { table: String, reason: String },
 }

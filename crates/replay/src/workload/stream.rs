@@ -2,32 +2,17 @@
 
 use super::costs::CostMix;
 use super::lengths::Lengths;
-use super::mixture::{Mixture, TwoPhase, Zipf};
-use super::mixtures::Toy;
-use super::popularity::Popularity;
 use super::request::{Op, Request, WorkloadError};
 use super::trace::TraceReader;
 use slabwise_base::Cost;
 
-/// Where the keys come from. The drawn kinds are endless; a trace ends.
-#[derive(Debug)]
-pub enum Keys {
-    /// Recorded requests.
+enum Keys {
     Trace(Box<TraceReader>),
-    /// One Zipf distribution over all keys.
-    Zipf(Zipf),
-    /// One class of items first, then two.
-    TwoPhase(TwoPhase),
-    /// Several Zipf distributions, in shares that may change.
-    Mixture(Mixture),
-    /// A loop beside keys that never come again.
-    Toy(Toy),
-    /// Measured popularity: a bucket by weight, a key uniformly in it.
-    Popularity(Popularity),
+    /// Endless.
+    Drawn(Box<dyn FnMut() -> u64>),
 }
 
 /// A stream of requests: an iterator whose items are requests or the reason why it stops.
-#[derive(Debug)]
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
@@ -39,17 +24,35 @@ pub struct Workload {
     requests_expected: Option<u64>,
 }
 
+impl std::fmt::Debug for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Workload({:?} requests to come)", self.remaining)
+    }
+}
+
 impl Workload {
-    /// A stream of `requests` requests, or of all that the keys have (which is endless for drawn ones).
-    pub fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
-        Workload {
-            keys,
-            lengths,
-            value_len_max: u32::MAX,
-            costs: None,
-            remaining: requests,
-            requests_expected: requests,
-        }
+    /// `requests` requests for drawn keys.
+    pub(super) fn drawn(
+        keys: impl FnMut() -> u64 + 'static,
+        lengths: Lengths,
+        requests: u64,
+    ) -> Workload {
+        Workload::new(Keys::Drawn(Box::new(keys)), lengths, Some(requests))
+    }
+
+    /// The requests of a trace, at most `requests`.
+    pub(super) fn recorded(
+        trace: TraceReader,
+        lengths: Lengths,
+        requests: Option<u64>,
+    ) -> Workload {
+        Workload::new(Keys::Trace(Box::new(trace)), lengths, requests)
+    }
+
+    fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
+        let (value_len_max, costs) = (u32::MAX, None);
+        let (remaining, requests_expected) = (requests, requests);
+        Workload { keys, lengths, value_len_max, costs, remaining, requests_expected }
     }
 
     /// Gives keys whose costs are not recorded a cost of this distribution.
@@ -71,11 +74,7 @@ impl Workload {
     pub fn one_length_per_key(&self) -> bool {
         match &self.keys {
             Keys::Trace(trace) => !trace.may_record_lengths() || self.lengths.is_override(),
-            Keys::Zipf(_)
-            | Keys::TwoPhase(_)
-            | Keys::Mixture(_)
-            | Keys::Toy(_)
-            | Keys::Popularity(_) => true,
+            Keys::Drawn(_) => true,
         }
     }
 
@@ -104,11 +103,7 @@ impl Iterator for Workload {
             Some(remaining) => *remaining -= 1,
         }
         let key = match &mut self.keys {
-            Keys::Zipf(zipf) => zipf.next_key(),
-            Keys::TwoPhase(two_phase) => two_phase.next_key(),
-            Keys::Mixture(mixture) => mixture.next_key(),
-            Keys::Toy(toy) => toy.next_key(),
-            Keys::Popularity(popularity) => popularity.next_key(),
+            Keys::Drawn(next) => next(),
             Keys::Trace(trace) => {
                 let record = match trace.next_record()? {
                     Ok(record) => record,

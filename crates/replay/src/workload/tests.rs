@@ -1,5 +1,6 @@
 //! Goldens, and figures published for the same data, found again by an exact LRU.
 
+use super::lengths::Lengths;
 use super::{Options, Request, Workload, open};
 use crate::exact_lru::ExactLru;
 
@@ -108,11 +109,11 @@ fn goldens() {
 
 #[test]
 fn lengths_have_the_published_means() {
-    let mean = |lengths: &super::Lengths| {
+    let mean = |lengths: &Lengths| {
         (0..1_000_000u64).map(|key| f64::from(lengths.of(key))).sum::<f64>() / 1e6
     };
     // The law's mean is scale / (1 - shape) = 329.07; a length drops its fraction.
-    let etc = super::Lengths::Etc(super::lengths::EtcLengths::new(1));
+    let etc = Lengths::etc(1, 0);
     assert_near(mean(&etc), 328.6, 2.0);
     let table = super::named::table_lengths(&options()).unwrap_or_else(|error| panic!("{error}"));
     // The table's standard deviation is 6674 B, so that of this mean is 6.7 B.

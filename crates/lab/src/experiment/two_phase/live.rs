@@ -110,8 +110,8 @@ fn observe(
     let bar = job.progress.bar(&server.name);
     bar.set_length(requests);
     let (address, clock) = (process.address(), Clock::real());
-    let report = drive(&address, workload, &pace, &clock, |tally| {
-        let done = tally.requests();
+    let report = drive(&address, workload, &pace, &clock, |so_far| {
+        let done = so_far.requests;
         if is_told && done >= changed_at {
             is_told = tell(&mut process, second_share)?;
         }

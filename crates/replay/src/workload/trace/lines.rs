@@ -8,7 +8,7 @@
 //!   capitals, GET_LEASE and SET_LEASE.
 //! - `key-size`: a key and a length, white space between; empty lines and those that begin with # are passed over.
 
-use super::source::{Fault, Source, reason_of};
+use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
 use slabwise_base::KeyHasher;
 use std::io::{BufRead, Read};
@@ -19,7 +19,7 @@ const LINE_LEN_MAX: usize = 1 << 16;
 /// Key length, value length, client, operation, lifetime.
 pub(super) const TWITTER_COLUMNS_AFTER_KEY: usize = 5;
 
-pub(super) struct Lines {
+struct Lines {
     source: Source,
     line: Vec<u8>,
     lines_read: u64,
@@ -27,7 +27,7 @@ pub(super) struct Lines {
     hasher: KeyHasher,
 }
 
-enum Parser {
+pub(super) enum Parser {
     Twitter,
     Kvcache(Columns),
     KeySize,
@@ -35,7 +35,7 @@ enum Parser {
 
 /// Where a kvcache trace has what, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Columns {
+pub(super) struct Columns {
     key: usize,
     op: usize,
     size: usize,
@@ -43,29 +43,22 @@ struct Columns {
 }
 
 /// Where they are without a header.
-const COLUMNS: Columns = Columns { key: 0, op: 1, size: 2, op_count: Some(3) };
+pub(super) const COLUMNS: Columns = Columns { key: 0, op: 1, size: 2, op_count: Some(3) };
 
-/// What a line says: a request, made so many times; `None`: nothing.
-type Parsed = Result<Option<(Request, u64)>, String>;
+/// What a line says; `None`: nothing.
+type Parsed = Result<Option<Repeated>, String>;
+
+pub(super) fn lines(
+    source: Source,
+    parser: Parser,
+) -> Box<dyn FnMut() -> Option<Result<Repeated, Fault>>> {
+    let hasher = KeyHasher::new(0);
+    let mut lines = Lines { source, line: Vec::new(), lines_read: 0, parser, hasher };
+    Box::new(move || lines.next())
+}
 
 impl Lines {
-    pub(super) fn twitter(source: Source) -> Lines {
-        Lines::new(source, Parser::Twitter)
-    }
-
-    pub(super) fn kvcache(source: Source) -> Lines {
-        Lines::new(source, Parser::Kvcache(COLUMNS))
-    }
-
-    pub(super) fn key_size(source: Source) -> Lines {
-        Lines::new(source, Parser::KeySize)
-    }
-
-    fn new(source: Source, parser: Parser) -> Lines {
-        Lines { source, line: Vec::new(), lines_read: 0, parser, hasher: KeyHasher::new(0) }
-    }
-
-    pub(super) fn next(&mut self) -> Option<Result<(Request, u64), Fault>> {
+    fn next(&mut self) -> Option<Result<Repeated, Fault>> {
         loop {
             self.line.clear();
             let mut one = self.source.by_ref().take(LINE_LEN_MAX as u64 + 1);
@@ -87,10 +80,6 @@ impl Lines {
                 }
             }
         }
-    }
-
-    pub(super) fn place(&self) -> String {
-        format!("line {}", self.lines_read + 1)
     }
 
     fn parse(&mut self) -> Parsed {

@@ -1,8 +1,8 @@
 //! The formats of traces, how a file tells its own, and the reader of all of them.
 
-use super::lines::{Lines, TWITTER_COLUMNS_AFTER_KEY, operation};
-use super::records::Records;
-use super::source::{Fault, Source, first_bytes, resumed};
+use super::lines::{COLUMNS, Parser, TWITTER_COLUMNS_AFTER_KEY, lines, operation};
+use super::records::{ORACLE_GENERAL, SLABWISE, records};
+use super::source::{Fault, Repeated, Source, first_bytes, resumed};
 use crate::workload::request::{Request, WorkloadError};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -71,27 +71,25 @@ const SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
 /// Reads a trace request by request.
 pub struct TraceReader {
     name: String,
-    body: Body,
+    next: Box<dyn FnMut() -> Option<Result<Repeated, Fault>>>,
     may_record_lengths: bool,
-    /// A request that is to be delivered so many times more.
-    repeated: Option<(Request, u64)>,
+    /// What is to be delivered, perhaps more than once.
+    pending: Option<Repeated>,
     is_over: bool,
-}
-
-enum Body {
-    Records(Records),
-    Lines(Lines),
 }
 
 impl std::fmt::Debug for TraceReader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TraceReader({} at {})", self.name, self.place())
+        write!(f, "TraceReader({})", self.name)
     }
 }
 
 impl TraceReader {
-    /// Opens a trace file; `format` is told by the file where it is `None`.
-    pub fn open(path: &str, format: Option<TraceFormat>) -> Result<TraceReader, WorkloadError> {
+    /// Opens a trace file; without a `format` the file tells it.
+    pub(crate) fn open(
+        path: &str,
+        format: Option<TraceFormat>,
+    ) -> Result<TraceReader, WorkloadError> {
         let refuse = |source| WorkloadError::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(refuse)?;
         TraceReader::new(path, BufReader::new(file), format)
@@ -114,77 +112,54 @@ impl TraceReader {
         let (head, pending) = first_bytes(&mut source, HEAD_LEN_MAX);
         let format = match format {
             Some(format) => format,
-            None => TraceFormat::told_by(name, &head).map_err(|reason| WorkloadError::Trace {
-                trace: name.to_owned(),
-                place: "line 1".to_owned(),
-                reason,
+            None => TraceFormat::told_by(name, &head).map_err(|reason| {
+                let (trace, place) = (name.to_owned(), "line 1".to_owned());
+                WorkloadError::Trace { trace, place, reason }
             })?,
         };
         let source: Source = Box::new(BufReader::new(resumed(head, pending, source)));
-        let body = match format {
-            TraceFormat::Slabwise => Body::Records(Records::slabwise(source)),
-            TraceFormat::OracleGeneral => Body::Records(Records::oracle_general(source)),
-            TraceFormat::Twitter => Body::Lines(Lines::twitter(source)),
-            TraceFormat::Kvcache => Body::Lines(Lines::kvcache(source)),
-            TraceFormat::KeySize => Body::Lines(Lines::key_size(source)),
-        };
         Ok(TraceReader {
             name: name.to_owned(),
-            body,
+            next: match format {
+                TraceFormat::Slabwise => records(source, SLABWISE),
+                TraceFormat::OracleGeneral => records(source, ORACLE_GENERAL),
+                TraceFormat::Twitter => lines(source, Parser::Twitter),
+                TraceFormat::Kvcache => lines(source, Parser::Kvcache(COLUMNS)),
+                TraceFormat::KeySize => lines(source, Parser::KeySize),
+            },
             may_record_lengths: true,
-            repeated: None,
+            pending: None,
             is_over: false,
         })
     }
 
     /// Marks a trace that records no lengths.
-    pub fn without_lengths(self) -> TraceReader {
+    pub(crate) fn without_lengths(self) -> TraceReader {
         TraceReader { may_record_lengths: false, ..self }
     }
 
-    /// Whether records of this trace may carry value lengths of their own.
-    pub fn may_record_lengths(&self) -> bool {
+    /// Whether records may carry value lengths of their own.
+    pub(crate) fn may_record_lengths(&self) -> bool {
         self.may_record_lengths
     }
 
     /// The next request as recorded (a length of 0 means none), `None` after the last. After an error there are no more.
     pub fn next_record(&mut self) -> Option<Result<Request, WorkloadError>> {
         while !self.is_over {
-            if let Some((request, left)) = &mut self.repeated {
-                let request = *request;
+            if let Some((request, left @ 1..)) = &mut self.pending {
                 *left -= 1;
-                if *left == 0 {
-                    self.repeated = None;
-                }
-                return Some(Ok(request));
+                return Some(Ok(*request));
             }
-            let next = match &mut self.body {
-                Body::Records(records) => records.next().map(|next| next.map(|it| (it, 1))),
-                Body::Lines(lines) => lines.next(),
-            };
-            match next {
-                Some(Ok((request, 1))) => return Some(Ok(request)),
-                Some(Ok((request, times))) => {
-                    self.repeated = Some((request, times)).filter(|_| times > 0)
-                }
+            match (self.next)() {
+                Some(Ok(next)) => self.pending = Some(next),
                 Some(Err(Fault { place, reason })) => {
                     self.is_over = true;
-                    return Some(Err(WorkloadError::Trace {
-                        trace: self.name.clone(),
-                        place,
-                        reason,
-                    }));
+                    let trace = self.name.clone();
+                    return Some(Err(WorkloadError::Trace { trace, place, reason }));
                 }
                 None => self.is_over = true,
             }
         }
         None
-    }
-
-    fn place(&self) -> String {
-        match &self.body {
-            Body::Records(records) => records.place(),
-            Body::Lines(lines) => lines.place(),
-        }
     }
 }

@@ -19,17 +19,19 @@
 //! | 12 | u32 | the object's size in bytes, taken for the value's |
 //! | 16 | i64 | the number of the request that asks for it next, -1 or the largest if none does |
 
-use super::source::{Fault, Source, reason_of};
+use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
 use slabwise_base::Cost;
 use std::io::{ErrorKind, Read};
 
-const SLABWISE_SIZE_BYTES: usize = 16;
-const ORACLE_GENERAL_SIZE_BYTES: usize = 24;
+/// Bytes of a record, and what it says, by its number from 0.
+type Format = (usize, fn(&[u8], u64) -> Result<Request, String>);
+pub(super) const SLABWISE: Format = (16, slabwise);
+pub(super) const ORACLE_GENERAL: Format = (24, oracle_general);
 /// Records decoded at a time.
 const CHUNK_RECORDS: usize = 4096;
 
-pub(super) struct Records {
+struct Records {
     source: Source,
     record_size_bytes: usize,
     decode: fn(&[u8], u64) -> Result<Request, String>,
@@ -49,26 +51,19 @@ enum State {
     Broken(String),
 }
 
+pub(super) fn records(
+    source: Source,
+    (record_size_bytes, decode): Format,
+) -> Box<dyn FnMut() -> Option<Result<Repeated, Fault>>> {
+    let chunk = vec![0; CHUNK_RECORDS * record_size_bytes];
+    let (start, end, records_read, state) = (0, 0, 0, State::Open);
+    let mut records =
+        Records { source, record_size_bytes, decode, chunk, start, end, records_read, state };
+    Box::new(move || Some(records.next()?.map(|request| (request, 1))))
+}
+
 impl Records {
-    pub(super) fn slabwise(source: Source) -> Records {
-        Records::new(source, SLABWISE_SIZE_BYTES, slabwise)
-    }
-
-    pub(super) fn oracle_general(source: Source) -> Records {
-        Records::new(source, ORACLE_GENERAL_SIZE_BYTES, oracle_general)
-    }
-
-    fn new(
-        source: Source,
-        record_size_bytes: usize,
-        decode: fn(&[u8], u64) -> Result<Request, String>,
-    ) -> Records {
-        let chunk = vec![0; CHUNK_RECORDS * record_size_bytes];
-        let (start, end, records_read, state) = (0, 0, 0, State::Open);
-        Records { source, record_size_bytes, decode, chunk, start, end, records_read, state }
-    }
-
-    pub(super) fn next(&mut self) -> Option<Result<Request, Fault>> {
+    fn next(&mut self) -> Option<Result<Request, Fault>> {
         if self.start == self.end && self.state == State::Open {
             self.refill();
         }
@@ -87,7 +82,7 @@ impl Records {
         Some(decoded.map_err(|reason| Fault { place: self.place(), reason }))
     }
 
-    pub(super) fn place(&self) -> String {
+    fn place(&self) -> String {
         let (record, size_bytes) = (self.records_read, self.record_size_bytes as u64);
         format!("record {record} (at byte {} of the decompressed trace)", record * size_bytes)
     }

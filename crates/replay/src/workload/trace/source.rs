@@ -1,8 +1,12 @@
 //! A trace's bytes, and what can be wrong with them.
 
+use crate::workload::request::Request;
 use std::io::{BufRead, Cursor, ErrorKind, Read};
 
 pub type Source = Box<dyn BufRead>;
+
+/// A request, and how often it was made in a row.
+pub type Repeated = (Request, u64);
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault {
