@@ -13,7 +13,6 @@ use slabwise_policy::sizes::{Chaining, ChunkLayout, Demand, exact, fill_gaps, lo
 /// See the module's documentation. Field names are what scripts rely on; sizes and losses are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// `memcached` or `slabwise`.
     pub program: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
@@ -40,7 +39,6 @@ pub struct Outcome {
     /// What chained items take for their parts: the same in every table.
     pub lost_by_chaining: u64,
     pub lost: u64,
-    /// Pages, those that are not full included.
     pub pages: u64,
     /// What is free on pages that are not full; it is lost only as long as the class does not grow.
     pub free: u64,
@@ -76,7 +74,6 @@ pub struct Source {
     pub text: String,
     pub version: Option<String>,
     pub seen: SizesSeen,
-    /// The table that is in use, ascending, ending with the largest chunk.
     pub present: Vec<usize>,
 }
 

@@ -136,7 +136,6 @@ pub fn list(table: &[usize], listed_min: usize) -> Listed {
 }
 
 impl Listed {
-    /// As they stand behind `-o slab_sizes=`.
     pub fn joined(&self) -> String {
         let numbers: Vec<String> = self.numbers.iter().map(usize::to_string).collect();
         numbers.join("-")

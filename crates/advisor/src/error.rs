@@ -8,12 +8,7 @@ pub enum AdvisorError {
     #[error("{file}: {what}")]
     File { file: String, what: String },
     #[error("{file}, line {line}: {what}")]
-    Line {
-        file: String,
-        /// Counted from 1.
-        line: u64,
-        what: String,
-    },
+    Line { file: String, line: u64, what: String },
     #[error("{server} {what}")]
     Server { server: String, what: String },
     #[error(transparent)]

@@ -35,7 +35,6 @@ pub enum HistogramLine {
 pub enum Form {
     Sizes,
     SizesAndCounts,
-    /// Bars of `stats sizes`.
     Stats,
 }
 
@@ -119,9 +118,7 @@ fn huge(name: &str, word: &str) -> String {
     format!("{name} {} is above {}: give less", shown(word.as_bytes()), u64::MAX)
 }
 
-/// The most bytes of a file.
 pub const FILE_SIZE_BYTES_MAX: u64 = 256 << 20;
-/// The most bytes of a line.
 pub const LINE_LEN_MAX: usize = 1024;
 
 /// Reads the file, `-` for the standard input; no item may be larger than `item_size_max`.

@@ -50,7 +50,6 @@ impl SizesSeen {
         Ok(())
     }
 
-    /// Every size with its number of items, ascending.
     pub fn bars(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
         self.items.iter().map(|(&size_bytes, &items)| (size_bytes, items))
     }
@@ -64,7 +63,6 @@ impl SizesSeen {
     }
 }
 
-/// The width of a bar of `stats sizes`.
 pub const BAR_WIDTH_BYTES: usize = 32;
 /// Chunk sizes of memcached and of slabwise are multiples of it.
 pub const STEP_BYTES: usize = 8;

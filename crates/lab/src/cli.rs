@@ -37,7 +37,6 @@ struct ReportArgs {
     directory: PathBuf,
 }
 
-/// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let args = match command::parse::<Args>("slabwise lab", args, ExitCode::from(64)) {
         Ok(args) => args,

@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 /// Where results are written, each in a folder of its experiment's name.
 pub const DIRECTORY: &str = "slabwise-lab";
 
-/// What to run, and how.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
     /// The experiment's name; all for each in turn
@@ -58,31 +57,20 @@ pub struct RunArgs {
 /// Why the command stops. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// There is no such experiment.
     #[error("no experiment is called '{name}': choose one of {known}, or all")]
-    UnknownName {
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
-    /// An option that cannot be honoured.
+    UnknownName { name: String, known: String },
     #[error("{0}")]
     Option(String),
-    /// An experiment stopped.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// There is no report.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// Of all experiments, some could not run.
     #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
     Incomplete { failed: Vec<String> },
-    /// The result could not be written.
     #[error("cannot write {path}: {source}; give another --out")]
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// One experiment to run.
 struct Planned<'s> {
     entry: &'s Entry,
     scale: f64,
@@ -130,7 +118,6 @@ pub fn run(args: &RunArgs) -> Result<(), LabError> {
     if failed.is_empty() { Ok(()) } else { Err(LabError::Incomplete { failed }) }
 }
 
-/// Gives traces to the experiment that takes some.
 fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
     for Entry { spec, setup } in entries {
         if setup.add_traces(&mut spec.figures_added, directory)? {
@@ -192,7 +179,6 @@ impl Planned<'_> {
         })
     }
 
-    /// Runs it at its scale.
     fn outcome(&self, args: &RunArgs) -> Result<Outcome, LabError> {
         let Entry { spec, setup } = self.entry;
         if args.live && !setup.has_live() {
@@ -206,7 +192,6 @@ impl Planned<'_> {
     }
 }
 
-/// What the run took.
 fn used(nanos: u64) -> String {
     let seconds = nanos as f64 / 1e9;
     match resident_mib_max() {
@@ -233,7 +218,6 @@ fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
     fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
 }
 
-/// Prints to standard output.
 pub fn print(text: &str) -> Result<(), LabError> {
     let printed = std::io::stdout().write_all(text.as_bytes());
     printed.map_err(|source| LabError::Write { path: PathBuf::from("stdout"), source })

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a server may take to answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +59,6 @@ impl Server {
         Ok(self.statistics.ask_rows("stats slabs")?.slab_classes())
     }
 
-    /// Sends a command that is answered with one line; returns that line.
     pub fn ask_line(&mut self, command: &str) -> Result<String, ServerError> {
         Ok(self.statistics.ask_line(command)?)
     }

@@ -49,7 +49,6 @@ impl Dialogue {
         self.connection.line()
     }
 
-    /// Sends a command that is answered by one line.
     pub fn ask_line(&mut self, command: &str) -> Result<Answer<String>, AdvisorError> {
         command.clone_into(&mut self.command);
         match self.connection.ask_line(command) {
@@ -59,7 +58,6 @@ impl Dialogue {
         }
     }
 
-    /// Sends a `stats` command: its rows.
     pub fn ask_rows(&mut self, command: &str) -> Result<Answer<Rows>, AdvisorError> {
         command.clone_into(&mut self.command);
         match self.connection.ask_rows(command) {

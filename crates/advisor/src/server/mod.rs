@@ -27,7 +27,6 @@ pub struct Observed {
     pub how: String,
 }
 
-/// Asks the server for the sizes of its items, by a dump for those of at most `items_max`.
 pub fn observe(
     server: &ServerAddress,
     timeouts: Timeouts,

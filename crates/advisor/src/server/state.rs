@@ -14,7 +14,6 @@ const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     pub cache: Cache,
-    /// What `version` says.
     pub version: String,
     pub item_count: u64,
     /// Chunk sizes of its present table that are known, ascending, the largest included.

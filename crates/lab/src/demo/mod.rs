@@ -82,7 +82,6 @@ enum DemoError {
     Stopped,
 }
 
-/// Runs the command with the arguments after its name.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let args = match command::parse(NAME, args, ExitCode::FAILURE) {
         Ok(args) => args,
@@ -174,7 +173,6 @@ fn open(args: &Args) -> Result<Workload, DemoError> {
     Ok(workload::open(&args.workload, &options).map_err(ReplayError::from)?)
 }
 
-/// Both sides.
 struct Demo<'e> {
     rival: Served<'e>,
     rival_requests: Workload,

@@ -5,9 +5,7 @@
 
 use slabwise_text::Column;
 
-/// Looks over which "lately" reaches back.
 const LATELY_LOOKS: usize = 10;
-/// Cells of a full bar.
 const BAR_WIDTH: u16 = 16;
 /// The least range: chunks of up to so many bytes.
 const RANGE_MIN_BYTES: u64 = 64;

@@ -39,7 +39,6 @@ const SIZES: u64 = 1_000;
 const NEAR_POINTS: f64 = 0.5;
 /// Where a miss ratio is off by more than so many points it is asked how far along sizes.
 const FAR_POINTS: f64 = 1.5;
-/// All keys are of this class.
 const CLASS: ClassId = ClassId(0);
 
 struct Found {
@@ -60,7 +59,6 @@ impl Found {
     }
 }
 
-/// The experiment `curves`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct CurvesSetup(pub StreamsSetup);

@@ -21,7 +21,6 @@ use slabwise_profile::{Distances, KeyMap, Mrc, StackDistances};
 
 /// Sizes that are simulated, evenly below all keys.
 const SIZES: u64 = 6;
-/// Keys in the miniature.
 const RATE: f64 = 0.1;
 
 measures! {
@@ -36,7 +35,6 @@ struct Found {
     lru: Mrc,
 }
 
-/// The experiment `eviction-curves`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct EvictionCurvesSetup(pub StreamsSetup);

@@ -26,13 +26,11 @@ impl Job<'_> {
 
 #[cfg(test)]
 impl<'s> Job<'s> {
-    /// A run in the process.
     pub fn of(spec: &'s Spec, scale: f64, seed: u64) -> Job<'s> {
         Job { spec, scale, seed, live: false, progress: Progress::default() }
     }
 }
 
-/// A set-up that can be run.
 pub trait Experiment {
     /// The scale of a live run where none is given, if it is another than the file's.
     fn live_scale(&self) -> Option<f64> {
@@ -53,6 +51,5 @@ pub trait Experiment {
         Ok(false)
     }
 
-    /// Runs it.
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError>;
 }

@@ -30,14 +30,12 @@ measures! {
     SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
 
-/// The experiment `mover-speed`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoverSpeedSetup {
     pub movers: Vec<MoverName>,
     /// What `base` sleeps after a busy chunk, in microseconds, one run each.
     pub sleeps_us: Vec<u64>,
-    /// Pages that are moved in each run.
     pub pages: u64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,

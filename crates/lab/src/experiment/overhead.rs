@@ -30,16 +30,12 @@ measures! {
     DROPPED: "accesses_dropped", "accesses dropped", "accesses", Fixed;
 }
 
-/// Requests between two readings of the processor's time.
 const BLOCK_REQUESTS: usize = 4_096;
 
-/// The experiment `overhead`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadSetup {
-    /// Rounds of each kind, in turns.
     pub rounds: usize,
-    /// Requests of a round, at scale 1.
     pub requests_a_round: u64,
     /// The requests; those of its first phase fill the cache.
     pub workload: WorkloadSetup,

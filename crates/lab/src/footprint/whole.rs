@@ -20,7 +20,6 @@
 use slabwise_profile::steps::{OCTAVE_STEPS, place};
 use slabwise_profile::{Hits, KeyMap, Mrc};
 
-/// Numbers by steps, all octaves in a row.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps(Vec<Step>);
 
@@ -33,7 +32,6 @@ pub struct Step {
 }
 
 impl Gaps {
-    /// Adds a number so many times.
     pub fn record(&mut self, number: u64, count: u64) {
         let sum = number * count;
         self.add_to(index_of(number), Step { count, sum, least: number, most: number });
@@ -140,7 +138,6 @@ const ROUNDING: f64 = 1e-9;
 struct Windows {
     references: u64,
     keys: u64,
-    /// By step.
     beyond: Vec<Beyond>,
 }
 

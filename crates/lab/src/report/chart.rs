@@ -10,16 +10,8 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 #[derive(Debug)]
 pub enum Drawing<'o> {
-    Curves {
-        /// What `x` counts.
-        x_unit: &'o str,
-        y_label: String,
-        curves: Vec<Curve<'o>>,
-    },
-    Bars {
-        label: String,
-        bars: Vec<Bar<'o>>,
-    },
+    Curves { x_unit: &'o str, y_label: String, curves: Vec<Curve<'o>> },
+    Bars { label: String, bars: Vec<Bar<'o>> },
 }
 
 #[derive(Debug)]
@@ -92,7 +84,6 @@ fn with_unit(what: &str, unit: &str) -> String {
     if unit.is_empty() { what.to_owned() } else { format!("{what}, {unit}") }
 }
 
-/// What a figure names, but does not draw.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent<'o> {
     pub unmeasured: Vec<(&'o str, &'o str)>,
@@ -134,7 +125,6 @@ impl<'o> Absent<'o> {
     }
 }
 
-/// How all pages look.
 pub const STYLE: &str = include_str!("style.css");
 
 /// The colours of lines and bars, in turn. The style sheet has the same, for both kinds of pages.
@@ -148,9 +138,7 @@ pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0x8C, 0x56, 0x4B),
     RGBColor(0x7F, 0x7F, 0x7F),
 ];
-/// Text and axes.
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Lines behind the drawing.
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 
 /// Narrow enough that its text can be read on a phone.
@@ -158,7 +146,6 @@ pub const WIDTH: u32 = 480;
 const CURVES_HEIGHT: u32 = 300;
 const BAR_HEIGHT: u32 = 26;
 const AXIS_HEIGHT: u32 = 60;
-/// Room for the names of bars.
 const NAMES_WIDTH: u32 = 200;
 const NAME_LEN_MAX: usize = 31;
 const TEXT_SIZE: u32 = 13;
@@ -168,9 +155,7 @@ const END_MARGIN: u32 = 24;
 /// Behind the longest bar, for its number.
 const ROOM_SHARE: f64 = 0.25;
 
-/// The colour of our bars.
 pub const OURS_COLOUR: usize = 0;
-/// The colour of published ones.
 pub const PUBLISHED_COLOUR: usize = 4;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;

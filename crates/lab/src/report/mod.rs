@@ -42,7 +42,6 @@ pub enum ReportError {
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// What a result is called in its folder.
 pub const RESULT_FILE: &str = "result.json";
 const REPORT_FILE: &str = "report.html";
 /// More than any experiment has.
@@ -70,10 +69,8 @@ pub fn write(
     write_page(directory.join(REPORT_FILE), &page::page(spec, outcome, index).into_string())
 }
 
-/// The page over several runs.
 #[derive(Debug)]
 pub struct Index {
-    /// Where it is.
     pub path: PathBuf,
     /// Results that it cannot show, and why: another program's do not keep ours from being drawn.
     pub left_out: Vec<ReportError>,
@@ -110,7 +107,6 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, left_out })
 }
 
-/// A result, and the experiment that it is of.
 fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {
     let bytes =
         fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;

@@ -124,46 +124,31 @@ impl Outcome {
     }
 }
 
-/// A curve for a plot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
-    /// What it shows.
     pub name: String,
-    /// Of what.
     pub variant: String,
-    /// What `x` counts.
     pub x_unit: Cow<'static, str>,
-    /// What `y` counts.
     pub y_unit: Cow<'static, str>,
-    /// Where.
     pub x: Vec<f64>,
-    /// How much.
     pub y: Vec<f64>,
 }
 
-/// The commit that the program was built from.
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
 /// The result of an experiment; `result.json` is this.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The experiment's name.
     pub experiment: String,
-    /// The source that the program was built from.
     pub commit: Cow<'static, str>,
-    /// What everything random followed from.
     pub seed: u64,
     /// The size of the run; 1 is the published one.
     pub scale: f64,
     /// Whether real servers were measured.
     pub live: bool,
-    /// Choices that a reader has to know: name and value.
     pub setup: Vec<(String, String)>,
-    /// The findings.
     pub rows: Vec<Row>,
-    /// The source, and all that was published.
     pub paper: Paper,
-    /// Curves for plots.
     pub series: Vec<Series>,
     /// Traces that it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,17 +158,13 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
 }
 
-/// What the findings are held against.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paper {
-    /// Authors, title, place.
     pub source: String,
-    /// The figures.
     pub published: Vec<Published>,
 }
 
 impl Outcome {
-    /// An outcome without findings.
     pub fn new(spec: &Spec, seed: u64, scale: f64, live: bool) -> Outcome {
         Outcome {
             experiment: spec.name.clone(),
@@ -200,7 +181,6 @@ impl Outcome {
         }
     }
 
-    /// Notes a choice.
     pub fn choose(&mut self, name: &str, value: impl ToString) {
         self.setup.push((name.to_owned(), value.to_string()));
     }
@@ -230,7 +210,6 @@ impl Outcome {
         });
     }
 
-    /// Adds several findings on one variant.
     pub fn add_all(&mut self, variant: &str, found: impl IntoIterator<Item = (Measure, f64)>) {
         found.into_iter().for_each(|(measure, value)| self.add(measure, variant, Ok(value)));
     }
@@ -243,7 +222,6 @@ impl Outcome {
         }
     }
 
-    /// Adds a curve through these points.
     pub fn draw(
         &mut self,
         name: impl Into<String>,

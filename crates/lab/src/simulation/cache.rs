@@ -4,7 +4,6 @@ use slabwise_replay::workload::{Op, Request};
 use std::collections::HashMap;
 
 pub trait Simulation {
-    /// The number of bytes that it holds; never more than its limit.
     fn held_bytes(&self) -> u64;
     /// A request for a key of this size, the one with this number of all; whether it was there. If not, it is brought
     /// in; if it was of another size, it is of this one now.
@@ -12,7 +11,6 @@ pub trait Simulation {
     fn remove(&mut self, key: u32);
 }
 
-/// A request, its key by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// The key's number, from 0 in the order of first requests.

@@ -33,7 +33,6 @@ use s3_fifo::S3Fifo;
 use slabwise_replay::workload::Op;
 use w_tiny_lfu::WTinyLfu;
 
-/// The policies by name.
 pub const NAMES: [&str; 5] = ["lru", "s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"];
 
 /// A cache of `limit_bytes` under the policy of this name, for references to as many keys as the catalog has.

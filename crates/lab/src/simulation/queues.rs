@@ -30,7 +30,6 @@ struct Ends {
 }
 
 impl<const COUNT: usize> Queues<COUNT> {
-    /// Empty ones for keys below `key_count`.
     pub fn new(key_count: usize) -> Queues<COUNT> {
         let link = Link { towards_head: NONE, towards_tail: NONE, size_bytes: 0, queue: None };
         let ends = Ends { head: NONE, tail: NONE, bytes: 0 };

@@ -21,7 +21,6 @@ use super::queues::Queues;
 
 /// The share of the items that HOT may hold, in percent.
 const HOT_PERCENT: u64 = 20;
-/// The same for WARM.
 const WARM_PERCENT: u64 = 40;
 /// A hot item older than this factor of the cold tail's age goes to COLD.
 const HOT_AGE_FACTOR: f64 = 0.2;

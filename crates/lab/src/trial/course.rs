@@ -13,7 +13,6 @@ pub struct Course {
     /// The request before which the first split was decided; 0 where none is.
     pub changed_at: u64,
     pub window_requests: u64,
-    /// Misses by window.
     pub misses: Vec<u64>,
     /// Microseconds of all answers by window.
     pub answer_us: Vec<f64>,

@@ -21,7 +21,6 @@ pub enum Counts {
 
 #[derive(Clone, Debug)]
 pub struct ExactCurve {
-    /// Misses by chunks.
     pub mrc: Mrc,
     /// The mean value length of the references counted, in bytes; 0 without any.
     pub value_len_mean: f64,
@@ -95,7 +94,6 @@ fn class_of(request: &Request, config: &EngineConfig) -> ClassId {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
-    /// Pages by class.
     pub pages: Vec<u64>,
 }
 
@@ -158,7 +156,6 @@ pub struct ClassCurves {
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
     pub miss_ratio: f64,
-    /// The least mean time of an answer, in microseconds.
     pub answer_us: f64,
 }
 

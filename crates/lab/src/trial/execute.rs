@@ -144,7 +144,6 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         course.at_target = None;
     }
 
-    /// Works until the next request comes.
     #[inline]
     pub fn work(&mut self, course: &mut Course) {
         let nanos = self.rate.nanos_at(course.operations);

@@ -15,7 +15,6 @@ pub fn value_len_max(config: &EngineConfig) -> u32 {
     (item_size_bytes as usize - BESIDE_VALUE_BYTES) as u32
 }
 
-/// The requests of a run, batch by batch.
 pub struct Requests {
     workload: Workload,
     value_len_max: u32,

@@ -72,7 +72,6 @@ pub enum ChunkSizes {
     },
 }
 
-/// An eviction kind, by the engine's name of it.
 pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::Error> {
     let name = String::deserialize(name)?;
     EvictionKind::named(&name).ok_or_else(|| {
@@ -109,7 +108,6 @@ pub struct TimeSetup {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSetup {
-    /// Microseconds of a hit.
     pub hit_us: f64,
     /// Microseconds of a miss: the get, the source, and the set.
     pub miss_us: f64,
@@ -125,11 +123,9 @@ const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
 /// The class that owns all memory at first, and the one that wants some of it.
 pub const FIRST_CLASS: ClassId = ClassId(0);
-/// See [`FIRST_CLASS`].
 pub const SECOND_CLASS: ClassId = ClassId(1);
 
 impl WorkloadSetup {
-    /// A recorded one by its name, of at most so many requests.
     pub fn recorded(name: &str, requests_max: u64) -> WorkloadSetup {
         WorkloadSetup {
             name: name.to_owned(),

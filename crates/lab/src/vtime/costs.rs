@@ -24,7 +24,6 @@ const SLEEPS: u32 = 200;
 /// A sleep of one length, as this machine carries it out: the mean of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SleepCost {
-    /// Nanoseconds of processor time.
     pub cpu_nanos: f64,
     /// How long it really was, in nanoseconds: timers fire late.
     pub wall_nanos: f64,
@@ -68,7 +67,6 @@ impl VisitCost {
     /// What is charged where it makes no difference.
     pub const NOMINAL: VisitCost = VisitCost { nanos: 1.0 };
 
-    /// A cost in nanoseconds; refused where it is not above 0.
     pub fn new(nanos: f64) -> Result<VisitCost, NoVisitCost> {
         match nanos > 0.0 && nanos.is_finite() {
             true => Ok(VisitCost { nanos }),
@@ -76,7 +74,6 @@ impl VisitCost {
         }
     }
 
-    /// Nanoseconds.
     pub fn nanos(self) -> f64 {
         self.nanos
     }

@@ -10,7 +10,6 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoverName {
-    /// Pages never move.
     None,
     /// memcached 1.5.12's, as published.
     Base,
@@ -72,7 +71,6 @@ pub enum SleepLength {
     AsAsked,
     /// As such a sleep took: timers fire late.
     Measured {
-        /// Nanoseconds.
         nanos: f64,
     },
 }

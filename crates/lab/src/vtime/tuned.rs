@@ -67,7 +67,6 @@ impl<'e> Tuned<'e> {
         self.tuner.observe(self.engine, now);
     }
 
-    /// Works until `nanos`.
     #[inline]
     pub fn work_until(&mut self, nanos: f64) {
         while self.free_at_nanos <= nanos {

@@ -19,7 +19,6 @@ use slabwise_base::random::{mix, unit};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
-/// The groups' costs, in units.
 const GROUPS: [RangeInclusive<u32>; CostMix::GROUP_COUNT] = [10..=30, 120..=180, 350..=450];
 const SKEW: f64 = 0.99;
 /// Keeps costs apart from the lengths that follow from the same key and seed.
@@ -54,8 +53,8 @@ impl CostMix {
     /// How many groups of costs there are.
     pub const GROUP_COUNT: usize = 3;
 
-    /// Every mix.
-    pub const ALL: [CostMix; 3] = [CostMix::Baseline, CostMix::Rubis, CostMix::Tpcw];
+    #[cfg(test)]
+    pub(crate) const ALL: [CostMix; 3] = [CostMix::Baseline, CostMix::Rubis, CostMix::Tpcw];
 
     /// What the command line and experiments call it.
     pub fn name(self) -> &'static str {

@@ -35,7 +35,6 @@ pub struct ClassCountsSetup {
     pub visit_ns: f64,
     pub answer: AnswerSetup,
     pub time: TimeSetup,
-    /// The workloads, each with its cache.
     pub streams: Vec<StreamSetup>,
 }
 

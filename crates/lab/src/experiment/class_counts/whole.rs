@@ -130,7 +130,6 @@ pub struct Table {
     pub name: String,
     /// For how many classes it was made; none for one that knows nothing of the items.
     pub class_count: Option<usize>,
-    /// Its chunk sizes in bytes, ascending.
     pub sizes: Vec<usize>,
     pub classes_used: usize,
     pub loss: Loss,

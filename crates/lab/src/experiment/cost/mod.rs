@@ -51,7 +51,6 @@ impl Experiment for CostSetup {
     }
 }
 
-/// All settings under all mixes, in the order of the file.
 fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, ExperimentError> {
     // Where all values are as long, a mix changes nothing of what the first variant hits.
     let [first, others @ ..] = setup.value_lens;
@@ -72,7 +71,6 @@ fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, Expe
     Ok(cases.collect())
 }
 
-/// What all cases have in common.
 struct Size<'s> {
     setup: &'s CostSetup,
     scale: f64,
@@ -80,26 +78,22 @@ struct Size<'s> {
 }
 
 impl<'s> Size<'s> {
-    /// The variants that a setting is run with.
     fn variants(&self, setting: &Setting) -> impl Iterator<Item = &'s Variant> {
         let in_sweep = setting.in_sweep;
         self.setup.variants.iter().filter(move |variant| !in_sweep || variant.in_sweep)
     }
 
-    /// Requests of all runs of a case.
     fn requests(&self, case: &Case<'_>) -> u64 {
         let requests = (case.setting.warm_up_requests + case.setting.requests) as f64 * self.scale;
         let runs = self.variants(case.setting).count() * self.seeds.len();
         requests as u64 * runs as u64
     }
 
-    /// The keys of a case, by seed.
     fn populations(&self, case: &Case<'_>) -> Vec<Population> {
         let population = |&seed| Population::new(self.setup, case.mix, case.keys, seed);
         self.seeds.par_iter().map(population).collect()
     }
 
-    /// What variants at their pricings come to in a case.
     fn rows(
         &self,
         case: &Case<'s>,

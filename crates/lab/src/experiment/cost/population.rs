@@ -31,7 +31,6 @@ pub struct CostSetup {
     pub equal: EqualSetup,
     /// What the mover is charged for a visit to a chunk, in nanoseconds.
     pub visit_ns: f64,
-    /// The cache; its memory and eviction are the settings' and the variants'.
     pub cache: CacheSetup,
     pub time: TimeSetup,
 }

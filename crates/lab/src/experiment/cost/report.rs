@@ -15,12 +15,10 @@ pub struct Case<'s> {
 pub struct Row<'s> {
     pub variant: &'s Variant,
     pub pricing: Pricing,
-    /// A tally for each seed, or why there is none.
     pub tallies: Result<Vec<Tally>, String>,
 }
 
 impl Row<'_> {
-    /// A figure of each seed's tally.
     pub fn figures(&self, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
         Some(self.tallies.as_ref().ok()?.iter().map(figure).collect())
     }
@@ -28,7 +26,6 @@ impl Row<'_> {
 
 pub struct Finding<'s> {
     pub case: Case<'s>,
-    /// By variant.
     pub rows: Vec<Row<'s>>,
     /// By seed, units that a request costs at least; none where nothing is evicted.
     pub bounds: Vec<Option<f64>>,
@@ -43,7 +40,6 @@ impl Finding<'_> {
         self.rows.iter().find(|row| row.variant.name == variant.name)
     }
 
-    /// A figure of each of its seeds' tallies.
     pub fn figures(&self, variant: &Variant, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
         self.row(variant)?.figures(figure)
     }
@@ -83,9 +79,7 @@ measures! {
     MORE_MISSES: "more_misses", "more misses than without costs", "%", Fixed;
 }
 
-/// What the bound's rows are called.
 const BOUND: &str = "bound";
-/// The mean over mixes.
 const ALL_MIXES: &str = "mean of mixes";
 
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {

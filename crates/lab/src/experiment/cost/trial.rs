@@ -48,14 +48,12 @@ pub struct Tally {
     pub misses: u64,
     pub units_asked: u64,
     pub units_missed: u64,
-    /// Misses by the group of their cost.
     pub misses_by_group: [u64; CostMix::GROUP_COUNT],
     pub pages_moved: u64,
     pub is_full: bool,
 }
 
 impl Tally {
-    /// Hits of all requests, in percent.
     pub fn hit_percent(&self) -> f64 {
         (1.0 - self.misses as f64 / self.requests.max(1) as f64) * 100.0
     }
@@ -88,7 +86,6 @@ impl Tally {
     }
 }
 
-/// The page policy of a variant; why there is none.
 pub fn policy(variant: &Variant) -> Result<PagePolicy, String> {
     let options = variant.options.iter();
     let options: Vec<_> = options.map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -275,7 +272,6 @@ fn chances(setup: &CostSetup, setting: &Setting, keys: u64) -> Vec<f64> {
 const HEAD_RANKS: u64 = 1_000;
 /// How much later the next group of ranks begins.
 const GROUP_GROWTH: f64 = 1.02;
-/// The most keys that are looked for, and the longest time.
 const KEYS_MAX: f64 = 1e9;
 const TIME_MAX: f64 = 1e12;
 /// Times that an interval is halved, by factors: what is left of it is less than a key.

@@ -199,7 +199,6 @@ fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding,
     Ok(Finding { miss_ratio: Ok(ratio.ok_or_else(unknown)?), memory_share: 1.0 })
 }
 
-/// Rows and a curve of each.
 fn add(
     outcome: &mut Outcome,
     setup: &FrontierSetup,

@@ -13,7 +13,6 @@ use slabwise_replay::workload::{Workload, WorkloadError};
 use slabwise_replay::{CostForm, Pace, drive, unwatched};
 use std::path::Path;
 
-/// The experiment `frontier`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontierSetup {
@@ -21,7 +20,6 @@ pub struct FrontierSetup {
     pub memory_percent: Vec<f64>,
     /// Bytes of an item beside key and value, in simulations.
     pub item_overhead_bytes: u32,
-    /// The simulations, by name.
     pub simulations: Vec<String>,
     pub operations_per_second: f64,
     pub visit_ns: f64,
@@ -66,7 +64,6 @@ impl FrontierSetup {
 }
 
 pub struct Finding {
-    /// A share of 1, or why there is none.
     pub miss_ratio: Result<f64, String>,
     pub memory_share: f64,
 }

@@ -206,7 +206,6 @@ impl SizeLaw {
         SizeLaw { least, share_to }
     }
 
-    /// Sizes and their shares, which add up to 1.
     pub fn shares(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
         let before = [0.0].into_iter().chain(self.share_to.iter().copied());
         let shares = self.share_to.iter().zip(before).map(|(to, before)| to - before);
@@ -234,7 +233,6 @@ impl SizeLaw {
 }
 
 pub struct KnownWaste<'a> {
-    /// Chunk sizes, ascending.
     pub table: &'a [usize],
     pub waste_bytes: f64,
 }
@@ -247,9 +245,7 @@ impl KnownWaste<'_> {
 
 /// Spreads are tried up to this part of the mean.
 const SD_SHARE_MAX: f64 = 0.4;
-/// So many of them.
 const STEPS: u32 = 800;
-/// Between two of them, around the best, so many.
 const FINE_STEPS: u32 = 40;
 
 fn spreads(mean_bytes: f64) -> impl Iterator<Item = f64> {

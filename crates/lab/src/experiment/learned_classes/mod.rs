@@ -61,7 +61,6 @@ fn mib(size_mib: u64, scale: f64) -> String {
     format!("{} MiB", number(scaled(size_mib, scale) as f64))
 }
 
-/// Runs it in the process.
 fn run(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
     let mut outcome = begin(setup, job);
     let (scale, seed) = job.size();
@@ -210,7 +209,6 @@ fn run_live(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, Exper
     Ok(outcome)
 }
 
-/// Pages by table, beside those of the first.
 struct PageRows<'a> {
     outcome: &'a mut Outcome,
     name: String,

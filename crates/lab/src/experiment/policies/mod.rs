@@ -37,7 +37,6 @@ use setup::{Decisions, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;
 
-/// One variant under one memory limit.
 struct Trial<'s> {
     variant: &'s Variant,
     run: Run<'s>,
@@ -130,7 +129,6 @@ impl<'s> Trial<'s> {
         Finding { variant: self.variant, memory_mib: self.run.memory_mib, course }
     }
 
-    /// Runs it under its policy.
     fn tuned(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
         let policy = match policy(self.variant, self.run.scale) {
             Ok(policy) => policy,
@@ -140,7 +138,6 @@ impl<'s> Trial<'s> {
         Ok(self.finding(Ok(execute(&self.run, Divider::Policy(Box::new(policy)), &bar)?)))
     }
 
-    /// Runs it told.
     fn told(
         &self,
         decisions: &BTreeMap<usize, Decisions>,
@@ -158,7 +155,6 @@ impl<'s> Trial<'s> {
     }
 }
 
-/// The policy of a variant; why there is none.
 fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
     let name = variant.policy.as_deref().unwrap_or("none");
     let counts = variant.scaled_options.iter();

@@ -17,7 +17,6 @@ pub struct Finding<'s> {
     pub course: Result<Course, String>,
 }
 
-/// What the bound's rows are called.
 pub const BOUND: &str = "bound";
 
 pub struct Findings<'s> {

@@ -116,7 +116,6 @@ impl PoliciesSetup {
 /// Splits are decided before these requests, each by its curves.
 #[derive(Clone, Debug)]
 pub struct Decisions {
-    /// The requests, ascending.
     pub at: Vec<u64>,
     /// The curves of every class, for each of them.
     pub curves: Vec<ClassCurves>,

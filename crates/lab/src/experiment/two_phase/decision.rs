@@ -8,7 +8,6 @@ use crate::vtime::MoverName;
 use serde::Deserialize;
 use slabwise_profile::Mrc;
 
-/// The experiment `two-phase`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {

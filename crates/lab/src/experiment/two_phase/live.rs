@@ -81,7 +81,6 @@ pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentEr
     Ok(outcome)
 }
 
-/// Starts a server, replays the workload to it, and looks at its allocation from time to time.
 fn observe(
     server: &ServerSetup,
     setup: &TwoPhaseSetup,
@@ -204,7 +203,6 @@ struct Place {
     reached: Option<u64>,
     /// The first look since which all were; `None`: not even the last one.
     stays: Option<u64>,
-    /// The share of the memory that is in another class than at the change.
     moved: f64,
 }
 
