@@ -12,11 +12,10 @@
 //! that a resumed run trusts what is there.
 
 use crate::experiment::Job;
+use crate::experiment::Progress;
 use crate::registry::{self, Entry};
-use crate::report::{self, RESULT_FILE, ReportError};
+use crate::report::{self, RESULT_FILE};
 use crate::result::{COMMIT, Outcome};
-use crate::trial::error::ExperimentError;
-use crate::trial::progress::Progress;
 use slabwise_base::Clock;
 use std::fs;
 use std::io::Write;
@@ -55,21 +54,7 @@ pub struct RunArgs {
 }
 
 /// Why the command stops. Each text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum LabError {
-    #[error("no experiment is called '{name}': choose one of {known}, or all")]
-    UnknownName { name: String, known: String },
-    #[error("{0}")]
-    Option(String),
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    #[error(transparent)]
-    Report(#[from] ReportError),
-    #[error("not run: {}; what is above says why, and --resume runs only them", .failed.join(", "))]
-    Incomplete { failed: Vec<String> },
-    #[error("cannot write {path}: {source}; give another --out")]
-    Write { path: PathBuf, source: std::io::Error },
-}
+pub type LabError = Box<dyn std::error::Error>;
 
 struct Planned<'s> {
     entry: &'s Entry,
@@ -81,7 +66,7 @@ struct Planned<'s> {
 pub fn run(args: &RunArgs) -> Result<(), LabError> {
     if let Some(threads) = args.jobs {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
-        pool.map_err(|error| LabError::Option(format!("--jobs {threads}: {error}")))?;
+        pool.map_err(|error| format!("--jobs {threads}: {error}"))?;
     }
     let is_alone = args.name != "all";
     let mut entries = registry::all();
@@ -91,7 +76,9 @@ pub fn run(args: &RunArgs) -> Result<(), LabError> {
         false => entries.retain(|entry| !args.live || entry.setup.has_live()),
     }
     if entries.is_empty() {
-        return Err(LabError::UnknownName { name: args.name.clone(), known });
+        let name = &args.name;
+        let text = format!("no experiment is called '{name}': choose one of {known}, or all");
+        return Err(text.into());
     }
     if let Some(directory) = &args.traces {
         add_traces(&mut entries, directory)?;
@@ -115,7 +102,11 @@ pub fn run(args: &RunArgs) -> Result<(), LabError> {
     if !is_alone {
         report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
     }
-    if failed.is_empty() { Ok(()) } else { Err(LabError::Incomplete { failed }) }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let failed = failed.join(", ");
+    Err(format!("not run: {failed}; what is above says why, and --resume runs only them").into())
 }
 
 fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
@@ -124,7 +115,7 @@ fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
             return Ok(());
         }
     }
-    Err(LabError::Option("--traces belongs to frontier: run that, or all".to_owned()))
+    Err("--traces belongs to frontier: run that, or all".into())
 }
 
 /// Draws the reports in a folder again, and the index over them.
@@ -143,7 +134,7 @@ impl Planned<'_> {
         let live_scale = entry.setup.live_scale().filter(|_| args.live);
         let asked = args.scale.or(live_scale).unwrap_or(spec.scale);
         let scale = if is_alone { asked } else { spec.nearest_scale(asked) };
-        spec.check_scale(scale).map_err(LabError::Option)?;
+        spec.check_scale(scale)?;
         let directory = match &args.out {
             Some(out) if is_alone => out.clone(),
             Some(out) => out.join(&spec.name),
@@ -184,7 +175,7 @@ impl Planned<'_> {
         if args.live && !setup.has_live() {
             let name = &spec.name;
             let text = format!("{name} looks inside the engine, as no server shows it: no --live");
-            return Err(LabError::Option(text));
+            return Err(text.into());
         }
         let progress = Progress::default();
         let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
@@ -210,9 +201,8 @@ fn resident_mib_max() -> Option<u64> {
 
 /// Writes the result, whole or not at all.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
-    let failed = |source| LabError::Write { path: path.to_owned(), source };
-    let json = serde_json::to_string_pretty(outcome);
-    let json = json.unwrap_or_else(|error| panic!("an outcome is plain data: {error}"));
+    let failed = |error| unwritable(path, &error);
+    let json = serde_json::to_string_pretty(outcome).expect("an outcome is plain data");
     let partial = path.with_extension("json.partial");
     path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
     fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
@@ -220,5 +210,9 @@ fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
 
 pub fn print(text: &str) -> Result<(), LabError> {
     let printed = std::io::stdout().write_all(text.as_bytes());
-    printed.map_err(|source| LabError::Write { path: PathBuf::from("stdout"), source })
+    printed.map_err(|error| unwritable(Path::new("stdout"), &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> LabError {
+    format!("cannot write {}: {error}; give another --out", path.display()).into()
 }

@@ -29,6 +29,14 @@ pub struct Pace {
     pub cost_form: CostForm,
 }
 
+impl Default for Pace {
+    /// One connection, and rounds of 128 requests as fast as the server answers.
+    fn default() -> Pace {
+        let (rate, window, cost_form) = (None, None, CostForm::None);
+        Pace { connections: 1, batch: 128, rate, window, cost_form }
+    }
+}
+
 /// Replays a workload to a server. `each` sees the counts after every round, without their ratio; an error of it
 /// stops the replay.
 pub fn drive<E: From<ReplayError>>(

@@ -13,18 +13,17 @@ mod sight;
 #[cfg(test)]
 mod tests;
 
-use crate::trial::error::ExperimentError;
 use crate::trial::served::{Served, ServedSetup};
 use crate::vtime::MoverName;
-use crate::wire::{Server, ServerError};
+use crate::wire::Server;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use sight::Sight;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EvictionKind};
-use slabwise_replay::workload::{self, Request, Workload};
-use slabwise_replay::{CostForm, Pace, ReplayError, drive};
+use slabwise_replay::workload::{self, Request, Workload, WorkloadError};
+use slabwise_replay::{Pace, drive};
 use slabwise_text::command;
 use std::ffi::OsString;
 use std::io::Write;
@@ -66,21 +65,7 @@ struct Args {
 }
 
 /// Why a demo ended early.
-#[derive(Debug, thiserror::Error)]
-enum DemoError {
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
-    #[error("memcached's side: {0}")]
-    Engine(String),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error("signals cannot be caught: {0}")]
-    Signals(std::io::Error),
-    #[error("stopped by a signal")]
-    Stopped,
-}
+type DemoError = Box<dyn std::error::Error>;
 
 pub fn main(args: Vec<OsString>) -> ExitCode {
     let args = match command::parse(NAME, args, ExitCode::FAILURE) {
@@ -105,11 +90,11 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
         visit_ns: VISIT_NS,
     };
     let config = rival_setup.engine_config(args.memory << 20, args.seed);
-    let engine = Engine::new(config).map_err(|error| DemoError::Engine(error.to_string()))?;
-    let rival = Served::new(&rival_setup, &engine, args.seed)?;
+    let engine = Engine::new(config).map_err(|error| format!("memcached's side: {error}"))?;
+    let rival = Served::new(&rival_setup, &engine)?;
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
-    let stopped = stop_signals().map_err(DemoError::Signals)?;
+    let stopped = stop_signals().map_err(|error| format!("signals cannot be caught: {error}"))?;
     let server = Server::start(&["slabwise".to_owned()], args.memory)?;
     print(&format!(
         "slabwise -m {} at {}, with {}; memcached's rules in the process\n",
@@ -122,30 +107,25 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let mut demo = Demo { rival, rival_requests: open(args)?, server, sight: Sight::default() };
     let look_each = (requests.unwrap_or(1_000_000) / LOOKS).max(1);
     let mut looks = 0;
-    let pace = Pace {
-        connections: 1,
-        batch: 128,
-        rate: Some(rate),
-        window: None,
-        cost_form: CostForm::None,
-    };
-    let replayed = drive(&address, replayed, &pace, &Clock::real(), |so_far| {
-        if stopped.load(Ordering::Relaxed) {
-            return Err(DemoError::Stopped);
-        }
-        if so_far.requests < (looks + 1) * look_each {
-            return Ok(());
-        }
-        looks += 1;
-        demo.look(so_far.requests, so_far.gets, so_far.misses)?;
-        if !bar.is_hidden() {
-            bar.set_message(demo.sight.text());
-            bar.set_position(so_far.requests);
-        } else if looks.is_multiple_of(LOOKS / LINES) {
-            print(&demo.sight.line());
-        }
-        Ok(())
-    });
+    let pace = Pace { rate: Some(rate), ..Pace::default() };
+    let replayed: Result<_, DemoError> =
+        drive(&address, replayed, &pace, &Clock::real(), |so_far| {
+            if stopped.load(Ordering::Relaxed) {
+                return Err("stopped by a signal".into());
+            }
+            if so_far.requests < (looks + 1) * look_each {
+                return Ok(());
+            }
+            looks += 1;
+            demo.look(so_far.requests, so_far.gets, so_far.misses)?;
+            if !bar.is_hidden() {
+                bar.set_message(demo.sight.text());
+                bar.set_position(so_far.requests);
+            } else if looks.is_multiple_of(LOOKS / LINES) {
+                print(&demo.sight.line());
+            }
+            Ok(())
+        });
     bar.finish_and_clear();
     let report = replayed?;
     demo.look(report.requests, report.gets, report.misses)?;
@@ -163,14 +143,14 @@ fn stop_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stopped)
 }
 
-fn open(args: &Args) -> Result<Workload, DemoError> {
+fn open(args: &Args) -> Result<Workload, WorkloadError> {
     let options = workload::Options {
         requests: args.requests,
         seed: args.seed,
         size_factor: args.size_factor,
         ..workload::Options::default()
     };
-    Ok(workload::open(&args.workload, &options).map_err(ReplayError::from)?)
+    workload::open(&args.workload, &options)
 }
 
 struct Demo<'e> {
@@ -184,9 +164,8 @@ impl Demo<'_> {
     /// Brings memcached's side as far as the replay is, which has found so much, and looks at both.
     fn look(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
         let behind = requests - self.sight.requests;
-        let next: Result<Vec<Request>, _> =
-            self.rival_requests.by_ref().take(behind as usize).collect();
-        self.rival.serve(&next.map_err(ReplayError::from)?);
+        let next = self.rival_requests.by_ref().take(behind as usize);
+        self.rival.serve(&next.collect::<Result<Vec<Request>, _>>()?);
         let ours = self.server.classes()?;
         let ours =
             ours.iter().map(|class| (class.chunk_size_bytes, class.page_size_bytes * class.pages));
@@ -197,7 +176,7 @@ impl Demo<'_> {
         });
         self.sight.requests = requests;
         self.sight.ours.see(ours, gets, misses);
-        self.sight.rival.see(rival, self.rival.gets(), self.rival.misses());
+        self.sight.rival.see(rival, self.rival.gets, self.rival.misses);
         Ok(())
     }
 }
@@ -206,6 +185,5 @@ impl Demo<'_> {
 fn progress_bar(requests: Option<u64>) -> ProgressBar {
     let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     let template = "{msg}\n{bar:40} {human_pos}/{human_len} requests, {eta} left";
-    let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|error| panic!("the bar's template is fixed: {error}")))
+    bar.with_style(ProgressStyle::with_template(template).expect("the bar's template is fixed"))
 }

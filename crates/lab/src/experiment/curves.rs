@@ -64,8 +64,7 @@ impl Found {
 pub struct CurvesSetup(pub StreamsSetup);
 
 impl Experiment for CurvesSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
         let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
         outcome.choose("memory of the sample", memory);
@@ -78,10 +77,9 @@ impl Experiment for CurvesSetup {
             let text =
                 format!("{references} references to {keys} keys; a cache of {memory_mib} MiB");
             outcome.choose(&stream.name, text);
-            add(&mut outcome, &stream.name, &found);
+            add(outcome, &stream.name, &found);
         }
-        outcome.complete();
-        Ok(outcome)
+        Ok(())
     }
 }
 

@@ -40,18 +40,16 @@ struct Found {
 pub struct EvictionCurvesSetup(pub StreamsSetup);
 
 impl Experiment for EvictionCurvesSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));
         outcome.choose("keys in the miniature", format!("{} %", number(RATE * 100.0)));
         let streams = &self.0.streams;
         let found = streams.par_iter().map(|stream| simulate(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
         for (stream, found) in streams.iter().zip(found) {
-            add(&mut outcome, &stream.name, &found);
+            add(outcome, &stream.name, &found);
         }
-        outcome.complete();
-        Ok(outcome)
+        Ok(())
     }
 }
 

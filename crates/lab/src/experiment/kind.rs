@@ -1,9 +1,11 @@
-//! What an experiment is to the command line: a set-up that is read from a file, and a way to run it.
+//! What an experiment is to the command line: a set-up that is read from a file, and a way to run it; and what it shows
+//! while it runs.
 
 use crate::result::{Figure, Outcome, Spec};
 use crate::trial::error::ExperimentError;
-use crate::trial::progress::Progress;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
+use std::time::Duration;
 
 pub struct Job<'s> {
     pub spec: &'s Spec,
@@ -17,10 +19,6 @@ pub struct Job<'s> {
 impl Job<'_> {
     pub fn size(&self) -> (f64, u64) {
         (self.scale, self.seed)
-    }
-
-    pub fn outcome(&self) -> Outcome {
-        Outcome::new(self.spec, self.seed, self.scale, self.live)
     }
 }
 
@@ -51,5 +49,43 @@ pub trait Experiment {
         Ok(false)
     }
 
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError>;
+    /// Measures, and puts what is found into an empty outcome.
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError>;
+
+    /// Its outcome. What was published is of the mechanism inside, so a live run has no rows for what it leaves out.
+    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        let mut outcome = Outcome::new(job.spec, job.seed, job.scale, job.live);
+        self.fill(job, &mut outcome)?;
+        if !job.live {
+            outcome.complete();
+        }
+        Ok(outcome)
+    }
+}
+
+/// How far a run is: bars on stderr if that is a terminal, else nothing.
+#[derive(Debug, Default)]
+pub struct Progress {
+    bars: MultiProgress,
+}
+
+impl Progress {
+    /// A bar over requests; its length comes later.
+    pub fn bar(&self, name: &str) -> ProgressBar {
+        let template =
+            "{prefix:>14} {bar:30} {human_pos}/{human_len} requests, {per_sec}, {eta} left";
+        let bar = ProgressBar::new(0).with_style(style(template));
+        self.bars.add(bar.with_prefix(name.to_owned()))
+    }
+
+    pub fn spinner(&self, what: &str) -> ProgressBar {
+        let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} ({elapsed})"));
+        let bar = self.bars.add(bar.with_message(what.to_owned()));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the bar's template is fixed")
 }

@@ -19,7 +19,7 @@ pub mod overhead;
 pub mod policies;
 pub mod two_phase;
 
-pub use kind::{Experiment, Job};
+pub use kind::{Experiment, Job, Progress};
 
 #[cfg(test)]
 mod tests;

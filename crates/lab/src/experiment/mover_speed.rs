@@ -49,8 +49,7 @@ struct Variant<'s> {
 }
 
 impl Experiment for MoverSpeedSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
         let variants = variants(setup, job)?;
         let split = |_: usize, pages: &[u64]| Split {
@@ -66,15 +65,11 @@ impl Experiment for MoverSpeedSetup {
         outcome.choose("pages moved in each run", setup.pages);
         outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
         outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-        outcome.choose(
-            "rate",
-            format!("{} gets and sets a second", number(setup.time.operations_per_second)),
-        );
+        outcome.choose("rate", setup.time.rate_text());
         for (variant, course) in variants.iter().zip(courses?) {
-            add(&mut outcome, variant, &course);
+            add(outcome, variant, &course);
         }
-        outcome.complete();
-        Ok(outcome)
+        Ok(())
     }
 }
 
@@ -100,7 +95,7 @@ fn variants<'s>(
             };
             let length = Duration::from_micros(sleep_us);
             let cost = SleepCost::measure(length, &Clock::real());
-            let sleep = SleepLength::Measured { nanos: cost.wall_nanos };
+            let sleep = SleepLength::Measured(cost.wall_nanos);
             let run = Run { mover_rest: length, sleep, ..run.clone() };
             variants.push(Variant { name, run, sleep: cost });
         }

@@ -14,7 +14,7 @@ use crate::trial::error::ExperimentError;
 use crate::trial::execute::profiling_options;
 use crate::trial::run::Requests;
 use crate::trial::setup::{CacheSetup, WorkloadSetup, scaled};
-use crate::vtime::{Cache, thread_cpu_nanos};
+use crate::vtime::{Cache, median, thread_cpu_nanos};
 use serde::Deserialize;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
@@ -43,28 +43,32 @@ pub struct OverheadSetup {
 }
 
 impl Experiment for OverheadSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
-        let (setup, (scale, seed)) = (self, job.size());
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        let (scale, seed) = job.size();
         // It dates requests and what is profiled.
-        let clock = &Arc::new(Clock::real());
-        let config = setup.cache.engine_config(scale, seed);
-        let requests = || Requests::new(&setup.workload, (scale, seed), &config);
+        let clock = Arc::new(Clock::real());
+        let config = self.cache.engine_config(scale, seed);
         let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
-        let mut off = Subject::new(&engines[0], requests()?, tuner(&engines[0]), clock);
-        let profiled = tuner(&engines[1])
-            .with_profiling(profiling(&engines[1], clock))
-            .shown_on(Arc::new(Board::default()));
-        let mut on = Subject::new(&engines[1], requests()?, profiled, clock);
-        let fill = scaled(setup.workload.first_phase_requests, scale);
-        let round = scaled(setup.requests_a_round, scale);
+        let subject = |engine| -> Result<Subject<'_>, ExperimentError> {
+            let (cache, budget) =
+                (Cache::new(engine), MoveBudget::for_pages_of(config.page_size_bytes));
+            let requests = Requests::new(&self.workload, job.size(), &config)?;
+            let tuner = Tuner::new(PagePolicy::none(), budget, seed);
+            Ok(Subject { engine, cache, requests, tuner, clock: &clock })
+        };
+        let (mut off, mut on) = (subject(&engines[0])?, subject(&engines[1])?);
+        let options = profiling_options(config.memory_limit_bytes);
+        let profiling = Profiling::start(on.engine, options, Arc::clone(&clock), clock.now());
+        on.tuner = on.tuner.with_profiling(profiling).shown_on(Arc::new(Board::default()));
+        let fill = scaled(self.workload.first_phase_requests, scale);
+        let round = scaled(self.requests_a_round, scale);
         let bar = job.progress.bar("rounds");
-        bar.set_length(fill + setup.rounds as u64 * round);
+        bar.set_length(fill + self.rounds as u64 * round);
         off.serve(fill)?;
         on.serve(fill)?;
         let taken_before = on.accesses();
-        let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(setup.rounds);
-        for number in 0..setup.rounds {
+        let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(self.rounds);
+        for number in 0..self.rounds {
             bar.set_position(fill + number as u64 * round);
             nanos.push(if number % 2 == 0 {
                 let first = off.serve(round)?;
@@ -75,18 +79,17 @@ impl Experiment for OverheadSetup {
             });
         }
         bar.finish_and_clear();
-        let served = setup.rounds as f64 * round as f64;
-        outcome.choose("workload", &setup.workload.name);
-        outcome.choose(
-            "rounds",
-            format!("{} of {} requests each", setup.rounds, number(round as f64)),
-        );
+        let served = self.rounds as f64 * round as f64;
+        outcome.choose("workload", &self.workload.name);
+        outcome
+            .choose("rounds", format!("{} of {} requests each", self.rounds, number(round as f64)));
         outcome.choose("before", format!("{} requests that fill the cache", number(fill as f64)));
-        let a_second =
-            |which: usize| round as f64 / median(nanos.iter().map(|round| round[which])) * 1e9;
+        let a_second = |which: usize| {
+            round as f64 / median(nanos.iter().map(|round| round[which]).collect()) * 1e9
+        };
         outcome.add(THROUGHPUT, "without profiling", Ok(a_second(0)));
         outcome.add(THROUGHPUT, "profiling", Ok(a_second(1)));
-        let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0));
+        let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0).collect());
         outcome.add(LOSS, "profiling", Ok(loss));
         if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
             outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
@@ -94,25 +97,8 @@ impl Experiment for OverheadSetup {
             outcome.add(TAKEN, "profiling", Ok(taken / served * 1e3));
             outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
         }
-        outcome.complete();
-        Ok(outcome)
+        Ok(())
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-fn tuner(engine: &Engine) -> Tuner {
-    let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-    Tuner::new(PagePolicy::none(), budget, engine.config().hash_seed)
-}
-
-fn profiling(engine: &Engine, clock: &Arc<Clock>) -> Profiling {
-    let options = profiling_options(engine.config().memory_limit_bytes);
-    Profiling::start(engine, options, Arc::clone(clock), clock.now())
 }
 
 struct Subject<'e> {
@@ -120,19 +106,10 @@ struct Subject<'e> {
     cache: Cache<'e>,
     requests: Requests,
     tuner: Tuner,
-    clock: Arc<Clock>,
+    clock: &'e Clock,
 }
 
-impl<'e> Subject<'e> {
-    fn new(
-        engine: &'e Engine,
-        requests: Requests,
-        tuner: Tuner,
-        clock: &Arc<Clock>,
-    ) -> Subject<'e> {
-        Subject { engine, cache: Cache::new(engine), requests, tuner, clock: Arc::clone(clock) }
-    }
-
+impl Subject<'_> {
     /// Serves so many requests; the processor time that took, in nanoseconds.
     fn serve(&mut self, count: u64) -> Result<f64, ExperimentError> {
         let (mut left, mut nanos) = (count, 0.0);

@@ -25,22 +25,10 @@ use page::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Why there is no report. Each text says what to do.
+/// Why there is no report. The text says what to do.
 #[derive(Debug, thiserror::Error)]
-pub enum ReportError {
-    #[error("cannot read {path}: {source}; give the folder that lab run wrote to")]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is no result of this program: {source}; run the experiment again")]
-    NoResult { path: PathBuf, source: serde_json::Error },
-    #[error(
-        "{path} is of '{experiment}', which is no experiment of this program: lab list has them"
-    )]
-    Unknown { path: PathBuf, experiment: String },
-    #[error("no result.json in {path} or in a folder of it: lab run writes them")]
-    Nothing { path: PathBuf },
-    #[error("cannot write {path}: {source}")]
-    Write { path: PathBuf, source: std::io::Error },
-}
+#[error("{0}")]
+pub struct ReportError(String);
 
 pub const RESULT_FILE: &str = "result.json";
 const REPORT_FILE: &str = "report.html";
@@ -92,15 +80,17 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
                 continue;
             }
         };
-        let is_inner = folder != directory;
-        let index = if is_inner { format!("../{INDEX_FILE}") } else { INDEX_FILE.to_owned() };
+        let up = if folder == directory { "" } else { "../" };
+        let index = format!("{up}{INDEX_FILE}");
         let page = write(spec, &outcome, &folder, Some(&index))?;
         let page = page.strip_prefix(directory).unwrap_or(&page).to_owned();
         entries.push(Entry { spec, outcome, page });
     }
     if entries.is_empty() {
-        let nothing = ReportError::Nothing { path: directory.to_owned() };
-        return Err(left_out.into_iter().next().unwrap_or(nothing));
+        let shown = directory.display();
+        let nothing =
+            format!("no result.json in {shown} or in a folder of it: lab run writes them");
+        return Err(left_out.into_iter().next().unwrap_or(ReportError(nothing)));
     }
     entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
     let page = page::index(&entries, &left_out).into_string();
@@ -108,29 +98,41 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
 }
 
 fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {
-    let bytes =
-        fs::read(&path).map_err(|source| ReportError::Read { path: path.clone(), source })?;
-    let outcome: Outcome = serde_json::from_slice(&bytes)
-        .map_err(|source| ReportError::NoResult { path: path.clone(), source })?;
-    match specs.iter().find(|spec| spec.name == outcome.experiment) {
-        Some(spec) => Ok((spec, outcome)),
-        None => Err(ReportError::Unknown { path, experiment: outcome.experiment }),
-    }
+    let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
+    let shown = path.display();
+    let outcome: Outcome = serde_json::from_slice(&bytes).map_err(|error| {
+        let text =
+            format!("{shown} is no result of this program: {error}; run the experiment again");
+        ReportError(text)
+    })?;
+    let spec = specs.iter().find(|spec| spec.name == outcome.experiment);
+    let name = &outcome.experiment;
+    let unknown = || {
+        let what = "which is no experiment of this program: lab list has them";
+        ReportError(format!("{shown} is of '{name}', {what}"))
+    };
+    Ok((spec.ok_or_else(unknown)?, outcome))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> ReportError {
+    let shown = path.display();
+    ReportError(format!("cannot read {shown}: {error}; give the folder that lab run wrote to"))
 }
 
 /// The folder and those in it, in order of their names.
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
-    let failed = |source| ReportError::Read { path: directory.to_owned(), source };
+    let failed = |error| unreadable(directory, &error);
     let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>();
     let inner = entries.map_err(failed)?.into_iter().map(|entry| entry.path());
     let mut inner: Vec<PathBuf> = inner.filter(|path| path.is_dir()).collect();
     inner.sort();
-    Ok(std::iter::once(directory.to_owned()).chain(inner).collect())
+    inner.insert(0, directory.to_owned());
+    Ok(inner)
 }
 
 fn write_page(path: PathBuf, text: &str) -> Result<PathBuf, ReportError> {
     match fs::write(&path, text) {
         Ok(()) => Ok(path),
-        Err(source) => Err(ReportError::Write { path, source }),
+        Err(error) => Err(ReportError(format!("cannot write {}: {error}", path.display()))),
     }
 }

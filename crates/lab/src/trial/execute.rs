@@ -14,7 +14,7 @@
 use super::course::Course;
 use super::curves::{Split, pages_by_class};
 use super::error::ExperimentError;
-use super::run::{AtTarget, Requests, Run};
+use super::run::{AtTarget, Requests, Run, preloaded};
 use super::setup::{EarlierSetup, FIRST_CLASS, SECOND_CLASS, scaled};
 use crate::vtime::{
     Access, Cache, Maintainer, Mover, MoverTime, Rate, Tuned, VisitCost, thread_cpu_nanos,
@@ -61,17 +61,12 @@ impl Divider<'_> {
     }
 }
 
-pub struct ActiveDivider<'e, 't> {
-    rate: Rate,
-    kind: Kind<'e, 't>,
-}
-
-enum Kind<'e, 't> {
+pub enum ActiveDivider<'e, 't> {
     Tuned(Box<Tuned<'e>>),
     Told(TellingMover<'e, 't>),
 }
 
-struct TellingMover<'e, 't> {
+pub struct TellingMover<'e, 't> {
     told: Told<'t>,
     mover: Mover<'e>,
     due: usize,
@@ -89,54 +84,51 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         divider: Divider<'t>,
         dates: &Arc<Clock>,
     ) -> ActiveDivider<'e, 't> {
-        let kind = match divider {
+        match divider {
             Divider::Policy(policy) => {
                 let profiling = match run.full_profile_gets {
                     None => profiling_options(engine.config().memory_limit_bytes),
                     Some(gets) => full_profiling_options(gets),
                 };
-                let mut tuner = tuner(engine, *policy, profiling, dates, run.seed);
-                if let Some(profiling) = tuner.profiling_mut() {
-                    profiling.set_hit_time_us(run.answer.hit_us);
-                }
-                Kind::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
+                let tuner = tuner(engine, *policy, profiling, dates, Some(run.answer.hit_us));
+                ActiveDivider::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
             }
             Divider::Told(told) => {
-                let mover = Mover::new(engine, run.mover, run.cost, run.sleep, 0.0);
-                Kind::Told(TellingMover { told, mover, due: 0, split: None, start_nanos: 0.0 })
+                let mover = Mover::new(engine, run.mover, run.cost, run.sleep);
+                let (due, split, start_nanos) = (0, None, 0.0);
+                ActiveDivider::Told(TellingMover { told, mover, due, split, start_nanos })
             }
-        };
-        ActiveDivider { rate: run.rate, kind }
+        }
     }
 
     #[cfg(test)]
     pub fn tuner(&self) -> Option<&Tuner> {
-        match &self.kind {
-            Kind::Tuned(tuned) => Some(tuned.tuner()),
-            Kind::Told(_) => None,
+        match self {
+            ActiveDivider::Tuned(tuned) => Some(tuned.tuner()),
+            ActiveDivider::Told(_) => None,
         }
     }
 
     pub fn observe(&mut self) {
-        if let Kind::Tuned(tuned) = &mut self.kind {
-            tuned.observe(self.rate.now_at(0));
+        if let ActiveDivider::Tuned(tuned) = self {
+            tuned.observe(Now::from_nanos(0));
         }
     }
 
     /// The request before which the next split is decided, if that lies behind `request`.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
-        let Kind::Told(telling) = &self.kind else { return None };
+        let ActiveDivider::Told(telling) = self else { return None };
         telling.told.at[telling.due..].iter().copied().find(|&at| at > request)
     }
 
-    pub fn decide(&mut self, course: &mut Course) {
-        let Kind::Told(telling) = &mut self.kind else { return };
+    pub fn decide(&mut self, course: &mut Course, rate: Rate) {
+        let ActiveDivider::Told(telling) = self else { return };
         let at = &telling.told.at[telling.due..];
         if at.first().is_none_or(|&at| at > course.requests) {
             return;
         }
         if telling.due == 0 {
-            telling.start_nanos = self.rate.nanos_at(course.operations);
+            telling.start_nanos = rate.nanos_at(course.operations);
             telling.mover.idle_until(telling.start_nanos);
         }
         telling.due += 1;
@@ -144,41 +136,47 @@ impl<'e, 't> ActiveDivider<'e, 't> {
         course.at_target = None;
     }
 
+    /// Works until the next request comes.
     #[inline]
-    pub fn work(&mut self, course: &mut Course) {
-        let nanos = self.rate.nanos_at(course.operations);
-        match &mut self.kind {
-            Kind::Tuned(tuned) => tuned.work_until(nanos),
-            Kind::Told(telling) if course.at_target.is_none() => {
-                telling.work_until(nanos, self.rate.now_at(course.operations), course);
+    pub fn work(&mut self, course: &mut Course, rate: Rate) {
+        let nanos = rate.nanos_at(course.operations);
+        match self {
+            ActiveDivider::Tuned(tuned) => tuned.work_until(nanos),
+            ActiveDivider::Told(telling) if course.at_target.is_none() => {
+                telling.work_until(nanos, rate.now_at(course.operations), course);
             }
-            Kind::Told(_) => {}
+            ActiveDivider::Told(_) => {}
         }
     }
 
     pub fn time(&self) -> MoverTime {
-        match &self.kind {
-            Kind::Tuned(tuned) => tuned.time(),
-            Kind::Told(telling) => telling.mover.time(),
+        match self {
+            ActiveDivider::Tuned(tuned) => tuned.time,
+            ActiveDivider::Told(telling) => telling.mover.time,
         }
     }
 }
 
-/// The tuner of a server with this policy, which profiles only where the policy asks for it.
+/// The tuner of a server with this policy, which profiles only where the policy asks for it; `hit_us` is how long hits
+/// take.
 pub fn tuner(
     engine: &Engine,
     policy: PagePolicy,
     options: ProfilingOptions,
     dates: &Arc<Clock>,
-    seed: u64,
+    hit_us: Option<f64>,
 ) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
     let needs_profiles = policy.wants().needs_profiles();
-    let tuner = Tuner::new(policy, budget, seed);
+    let tuner = Tuner::new(policy, budget, engine.config().hash_seed);
     if !needs_profiles {
         return tuner;
     }
-    tuner.with_profiling(Profiling::start(engine, options, Arc::clone(dates), Now::from_nanos(0)))
+    let mut profiling = Profiling::start(engine, options, Arc::clone(dates), Now::from_nanos(0));
+    if let Some(hit_us) = hit_us {
+        profiling.set_hit_time_us(hit_us);
+    }
+    tuner.with_profiling(profiling)
 }
 
 /// What a server with so much memory profiles within: a fiftieth, and a mebibyte.
@@ -223,7 +221,7 @@ impl TellingMover<'_, '_> {
             }
             next
         };
-        mover.work_until(nanos, request, next, |arrival| arrivals.push(arrival));
+        mover.work_until(nanos, request, next, arrivals);
         course.moving_nanos = nanos - *start_nanos;
     }
 }
@@ -282,14 +280,14 @@ pub fn execute(
         cache.prefetch(batch);
         let now = run.rate.now_at(course.operations);
         maintainer.work_until(run.rate.nanos_at(course.operations));
-        divider.decide(&mut course);
+        divider.decide(&mut course, run.rate);
         for request in batch {
-            divider.work(&mut course);
+            divider.work(&mut course, run.rate);
             let access = cache.look_up(request, now);
             let us = run.answer.us(access, request.value_len);
             dates.advance(Duration::from_nanos((us * 1e3) as u64));
             if access == Access::Miss {
-                cache.bring_in(request, now);
+                cache.bring_in(request, None, now);
                 misses += 1;
             }
             answer_us += us;
@@ -327,11 +325,8 @@ fn store_before(
         cache.request(&Request { key, value_len, op: Op::Set, cost: None }, run.rate.now_at(0));
         divider.observe();
     };
-    for (part, &keys) in run.preload.iter().enumerate() {
-        for rank in (0..scaled(keys, run.scale)).rev() {
-            let key = key_of(part, rank);
-            store(key, requests.value_len(key));
-        }
+    for key in preloaded(run.preload, run.scale) {
+        store(key, requests.value_len(key));
     }
     let Some(EarlierSetup { value_factor }) = run.earlier else { return };
     let mut ranks = 0..;

@@ -11,7 +11,6 @@ pub mod course;
 pub mod curves;
 pub mod error;
 pub mod execute;
-pub mod progress;
 pub mod run;
 pub mod served;
 pub mod setup;

@@ -1,12 +1,13 @@
 //! What is run: a workload on one engine, on virtual time, with someone who moves pages between requests; and its
 //! requests, batch by batch.
 
-use super::curves::BESIDE_VALUE_BYTES;
+use super::curves::{BESIDE_VALUE_BYTES, Counts, ExactCurves};
 use super::error::ExperimentError;
-use super::setup::{AnswerSetup, CacheSetup, EarlierSetup, TimeSetup, WorkloadSetup};
+use super::setup::{AnswerSetup, CacheSetup, EarlierSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, MoverName, Rate, SleepLength, VisitCost};
+use indicatif::ProgressBar;
 use slabwise_engine::EngineConfig;
-use slabwise_replay::workload::{Request, Workload};
+use slabwise_replay::workload::{Request, Workload, key_of};
 use std::time::Duration;
 
 pub fn value_len_max(config: &EngineConfig) -> u32 {
@@ -19,6 +20,14 @@ pub struct Requests {
     workload: Workload,
     value_len_max: u32,
     batch: Vec<Request>,
+    made: u64,
+}
+
+/// Of each part of a workload's keys so many, the hottest last.
+pub fn preloaded(keys: &[u64], scale: f64) -> impl Iterator<Item = u64> {
+    keys.iter().enumerate().flat_map(move |(part, &keys)| {
+        (0..scaled(keys, scale)).rev().map(move |rank| key_of(part, rank))
+    })
 }
 
 impl Requests {
@@ -31,6 +40,7 @@ impl Requests {
             workload: workload.open(scale, seed)?,
             value_len_max: value_len_max(config),
             batch: Vec::with_capacity(Cache::BATCH_MAX),
+            made: 0,
         })
     }
 
@@ -38,13 +48,30 @@ impl Requests {
     pub fn next(&mut self, limit: u64) -> Result<&[Request], ExperimentError> {
         self.batch.clear();
         for _ in 0..limit.min(Cache::BATCH_MAX as u64) {
-            let request = self.workload.next();
             let request =
-                request.unwrap_or_else(|| panic!("an experiment's workload has all requests"))?;
+                self.workload.next().expect("an experiment's workload has all requests")?;
             let value_len = request.value_len.min(self.value_len_max);
             self.batch.push(Request { value_len, ..request });
         }
+        self.made += self.batch.len() as u64;
         Ok(&self.batch)
+    }
+
+    /// Shows the stacks all requests before number `to`; those from number `from` on count.
+    pub fn show(
+        &mut self,
+        exact: &mut ExactCurves<'_>,
+        (from, to): (u64, u64),
+        progress: &ProgressBar,
+    ) -> Result<(), ExperimentError> {
+        while self.made < to {
+            let (counts, next) =
+                if self.made < from { (Counts::No, from) } else { (Counts::Yes, to) };
+            let batch = self.next(next - self.made)?;
+            batch.iter().for_each(|request| exact.reference(request, counts));
+            progress.set_position(self.made);
+        }
+        Ok(())
     }
 
     pub fn value_len(&self, key: u64) -> u32 {

@@ -3,7 +3,7 @@
 use super::error::ExperimentError;
 use super::execute::{profiling_options, tuner};
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
-use slabwise_base::{Clock, Now, memcached};
+use slabwise_base::{Clock, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::LearnerOptions;
@@ -58,23 +58,19 @@ pub struct Served<'e> {
     tuned: Tuned<'e>,
     maintainer: Maintainer<'e>,
     cache: Cache<'e>,
-    gets: u64,
-    misses: u64,
+    pub gets: u64,
+    pub misses: u64,
     operations: u64,
 }
 
 impl<'e> Served<'e> {
     /// Around an engine of the set-up's configuration, from the start of time on.
-    pub fn new(
-        setup: &ServedSetup<'_>,
-        engine: &'e Engine,
-        seed: u64,
-    ) -> Result<Served<'e>, ExperimentError> {
+    pub fn new(setup: &ServedSetup<'_>, engine: &'e Engine) -> Result<Served<'e>, ExperimentError> {
         let policy = PagePolicy::with_options(setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
-        let mut tuner = tuner(engine, policy, profiling, &dates, seed);
+        let mut tuner = tuner(engine, policy, profiling, &dates, None);
         if !setup.is_memcached {
             tuner.set_learning(Some(Learning::new(LearnerOptions::default())));
         }
@@ -105,20 +101,11 @@ impl<'e> Served<'e> {
         }
     }
 
-    pub fn gets(&self) -> u64 {
-        self.gets
-    }
-
-    pub fn misses(&self) -> u64 {
-        self.misses
-    }
-
     pub fn held_bytes(&self) -> u64 {
         self.engine.page_stats().held * self.engine.config().page_size_bytes as u64
     }
 
     pub fn classes(&self) -> Vec<ClassStats> {
-        let now: Now = self.rate.now_at(self.operations);
-        self.engine.class_stats(now)
+        self.engine.class_stats(self.rate.now_at(self.operations))
     }
 }

@@ -1,6 +1,7 @@
 //! What the files of several experiments set up: requests, engines, time and answers, all at scale 1.
 
 use super::error::ExperimentError;
+use crate::result::number;
 use crate::vtime::Access;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -149,7 +150,20 @@ impl WorkloadSetup {
     }
 }
 
+impl TimeSetup {
+    pub fn rate_text(&self) -> String {
+        format!("{} gets and sets a second", number(self.operations_per_second))
+    }
+}
+
 impl AnswerSetup {
+    pub fn text(&self) -> String {
+        let AnswerSetup { hit_us, miss_us, miss_us_per_kib } = self;
+        format!(
+            "a hit {hit_us} us, a miss {miss_us} us and {miss_us_per_kib} us for each KiB of its value"
+        )
+    }
+
     /// Microseconds of an answer; what is no get is nobody's wait.
     pub fn us(&self, access: Access, value_len: u32) -> f64 {
         match access {

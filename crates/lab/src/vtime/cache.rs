@@ -49,7 +49,7 @@ impl<'e> Cache<'e> {
     pub fn request(&mut self, request: &Request, now: Now) -> Access {
         let access = self.look_up(request, now);
         if access == Access::Miss {
-            self.bring_in(request, now);
+            self.bring_in(request, None, now);
         }
         access
     }
@@ -57,30 +57,19 @@ impl<'e> Cache<'e> {
     pub fn look_up(&mut self, request: &Request, now: Now) -> Access {
         let key = key_bytes(request.key);
         match request.op {
-            Op::Get if self.handle.get(&key, now, |_| ()).is_some() => Access::Hit,
-            Op::Get => Access::Miss,
-            Op::Set => {
-                self.store(&key, request.value_len as usize, None, now);
-                Access::Other
-            }
-            Op::Delete => {
-                self.handle.delete(&key, now);
-                Access::Other
-            }
+            Op::Get if self.handle.get(&key, now, |_| ()).is_some() => return Access::Hit,
+            Op::Get => return Access::Miss,
+            Op::Set => self.bring_in(request, None, now),
+            Op::Delete => drop(self.handle.delete(&key, now)),
         }
-    }
-
-    pub fn bring_in(&mut self, request: &Request, now: Now) {
-        self.bring_in_at(request, None, now);
-    }
-
-    pub fn bring_in_at(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
-        self.store(&key_bytes(request.key), request.value_len as usize, cost, now);
+        Access::Other
     }
 
     /// A store that finds no memory is what a client would shrug at, too.
-    fn store(&mut self, key: &[u8], value_len: usize, cost: Option<Cost>, now: Now) {
-        let Ok(mut reservation) = self.handle.reserve(key, value_len, meta(cost), now) else {
+    pub fn bring_in(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
+        let (key, value_len) = (&key_bytes(request.key), request.value_len as usize);
+        let meta = ItemMeta { cost, ..ItemMeta::default() };
+        let Ok(mut reservation) = self.handle.reserve(key, value_len, meta, now) else {
             self.handle.discard(key, now);
             return;
         };
@@ -95,8 +84,4 @@ impl<'e> Cache<'e> {
         }
         self.handle.store(reservation, StoreMode::Set, now);
     }
-}
-
-fn meta(cost: Option<Cost>) -> ItemMeta {
-    ItemMeta { cost, ..ItemMeta::default() }
 }

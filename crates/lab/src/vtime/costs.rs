@@ -18,6 +18,12 @@ pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (MoverStep, u6
     (stepped, engine.mover_counters().visits - before)
 }
 
+/// Of none 0.
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// Sleeps that are measured.
 const SLEEPS: u32 = 200;
 
@@ -50,37 +56,30 @@ const CHUNKS_A_STEP: usize = 256;
 
 /// Nanoseconds that a visit takes, above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VisitCost {
-    nanos: f64,
-}
+pub struct VisitCost(f64);
 
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "a visit to a chunk cannot cost {nanos} ns, or virtual time would stand still while the mover works; if \
+    "a visit to a chunk cannot cost {0} ns, or virtual time would stand still while the mover works; if \
      there was no page to move and measure, give a larger --scale"
 )]
-pub struct NoVisitCost {
-    nanos: f64,
-}
+pub struct NoVisitCost(f64);
 
 impl VisitCost {
     /// What is charged where it makes no difference.
-    pub const NOMINAL: VisitCost = VisitCost { nanos: 1.0 };
+    pub const NOMINAL: VisitCost = VisitCost(1.0);
 
     pub fn new(nanos: f64) -> Result<VisitCost, NoVisitCost> {
-        match nanos > 0.0 && nanos.is_finite() {
-            true => Ok(VisitCost { nanos }),
-            false => Err(NoVisitCost { nanos }),
-        }
+        let is_cost = nanos > 0.0 && nanos.is_finite();
+        if is_cost { Ok(VisitCost(nanos)) } else { Err(NoVisitCost(nanos)) }
     }
 
     pub fn nanos(self) -> f64 {
-        self.nanos
+        self.0
     }
 
-    /// Moves pages of `victim` to `receiver` as fast as the machine can, sleeps left out, and takes the
-    /// median page's processor time. The engine is filled as it will be in the experiment, and not used for
-    /// it.
+    /// Moves pages of `victim` to `receiver` as fast as the machine can, sleeps left out, and takes the median page's
+    /// processor time. The engine is filled as it will be in the experiment, and not used for it.
     pub fn measure(
         engine: &Engine,
         victim: ClassId,
@@ -103,8 +102,7 @@ impl VisitCost {
             }
             costs.push((thread_cpu_nanos() - start) / visits.max(1) as f64);
         }
-        costs.sort_by(f64::total_cmp);
-        VisitCost::new(costs.get(costs.len() / 2).copied().unwrap_or(0.0))
+        VisitCost::new(median(costs))
     }
 }
 

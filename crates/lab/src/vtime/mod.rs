@@ -23,7 +23,7 @@ mod mover;
 mod tuned;
 
 pub use cache::{Access, Cache};
-pub use costs::{NoVisitCost, SleepCost, VisitCost, thread_cpu_nanos};
+pub use costs::{NoVisitCost, SleepCost, VisitCost, median, thread_cpu_nanos};
 pub use mover::{Arrival, Mover, MoverName, MoverTime, SleepLength};
 pub use tuned::{Maintainer, Tuned};
 

@@ -1,13 +1,13 @@
 //! The page movers by name, and the mover's thread on virtual time: it works until the present, and sleeps ahead of it.
 
 use super::costs::{VisitCost, step};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use slabwise_base::{ClassId, Moment, Now};
 use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
 
 /// A mover kind, or none as the control.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoverName {
     None,
@@ -32,13 +32,7 @@ impl MoverName {
 
 impl fmt::Display for MoverName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MoverName::None => "none",
-            MoverName::Base => "base",
-            MoverName::Fast => "fast",
-            MoverName::Stock => "stock",
-            MoverName::Warm => "warm",
-        })
+        f.write_str(if *self == MoverName::None { "none" } else { self.kind().name() })
     }
 }
 
@@ -50,12 +44,6 @@ const REASON: &str = "lab: split by exact curves";
 /// How long a move that the engine refused waits.
 const RETRY_NANOS: f64 = 1e6;
 
-enum Begun {
-    Yes,
-    NothingToDo,
-    Refused,
-}
-
 pub struct Mover<'e> {
     engine: &'e Engine,
     name: MoverName,
@@ -63,16 +51,14 @@ pub struct Mover<'e> {
     sleep: SleepLength,
     free_at_nanos: f64,
     began: Option<u64>,
-    time: MoverTime,
+    pub time: MoverTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SleepLength {
     AsAsked,
-    /// As such a sleep took: timers fire late.
-    Measured {
-        nanos: f64,
-    },
+    /// As such a sleep took, in nanoseconds: timers fire late.
+    Measured(f64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -99,16 +85,14 @@ impl Arrival {
 }
 
 impl<'e> Mover<'e> {
-    /// The mover of this engine, idle until `start_nanos`.
     pub fn new(
         engine: &'e Engine,
         name: MoverName,
         cost: VisitCost,
         sleep: SleepLength,
-        start_nanos: f64,
     ) -> Mover<'e> {
         let time = MoverTime::default();
-        Mover { engine, name, cost, sleep, free_at_nanos: start_nanos, began: None, time }
+        Mover { engine, name, cost, sleep, free_at_nanos: 0.0, began: None, time }
     }
 
     /// Time until `nanos` is not to be made up for.
@@ -116,51 +100,34 @@ impl<'e> Mover<'e> {
         self.free_at_nanos = self.free_at_nanos.max(nanos);
     }
 
-    pub fn time(&self) -> MoverTime {
-        self.time
-    }
-
-    /// Works until `nanos`, when `request` comes. When it has nothing to do it asks `next` for the classes
-    /// to move a page from and to; `ended` hears of every move that ends.
+    /// Works until `nanos`, when `request` comes. When it has nothing to do it asks `next` for the classes to move a page
+    /// from and to.
     #[inline]
     pub fn work_until(
         &mut self,
         nanos: f64,
         request: u64,
         mut next: impl FnMut(&Engine) -> Option<(ClassId, ClassId)>,
-        mut ended: impl FnMut(Arrival),
+        arrivals: &mut Vec<Arrival>,
     ) {
         while self.free_at_nanos <= nanos {
             if self.began.is_none() {
-                match self.begin(request, &mut next) {
-                    Begun::Yes => {}
+                let is_control = self.name == MoverName::None;
+                let wanted = if is_control { None } else { next(self.engine) };
+                let Some((victim, receiver)) = wanted else {
                     // Time that nobody had a use for is not saved up.
-                    Begun::NothingToDo => self.free_at_nanos = nanos,
-                    Begun::Refused => self.free_at_nanos = nanos + RETRY_NANOS,
+                    self.free_at_nanos = nanos;
+                    return;
+                };
+                let now = Now::from_nanos(self.free_at_nanos as u64);
+                if self.engine.reassign(Some(victim), Some(receiver), REASON, now).is_err() {
+                    self.free_at_nanos = nanos + RETRY_NANOS;
+                    return;
                 }
+                self.began = Some(request);
             }
-            if self.began.is_none() {
-                return;
-            }
-            if let Some(arrival) = self.step(nanos, request) {
-                ended(arrival);
-            }
+            arrivals.extend(self.step(nanos, request));
         }
-    }
-
-    fn begin(
-        &mut self,
-        request: u64,
-        next: &mut impl FnMut(&Engine) -> Option<(ClassId, ClassId)>,
-    ) -> Begun {
-        if self.name == MoverName::None {
-            return Begun::NothingToDo;
-        }
-        let Some((victim, receiver)) = next(self.engine) else { return Begun::NothingToDo };
-        let now = Now::from_nanos(self.free_at_nanos as u64);
-        let asked = self.engine.reassign(Some(victim), Some(receiver), REASON, now);
-        self.began = asked.is_ok().then_some(request);
-        if asked.is_ok() { Begun::Yes } else { Begun::Refused }
     }
 
     /// One step of the move under way, as large as the time until `nanos` allows.
@@ -180,7 +147,7 @@ impl<'e> Mover<'e> {
             MoverStep::Rest(rest) => {
                 let nanos = match self.sleep {
                     SleepLength::AsAsked => rest.as_nanos() as f64,
-                    SleepLength::Measured { nanos } => nanos,
+                    SleepLength::Measured(nanos) => nanos,
                 };
                 self.time.sleeps += 1;
                 self.time.sleep_nanos += nanos;

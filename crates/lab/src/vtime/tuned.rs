@@ -46,16 +46,12 @@ pub struct Tuned<'e> {
     tuner: Tuner,
     cost: VisitCost,
     free_at_nanos: f64,
-    time: MoverTime,
+    pub time: MoverTime,
 }
 
 impl<'e> Tuned<'e> {
     pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> Tuned<'e> {
         Tuned { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
-    }
-
-    pub fn time(&self) -> MoverTime {
-        self.time
     }
 
     #[cfg(test)]

@@ -32,32 +32,26 @@ use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_policy::PagePolicy;
-use trial::{Finding, Learned, Trial, learn};
+use trial::{Finding, Learned, learn, measure};
+use whole::Table;
 
 impl Experiment for ClassCountsSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, size, progress) = (self, job.size(), &job.progress);
         let policy = PagePolicy::with_options(&setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
         let learned = setup.streams.par_iter().map(|stream| learn(setup, stream, size, progress));
         let learned: Vec<Learned<'_>> = learned.collect::<Result<_, _>>()?;
-        let trials = learned.iter().flat_map(|learned| {
-            learned.tables.iter().map(move |table| Trial {
-                learned,
-                table,
-                cache: learned.cache(table),
-            })
-        });
-        let trials: Vec<Trial<'_>> = trials.collect();
-        let found = trials.par_iter().map(|trial| trial.go(setup, policy.clone(), size, progress));
+        let trials = learned.iter().flat_map(|it| it.tables.iter().map(move |table| (it, table)));
+        let trials: Vec<(&Learned<'_>, &Table)> = trials.collect();
+        let measure = |trial: &_| measure(setup, *trial, policy.clone(), size, progress);
+        let found = trials.par_iter().map(measure);
         let mut found = found.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let mut outcome = job.outcome();
-        report::describe(&mut outcome, setup, &learned);
+        report::describe(outcome, setup, &learned);
         for learned in &learned {
             let found: Vec<Finding<'_>> = found.by_ref().take(learned.tables.len()).collect();
-            report::add(&mut outcome, setup, learned, &found);
+            report::add(outcome, setup, learned, &found);
         }
-        outcome.complete();
-        Ok(outcome)
+        Ok(())
     }
 }

@@ -52,12 +52,7 @@ pub fn describe(outcome: &mut Outcome, setup: &ClassCountsSetup, learned: &[Lear
     outcome.choose("page policy", &setup.policy);
     let price = class_price_pages();
     outcome.choose("predicted", format!("a class costs {price} pages, as for the learner"));
-    let answer = setup.answer;
-    let (hit, miss, kib) = (answer.hit_us, answer.miss_us, answer.miss_us_per_kib);
-    outcome.choose(
-        "answers",
-        format!("a hit {hit} us, a miss {miss} us and {kib} us for each KiB of its value"),
-    );
+    outcome.choose("answers", setup.answer.text());
 }
 
 fn class_price_pages() -> f64 {

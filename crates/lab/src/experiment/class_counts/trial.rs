@@ -1,22 +1,22 @@
 //! The set-up; what is known of a workload before any run, and the tables that are tried; one table on one workload.
 
 use super::whole::{Table, Whole, WholeCache};
+use crate::experiment::kind::Progress;
 use crate::trial::course::Course;
-use crate::trial::curves::{BESIDE_VALUE_BYTES, ClassCurves, Counts, ExactCurves};
+use crate::trial::curves::{BESIDE_VALUE_BYTES, ClassCurves, ExactCurves};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Divider, execute};
-use crate::trial::progress::Progress;
 use crate::trial::run::{Requests, Run, value_len_max};
 use crate::trial::setup::{
     AnswerSetup, CacheSetup, ChunkSizes, Stretch, TimeSetup, WorkloadSetup, place_at,
 };
 use crate::vtime::{MoverName, VisitCost};
+use indicatif::ProgressBar;
 use serde::Deserialize;
 use slabwise_engine::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, EngineConfig};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, geometric};
 use slabwise_profile::Mrc;
-use slabwise_replay::workload::Request;
 
 /// The best tables of several numbers of classes, and others beside them, on some workloads.
 #[derive(Clone, Debug, Deserialize)]
@@ -66,12 +66,6 @@ pub struct Learned<'s> {
     pub items: u64,
     pub page_size_bytes: usize,
     pub value_len_max: u32,
-}
-
-impl Learned<'_> {
-    pub fn cache(&self, table: &Table) -> CacheSetup {
-        cache_of(self.stream, self.page_size_bytes, &table.sizes)
-    }
 }
 
 /// Passes over the requests of a workload, and makes the tables.
@@ -171,12 +165,6 @@ fn whole_cache(
     Ok((held, whole.curve()))
 }
 
-pub struct Trial<'s> {
-    pub learned: &'s Learned<'s>,
-    pub table: &'s Table,
-    pub cache: CacheSetup,
-}
-
 pub struct Finding<'s> {
     pub table: &'s Table,
     pub course: Course,
@@ -184,39 +172,33 @@ pub struct Finding<'s> {
     pub best_split: f64,
 }
 
-impl<'s> Trial<'s> {
-    pub fn go(
-        &self,
-        setup: &ClassCountsSetup,
-        policy: PagePolicy,
-        size: (f64, u64),
-        progress: &Progress,
-    ) -> Result<Finding<'s>, ExperimentError> {
-        let Trial { learned, table, cache } = self;
-        let stream = learned.stream;
-        let run = Run::new(&stream.workload, cache, &setup.time, MoverName::Warm, size);
-        let cost = VisitCost::new(setup.visit_ns)?;
-        let run = Run { windows: setup.windows, answer: setup.answer, cost, ..run };
-        let best_split = self.best_split(&run, setup)?;
-        let bar = progress.bar(&format!("{}, {}", stream.name, table.name));
-        let course = execute(&run, Divider::Policy(Box::new(policy)), &bar)?;
-        Ok(Finding { table, course, best_split })
-    }
+pub fn measure<'s>(
+    setup: &ClassCountsSetup,
+    (learned, table): (&Learned<'s>, &'s Table),
+    policy: PagePolicy,
+    size: (f64, u64),
+    progress: &Progress,
+) -> Result<Finding<'s>, ExperimentError> {
+    let stream = learned.stream;
+    let cache = cache_of(stream, learned.page_size_bytes, &table.sizes);
+    let run = Run::new(&stream.workload, &cache, &setup.time, MoverName::Warm, size);
+    let cost = VisitCost::new(setup.visit_ns)?;
+    let run = Run { windows: setup.windows, answer: setup.answer, cost, ..run };
+    let best_split = best_split(&run, setup, stream.steady.at(size.0))?;
+    let bar = progress.bar(&format!("{}, {}", stream.name, table.name));
+    let course = execute(&run, Divider::Policy(Box::new(policy)), &bar)?;
+    Ok(Finding { table, course, best_split })
+}
 
-    /// What the best split of this table's classes would miss, each an LRU of its own.
-    fn best_split(&self, run: &Run<'_>, setup: &ClassCountsSetup) -> Result<f64, ExperimentError> {
-        let config = run.engine_config();
-        let mut exact = ExactCurves::new(&config);
-        let mut requests = run.requests(&config)?;
-        let (from, to) = self.learned.stream.steady.at(run.scale);
-        let mut done = 0;
-        while done < to {
-            let (counts, next) = if done < from { (Counts::No, from) } else { (Counts::Yes, to) };
-            let batch: &[Request] = requests.next(next - done)?;
-            batch.iter().for_each(|request| exact.reference(request, counts));
-            done += batch.len() as u64;
-        }
-        let curves = ClassCurves::new(exact.take(), &config, &setup.answer);
-        Ok(curves.bound(config.memory_limit_bytes / config.page_size_bytes as u64).miss_ratio)
-    }
+/// What the best split of the classes would miss between these requests, each an LRU of its own.
+fn best_split(
+    run: &Run<'_>,
+    setup: &ClassCountsSetup,
+    steady: (u64, u64),
+) -> Result<f64, ExperimentError> {
+    let config = run.engine_config();
+    let mut exact = ExactCurves::new(&config);
+    run.requests(&config)?.show(&mut exact, steady, &ProgressBar::hidden())?;
+    let curves = ClassCurves::new(exact.take(), &config, &setup.answer);
+    Ok(curves.bound(config.memory_limit_bytes / config.page_size_bytes as u64).miss_ratio)
 }

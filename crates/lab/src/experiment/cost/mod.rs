@@ -26,7 +26,7 @@ use report::{Case, Finding, Row};
 use trial::{Trial, calibrated_keys, units_a_request};
 
 impl Experiment for CostSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
         let spinner = job.progress.spinner("how many keys");
         let cases = cases(setup, scale, seed)?;
@@ -43,11 +43,9 @@ impl Experiment for CostSetup {
         });
         let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
         bar.finish_and_clear();
-        let mut outcome = job.outcome();
-        report::describe(&mut outcome, setup, scale, &seeds);
-        report::add(&mut outcome, setup, &found, &equal);
-        outcome.complete();
-        Ok(outcome)
+        report::describe(outcome, setup, scale, &seeds);
+        report::add(outcome, setup, &found, &equal);
+        Ok(())
     }
 }
 

@@ -127,10 +127,8 @@ impl Trial<'_> {
         let engine = Engine::new(config)?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
-        let mut tuner = tuner(&engine, policy, profiling, &dates, seed);
-        if let Some(profiling) = tuner.profiling_mut() {
-            profiling.set_hit_time_us(self.setup.answer.hit_us);
-        }
+        let hit_us = Some(self.setup.answer.hit_us);
+        let tuner = tuner(&engine, policy, profiling, &dates, hit_us);
         let visit = VisitCost::new(self.setup.visit_ns)?;
         Ok(Ok(Going {
             trial: self,
@@ -214,7 +212,7 @@ impl Going<'_, '_> {
         };
         self.dates.advance(Duration::from_nanos((us * 1e3) as u64));
         if access == Access::Miss {
-            self.cache.bring_in_at(request, told, now);
+            self.cache.bring_in(request, told, now);
         }
         self.tally.count(access, cost);
         self.operations += access.operations();

@@ -56,10 +56,9 @@ impl Experiment for FrontierSetup {
     }
 
     /// In the process; of a live run the first server is a real memcached.
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (size, is_live) = (job.size(), job.live);
-        let setup = &at_scale(self, job.scale, &mut outcome);
+        let setup = &at_scale(self, job.scale, outcome);
         let mut all = Gaps::default();
         for stream in &setup.streams {
             let bar = job.progress.spinner(&stream.name);
@@ -97,14 +96,13 @@ impl Experiment for FrontierSetup {
                 ),
             );
             let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
-            add(&mut outcome, setup, &stream.name, &names, &findings);
+            add(outcome, setup, &stream.name, &names, &findings);
             let gaps = Gaps::of(setup, &findings);
-            add_gaps(&mut outcome, setup, &stream.name, &gaps);
+            add_gaps(outcome, setup, &stream.name, &gaps);
             all.add(&gaps);
         }
-        add_gaps(&mut outcome, setup, "all", &all);
-        outcome.complete();
-        Ok(outcome)
+        add_gaps(outcome, setup, "all", &all);
+        Ok(())
     }
 }
 
@@ -182,10 +180,10 @@ fn served(
             return Ok(Finding { miss_ratio: Err(error.to_string()), memory_share: 1.0 });
         }
     };
-    let mut served = Served::new(&set_up, &engine, seed)?;
+    let mut served = Served::new(&set_up, &engine)?;
     served.serve(requests);
     Ok(Finding {
-        miss_ratio: Ok(served.misses() as f64 / served.gets().max(1) as f64),
+        miss_ratio: Ok(served.misses as f64 / served.gets.max(1) as f64),
         memory_share: served.held_bytes() as f64 / limit_bytes as f64,
     })
 }

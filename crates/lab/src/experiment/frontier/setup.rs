@@ -10,7 +10,7 @@ use serde::Deserialize;
 use slabwise_base::{Clock, memcached};
 use slabwise_engine::EvictionKind;
 use slabwise_replay::workload::{Workload, WorkloadError};
-use slabwise_replay::{CostForm, Pace, drive, unwatched};
+use slabwise_replay::{Pace, drive, unwatched};
 use std::path::Path;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -86,10 +86,8 @@ pub fn go(
         }
         Err(error) => return Err(error.into()),
     };
-    let pace =
-        Pace { connections: 1, batch: 128, rate: None, window: None, cost_form: CostForm::None };
     let workload = stream.open(scale, seed)?;
-    let report = drive(&server.address(), workload, &pace, &Clock::real(), unwatched)?;
+    let report = drive(&server.address(), workload, &Pace::default(), &Clock::real(), unwatched)?;
     let pages: u64 = server.classes()?.iter().map(|class| class.pages).sum();
     Ok(Finding {
         miss_ratio: Ok(report.miss_ratio),

@@ -33,15 +33,30 @@ impl Experiment for LearnedClassesSetup {
         true
     }
 
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        if job.live { run_live(self, job) } else { run(self, job) }
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        let (scale, seed) = job.size();
+        describe(self, job, outcome);
+        let spinner = job.progress.spinner("fitting deviations");
+        for case in cases(job.spec, self) {
+            spinner.set_message(case.setup.name.clone());
+            let sizes = case.draw(scaled(self.items, scale), seed);
+            if !job.live {
+                add_law(outcome, &case)?;
+                add_wastes(outcome, &case, &sizes, (self.restarts, seed))?;
+            }
+            add_pages(outcome, self, &case, &sizes)?;
+        }
+        spinner.finish_and_clear();
+        if job.live {
+            outcome.choose("published", "nothing of pages: see the run without --live");
+        }
+        Ok(())
     }
 }
 
-fn begin(setup: &LearnedClassesSetup, job: &Job<'_>) -> Outcome {
-    let mut outcome = job.outcome();
-    let scale = job.scale;
-    let items = number(scaled(setup.items, scale) as f64);
+fn describe(setup: &LearnedClassesSetup, job: &Job<'_>, outcome: &mut Outcome) {
+    let count = |count| number(scaled(count, job.scale) as f64);
+    let items = count(setup.items);
     outcome.choose("items", format!("{items} of each distribution, log-normal"));
     outcome.choose("their mean", "as printed; header and key included");
     let text = "the one that is nearest to the published wastes; in the fifth, as many times the \
@@ -52,31 +67,12 @@ fn begin(setup: &LearnedClassesSetup, job: &Job<'_>) -> Outcome {
         "new sizes",
         "as many as the paper lists; pages: memcached's largest chunk beside them",
     );
-    let text = format!("{} of the items, in order", mib(setup.stored_mib, scale));
+    let text = format!("{} MiB of the items, in order", count(setup.stored_mib));
     outcome.choose("stored for pages", text);
-    outcome
-}
-
-fn mib(size_mib: u64, scale: f64) -> String {
-    format!("{} MiB", number(scaled(size_mib, scale) as f64))
-}
-
-fn run(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-    let mut outcome = begin(setup, job);
-    let (scale, seed) = job.size();
-    let climbs = "from the old sizes, and from random ones where that is said";
-    outcome.choose("climbs", format!("{} {climbs}", setup.restarts));
-    let spinner = job.progress.spinner("fitting deviations");
-    for case in cases(job.spec, setup) {
-        spinner.set_message(case.setup.name.clone());
-        let sizes = case.draw(scaled(setup.items, scale), seed);
-        add_law(&mut outcome, &case)?;
-        add_wastes(&mut outcome, &case, &sizes, (setup.restarts, seed))?;
-        add_pages(&mut outcome, setup, &case, &sizes)?;
+    if !job.live {
+        let climbs = "from the old sizes, and from random ones where that is said";
+        outcome.choose("climbs", format!("{} {climbs}", setup.restarts));
     }
-    spinner.finish_and_clear();
-    outcome.complete();
-    Ok(outcome)
 }
 
 fn list(sizes: &[usize]) -> String {
@@ -161,85 +157,48 @@ fn add_climbs(outcome: &mut Outcome, variant: &str, climbs: &Climbs, best: f64) 
     outcome.add_all(variant, found);
 }
 
-/// The tables under which pages are counted, each with what its rows are called.
-fn paged_tables(case: &Case, sizes: &[usize]) -> Result<Vec<NamedTable>, ExperimentError> {
-    let mut tables = vec![(OLD, case.tables.paged_old())];
-    if !case.setup.new_sizes.is_empty() {
-        tables.push((PRINTED, case.tables.paged(&case.setup.new_sizes)));
-    }
-    tables.push((EXACT, case.tables.exact_paged(&demands_of(sizes))?));
-    Ok(tables)
-}
-
-type NamedTable = (&'static str, Vec<usize>);
-
-/// What the items take in the engine, table by table.
+/// How many pages the items take table by table, and how many fewer than by the first: in the engine, or live in a
+/// memcached, by its own sizes and then by `-o slab_sizes`.
 fn add_pages(
     outcome: &mut Outcome,
     setup: &LearnedClassesSetup,
     case: &Case,
     sizes: &[usize],
 ) -> Result<(), ExperimentError> {
-    let stored = Stored::of(setup, outcome.scale, sizes);
-    let mut rows = PageRows::new(outcome, &stored, case.setup.name.clone());
-    for (what, table) in &paged_tables(case, stored.sizes)? {
-        rows.add(what, Ok(stored.in_engine(table, rows.outcome.seed)?));
+    let (stored, is_live) = (Stored::of(setup, outcome.scale, sizes), outcome.live);
+    let name = if is_live { case.variant("memcached") } else { case.setup.name.clone() };
+    let mut tables = vec![(OLD, case.tables.paged_old())];
+    if !case.setup.new_sizes.is_empty() {
+        tables.push((PRINTED, case.tables.paged(&case.setup.new_sizes)));
     }
-    Ok(())
-}
-
-/// Runs it against a real memcached, if there is one: its own sizes, then the others by `-o slab_sizes`.
-fn run_live(setup: &LearnedClassesSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-    let mut outcome = begin(setup, job);
-    let (scale, seed) = job.size();
-    let spinner = job.progress.spinner("fitting deviations");
-    for case in cases(job.spec, setup) {
-        spinner.set_message(case.setup.name.clone());
-        let sizes = case.draw(scaled(setup.items, scale), seed);
-        let stored = Stored::of(setup, scale, &sizes);
-        let mut rows = PageRows::new(&mut outcome, &stored, case.variant("memcached"));
-        for (what, table) in &paged_tables(&case, stored.sizes)? {
-            // Its own sizes are those that it has without being told.
-            let table = (*what != OLD).then_some(&table[..]);
-            rows.add(what, stored.in_memcached(table).map_err(|error| format!("skipped: {error}")));
-        }
-    }
-    spinner.finish_and_clear();
-    outcome.choose("published", "nothing of pages: see the run without --live");
-    Ok(outcome)
-}
-
-struct PageRows<'a> {
-    outcome: &'a mut Outcome,
-    name: String,
-    items: u64,
-    old_pages: Option<u64>,
-}
-
-impl<'a> PageRows<'a> {
-    fn new(outcome: &'a mut Outcome, stored: &Stored, name: String) -> PageRows<'a> {
-        PageRows { outcome, name, items: stored.sizes.len() as u64, old_pages: None }
-    }
-
-    fn add(&mut self, what: &str, taken: Result<Taken, String>) {
-        let variant = format!("{}, {what}", self.name);
-        let is_whole = |taken: Taken| {
-            let (there, items) = (taken.items, self.items);
-            let why = || format!("{there} of {items} items are there: the memory is too small");
-            if there == items { Ok(taken.pages) } else { Err(why()) }
+    tables.push((EXACT, case.tables.exact_paged(&demands_of(stored.sizes))?));
+    let items = stored.sizes.len() as u64;
+    let is_whole = |Taken { pages, items: there }| match there == items {
+        true => Ok(pages),
+        false => Err(format!("{there} of {items} items are there: the memory is too small")),
+    };
+    let mut old_pages = None;
+    for (what, table) in &tables {
+        let taken = match is_live {
+            true => {
+                let table = (*what != OLD).then_some(&table[..]);
+                stored.in_memcached(table).map_err(|error| format!("skipped: {error}"))
+            }
+            false => Ok(stored.in_engine(table, outcome.seed)?),
         };
-        let pages = taken.and_then(is_whole);
-        self.outcome.add(PAGES, &variant, pages.clone().map(|pages| pages as f64));
-        match (self.old_pages, pages) {
+        let pages = taken.and_then(is_whole).map(|pages| pages as f64);
+        let variant = format!("{name}, {what}");
+        outcome.add(PAGES, &variant, pages.clone());
+        match (old_pages, pages) {
             (None, Ok(pages)) => {
-                self.outcome.note(format!("{} items", number(self.items as f64)));
-                self.old_pages = Some(pages);
+                outcome.note(format!("{} items", number(items as f64)));
+                old_pages = Some(pages);
             }
             (Some(old), Ok(pages)) => {
-                let fewer = percent(old as f64 - pages as f64, old as f64);
-                self.outcome.add(FEWER, &variant, Ok(fewer));
+                outcome.add(FEWER, &variant, Ok(percent(old - pages, old)));
             }
             (_, Err(_)) => {}
         }
     }
+    Ok(())
 }

@@ -72,7 +72,7 @@ impl<'a> Stored<'a> {
                 value_len: Self::value_len(size),
                 cost: None,
             };
-            cache.bring_in(&request, now);
+            cache.bring_in(&request, None, now);
         }
         let pages = engine.class_stats(now).iter().map(|class| class.pages).sum();
         Ok(Taken { pages, items: engine.stats(now).items })

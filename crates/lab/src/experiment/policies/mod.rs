@@ -22,12 +22,12 @@ mod tests;
 pub use setup::PoliciesSetup;
 
 use super::kind::{Experiment, Job};
+use crate::experiment::kind::Progress;
 use crate::result::Outcome;
 use crate::trial::course::Course;
 use crate::trial::curves::Bound;
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Divider, Told, execute};
-use crate::trial::progress::Progress;
 use crate::trial::run::Run;
 use crate::trial::setup::scaled;
 use crate::vtime::VisitCost;
@@ -43,12 +43,11 @@ struct Trial<'s> {
 }
 
 impl Experiment for PoliciesSetup {
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        let mut outcome = job.outcome();
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, progress) = (self, &job.progress);
         let trials = trials(setup, job.size())?;
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
-        report::describe(&mut outcome, setup, &all);
+        report::describe(outcome, setup, &all);
         let (told, tuned): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.variant.policy.is_none());
         let is_decided = setup.bound || !told.is_empty();
@@ -63,9 +62,8 @@ impl Experiment for PoliciesSetup {
         let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
         let findings = Findings { setup, scale: job.scale, trials, bounds };
-        report::add(&mut outcome, setup, &findings);
-        outcome.complete();
-        Ok(outcome)
+        report::add(outcome, setup, &findings);
+        Ok(())
     }
 }
 

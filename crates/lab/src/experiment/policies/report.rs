@@ -124,18 +124,13 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
         _ => outcome.choose("chunk sizes", format!("{sizes:?} bytes")),
     }
     outcome.choose("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
-    let rate = number(setup.time.operations_per_second);
-    outcome.choose("rate", format!("{rate} gets and sets a second"));
+    outcome.choose("rate", setup.time.rate_text());
     outcome.choose("a visit to a chunk", format!("{} ns", setup.visit_ns));
     let (from, to) = setup.steady.at(scale);
     let stretch = format!("requests {} to {}", number(from as f64), number(to as f64));
     outcome.choose("steady", stretch);
     if setup.report.contains(&Report::AnswerTime) {
-        let answer = setup.answer;
-        let (hit, miss, kib) = (answer.hit_us, answer.miss_us, answer.miss_us_per_kib);
-        let text =
-            format!("a hit {hit} us, a miss {miss} us and {kib} us for each KiB of its value");
-        outcome.choose("answers", text);
+        outcome.choose("answers", setup.answer.text());
     }
     if let Some(divide) = &setup.divide {
         let trained = number((divide.training_requests as f64 * scale).round());

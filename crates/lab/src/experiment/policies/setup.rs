@@ -2,14 +2,14 @@
 
 use crate::trial::curves::{ClassCurves, Counts, ExactCurves};
 use crate::trial::error::ExperimentError;
-use crate::trial::run::Run;
+use crate::trial::run::{Run, preloaded};
 use crate::trial::setup::{
     AnswerSetup, CacheSetup, EarlierSetup, Stretch, TimeSetup, WorkloadSetup, place_at, scaled,
 };
 use crate::vtime::MoverName;
 use indicatif::ProgressBar;
 use serde::Deserialize;
-use slabwise_replay::workload::{Op, Request, key_of};
+use slabwise_replay::workload::{Op, Request};
 use std::collections::BTreeMap;
 
 /// Page policies on one workload, every one of them from the same start.
@@ -133,22 +133,15 @@ impl Decisions {
         let config = run.engine_config();
         let mut exact = ExactCurves::new(&config);
         let mut requests = run.requests(&config)?;
-        preload(setup, run, |key| requests.value_len(key), &mut exact);
+        for key in preloaded(&setup.preload, run.scale) {
+            let request =
+                Request { key, value_len: requests.value_len(key), op: Op::Set, cost: None };
+            exact.reference(&request, Counts::No);
+        }
         let (mut at, mut curves) = (Vec::new(), Vec::new());
-        let end = stretches.last().map_or(0, |&(_, to, _)| to);
-        progress.set_length(end);
-        let mut done = 0;
+        progress.set_length(stretches.last().map_or(0, |&(_, to, _)| to));
         for (from, to, decided_at) in stretches {
-            while done < to {
-                let (counts, next) =
-                    if done < from { (Counts::No, from) } else { (Counts::Yes, to) };
-                let batch = requests.next(next - done)?;
-                for request in batch {
-                    exact.reference(request, counts);
-                }
-                done += batch.len() as u64;
-                progress.set_position(done);
-            }
+            requests.show(&mut exact, (from, to), progress)?;
             at.push(decided_at);
             curves.push(ClassCurves::new(exact.take(), &config, &setup.answer));
         }
@@ -168,20 +161,4 @@ fn counted(setup: &PoliciesSetup, scale: f64, total: u64) -> Vec<(u64, u64, u64)
     let times = times.take_while(|&at| at < total);
     let times = times.take(if divide.every == 0 { 1 } else { usize::MAX });
     times.map(|at| (at.saturating_sub(at_scale(divide.training_requests)), at, at)).collect()
-}
-
-/// What the cache holds before the first request is on the stacks, too.
-fn preload(
-    setup: &PoliciesSetup,
-    run: &Run<'_>,
-    value_len: impl Fn(u64) -> u32,
-    exact: &mut ExactCurves<'_>,
-) {
-    for (part, &keys) in setup.preload.iter().enumerate() {
-        for rank in (0..scaled(keys, run.scale)).rev() {
-            let key = key_of(part, rank);
-            let request = Request { key, value_len: value_len(key), op: Op::Set, cost: None };
-            exact.reference(&request, Counts::No);
-        }
-    }
 }

@@ -17,7 +17,7 @@ use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
 use crate::wire::{Allocation, Server, ServerError};
 use slabwise_base::Clock;
-use slabwise_replay::{CostForm, Pace, Report, drive};
+use slabwise_replay::{Pace, Report, drive};
 use std::collections::BTreeSet;
 
 measures! {
@@ -40,8 +40,11 @@ struct Observed {
 }
 
 /// Runs it against every server of the file that can be started.
-pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-    let mut outcome = job.outcome();
+pub fn run(
+    setup: &TwoPhaseSetup,
+    job: &Job<'_>,
+    outcome: &mut Outcome,
+) -> Result<(), ExperimentError> {
     let scale = job.scale;
     let requests = scaled(setup.workload.requests, scale);
     let changed_at = scaled(setup.workload.first_phase_requests, scale);
@@ -68,7 +71,7 @@ pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentEr
     });
     for (server, observed) in setup.live.servers.iter().zip(observed) {
         match observed {
-            Ok(observed) => add(&mut outcome, setup, &server.name, &observed, changed_at, requests),
+            Ok(observed) => add(outcome, setup, &server.name, &observed, changed_at, requests),
             Err(ExperimentError::Server(error)) => {
                 for measure in [MEAN, REACHED, P99] {
                     outcome.add(measure, &server.name, Err(error.to_string()));
@@ -78,7 +81,7 @@ pub fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentEr
         }
     }
     outcome.choose("published", "of the mechanism inside: see the run without --live");
-    Ok(outcome)
+    Ok(())
 }
 
 fn observe(
@@ -98,7 +101,7 @@ fn observe(
         batch: setup.live.batch,
         rate: Some(setup.live.requests_per_second),
         window: Some(requests.div_ceil(setup.windows)),
-        cost_form: CostForm::None,
+        ..Pace::default()
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
     let mut allocations = Vec::new();

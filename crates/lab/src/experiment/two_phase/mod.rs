@@ -40,13 +40,12 @@ impl Experiment for TwoPhaseSetup {
         true
     }
 
-    fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-        if job.live { live::run(self, job) } else { run(self, job) }
+    fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        if job.live { live::run(self, job, outcome) } else { run(self, job, outcome) }
     }
 }
 
-fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
-    let mut outcome = job.outcome();
+fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
     let runs = measured_runs(setup, job)?;
     let decision = decide(setup, job)?;
     let split = |_: usize, pages: &[u64]| decision.split(pages.iter().sum());
@@ -57,9 +56,9 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError>
         .map(|run| execute(run, told.clone(), &job.progress.bar(&run.mover.to_string())))
         .collect();
     let courses = courses?;
-    describe(&mut outcome, setup, job, &decision);
+    describe(outcome, setup, job, &decision);
     for (run, course) in runs.iter().zip(&courses) {
-        add_course(&mut outcome, setup, run, course);
+        add_course(outcome, setup, run, course);
     }
     if let Some(split) = courses.iter().find_map(|course| course.split.as_ref()) {
         let shown = format!("{} and {} pages", split.pages[0], split.pages[1]);
@@ -67,8 +66,7 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Outcome, ExperimentError>
         let predicted = decision.miss_ratio(split) * 100.0;
         outcome.add(PREDICTED, "exact curves", Ok(predicted));
     }
-    outcome.complete();
-    Ok(outcome)
+    Ok(())
 }
 
 /// One run a mover, each charged by what was measured for it; one after the other, so that they do not
@@ -98,10 +96,7 @@ fn describe(outcome: &mut Outcome, setup: &TwoPhaseSetup, job: &Job<'_>, decisio
     outcome.choose("memory", format!("{} bytes", number(config.memory_limit_bytes as f64)));
     outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
     outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-    outcome.choose(
-        "rate",
-        format!("{} gets and sets a second", number(setup.time.operations_per_second)),
-    );
+    outcome.choose("rate", setup.time.rate_text());
     outcome.choose("sleep", format!("{} us after a busy chunk", setup.time.sleep_us));
     let half = number(decision.profiled as f64 / 2.0);
     let text = format!("exact, {half} requests of phase 2 behind {half} that fill the stacks");
