@@ -5,7 +5,7 @@
 
 use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
 use crate::error::AdvisorError;
-use crate::sizes_seen::SizesSeen;
+use crate::sizes_seen::{SizesSeen, Source};
 use serde::Serialize;
 use slabwise_base::ClassId;
 use slabwise_policy::sizes::{Chaining, ChunkLayout, Demand, exact, fill_gaps, loss};
@@ -67,14 +67,6 @@ impl Outcome {
     pub fn used_count(&self) -> usize {
         self.classes.iter().filter(|row| row.chunks > 0).count()
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    pub text: String,
-    pub version: Option<String>,
-    pub seen: SizesSeen,
-    pub present: Vec<usize>,
 }
 
 /// Advises a table of at most `listed_count_max` sizes beside the largest chunk, 63 in all; `None`: as many as

@@ -123,42 +123,32 @@ pub const LINE_LEN_MAX: usize = 1024;
 
 /// Reads the file, `-` for the standard input; no item may be larger than `item_size_max`.
 pub fn read(path: &Path, item_size_max: usize) -> Result<SizesSeen, AdvisorError> {
-    let file = path.display().to_string();
-    let failed = |error: io::Error| {
-        let what = format!("cannot be read: {error}; give a text file of 'SIZE COUNT' lines");
-        AdvisorError::File { file: file.clone(), what }
-    };
-    if file == "-" {
+    if path.as_os_str() == "-" {
         return Histogram::new("the standard input", item_size_max).read(io::stdin().lock());
     }
-    let input = File::open(path).map_err(failed)?;
-    if input.metadata().map_err(failed)?.is_dir() {
-        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    let histogram = Histogram::new(&path.display().to_string(), item_size_max);
+    let input = File::open(path).map_err(|error| histogram.unreadable(&error))?;
+    let is_directory = input.metadata().map_err(|error| histogram.unreadable(&error))?.is_dir();
+    if is_directory {
+        return Err(histogram.unreadable(&io::ErrorKind::IsADirectory.into()));
     }
-    Histogram::new(&file, item_size_max).read(BufReader::new(input))
+    histogram.read(BufReader::new(input))
 }
 
 struct Histogram {
     file: String,
     item_size_max: usize,
     line: u64,
+    /// With the line that had it first.
     form: Option<(Form, u64)>,
     has_words: bool,
     seen: SizesSeen,
-    bars: BTreeMap<usize, u64>,
 }
 
 impl Histogram {
     fn new(file: &str, item_size_max: usize) -> Histogram {
-        Histogram {
-            file: file.to_owned(),
-            item_size_max,
-            line: 0,
-            form: None,
-            has_words: false,
-            seen: SizesSeen::default(),
-            bars: BTreeMap::new(),
-        }
+        let (line, form, has_words, seen) = (0, None, false, SizesSeen::default());
+        Histogram { file: file.to_owned(), item_size_max, line, form, has_words, seen }
     }
 
     fn read(mut self, input: impl BufRead) -> Result<SizesSeen, AdvisorError> {
@@ -167,10 +157,11 @@ impl Histogram {
         loop {
             line.clear();
             let mut piece = (&mut input).take(LINE_LEN_MAX as u64 + 1);
-            let read = piece.read_until(b'\n', &mut line).map_err(|error| self.broken(&error))?;
+            let read = piece.read_until(b'\n', &mut line);
+            let read = read.map_err(|error| self.unreadable(&error))?;
             if input.limit() == 0 {
                 let mib = FILE_SIZE_BYTES_MAX >> 20;
-                return Err(self.wrong_file(&format!(
+                return Err(self.wrong_file(format!(
                     "has more than {mib} MiB: count equal sizes together, as 'SIZE COUNT' lines"
                 )));
             }
@@ -179,56 +170,49 @@ impl Histogram {
             }
             self.line += 1;
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            if text.len() > LINE_LEN_MAX {
-                return Err(self.wrong(&format!(
-                    "the line has more than {LINE_LEN_MAX} bytes: give lines of 'SIZE COUNT'"
-                )));
-            }
-            // A byte order mark is an editor's, not the user's.
-            let text = if self.line == 1 {
-                text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
-            } else {
-                text
-            };
-            let parsed = parse(text).map_err(|what| self.wrong(&what))?;
-            self.take_line(parsed)?;
+            self.take_line(text).map_err(|what| self.wrong(what))?;
         }
     }
 
-    fn take_line(&mut self, line: HistogramLine) -> Result<(), AdvisorError> {
-        match line {
-            HistogramLine::Blank => Ok(()),
-            HistogramLine::Words if self.form.is_none() && !self.has_words => {
-                self.has_words = true;
-                Ok(())
-            }
+    fn take_line(&mut self, mut text: &[u8]) -> Result<(), String> {
+        if text.len() > LINE_LEN_MAX {
+            return Err(format!(
+                "the line has more than {LINE_LEN_MAX} bytes: give lines of 'SIZE COUNT'"
+            ));
+        }
+        // A byte order mark is an editor's, not the user's.
+        if self.line == 1 {
+            text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        }
+        match parse(text)? {
+            HistogramLine::Blank => {}
+            HistogramLine::Words if self.form.is_none() && !self.has_words => self.has_words = true,
             HistogramLine::Words => {
-                Err(self
-                    .wrong("words where numbers were: give 'SIZE COUNT', or # before a comment"))
+                return Err(
+                    "words where numbers were: give 'SIZE COUNT', or # before a comment".to_owned()
+                );
             }
-            HistogramLine::End => match self.form {
-                None | Some((Form::Stats, _)) => Ok(()),
-                Some(_) => Err(self.wrong("'END' in a file that is not of `stats sizes`: drop it")),
-            },
+            HistogramLine::End => {
+                if self.form.is_some_and(|(form, _)| form != Form::Stats) {
+                    return Err("'END' in a file that is not of `stats sizes`: drop it".to_owned());
+                }
+            }
             HistogramLine::Items { form, size_bytes, items } => {
-                self.take_items(form, size_bytes, items)
+                self.check_items(form, size_bytes)?;
+                // Bars as if all were at the end: so no sum can overflow, here or later.
+                self.seen.add(size_bytes, items).map_err(too_much)?;
             }
         }
+        Ok(())
     }
 
-    fn take_items(
-        &mut self,
-        form: Form,
-        size_bytes: usize,
-        items: u64,
-    ) -> Result<(), AdvisorError> {
+    fn check_items(&mut self, form: Form, size_bytes: usize) -> Result<(), String> {
         let &mut (first_form, first_line) = self.form.get_or_insert((form, self.line));
         if form != first_form {
-            return Err(self.wrong(&format!(
-                "the line has {}, where line {first_line} has {}: give all lines one form",
-                form.describe(),
-                first_form.describe()
-            )));
+            let (has, had) = (form.describe(), first_form.describe());
+            return Err(format!(
+                "the line has {has}, where line {first_line} has {had}: give all lines one form"
+            ));
         }
         // The last bar ends at the limit or within a step above it.
         let (what, max) = match form {
@@ -236,62 +220,49 @@ impl Histogram {
             _ => ("an item of", self.item_size_max),
         };
         if size_bytes > max {
-            return Err(self.wrong(&format!(
+            return Err(format!(
                 "{what} {size_bytes} bytes is above the largest item, {max} bytes: give the server's -I \
                  as --item-size-max, or drop the line"
-            )));
+            ));
         }
         if form == Form::Stats && !size_bytes.is_multiple_of(BAR_WIDTH_BYTES) {
-            return Err(self.wrong(&format!(
+            return Err(format!(
                 "{size_bytes} is no bar of `stats sizes`, which go by {BAR_WIDTH_BYTES} bytes: give exact \
                  sizes without STAT"
-            )));
+            ));
         }
-        match form {
-            Form::Stats => {
-                // As if all were at the bar's end: so no sum can overflow, here or later.
-                let added = self.seen.add(size_bytes, items);
-                if added.is_ok() {
-                    *self.bars.entry(size_bytes).or_default() += items;
-                }
-                added
-            }
-            Form::Sizes | Form::SizesAndCounts => self.seen.add(size_bytes, items),
-        }
-        .map_err(|TooMuch| self.too_much())
+        Ok(())
     }
 
     fn finish(self) -> Result<SizesSeen, AdvisorError> {
         if self.seen.item_count() == 0 {
-            return Err(self.wrong_file("holds no item: give lines of 'SIZE COUNT'"));
+            return Err(self.wrong_file("holds no item: give lines of 'SIZE COUNT'".to_owned()));
         }
-        match self.form {
-            Some((Form::Stats, _)) => {
-                let seen = spread(&self.bars, &BTreeMap::new());
-                seen.map_err(|TooMuch| self.too_much())
-            }
-            _ => Ok(self.seen),
+        if !matches!(self.form, Some((Form::Stats, _))) {
+            return Ok(self.seen);
         }
+        let seen = spread(&self.seen.bars().collect(), &BTreeMap::new());
+        seen.map_err(|error| self.wrong(too_much(error)))
     }
 
-    fn too_much(&self) -> AdvisorError {
-        self.wrong(&format!(
-            "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes, more \
-             than any server holds: divide all counts"
-        ))
+    fn unreadable(&self, error: &io::Error) -> AdvisorError {
+        self.wrong_file(format!("cannot be read: {error}; give a text file of 'SIZE COUNT' lines"))
     }
 
-    fn broken(&self, error: &io::Error) -> AdvisorError {
-        self.wrong_file(&format!("cannot be read: {error}; give a text file of 'SIZE COUNT' lines"))
+    fn wrong(&self, what: String) -> AdvisorError {
+        AdvisorError::Line { file: self.file.clone(), line: self.line, what }
     }
 
-    fn wrong(&self, what: &str) -> AdvisorError {
-        AdvisorError::Line { file: self.file.clone(), line: self.line, what: what.to_owned() }
+    fn wrong_file(&self, what: String) -> AdvisorError {
+        AdvisorError::File { file: self.file.clone(), what }
     }
+}
 
-    fn wrong_file(&self, what: &str) -> AdvisorError {
-        AdvisorError::File { file: self.file.clone(), what: what.to_owned() }
-    }
+fn too_much(_: TooMuch) -> String {
+    format!(
+        "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes, more \
+         than any server holds: divide all counts"
+    )
 }
 
 #[cfg(test)]

@@ -26,10 +26,11 @@ mod tests;
 
 pub use args::is_ours;
 
-use advice::{Advice, Source};
+use advice::Advice;
 use args::Args;
 use cache::{Cache, Program};
 use error::AdvisorError;
+use sizes_seen::Source;
 use slabwise_base::memcached;
 use slabwise_client::{ServerAddress, Timeouts};
 use slabwise_text::command;
@@ -61,14 +62,7 @@ fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorErr
         read: args.read_timeout,
         reply: args.reply_timeout,
     };
-    let observed = server::observe(server, timeouts, args.items_max)?;
-    let state = observed.state;
-    let source = Source {
-        text: format!("{} of {server}", observed.how),
-        version: Some(state.version),
-        seen: observed.seen,
-        present: state.table,
-    };
+    let (source, state) = server::observe(server, timeouts, args.items_max)?;
     advice::advise(source, &state.cache, args.classes)
 }
 

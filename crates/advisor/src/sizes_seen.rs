@@ -31,6 +31,15 @@ pub struct SizesSeen {
     bytes: u64,
 }
 
+/// What advice is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    pub text: String,
+    pub version: Option<String>,
+    pub seen: SizesSeen,
+    pub present: Vec<usize>,
+}
+
 /// The items are more than [`ITEMS_MAX`], or their bytes more than [`BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch;

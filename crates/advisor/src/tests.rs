@@ -1,9 +1,9 @@
 //! From sizes to the advice.
 
-use crate::advice::{Advice, Source, advise};
+use crate::advice::{Advice, advise};
 use crate::cache::{Cache, Program};
 use crate::report;
-use crate::sizes_seen::SizesSeen;
+use crate::sizes_seen::{SizesSeen, Source};
 use slabwise_base::Random;
 
 fn memcached(item_size_max: usize) -> Cache {

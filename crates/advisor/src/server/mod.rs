@@ -12,34 +12,25 @@ mod dialogue;
 mod dump;
 mod state;
 
-pub use state::ServerState;
-
 use crate::error::AdvisorError;
-use crate::sizes_seen::{BAR_WIDTH_BYTES, SizesSeen, TooMuch, spread};
+use crate::sizes_seen::{BAR_WIDTH_BYTES, Source, TooMuch, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Row, ServerAddress, Timeouts};
+use state::ServerState;
 use std::collections::BTreeMap;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
-    pub state: ServerState,
-    pub seen: SizesSeen,
-    pub how: String,
-}
-
+/// The sizes of a server's items, by a dump for those of at most `items_max`, and what it is.
 pub fn observe(
     server: &ServerAddress,
     timeouts: Timeouts,
     items_max: u64,
-) -> Result<Observed, AdvisorError> {
+) -> Result<(Source, ServerState), AdvisorError> {
     let mut dialogue = Dialogue::open(server, timeouts)?;
     let state = state::ask(&mut dialogue)?;
-    let too_much = |TooMuch| {
-        dialogue_error(
-            server,
-            "tells of more items than any server holds: see whether it is a memcached",
-        )
-    };
+    let wrong =
+        |what: &str| AdvisorError::Server { server: server.to_string(), what: what.to_owned() };
+    let too_much =
+        |TooMuch| wrong("tells of more items than any server holds: see whether it is a memcached");
     let item_size_max = state.cache.item_size_bytes_max;
     let bars = bars(&mut dialogue, item_size_max)?;
     let counted = bars.values().fold(0u64, |sum, &items| sum.saturating_add(items));
@@ -56,13 +47,11 @@ pub fn observe(
         (seen, format!("`{}`, {looked_at}", dump.command))
     };
     if seen.item_count() == 0 {
-        return Err(dialogue_error(server, "holds no item: fill it, or give --from-histogram"));
+        return Err(wrong("holds no item: fill it, or give --from-histogram"));
     }
-    Ok(Observed { state, seen, how })
-}
-
-fn dialogue_error(server: &ServerAddress, what: &str) -> AdvisorError {
-    AdvisorError::Server { server: server.to_string(), what: what.to_owned() }
+    let text = format!("{how} of {server}");
+    let (version, present) = (Some(state.version.clone()), state.table.clone());
+    Ok((Source { text, version, seen, present }, state))
 }
 
 /// Whether nearly all items are counted: a server that was told to count later knows only newer ones.

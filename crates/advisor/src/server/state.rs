@@ -51,11 +51,9 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
         },
     };
     let general = dialogue.rows("stats")?;
-    let item_count = number(dialogue, &general, "curr_items")?;
-    let item_count = item_count.ok_or_else(|| missing(dialogue, "curr_items"))?;
+    let item_count = needed(dialogue, &general, "curr_items")?;
     let settings = dialogue.rows("stats settings")?;
-    let item_size_max = number(dialogue, &settings, "item_size_max")?;
-    let item_size_max = item_size_max.ok_or_else(|| missing(dialogue, "item_size_max"))?;
+    let item_size_max = needed(dialogue, &settings, "item_size_max")?;
     // A server that does not chain has no other largest chunk.
     let largest = number(dialogue, &settings, "slab_chunk_max")?.unwrap_or(item_size_max);
     let chunk_size = number(dialogue, &settings, "chunk_size")?;
@@ -159,6 +157,9 @@ fn no_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
     dialogue.unexpected(format!("STAT {} {}", row.name, row.value).as_bytes())
 }
 
-fn missing(dialogue: &Dialogue, name: &str) -> AdvisorError {
-    dialogue.error(&format!("does not tell {name} in its `stats`: see whether it is a memcached"))
+fn needed(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<u64, AdvisorError> {
+    number(dialogue, rows, name)?.ok_or_else(|| {
+        let what = format!("does not tell {name} in its `stats`: see whether it is a memcached");
+        dialogue.error(&what)
+    })
 }

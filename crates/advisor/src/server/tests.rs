@@ -1,6 +1,6 @@
 //! A server of our own that answers as memcached does, but for what a case has it answer or do.
 
-use super::{Observed, ServerAddress, Timeouts, observe};
+use super::{ServerAddress, ServerState, Source, Timeouts, observe};
 use crate::error::AdvisorError;
 use slabwise_base::Random;
 use std::collections::BTreeMap;
@@ -48,7 +48,10 @@ const MEMCACHED: [(&str, Reply); 8] = [
 ];
 
 /// Looks at a memcached with other replies to some commands.
-fn look(others: &[(&'static str, Reply)], limits: Timeouts) -> Result<Observed, AdvisorError> {
+fn look(
+    others: &[(&'static str, Reply)],
+    limits: Timeouts,
+) -> Result<(Source, ServerState), AdvisorError> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a port");
     let address = listener.local_addr().expect("it is bound");
     let mut replies = BTreeMap::from(MEMCACHED);
@@ -105,7 +108,7 @@ fn patient() -> Timeouts {
 fn look_until<T>(
     others: &[(&'static str, Reply)],
     limits: impl Fn(Duration) -> Timeouts,
-    as_it_should: impl Fn(&Result<Observed, AdvisorError>) -> Option<T>,
+    as_it_should: impl Fn(&Result<(Source, ServerState), AdvisorError>) -> Option<T>,
 ) -> T {
     const WAITS_MS: [u64; 3] = [40, 400, 4000];
     let mut last = None;
@@ -122,16 +125,16 @@ fn look_until<T>(
 /// The server falls silent where it is expected to.
 fn expect_silence(others: &[(&'static str, Reply)], after: &str) {
     let limits = |wait| Timeouts { read: wait, ..patient() };
-    let is_told = |looked: &Result<Observed, AdvisorError>| {
+    let is_told = |looked: &Result<(Source, ServerState), AdvisorError>| {
         let text = looked.as_ref().err()?.to_string();
         (text.contains("was silent for") && text.contains(after)).then_some(())
     };
     look_until(others, limits, is_told);
 }
 
-fn sizes(observed: Result<Observed, AdvisorError>) -> Vec<(usize, u64)> {
+fn sizes(observed: Result<(Source, ServerState), AdvisorError>) -> Vec<(usize, u64)> {
     match observed {
-        Ok(observed) => observed.seen.bars().collect(),
+        Ok((source, _)) => source.seen.bars().collect(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -139,7 +142,7 @@ fn sizes(observed: Result<Observed, AdvisorError>) -> Vec<(usize, u64)> {
 #[test]
 fn sizes_are_counted_where_the_server_counts() {
     let observed = look(&[("stats sizes", Reply::Bytes(SIZES))], patient());
-    let how = observed.as_ref().map(|observed| observed.how.clone()).unwrap_or_default();
+    let how = observed.as_ref().map(|(source, _)| source.text.clone()).unwrap_or_default();
     assert!(how.starts_with("`stats sizes`"), "{how}");
     // The class of 120 holds one item, so that it is not above 120.
     let within: Vec<(usize, u64)> = sizes(observed);
@@ -167,24 +170,24 @@ fn items_are_looked_at_where_it_does_not() {
 
 #[test]
 fn limits_and_the_present_table_are_the_servers() {
-    let observed = look(&[], patient()).expect("a good server");
-    assert_eq!(observed.state.table, [96, 120, 524_288]);
-    assert_eq!(observed.state.cache.page_size_bytes(), 1 << 20);
-    assert_eq!(observed.state.version, "1.6.18");
-    assert_eq!(observed.state.item_count, 4);
+    let (_, state) = look(&[], patient()).expect("a good server");
+    assert_eq!(state.table, [96, 120, 524_288]);
+    assert_eq!(state.cache.page_size_bytes(), 1 << 20);
+    assert_eq!(state.version, "1.6.18");
+    assert_eq!(state.item_count, 4);
 }
 
 #[test]
 fn an_endless_dump_is_cut_by_items_and_by_time() {
     let line = "key=a exp=-1 la=1 cas=1 fetch=no cls=1 size=63\n";
     let endless = [("lru_crawler metadump hash", Reply::Endless(line))];
-    let observed = look(&endless, patient()).expect("a sample is enough");
-    assert!(observed.how.contains("a sample of 1000 items"), "{}", observed.how);
+    let (source, _) = look(&endless, patient()).expect("a sample is enough");
+    assert!(source.text.contains("a sample of 1000 items"), "{}", source.text);
     // The one item of the other class was not seen, and may be as large as its chunk.
-    assert_eq!(observed.seen.bars().collect::<Vec<_>>(), [(63, ITEMS_MAX), (120, 1)]);
+    assert_eq!(source.seen.bars().collect::<Vec<_>>(), [(63, ITEMS_MAX), (120, 1)]);
     let hanging = [("lru_crawler metadump hash", Reply::Hang(line))];
     let short = |wait| Timeouts { reply: wait, ..patient() };
-    let how = look_until(&hanging, short, |looked| Some(looked.as_ref().ok()?.how.clone()));
+    let how = look_until(&hanging, short, |looked| Some(looked.as_ref().ok()?.0.text.clone()));
     assert!(how.contains("a sample of 1 items"), "{how}");
 }
 
@@ -275,7 +278,7 @@ fn no_reply_breaks_it() {
         }
         let text: &'static str = String::leak(chars.into_iter().collect());
         match look(&[(command, Reply::Close(text))], patient()) {
-            Ok(observed) => assert!(observed.seen.item_count() > 0, "seed {seed}"),
+            Ok((source, _)) => assert!(source.seen.item_count() > 0, "seed {seed}"),
             Err(error) => {
                 assert!(error.to_string().starts_with("127.0.0.1:"), "seed {seed}: {error}")
             }

@@ -111,7 +111,7 @@ pub enum Pricing {
 }
 
 pub struct Population {
-    seed: u64,
+    pub seed: u64,
     /// By the place of the key, which is its rank where nothing is hashed.
     costs: Vec<Cost>,
     value_lens: [u32; CostMix::GROUP_COUNT],
@@ -125,10 +125,6 @@ impl Population {
 
     pub fn keys(&self) -> u64 {
         self.costs.len() as u64
-    }
-
-    pub fn seed(&self) -> u64 {
-        self.seed
     }
 
     pub fn cost(&self, place: u64) -> Cost {

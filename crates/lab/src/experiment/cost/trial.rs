@@ -116,14 +116,12 @@ impl Trial<'_> {
             Ok(policy) => policy,
             Err(why) => return Ok(Err(why)),
         };
-        let seed = self.population.seed();
+        let seed = self.population.seed;
         let config = engine_config(self.setup, self.setting, self.scale, seed);
-        let reserved_rank = self
-            .variant
-            .cost_max
-            .map_or(ReservedRank::Sum, |cost_max| ReservedRank::Weighted { cost_max });
         let mut config = EngineConfig { eviction: self.variant.eviction, ..config };
-        config.eviction_options.reserved.rank = reserved_rank;
+        let weighted = |cost_max| ReservedRank::Weighted { cost_max };
+        config.eviction_options.reserved.rank =
+            self.variant.cost_max.map_or(ReservedRank::Sum, weighted);
         let engine = Engine::new(config)?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
@@ -166,7 +164,7 @@ impl Going<'_, '_> {
             let stored = population.keys().min(room as u64);
             self.ask((0..stored).rev());
         }
-        let mut next = places(setup, setting, population.keys(), population.seed());
+        let mut next = places(setup, setting, population.keys(), population.seed);
         self.ask((0..scaled(setting.warm_up_requests, scale)).map(|_| next()));
         self.tally = Tally::default();
         self.ask((0..scaled(setting.requests, scale)).map(|_| next()));
@@ -175,30 +173,23 @@ impl Going<'_, '_> {
         self.tally
     }
 
-    fn ask(&mut self, mut places: impl Iterator<Item = u64>) {
-        let population = self.trial.population;
-        let (mut requests, mut costs) = (Vec::new(), Vec::new());
+    fn ask(&mut self, places: impl Iterator<Item = u64>) {
+        let mut requests = places.map(|place| self.trial.population.request(place));
         loop {
-            requests.clear();
-            costs.clear();
-            for place in places.by_ref().take(Cache::BATCH_MAX) {
-                requests.push(population.request(place));
-                costs.push(population.cost(place));
-            }
-            if requests.is_empty() {
+            let batch: Vec<Request> = requests.by_ref().take(Cache::BATCH_MAX).collect();
+            if batch.is_empty() {
                 return;
             }
-            self.cache.prefetch(&requests);
+            self.cache.prefetch(&batch);
             self.maintainer.work_until(self.rate.nanos_at(self.operations));
-            for (request, cost) in requests.iter().zip(&costs) {
-                self.request(request, *cost);
-            }
+            batch.iter().for_each(|request| self.request(request));
         }
     }
 
-    fn request(&mut self, request: &Request, drawn: Cost) {
+    fn request(&mut self, request: &Request) {
         self.tuned.work_until(self.rate.nanos_at(self.operations));
         let now = self.rate.now_at(self.operations);
+        let drawn = request.cost.expect("every key has a cost");
         let (cost, told) = match self.trial.pricing {
             Pricing::Mixed => (drawn, Some(drawn)),
             Pricing::Equal(units) => (Cost::from_units(units), Some(Cost::from_units(units))),
@@ -229,7 +220,7 @@ pub fn units_a_request(
     population: &Population,
     scale: f64,
 ) -> f64 {
-    let config = engine_config(setup, setting, scale, population.seed());
+    let config = engine_config(setup, setting, scale, population.seed);
     let chances = chances(setup, setting, population.keys());
     let mut keys: Vec<(f64, f64)> = (0..population.keys())
         .map(|place| {
