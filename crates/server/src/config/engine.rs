@@ -1,7 +1,6 @@
 //! What the engine is made with: memory, pages and classes.
 
-use super::draft::{Draft, Given};
-use super::error::OptionsError;
+use super::settings::{Draft, Given};
 use slabwise_base::memcached;
 use slabwise_engine::{
     CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel, mover_kind,
@@ -20,7 +19,7 @@ const CHAIN_CHUNKS_MAX: u64 = 1024;
 /// What [`ClassTable::default_for`] grows by.
 const GROWTH_FACTOR: f64 = 1.12;
 
-pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, OptionsError> {
+pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
     let Draft { settings, given, .. } = draft;
     let options = &settings.engine;
     let asked = given.memory_limit_mib.map(|mib| u64::from(mib) * MIB);
@@ -50,17 +49,17 @@ fn mover(given: &Given) -> MoverKind {
     given.page_mover.and_then(mover_kind).unwrap_or(default)
 }
 
-fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, OptionsError> {
+fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, String> {
     let size = given.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
     if size < ITEM_SIZE_BYTES_MIN {
-        return refuse(format!("-I {size} is below the least, 1024 bytes"));
+        return Err(format!("-I {size} is below the least, 1024 bytes"));
     }
     if size > ITEM_SIZE_BYTES_MAX {
-        return refuse(format!("-I {size} is above the most, 1073741824 bytes (1024m)"));
+        return Err(format!("-I {size} is above the most, 1073741824 bytes (1024m)"));
     }
     if size > memory_limit_bytes / 2 {
         let limit = memory_limit_bytes / MIB;
-        return refuse(format!(
+        return Err(format!(
             "-I {size} is above half of -m {limit} (megabytes): lower -I or raise -m"
         ));
     }
@@ -68,11 +67,11 @@ fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, OptionsE
 }
 
 /// The page size asked for, or the default raised as far as the other options need.
-fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, OptionsError> {
+fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, String> {
     let needed = largest_chunk_asked_for(given, item_max)
         .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
     if needed > PAGE_SIZE_BYTES_MAX {
-        return refuse(format!(
+        return Err(format!(
             "a chunk of {needed} bytes is above the largest page, {PAGE_SIZE_BYTES_MAX} bytes: lower \
              slab_sizes (larger items are chained over chunks)"
         ));
@@ -87,19 +86,19 @@ fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<us
     };
     let size = usize::try_from(asked).unwrap_or(0);
     if !size.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&size) {
-        return refuse(format!(
+        return Err(format!(
             "-o page_size={asked}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
              {PAGE_SIZE_BYTES_MAX} (16m)"
         ));
     }
     if size as u64 > memory_limit_bytes {
-        return refuse(format!(
+        return Err(format!(
             "-o page_size={asked} is above -m ({memory_limit_bytes} bytes): lower it or raise -m"
         ));
     }
     if size < needed {
         let least = needed.next_power_of_two();
-        return refuse(format!(
+        return Err(format!(
             "-o page_size={asked} is too small for slab_chunk_max, slab_sizes or -I: give at least \
              {least}, or leave it out"
         ));
@@ -122,7 +121,7 @@ fn largest_chunk_asked_for(given: &Given, item_max: u64) -> usize {
     explicit.max(listed)
 }
 
-fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable, OptionsError> {
+fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable, String> {
     let chunk_max = chunk_size_max(given, page_size, item_max)?;
     let preset = given.memcached_preset;
     if let Some(sizes) = &given.slab_sizes {
@@ -132,7 +131,7 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
             sizes.push(chunk_max);
         }
         let table = ClassTable::explicit(&sizes, page_size);
-        return table.map_err(|error| OptionsError(format!("-o slab_sizes: {error}")));
+        return table.map_err(|error| format!("-o slab_sizes: {error}"));
     }
     let first = match (given.chunk_size_bytes, preset) {
         (Some(bytes), true) => memcached::HEADER_SIZE_BYTES + bytes as usize,
@@ -142,9 +141,7 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
     };
     if first > chunk_max {
         let bytes = given.chunk_size_bytes.unwrap_or_default();
-        return refuse(format!(
-            "-n {bytes} is above the largest chunk, {chunk_max} bytes: lower it"
-        ));
+        return Err(format!("-n {bytes} is above the largest chunk, {chunk_max} bytes: lower it"));
     }
     Ok(ClassTable::geometric(first, growth_factor(given), chunk_max))
 }
@@ -156,10 +153,10 @@ pub(super) fn growth_factor(given: &Given) -> f64 {
     given.growth_factor.unwrap_or(default)
 }
 
-fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usize, OptionsError> {
+fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usize, String> {
     let explicit = chunk_max_asked_for(given, item_max);
     if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
-        return refuse(format!(
+        return Err(format!(
             "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower it or raise -I"
         ));
     }
@@ -178,16 +175,16 @@ fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
     }
 }
 
-fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), OptionsError> {
+fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String> {
     let (hot, warm) =
         (options.eviction_options.lru.hot_percent, options.eviction_options.lru.warm_percent);
     if hot + warm > 80 {
-        return refuse(format!(
+        return Err(format!(
             "-o hot_lru_pct={hot} and warm_lru_pct={warm} are above 80 together: lower one"
         ));
     }
     if options.eviction_options.lru.temporary_ttl.is_some() && !lru_maintainer {
-        return refuse(
+        return Err(
             "-o temporary_ttl needs the LRU maintainer: leave out no_lru_maintainer and no_modern"
                 .to_owned(),
         );
@@ -198,8 +195,4 @@ fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), Options
 /// The standard library's hash maps are seeded by the system, too.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-fn refuse<T>(reason: String) -> Result<T, OptionsError> {
-    Err(OptionsError(reason))
 }

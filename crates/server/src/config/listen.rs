@@ -7,68 +7,48 @@
 //! The prefixes come in this order, as in memcached. A tag is checked and then forgotten: in memcached
 //! only the proxy looks at it.
 
-use super::error::OptionsError;
 use super::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
-#[derive(Clone, Copy)]
-pub(super) struct Defaults {
-    /// `-p`.
-    pub port: u16,
-    /// `-Z` and `ssl_verify_mode`.
-    pub security: ListenSecurity,
-    /// `-B`.
-    pub protocol: Protocol,
-}
-
-/// The places that one or more `-l` name. What has no effect goes to `warn`.
+/// The places that one or more `-l` name, and what has no effect. `default` says what an element does not.
 pub(super) fn parse_list(
     lists: &[String],
-    defaults: Defaults,
-    warn: &mut dyn FnMut(String),
-) -> Result<Vec<ListenAddress>, OptionsError> {
-    let mut addresses = Vec::new();
-    for element in lists.iter().flat_map(|list| list.split([',', ';'])) {
-        let element = element.trim();
-        if element.is_empty() {
-            continue;
+    default: &ListenAddress,
+) -> Result<(Vec<ListenAddress>, Vec<String>), String> {
+    let (mut addresses, mut warnings) = (Vec::new(), Vec::new());
+    let elements = lists.iter().flat_map(|list| list.split([',', ';'])).map(str::trim);
+    for element in elements.filter(|element| !element.is_empty()) {
+        let (address, tag) =
+            parse(element, default).map_err(|reason| format!("-l {element}: {reason}"))?;
+        if tag.is_some() {
+            warnings.push(format!("-l {element}: the tag has no effect, as there is no proxy"));
         }
-        let address = parse(element, defaults, warn)
-            .map_err(|reason| OptionsError(format!("-l {element}: {reason}")))?;
         // memcached, too, listens once where a place is named twice.
         if !addresses.contains(&address) {
             addresses.push(address);
         }
     }
-    Ok(addresses)
+    Ok((addresses, warnings))
 }
 
-fn parse(
-    element: &str,
-    defaults: Defaults,
-    warn: &mut dyn FnMut(String),
-) -> Result<ListenAddress, String> {
-    let (security, place) = security(element, defaults.security)?;
-    let (protocol, place) = protocol(place, defaults.protocol)?;
+fn parse<'e>(
+    element: &'e str,
+    default: &ListenAddress,
+) -> Result<(ListenAddress, Option<&'e str>), String> {
+    let (security, place) = security(element, default.security)?;
+    let (protocol, place) = protocol(place, default.protocol)?;
     let (tag, place) = tag(place)?;
-    if tag.is_some() {
-        warn(format!("-l {element}: the tag has no effect, as there is no proxy"));
-    }
-    let (host, port_text) = split(place)?;
-    let port = match port_text {
-        None => defaults.port,
-        Some(text) => match text.parse::<i32>() {
-            Ok(-1) => 0,
-            Ok(number) => u16::try_from(number).map_err(|_| bad_port(text))?,
-            Err(_) => return Err(bad_port(text)),
-        },
+    let (host, port) = split(place)?;
+    let port = match port.map(|text| (text, text.parse::<i32>())) {
+        None => default.port,
+        Some((_, Ok(-1))) => 0,
+        Some((text, number)) => number
+            .ok()
+            .and_then(|number| u16::try_from(number).ok())
+            .ok_or_else(|| format!("'{text}' is no port: give a number from 0 to 65535"))?,
     };
     let host = (host != "*" && !host.is_empty()).then(|| host.to_owned());
-    Ok(ListenAddress { host, port, security, protocol })
-}
-
-fn bad_port(text: &str) -> String {
-    format!("'{text}' is no port: give a number from 0 to 65535")
+    Ok((ListenAddress { host, port, security, protocol }, tag))
 }
 
 /// Host, and the text of the port if there is one.
@@ -145,21 +125,24 @@ const TAG_LEN_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::{Defaults, ListenAddress, ListenSecurity, Protocol, parse_list};
+    use super::{ListenAddress, ListenSecurity, Protocol, parse_list};
     use crate::tls::ClientCertificates;
 
-    const PLAIN: Defaults =
-        Defaults { port: 11211, security: ListenSecurity::Plain, protocol: Protocol::Auto };
-    const SECURED: Defaults =
-        Defaults { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
+    const PLAIN: ListenAddress = ListenAddress {
+        host: None,
+        port: 11211,
+        security: ListenSecurity::Plain,
+        protocol: Protocol::Auto,
+    };
+    const SECURED: ListenAddress =
+        ListenAddress { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
 
-    fn parsed(text: &str, defaults: Defaults) -> Vec<ListenAddress> {
-        parse_list(&[text.to_owned()], defaults, &mut |_| {}).expect("it is right")
+    fn parsed(text: &str, default: ListenAddress) -> Vec<ListenAddress> {
+        parse_list(&[text.to_owned()], &default).expect("it is right").0
     }
 
     fn address(host: &str, port: u16) -> ListenAddress {
-        let Defaults { security, protocol, .. } = PLAIN;
-        ListenAddress { host: Some(host.to_owned()), port, security, protocol }
+        ListenAddress { host: Some(host.to_owned()), port, ..PLAIN }
     }
 
     #[test]
@@ -179,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_listener_has_its_own_protocol() {
-        let parsed = |text| parsed(text, Defaults { protocol: Protocol::Ascii, ..PLAIN });
+        let parsed = |text| parsed(text, ListenAddress { protocol: Protocol::Ascii, ..PLAIN });
         let expected = |protocol| [ListenAddress { protocol, ..address("10.0.0.1", 5) }];
         assert_eq!(parsed("10.0.0.1:5"), expected(Protocol::Ascii));
         assert_eq!(parsed("proto[binary]:tag[web]:10.0.0.1:5"), expected(Protocol::Binary));
@@ -216,8 +199,8 @@ mod tests {
             "tag[123456789]:a",
             "tag_web:a",
         ] {
-            let refused = parse_list(&[text.to_owned()], PLAIN, &mut |_| {}).expect_err(text);
-            assert!(refused.to_string().contains(text), "{refused}");
+            let refused = parse_list(&[text.to_owned()], &PLAIN).expect_err(text);
+            assert!(refused.contains(text), "{refused}");
         }
     }
 }

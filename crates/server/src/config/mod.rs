@@ -15,9 +15,7 @@
 //! option that makes no sense here says so and is otherwise ignored; one that promises protection that
 //! is not built stops the start, as to ignore it in silence would be a lie.
 
-mod draft;
 mod engine;
-mod error;
 mod help;
 mod listen;
 mod option;
@@ -27,50 +25,14 @@ mod report;
 mod resolve;
 mod settings;
 mod table;
-mod tls;
 mod tunables;
 
 #[cfg(test)]
 mod tests;
 
-pub use error::OptionsError;
+pub use parse::{Request, parse};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
 pub use settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 pub use tunables::{Running, Tunables};
-
-use std::ffi::OsString;
-
-/// What a command line asks for.
-#[derive(Debug)]
-pub enum Request {
-    /// Serve, after printing these warnings.
-    Serve {
-        /// The options, checked.
-        settings: Box<Settings>,
-        /// What to say on stderr first, a line each.
-        warnings: Vec<String>,
-    },
-    /// Print this and end.
-    Print(String),
-}
-
-/// Reads a command line, the program's name not included.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, OptionsError> {
-    let draft = match parse::read(args)? {
-        parse::Read::Print(text) => return Ok(Request::Print(text)),
-        parse::Read::Draft(draft) => draft,
-    };
-    let (settings, warnings) = resolve::resolve(*draft)?;
-    Ok(Request::Serve { settings: Box::new(settings), warnings })
-}
-
-impl Default for Settings {
-    /// What a command line without options gives.
-    fn default() -> Settings {
-        let (settings, _) =
-            resolve::resolve(draft::Draft::default()).expect("the defaults go together");
-        settings
-    }
-}

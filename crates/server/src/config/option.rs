@@ -1,6 +1,6 @@
 //! One option: the row of a table that says all there is to say of it.
 
-use super::draft::Draft;
+use super::settings::Draft;
 use super::tunables::Running;
 
 /// One option. Parsing, the help, error texts and `stats settings` follow from its row.
@@ -29,22 +29,26 @@ pub(super) struct Stat {
     pub changed_by: Option<&'static str>,
 }
 
+impl Stat {
+    pub const fn new(
+        name: &'static str,
+        changed_by: Option<&'static str>,
+        value: fn(&Running<'_>) -> String,
+    ) -> Stat {
+        Stat { name, value, changed_by }
+    }
+}
+
 /// What an option takes, and how that is set.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
     Nothing(fn(&mut Draft)),
-    /// A whole number from `min` to `max`, in `unit` (may be empty).
+    /// A whole number from `min` to `max`, in `unit` (may be empty); without a value `absent`, if there is one.
     Number {
         min: i64,
         max: i64,
         unit: &'static str,
-        set: fn(&mut Draft, i64),
-    },
-    /// A whole number, or nothing, which means `absent`.
-    OptionalNumber {
-        min: i64,
-        max: i64,
-        absent: i64,
+        absent: Option<i64>,
         set: fn(&mut Draft, i64),
     },
     Fraction {
@@ -65,41 +69,26 @@ pub(super) enum Takes {
 /// The most that counts and times may be.
 pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
-pub(super) const fn option(name: &'static str, takes: Takes) -> ServerOption {
-    let (default, help, no_effect) = ("", "", "");
+/// A row of `-o`; without anything else, a switch that sets nothing.
+pub(super) const fn option(name: &'static str) -> ServerOption {
+    let (takes, default, help, no_effect) = (Takes::Nothing(|_| ()), "", "", "");
     ServerOption { name, short: None, takes, default, help, no_effect, stats: [None, None] }
 }
 
-pub(super) const fn flag(short: char, name: &'static str, takes: Takes) -> ServerOption {
-    ServerOption { short: Some(short), ..option(name, takes) }
+pub(super) const fn switch(name: &'static str, set: fn(&mut Draft)) -> ServerOption {
+    option(name).takes(Takes::Nothing(set))
 }
 
-pub(super) const fn switch(set: fn(&mut Draft)) -> Takes {
-    Takes::Nothing(set)
+pub(super) const fn flag(short: char, name: &'static str) -> ServerOption {
+    ServerOption { short: Some(short), ..option(name) }
 }
 
-pub(super) const fn number(
-    min: i64,
-    max: i64,
-    unit: &'static str,
-    set: fn(&mut Draft, i64),
-) -> Takes {
-    Takes::Number { min, max, unit, set }
-}
-
-pub(super) const fn fraction(above: f64, max: f64, set: fn(&mut Draft, f64)) -> Takes {
-    Takes::Fraction { above, max, set }
-}
-
-pub(super) const fn choice(
-    words: &'static [&'static str],
-    set: fn(&mut Draft, &'static str),
-) -> Takes {
-    Takes::Choice(words, set)
-}
-
-pub(super) const fn text(placeholder: &'static str, set: fn(&mut Draft, &str)) -> Takes {
-    Takes::Text(placeholder, set)
+pub(super) const fn switch_flag(
+    short: char,
+    name: &'static str,
+    set: fn(&mut Draft),
+) -> ServerOption {
+    flag(short, name).takes(Takes::Nothing(set))
 }
 
 pub(super) fn yes_no(value: bool) -> String {
@@ -107,6 +96,48 @@ pub(super) fn yes_no(value: bool) -> String {
 }
 
 impl ServerOption {
+    pub const fn takes(self, takes: Takes) -> ServerOption {
+        ServerOption { takes, ..self }
+    }
+
+    pub const fn number(
+        self,
+        min: i64,
+        max: i64,
+        unit: &'static str,
+        set: fn(&mut Draft, i64),
+    ) -> ServerOption {
+        self.takes(Takes::Number { min, max, unit, absent: None, set })
+    }
+
+    pub const fn fraction(self, above: f64, max: f64, set: fn(&mut Draft, f64)) -> ServerOption {
+        self.takes(Takes::Fraction { above, max, set })
+    }
+
+    pub const fn choice(
+        self,
+        words: &'static [&'static str],
+        set: fn(&mut Draft, &'static str),
+    ) -> ServerOption {
+        self.takes(Takes::Choice(words, set))
+    }
+
+    pub const fn text(self, placeholder: &'static str, set: fn(&mut Draft, &str)) -> ServerOption {
+        self.takes(Takes::Text(placeholder, set))
+    }
+
+    pub const fn checked(
+        self,
+        placeholder: &'static str,
+        set: fn(&mut Draft, &str) -> Result<(), String>,
+    ) -> ServerOption {
+        self.takes(Takes::Checked(placeholder, set))
+    }
+
+    pub const fn size(self, set: fn(&mut Draft, i64)) -> ServerOption {
+        self.takes(Takes::Size(set))
+    }
+
     pub const fn default(self, default: &'static str) -> ServerOption {
         ServerOption { default, ..self }
     }
@@ -120,7 +151,7 @@ impl ServerOption {
     }
 
     pub const fn stat(self, name: &'static str, value: fn(&Running<'_>) -> String) -> ServerOption {
-        self.shown(Stat { name, value, changed_by: None })
+        self.shown(Stat::new(name, None, value))
     }
 
     /// Shows what the option set, and this command may change, in `stats settings`.
@@ -130,7 +161,7 @@ impl ServerOption {
         command: &'static str,
         value: fn(&Running<'_>) -> String,
     ) -> ServerOption {
-        self.shown(Stat { name, value, changed_by: Some(command) })
+        self.shown(Stat::new(name, Some(command), value))
     }
 
     const fn shown(self, stat: Stat) -> ServerOption {
@@ -160,7 +191,6 @@ impl Takes {
                 let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
                 format!("a whole number from {min} to {max}{unit}")
             }
-            Takes::OptionalNumber { min, max, .. } => format!("a whole number from {min} to {max}"),
             Takes::Fraction { above, max, .. } if max.is_infinite() => {
                 format!("a number above {above}")
             }
@@ -176,9 +206,7 @@ impl Takes {
     pub fn placeholder(&self) -> Option<String> {
         match *self {
             Takes::Nothing(_) => None,
-            Takes::Number { .. } | Takes::OptionalNumber { .. } | Takes::Fraction { .. } => {
-                Some("<num>".to_owned())
-            }
+            Takes::Number { .. } | Takes::Fraction { .. } => Some("<num>".to_owned()),
             Takes::Size(_) => Some("<size>".to_owned()),
             Takes::Octal(_) => Some("<mask>".to_owned()),
             Takes::Choice(words, _) => Some(words.join("|")),
@@ -192,7 +220,7 @@ impl Takes {
         let Some(text) = text else {
             match *self {
                 Takes::Nothing(set) => set(draft),
-                Takes::OptionalNumber { absent, set, .. } => set(draft, absent),
+                Takes::Number { absent: Some(absent), set, .. } => set(draft, absent),
                 _ => return needs(),
             }
             return Ok(());
@@ -203,7 +231,7 @@ impl Takes {
                 set(draft);
                 Some(())
             }
-            Takes::Number { min, max, set, .. } | Takes::OptionalNumber { min, max, set, .. } => {
+            Takes::Number { min, max, set, .. } => {
                 let number = text.parse().ok().filter(|number| (min..=max).contains(number));
                 number.map(|number| set(draft, number))
             }

@@ -1,22 +1,25 @@
-//! From the arguments to a draft of the settings: clap takes flags apart as getopt does, the tables say what each
-//! one means.
+//! From the arguments to the settings: clap takes flags apart as getopt does, the tables say what each one means.
 
-use super::draft::Draft;
-use super::error::OptionsError;
 use super::help;
 use super::option::Takes;
+use super::resolve::resolve;
+use super::settings::{Draft, Settings};
 use super::table::{self, EXTENDED, FLAGS, NOT_HERE, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 
-pub(super) enum Read {
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Serve, after printing these warnings on stderr, a line each.
+    Serve { settings: Box<Settings>, warnings: Vec<String> },
+    /// Print this and end.
     Print(String),
-    Draft(Box<Draft>),
 }
 
-/// Reads the arguments, the program's name not included.
-pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Read, OptionsError> {
+/// Reads a command line, the program's name not included. An error is one line that says what to do.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let matches = command().try_get_matches_from(args).map_err(|error| refusal(&error))?;
     for (name, text) in [
         (table::HELP, help::help as fn() -> String),
@@ -24,7 +27,7 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Read, Opt
         (table::VERSION, help::version),
     ] {
         if matches.contains_id(name) {
-            return Ok(Read::Print(text()));
+            return Ok(Request::Print(text()));
         }
     }
     let mut draft = Draft::default();
@@ -35,14 +38,15 @@ pub(super) fn read(args: impl IntoIterator<Item = OsString>) -> Result<Read, Opt
             } else {
                 let given =
                     row.short.map_or_else(|| row.name.to_owned(), |short| format!("-{short}"));
-                row.apply(&mut draft, &given, Some(text)).map_err(OptionsError)?;
+                row.apply(&mut draft, &given, Some(text))?;
             }
         }
     }
     for operand in values(&matches, OPERANDS) {
         draft.warn(format!("'{operand}' is no option and has no effect"));
     }
-    Ok(Read::Draft(Box::new(draft)))
+    let (settings, warnings) = resolve(draft)?;
+    Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 
 /// Arguments that are no options; memcached takes no notice of them.
@@ -75,7 +79,7 @@ fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a s
 }
 
 /// `name=value,name,name=value`.
-fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), OptionsError> {
+fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
     for element in list.split(',').filter(|element| !element.is_empty()) {
         let (name, text) = match element.split_once('=') {
             Some((name, text)) => (name, Some(text)),
@@ -86,12 +90,12 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), OptionsError> {
             if name.starts_with(TLS_PREFIX) {
                 draft.given.tls_names.push(row.name);
             }
-            row.apply(draft, &given, text).map_err(OptionsError)?;
+            row.apply(draft, &given, text)?;
             continue;
         }
-        match NOT_HERE.iter().find(|feature| feature.names.contains(&name)) {
+        match NOT_HERE.iter().find(|feature| feature.names().any(|it| it == name)) {
             Some(feature) if feature.stops => {
-                return Err(OptionsError(format!("{given}: {}", feature.feature)));
+                return Err(format!("{given}: {}", feature.feature));
             }
             Some(feature) => draft.warn(format!("{given} has no effect: {}", feature.feature)),
             None => return Err(unknown(&given, nearest(name, table::extended_names()))),
@@ -100,15 +104,15 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), OptionsError> {
     Ok(())
 }
 
-fn unknown(given: &str, meant: Option<&str>) -> OptionsError {
+fn unknown(given: &str, meant: Option<&str>) -> String {
     let hint = match meant {
         Some(meant) => format!("did you mean '{meant}'? (--help lists all)"),
         None => "--help lists all".to_owned(),
     };
-    OptionsError(format!("{given}: there is no such option; {hint}"))
+    format!("{given}: there is no such option; {hint}")
 }
 
-fn refusal(error: &clap::Error) -> OptionsError {
+fn refusal(error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
@@ -122,11 +126,11 @@ fn refusal(error: &clap::Error) -> OptionsError {
             let meant = long.flatten().map(|name| format!("--{name}"));
             unknown(given, meant.as_deref())
         }
-        ErrorKind::InvalidUtf8 => OptionsError("an argument is not valid UTF-8".to_owned()),
+        ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".to_owned(),
         _ => {
             let row = FLAGS.iter().find(|row| given.starts_with(&format!("--{}", row.name)));
             let takes = row.map(|row| row.takes.describe()).unwrap_or_default();
-            OptionsError(format!("{given}: needs {takes}"))
+            format!("{given}: needs {takes}")
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The page policy, and what it goes by.
 
-use super::draft::{Draft, Given};
-use super::error::OptionsError;
+use super::settings::{Draft, Given};
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
@@ -16,9 +15,18 @@ const POLICY_OF_PRESET: &str = "automove";
 const PROFILE_MEMORY_DIVISOR: u64 = 50;
 const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
+/// Settles the page policy, profiling, and memcached's automover.
+pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
+    let page_policy = page_policy(&draft.given)?;
+    draft.settings.profiling = profiling(draft, &page_policy)?;
+    draft.settings.automove = automove(draft, &page_policy);
+    draft.settings.page_policy = page_policy;
+    Ok(())
+}
+
 /// The policy, with its options. Memcached's preset has memcached's; whether it is in force is
 /// `slab_automove`'s to say.
-pub(super) fn page_policy(given: &Given) -> Result<PagePolicy, OptionsError> {
+fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     let default = match given.profile {
         _ if given.memcached_preset => POLICY_OF_PRESET,
         Some(false) => POLICY_WITHOUT_PROFILES,
@@ -46,16 +54,15 @@ pub(super) fn page_policy(given: &Given) -> Result<PagePolicy, OptionsError> {
         } else if objective != "miss_ratio" {
             let able: Vec<_> =
                 PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
-            return Err(OptionsError(format!(
+            return Err(format!(
                 "-o objective={objective}: page policy '{name}' has no objective to choose: give -o \
                  page_policy={}",
                 able.join(" or ")
-            )));
+            ));
         }
     }
     text += &given_options;
-    PagePolicy::parse(&text)
-        .map_err(|error| OptionsError(format!("-o page_policy={text}: {error}")))
+    PagePolicy::parse(&text).map_err(|error| format!("-o page_policy={text}: {error}"))
 }
 
 /// What `slab_automove_*` give for options of memcached's automover.
@@ -66,33 +73,32 @@ fn automover_options(given: &Given) -> [(&'static str, Option<String>); 2] {
 }
 
 /// The settings of memcached's automover, whether it is the policy or not.
-pub(super) fn automove(given: &Given, page_policy: &PagePolicy, level: u32) -> AutomoveSettings {
+fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
     let memcacheds = PagePolicy::named(POLICY_OF_PRESET).expect("it is registered");
-    let [window, ratio] = automover_options(given).map(|(option, given)| {
+    let [window, ratio] = automover_options(&draft.given).map(|(option, given)| {
         let value = page_policy.value(option).or(given).or_else(|| memcacheds.value(option));
         value.expect("memcached's automover has it")
     });
     AutomoveSettings {
-        level,
+        level: draft.settings.automove.level,
         window_seconds: window.parse().expect("it is a whole number"),
         age_ratio: ratio.parse().expect("it is a number"),
     }
 }
 
 /// How keys are profiled; `None`: not at all.
-pub(super) fn profiling(
+fn profiling(
     draft: &mut Draft,
     page_policy: &PagePolicy,
-    memory_limit_bytes: u64,
-) -> Result<Option<ProfilingOptions>, OptionsError> {
+) -> Result<Option<ProfilingOptions>, String> {
     let given = &draft.given;
     let goes_without = !page_policy.wants().needs_profiles();
     if given.profile == Some(false) && !goes_without {
-        return Err(OptionsError(format!(
+        return Err(format!(
             "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \
              policy",
             page_policy.name()
-        )));
+        ));
     }
     if given.profile == Some(false)
         || given.memcached_preset && given.profile.is_none() && goes_without
@@ -105,14 +111,15 @@ pub(super) fn profiling(
         }
         return Ok(None);
     }
+    let memory_limit_bytes = draft.settings.engine.memory_limit_bytes;
     let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;
-    let memory_bytes = given.profile_memory_bytes.unwrap_or(default);
+    let memory_bytes = draft.given.profile_memory_bytes.unwrap_or(default);
     let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
         let least = ProfilingOptions::MEMORY_BYTES_MIN;
-        OptionsError(format!(
+        format!(
             "-o profile_memory={memory_bytes} is below the least, {least} bytes: give more, or \
              profile=off"
-        ))
+        )
     })?;
     Ok(Some(options))
 }

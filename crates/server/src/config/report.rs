@@ -1,9 +1,10 @@
 //! `stats settings`: memcached's names, order and formats. Dashboards read some lines by position, so the order is
 //! memcached's and not the tables'.
 
-use super::option::Stat;
-use super::table::{self, FACTS, FLAGS};
+use super::option::{Stat, yes_no};
+use super::table::{self, FLAGS};
 use super::tunables::Running;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// memcached's order. Lines that are not in it follow those that are.
 const ORDER: &str = "\
@@ -37,3 +38,35 @@ fn stats() -> Vec<&'static Stat> {
     stats.sort_by_key(|stat| place(stat).unwrap_or(usize::MAX));
     stats
 }
+
+/// memcached's clock starts a minute before ours.
+const CLOCK_LEAD_SECONDS: u32 = 60;
+
+/// Lines that no option sets. External storage, kernel TLS and inline responses are never on here; their lines have
+/// memcached's defaults.
+static FACTS: &[Stat] = &[
+    Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live.load(Relaxed) {
+        // No flush yet.
+        0 => "0".to_owned(),
+        second => second.saturating_add(CLOCK_LEAD_SECONDS).to_string(),
+    }),
+    Stat::new("slab_automove_freeratio", Some("slabs automove freeratio 0.5"), |it| {
+        format!("{:.3}", it.tunables.automove_free_ratio.load())
+    }),
+    Stat::new("lru_segmented", Some("lru mode flat"), |it| {
+        yes_no(it.tunables.lru_segmented.load(Relaxed))
+    }),
+    Stat::new("num_threads_per_udp", None, |it| it.settings.threads_per_udp_port().to_string()),
+    Stat::new("inline_ascii_response", None, |_| yes_no(false)),
+    Stat::new("ext_item_size", None, |_| "512".to_owned()),
+    Stat::new("ext_item_age", None, |_| u32::MAX.to_string()),
+    Stat::new("ext_low_ttl", None, |_| "0".to_owned()),
+    Stat::new("ext_recache_rate", None, |_| "2000".to_owned()),
+    Stat::new("ext_wbuf_size", None, |_| "4194304".to_owned()),
+    Stat::new("ext_compact_under", None, |_| "0".to_owned()),
+    Stat::new("ext_drop_under", None, |_| "0".to_owned()),
+    Stat::new("ext_max_sleep", None, |_| "1000000".to_owned()),
+    Stat::new("ext_max_frag", None, |_| "0.80".to_owned()),
+    Stat::new("ext_drop_unread", None, |_| yes_no(false)),
+    Stat::new("client_flags_size", None, |_| "4".to_owned()),
+];

@@ -1,12 +1,10 @@
 //! From what was given to what follows from it: defaults, presets, and what cannot go together.
 
-use super::draft::{Draft, Given};
 use super::engine::{engine_config, growth_factor};
-use super::error::OptionsError;
-use super::listen::{Defaults, parse_list};
+use super::listen::parse_list;
 use super::policy;
-use super::settings::{Listen, ListenAddress, Protocol, Settings};
-use super::tls;
+use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -18,16 +16,15 @@ const UNIX_MODE_DEFAULT: u32 = 0o700;
 const THREADS_USUAL_MAX: usize = 64;
 
 /// The settings that follow, and the warnings.
-pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), OptionsError> {
+pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
     draft.settings.engine = engine_config(&draft)?;
-    check_protection(&mut draft)?;
+    draft.settings.protocol = protocol(&draft)?;
     resolve_network(&mut draft)?;
     warn_of_no_effect(&mut draft);
     if draft.settings.engine.huge_pages {
         check_huge_pages()?;
     }
-    resolve_page_policy(&mut draft)?;
-    draft.settings.protocol = protocol(&draft)?;
+    policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
     draft.settings.learn_classes = learn_classes(&draft)?;
     let Draft { mut settings, given, warnings } = draft;
@@ -41,27 +38,52 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Optio
     Ok((settings, warnings))
 }
 
-/// With passwords nothing may be served that knows none.
-fn check_protection(draft: &mut Draft) -> Result<(), OptionsError> {
-    if draft.settings.sasl_enabled {
-        check_sasl(&draft.settings)?;
+impl Default for Settings {
+    /// What a command line without options gives.
+    fn default() -> Settings {
+        resolve(Draft::default()).expect("the defaults go together").0
     }
-    if draft.settings.auth_file_as_given.is_some() {
-        check_auth(draft)?;
-    }
-    Ok(())
 }
 
-fn resolve_network(draft: &mut Draft) -> Result<(), OptionsError> {
-    if draft.given.port.is_none() && draft.settings.udp_port != 0 {
-        draft.given.port = Some(draft.settings.udp_port);
+/// With passwords nothing may be served that knows none: `-S` is part of the binary protocol, `-Y` of text.
+fn protocol(draft: &Draft) -> Result<Protocol, String> {
+    let Draft { settings, given, .. } = draft;
+    let (option, log_in, needed) =
+        match (settings.sasl_enabled, settings.auth_file_as_given.is_some()) {
+            (false, false) => return Ok(given.protocol.unwrap_or(Protocol::Auto)),
+            (true, false) => ("-S", "authenticate", Protocol::Binary),
+            (false, true) => ("-Y", "log in", Protocol::Ascii),
+            (true, true) => {
+                return Err("-S cannot go with -Y, as one asks for the binary protocol and the \
+                            other for text: leave one of them out"
+                    .to_owned());
+            }
+        };
+    let port = settings.udp_port;
+    if port != 0 {
+        return Err(format!(
+            "-U {port} cannot go with {option}: nobody can {log_in} by UDP; say -U 0"
+        ));
     }
-    draft.settings.tcp_port = draft.given.port.unwrap_or(PORT_DEFAULT);
+    match given.protocol.filter(|&protocol| protocol != needed).map(Protocol::name) {
+        None => Ok(needed),
+        Some(name) if needed == Protocol::Binary => Err(format!(
+            "-S lets nobody in but by the binary protocol, and -B says {name}: say -B binary or \
+             leave it out"
+        )),
+        Some(name) => Err(format!(
+            "-B {name} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
+        )),
+    }
+}
+
+fn resolve_network(draft: &mut Draft) -> Result<(), String> {
+    let udp_port = draft.settings.udp_port;
+    let port = draft.given.port.or((udp_port != 0).then_some(udp_port));
+    draft.settings.tcp_port = port.unwrap_or(PORT_DEFAULT);
     draft.settings.listen = listen(draft)?;
-    draft.settings.tls = tls::settings(draft, |path| absolute(path))?;
-    let Settings { tls, listen, .. } = &draft.settings;
-    let warning = tls.as_ref().and_then(|tls| tls::warning(listen, tls.ca_file.as_deref()));
-    draft.warnings.extend(warning);
+    draft.settings.tls = tls(draft)?;
+    draft.warnings.extend(authority_warning(&draft.settings));
     draft.settings.udp = udp(draft)?;
     let (threads, napi_ids) = (draft.settings.threads, draft.settings.napi_ids);
     if threads > THREADS_USUAL_MAX {
@@ -70,20 +92,8 @@ fn resolve_network(draft: &mut Draft) -> Result<(), OptionsError> {
         ));
     }
     if napi_ids as usize > threads {
-        return Err(OptionsError(format!(
-            "-N {napi_ids} is above -t {threads}: raise -t or lower -N"
-        )));
+        return Err(format!("-N {napi_ids} is above -t {threads}: raise -t or lower -N"));
     }
-    Ok(())
-}
-
-fn resolve_page_policy(draft: &mut Draft) -> Result<(), OptionsError> {
-    let page_policy = policy::page_policy(&draft.given)?;
-    let memory_limit_bytes = draft.settings.engine.memory_limit_bytes;
-    draft.settings.profiling = policy::profiling(draft, &page_policy, memory_limit_bytes)?;
-    let level = draft.settings.automove.level;
-    draft.settings.automove = policy::automove(&draft.given, &page_policy, level);
-    draft.settings.page_policy = page_policy;
     Ok(())
 }
 
@@ -101,21 +111,21 @@ fn warn_of_no_effect(draft: &mut Draft) {
 }
 
 /// Chunk sizes that are given, or how they grow, stay in force; and a table can only change where pages move.
-fn learn_classes(draft: &Draft) -> Result<bool, OptionsError> {
+fn learn_classes(draft: &Draft) -> Result<bool, String> {
     let Draft { settings, given, .. } = draft;
     let moves_pages = settings.reassign_enabled;
     let evicts = settings.engine.eviction_enabled;
     match given.classes {
         // A full cache that evicts nothing has no room for what a change moves.
-        Some("learned") if !evicts => Err(OptionsError(
-            "-o classes=learned needs evictions: leave out -M, or give classes=geometric"
-                .to_owned(),
-        )),
-        Some("learned") if !moves_pages => Err(OptionsError(
-            "-o classes=learned needs page moves: leave out no_slab_reassign, or give \
+        Some("learned") if !evicts => {
+            Err("-o classes=learned needs evictions: leave out -M, or give classes=geometric"
+                .to_owned())
+        }
+        Some("learned") if !moves_pages => {
+            Err("-o classes=learned needs page moves: leave out no_slab_reassign, or give \
              classes=geometric"
-                .to_owned(),
-        )),
+                .to_owned())
+        }
         Some(name) => Ok(name == "learned"),
         None => {
             let is_given = given.slab_sizes.is_some()
@@ -126,22 +136,8 @@ fn learn_classes(draft: &Draft) -> Result<bool, OptionsError> {
     }
 }
 
-/// SASL is part of the binary protocol: in the other nobody could say who they are.
-fn protocol(draft: &Draft) -> Result<Protocol, OptionsError> {
-    let sasl_enabled = draft.settings.sasl_enabled;
-    match draft.given.protocol {
-        None | Some(Protocol::Binary) if sasl_enabled => Ok(Protocol::Binary),
-        Some(protocol) if sasl_enabled => Err(OptionsError(format!(
-            "-S lets nobody in but by the binary protocol, and -B says {}: say -B binary or leave it out",
-            protocol.name()
-        ))),
-        None => Ok(Protocol::Auto),
-        Some(protocol) => Ok(protocol),
-    }
-}
-
 /// The password file of `-S`. Without one nobody can authenticate, which is safe, and what memcached does.
-fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, OptionsError> {
+fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     if !draft.settings.sasl_enabled {
         return Ok(None);
     }
@@ -155,17 +151,17 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, OptionsError
     path.map(absolute).transpose()
 }
 
-fn listen(draft: &mut Draft) -> Result<Listen, OptionsError> {
+fn listen(draft: &mut Draft) -> Result<Listen, String> {
     if let Some(path) = &draft.given.unix_path {
         let mode = draft.given.unix_mode.unwrap_or(UNIX_MODE_DEFAULT);
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match draft.settings.tcp_port {
         0 if draft.given.tls_enabled => {
-            return Err(OptionsError(
+            return Err(
                 "-Z secures TCP, and -p 0 turns it off: give -p another port, or leave -Z out"
                     .to_owned(),
-            ));
+            );
         }
         0 => {
             if draft.settings.udp_port == 0 {
@@ -176,119 +172,113 @@ fn listen(draft: &mut Draft) -> Result<Listen, OptionsError> {
             }
             return Ok(Listen::Tcp(Vec::new()));
         }
-        // The kernel chooses.
-        -1 => 0,
-        port => port as u16,
+        port => port,
     };
-    let mut warnings = Vec::new();
-    let mut addresses = addresses(draft, port, &mut |warning| warnings.push(warning))?;
+    let (mut addresses, warnings) = addresses(draft, port)?;
     draft.warnings.extend(warnings);
-    if draft.settings.auth_file_as_given.is_some() {
-        check_protocols(&mut addresses)?;
-    }
-    if draft.settings.sasl_enabled {
-        check_sasl_protocols(&addresses)?;
-    }
+    require_passwords(&draft.settings, &mut addresses)?;
     Ok(Listen::Tcp(addresses))
 }
 
-/// Where `-l` says, or everywhere; `port` where it names none.
-fn addresses(
-    draft: &Draft,
-    port: u16,
-    warn: &mut dyn FnMut(String),
-) -> Result<Vec<ListenAddress>, OptionsError> {
-    let (security, protocol) = (tls::default_security(&draft.given), protocol(draft)?);
-    let interfaces = &draft.settings.interfaces;
-    if interfaces.is_empty() {
-        return Ok(vec![ListenAddress { host: None, port, security, protocol }]);
+/// Where `-l` says, or everywhere; `port` where it names none, and -1 is any that is free. And what has no effect.
+fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String>), String> {
+    let Draft { settings, given, .. } = draft;
+    let security = match given.tls_enabled {
+        true => ListenSecurity::Tls(given.tls.verify_mode.client_certificates()),
+        false => ListenSecurity::Plain,
+    };
+    // The kernel chooses a port for 0.
+    let port = u16::try_from(port).unwrap_or(0);
+    let everywhere = ListenAddress { host: None, port, security, protocol: settings.protocol };
+    if settings.interfaces.is_empty() {
+        return Ok((vec![everywhere], Vec::new()));
     }
-    parse_list(interfaces, Defaults { port, security, protocol }, warn)
+    parse_list(&settings.interfaces, &everywhere)
 }
 
-/// What would let clients in without a password cannot be asked for together with one.
-fn check_auth(draft: &mut Draft) -> Result<(), OptionsError> {
-    let port = draft.settings.udp_port;
-    if port != 0 {
-        return Err(OptionsError(format!(
-            "-U {port} cannot go with -Y: nobody can log in by UDP; say -U 0"
-        )));
-    }
-    match draft.given.protocol {
-        None => draft.given.protocol = Some(Protocol::Ascii),
-        Some(Protocol::Ascii) => {}
-        Some(protocol) => {
-            let protocol = protocol.name();
-            return Err(OptionsError(format!(
-                "-B {protocol} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses protocols of `-l` that know no text login; as in memcached, a listener of both speaks text then.
-fn check_protocols(addresses: &mut [ListenAddress]) -> Result<(), OptionsError> {
+/// Refuses what `-l` opens to clients that know no passwords, where there are any. As in memcached, with `-Y` a
+/// listener of both protocols speaks text.
+fn require_passwords(settings: &Settings, addresses: &mut [ListenAddress]) -> Result<(), String> {
     for address in addresses {
         match address.protocol {
-            Protocol::Ascii => {}
-            Protocol::Auto => address.protocol = Protocol::Ascii,
-            Protocol::Binary => {
-                return Err(OptionsError(format!(
+            Protocol::Ascii | Protocol::Auto if settings.sasl_enabled => {
+                return Err(format!(
+                    "-l {address}: only proto[binary] can go with -S, as text knows no SASL"
+                ));
+            }
+            Protocol::Binary if settings.auth_file_as_given.is_some() => {
+                return Err(format!(
                     "-l {address}: proto[binary] cannot go with -Y, whose logins are text: say \
                      proto[ascii]"
-                )));
+                ));
             }
+            Protocol::Auto if settings.auth_file_as_given.is_some() => {
+                address.protocol = Protocol::Ascii;
+            }
+            _ => {}
         }
     }
     Ok(())
-}
-
-/// With `-S` no way in may be open that knows no SASL, wherever the server listens.
-fn check_sasl(settings: &Settings) -> Result<(), OptionsError> {
-    if settings.auth_file_as_given.is_some() {
-        return Err(OptionsError(
-            "-S cannot go with -Y, as one asks for the binary protocol and the other for text: leave \
-             one of them out"
-                .to_owned(),
-        ));
-    }
-    let port = settings.udp_port;
-    if port != 0 {
-        return Err(OptionsError(format!(
-            "-U {port} cannot go with -S: nobody can authenticate by UDP; say -U 0"
-        )));
-    }
-    Ok(())
-}
-
-/// Refuses protocols of `-l` that know no SASL.
-fn check_sasl_protocols(addresses: &[ListenAddress]) -> Result<(), OptionsError> {
-    match addresses.iter().find(|address| address.protocol != Protocol::Binary) {
-        Some(address) => Err(OptionsError(format!(
-            "-l {address}: only proto[binary] can go with -S, as text knows no SASL"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
-fn udp(draft: &mut Draft) -> Result<Vec<ListenAddress>, OptionsError> {
-    let given = draft.settings.udp_port;
-    let port = match given {
-        0 => return Ok(Vec::new()),
-        -1 => 0,
-        port => port as u16,
-    };
+fn udp(draft: &mut Draft) -> Result<Vec<ListenAddress>, String> {
+    let port = draft.settings.udp_port;
+    if port == 0 {
+        return Ok(Vec::new());
+    }
     if draft.given.unix_path.is_some() {
-        draft.warn(format!("-U {given} has no effect with -s, which serves no network"));
+        draft.warn(format!("-U {port} has no effect with -s, which serves no network"));
         return Ok(Vec::new());
     }
     if draft.given.tls_enabled {
-        draft.warn(format!("-U {given}: UDP is in clear text and open to all, -Z or not"));
+        draft.warn(format!("-U {port}: UDP is in clear text and open to all, -Z or not"));
     }
     // What there is to say of the places was said for TCP.
-    addresses(draft, port, &mut |_| ())
+    addresses(draft, port).map(|(addresses, _)| addresses)
+}
+
+/// What `-Z` and the options of TLS come to.
+fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
+    let Given { tls, tls_enabled, tls_names, .. } = &draft.given;
+    if !tls_enabled {
+        if !tls_names.is_empty() {
+            let names = tls_names.join(", ");
+            draft.warn(format!("without -Z traffic is in clear text: {names} have no effect"));
+        }
+        return Ok(None);
+    }
+    if tls.chain_file.as_os_str().is_empty() {
+        return Err(
+            "-Z needs the server's certificate and key: add -o ssl_chain_cert=FILE,ssl_key=FILE"
+                .to_owned(),
+        );
+    }
+    Ok(Some(TlsSettings {
+        chain_file: absolute(&tls.chain_file)?,
+        key_file: tls.key_file.as_ref().map(absolute).transpose()?,
+        ca_file: tls.ca_file.as_ref().map(absolute).transpose()?,
+        ..tls.clone()
+    }))
+}
+
+/// Certificates are asked for, and none can be good.
+fn authority_warning(settings: &Settings) -> Option<String> {
+    let Settings { listen: Listen::Tcp(addresses), tls: Some(tls), .. } = settings else {
+        return None;
+    };
+    let asks =
+        |asked| addresses.iter().any(|address| address.security == ListenSecurity::Tls(asked));
+    let warning = if tls.ca_file.is_some() {
+        return None;
+    } else if asks(ClientCertificates::Required) {
+        "clients need certificates, and without -o ssl_ca_cert=FILE none is good"
+    } else if asks(ClientCertificates::Optional) {
+        "without -o ssl_ca_cert=FILE clients with a certificate are turned away"
+    } else {
+        return None;
+    };
+    Some(warning.to_owned())
 }
 
 fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
@@ -300,20 +290,19 @@ fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
 }
 
 /// A daemon leaves its directory; the paths it was given stay where they are.
-fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, OptionsError> {
+fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, String> {
     let path = path.as_ref();
-    std::path::absolute(path).map_err(|error| {
-        OptionsError(format!("{}: cannot find the directory it is in: {error}", path.display()))
-    })
+    std::path::absolute(path)
+        .map_err(|error| format!("{}: cannot find the directory it is in: {error}", path.display()))
 }
 
 /// memcached, too, refuses to start where huge pages were asked for and cannot be had.
-fn check_huge_pages() -> Result<(), OptionsError> {
+fn check_huge_pages() -> Result<(), String> {
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     match std::fs::read_to_string(path) {
         Ok(modes) if !modes.contains("[never]") => Ok(()),
-        _ => Err(OptionsError(format!(
+        _ => Err(format!(
             "-L: this system gives no transparent huge pages: enable them in {path} or leave -L out"
-        ))),
+        )),
     }
 }

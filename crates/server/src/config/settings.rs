@@ -1,7 +1,7 @@
-//! The server's settings: what the options come to, checked.
+//! The server's settings: what the options come to, checked; and the draft of them that options write.
 //!
-//! They do not change while the server runs. What commands change ([`Tunables`](super::Tunables), limits of the
-//! LRU) begins with the values here.
+//! Settings do not change while the server runs. What commands change (`Tunables`, limits of the LRU) begins with the
+//! values here.
 
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::EngineConfig;
@@ -14,104 +14,80 @@ use std::path::PathBuf;
 /// Every option, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where the server listens.
-    pub listen: Listen,
+    pub(crate) listen: Listen,
     /// `-B`: what clients speak, unless `-l` says otherwise of their listener.
-    pub protocol: Protocol,
+    pub(crate) protocol: Protocol,
     /// `-Z` and the options `ssl_*`.
-    pub tls: Option<TlsSettings>,
+    pub(crate) tls: Option<TlsSettings>,
     /// `-U`: where UDP is served; nowhere unless asked.
-    pub udp: Vec<ListenAddress>,
-    /// `-p` as given.
-    pub tcp_port: i32,
-    /// `-U` as given.
-    pub udp_port: i32,
-    /// `-l` as given.
-    pub interfaces: Vec<String>,
-    /// `-b`: how many connections the kernel may queue.
-    pub listen_backlog: i32,
-    /// `-c`: the most connections at a time.
-    pub connections_max: u32,
-    /// `-o maxconns_fast`: turn clients away at the limit instead of letting them wait.
-    pub maxconns_fast: bool,
-    /// `-t`: worker threads.
-    pub threads: usize,
+    pub(crate) udp: Vec<ListenAddress>,
+    /// `-p`, `-U` and `-l` as given.
+    pub(crate) tcp_port: i32,
+    pub(crate) udp_port: i32,
+    pub(crate) interfaces: Vec<String>,
+    pub(crate) listen_backlog: i32,
+    pub(crate) connections_max: u32,
+    /// Whether clients are turned away at the limit instead of being left to wait.
+    pub(crate) maxconns_fast: bool,
+    pub(crate) threads: usize,
     /// `-Y`: the password file of the text protocol; without it no client needs to log in.
-    pub auth_file: Option<PathBuf>,
-    /// `-Y` as given.
-    pub auth_file_as_given: Option<String>,
+    pub(crate) auth_file: Option<PathBuf>,
+    pub(crate) auth_file_as_given: Option<String>,
     /// `-N`; it changes nothing.
-    pub napi_ids: u32,
+    pub(crate) napi_ids: u32,
     /// `-R`: requests served in one turn of a connection while others wait.
-    pub requests_per_turn_max: u32,
-    /// `-o idle_timeout`: seconds after which an idle client is closed, if ever.
-    pub idle_timeout_seconds: Option<u32>,
+    pub(crate) requests_per_turn_max: u32,
+    pub(crate) idle_timeout_seconds: Option<u32>,
     /// `-v`: 0 (warnings) to 3 (everything).
-    pub verbosity: u8,
-    /// `-A`: whether the `shutdown` command is obeyed.
-    pub shutdown_enabled: bool,
-    /// Not `-F`: whether `flush_all` is obeyed.
-    pub flush_enabled: bool,
+    pub(crate) verbosity: u8,
+    pub(crate) shutdown_enabled: bool,
+    pub(crate) flush_enabled: bool,
     /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
-    pub dump_enabled: bool,
+    pub(crate) dump_enabled: bool,
     /// Whether clients may move the clock and hold items, as memcached's own tests do.
-    pub debug_commands: bool,
-    /// Not `-W`: whether `watch` is obeyed.
-    pub watch_enabled: bool,
-    /// `-o watcher_logbuf_size`: bytes of lines that wait for a watcher at most.
-    pub watcher_log_bytes: u64,
-    /// `-o worker_logbuf_size`; it changes nothing.
-    pub worker_log_bytes: u64,
-    /// Not `-C`: whether `gets` and `cas` give and check unique values.
-    pub cas_enabled: bool,
-    /// `-o cost_wire`: whether `set`, `add` and `replace` may tell what an item costs.
-    pub cost_wire: CostWire,
-    /// `-o cost=measured`: whether what items cost is measured where clients do not tell it.
-    pub costs_measured: bool,
-    /// `-S`: whether clients of the binary protocol must authenticate.
-    pub sasl_enabled: bool,
+    pub(crate) debug_commands: bool,
+    pub(crate) watch_enabled: bool,
+    /// Bytes of lines that wait for a watcher at most.
+    pub(crate) watcher_log_bytes: u64,
+    /// It changes nothing.
+    pub(crate) worker_log_bytes: u64,
+    pub(crate) cas_enabled: bool,
+    /// Whether `set`, `add` and `replace` may say what an item costs.
+    pub(crate) cost_wire: CostWire,
+    /// Whether what items cost is measured where clients do not say it.
+    pub(crate) costs_measured: bool,
+    pub(crate) sasl_enabled: bool,
     /// `MEMCACHED_SASL_PWDB`: the password file of `-S`.
-    pub sasl_password_file: Option<PathBuf>,
-    /// `-D`: the character that ends a key's prefix in `stats detail`.
-    pub prefix_delimiter: char,
-    /// `-D`: whether statistics by prefix are kept from the start.
-    pub detail_enabled: bool,
-    /// `-o track_sizes`: whether `stats sizes` is kept from the start.
-    pub track_sizes: bool,
-    /// `-o lru_maintainer`: whether a thread keeps the LRU's parts at their limits.
-    pub lru_maintainer: bool,
-    /// `-o lru_crawler`: whether a crawler reclaims expired items.
-    pub crawler_enabled: bool,
-    /// `-o lru_crawler_sleep`.
-    pub crawler_sleep_us: u32,
-    /// `-o lru_crawler_tocrawl`: most items a crawl looks at in a class; 0 for all.
-    pub crawler_tocrawl: u32,
-    /// `-o slab_reassign`: whether pages may move between classes.
-    pub reassign_enabled: bool,
-    /// `-o slab_automove`, `slab_automove_ratio`, `slab_automove_window`.
-    pub automove: AutomoveSettings,
-    /// `-f`.
-    pub growth_factor: f64,
+    pub(crate) sasl_password_file: Option<PathBuf>,
+    /// The character that ends a key's prefix in `stats detail`.
+    pub(crate) prefix_delimiter: char,
+    /// Whether statistics by prefix are kept from the start.
+    pub(crate) detail_enabled: bool,
+    /// Whether `stats sizes` is kept from the start.
+    pub(crate) track_sizes: bool,
+    pub(crate) lru_maintainer: bool,
+    pub(crate) crawler_enabled: bool,
+    pub(crate) crawler_sleep_us: u32,
+    /// Most items a crawl looks at in a class; 0 for all.
+    pub(crate) crawler_tocrawl: u32,
+    /// Whether pages may move between classes.
+    pub(crate) reassign_enabled: bool,
+    pub(crate) automove: AutomoveSettings,
+    pub(crate) growth_factor: f64,
     /// `-n`.
-    pub chunk_size_bytes: u32,
-    /// `-o classes`: whether the class table is learned.
-    pub learn_classes: bool,
-    /// `-o page_policy`, `objective`: which pages move.
-    pub page_policy: PagePolicy,
-    /// `-o profile`, `profile_memory`: how keys are profiled, if they are.
-    pub profiling: Option<ProfilingOptions>,
-    /// `-o page_move_chunks`, `page_move_rate`: how much of the machine page moves may take.
-    pub move_budget: MoveBudget,
+    pub(crate) chunk_size_bytes: u32,
+    pub(crate) learn_classes: bool,
+    pub(crate) page_policy: PagePolicy,
+    pub(crate) profiling: Option<ProfilingOptions>,
+    pub(crate) move_budget: MoveBudget,
     /// `-e`: the file that items lie in, absolute.
-    pub memory_file: Option<PathBuf>,
+    pub(crate) memory_file: Option<PathBuf>,
     /// `-o hashpower`: where `hash_power_level` of `stats` begins.
-    pub hash_power: u32,
-    /// `-o tail_repair_time`; it changes nothing.
-    pub tail_repair_seconds: u32,
-    /// `-o read_buf_mem_limit`; it changes nothing.
-    pub read_buffers_bytes_max: u64,
-    /// What the process does with itself.
-    pub process: ProcessSettings,
+    pub(crate) hash_power: u32,
+    /// They change nothing.
+    pub(crate) tail_repair_seconds: u32,
+    pub(crate) read_buffers_bytes_max: u64,
+    pub(crate) process: ProcessSettings,
     /// What the engine is made with.
     pub engine: EngineConfig,
 }
@@ -199,5 +175,114 @@ impl Settings {
         let several =
             self.interfaces.len() > 1 || self.interfaces.iter().any(|list| list.contains(','));
         if several { 1 } else { self.threads }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// Most options set a field of these, which begin as the defaults. `resolve` sets the others.
+    pub settings: Settings,
+    pub given: Given,
+    pub warnings: Vec<String>,
+}
+
+/// Options that settings are derived from. `None` means not given: the default depends on other options.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    pub port: Option<i32>,
+    pub unix_path: Option<String>,
+    pub unix_mode: Option<u32>,
+    pub protocol: Option<Protocol>,
+    pub tls_enabled: bool,
+    pub tls: TlsSettings,
+    /// The options of TLS, which mean nothing without `-Z`.
+    pub tls_names: Vec<&'static str>,
+
+    pub memory_limit_mib: Option<u32>,
+    pub item_size_bytes_max: Option<i64>,
+    pub growth_factor: Option<f64>,
+    pub chunk_size_bytes: Option<u32>,
+    pub slab_sizes: Option<Vec<usize>>,
+    /// In kilobytes or bytes: see `chunk_max_asked_for`.
+    pub slab_chunk_max: Option<u32>,
+    pub chunked_items_disabled: bool,
+    pub page_size_bytes: Option<i64>,
+    pub memcached_preset: bool,
+    pub eviction: Option<&'static str>,
+    pub classes: Option<&'static str>,
+    pub page_policy: Option<String>,
+    pub objective: Option<&'static str>,
+    pub profile: Option<bool>,
+    pub profile_memory_bytes: Option<u64>,
+    pub page_mover: Option<&'static str>,
+    pub page_move_chunks: Option<u32>,
+    pub page_move_rate: Option<u32>,
+    pub automove_ratio: Option<f64>,
+    pub automove_window: Option<u32>,
+}
+
+impl Draft {
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+}
+
+impl Default for Draft {
+    /// A command line without options.
+    fn default() -> Draft {
+        let engine = EngineConfig::new(64 << 20);
+        let settings = Settings {
+            listen: Listen::Tcp(Vec::new()),
+            tcp_port: 0,
+            udp: Vec::new(),
+            udp_port: 0,
+            interfaces: Vec::new(),
+            protocol: Protocol::Auto,
+            tls: None,
+            listen_backlog: 1024,
+            connections_max: 1024,
+            maxconns_fast: true,
+            threads: 4,
+            auth_file: None,
+            auth_file_as_given: None,
+            requests_per_turn_max: 20,
+            idle_timeout_seconds: None,
+            napi_ids: 0,
+            verbosity: 0,
+            shutdown_enabled: false,
+            flush_enabled: true,
+            dump_enabled: true,
+            debug_commands: false,
+            watch_enabled: true,
+            watcher_log_bytes: 256 << 10,
+            worker_log_bytes: 64 << 10,
+            cas_enabled: true,
+            cost_wire: CostWire::Off,
+            costs_measured: false,
+            sasl_enabled: false,
+            sasl_password_file: None,
+            prefix_delimiter: ':',
+            detail_enabled: false,
+            track_sizes: false,
+            lru_maintainer: true,
+            crawler_enabled: true,
+            crawler_sleep_us: 100,
+            crawler_tocrawl: 0,
+            reassign_enabled: true,
+            automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
+            growth_factor: 0.0,
+            chunk_size_bytes: 48,
+            learn_classes: false,
+            page_policy: PagePolicy::none(),
+            profiling: None,
+            move_budget: MoveBudget::for_pages_of(engine.page_size_bytes),
+            memory_file: None,
+            hash_power: 0,
+            tail_repair_seconds: 0,
+            read_buffers_bytes_max: 0,
+            process: ProcessSettings::default(),
+            engine,
+        };
+        Draft { settings, given: Given::default(), warnings: Vec::new() }
     }
 }

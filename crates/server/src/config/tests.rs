@@ -43,7 +43,7 @@ fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
 /// A value that a row takes, for rows that could be refused for nothing else.
 fn sample(takes: &Takes, default: &str) -> Option<String> {
     match *takes {
-        Takes::Nothing(_) | Takes::OptionalNumber { .. } => None,
+        Takes::Nothing(_) | Takes::Number { absent: Some(_), .. } => None,
         Takes::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
         Takes::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
         Takes::Number { .. } | Takes::Fraction { .. } | Takes::Octal(_) => Some(default.to_owned()),
@@ -116,7 +116,7 @@ fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
             outcome.unwrap_or_else(|reason| panic!("{element}: {reason}"));
         }
     }
-    for name in NOT_HERE.iter().flat_map(|feature| feature.names) {
+    for name in NOT_HERE.iter().flat_map(|feature| feature.names()) {
         match request(&["-o", &format!("{name}=1")]) {
             Ok(Request::Serve { warnings, .. }) => assert!(warnings[0].contains(name)),
             Ok(Request::Print(text)) => panic!("{name} printed {text}"),
@@ -447,7 +447,7 @@ fn help_shows_every_name_of_what_is_here() {
     for row in FLAGS.iter().chain(extended()) {
         assert!(help.contains(row.name), "{} is missing", row.name);
     }
-    for name in NOT_HERE.iter().flat_map(|feature| feature.names) {
+    for name in NOT_HERE.iter().flat_map(|feature| feature.names()) {
         assert!(!help.contains(name), "{name} is not here");
     }
     assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));

@@ -1,175 +1,145 @@
 //! The rows of `-o` that memcached has and that act here.
 
-use crate::config::draft::Draft;
-use crate::config::option::{
-    COUNT_MAX, ServerOption, Takes, fraction, number, option, switch, yes_no,
-};
+use crate::config::option::{COUNT_MAX, ServerOption, Takes, option, switch, yes_no};
+use crate::config::settings::Draft;
 use slabwise_base::Seconds;
+use slabwise_engine::LruConfig;
 use std::sync::atomic::Ordering::Relaxed;
 
 const U32_MAX: i64 = u32::MAX as i64;
 
 /// Rows of memcached's that act.
 pub(in crate::config) static ACTING: &[ServerOption] = &[
-    option("maxconns_fast", switch(|it| it.settings.maxconns_fast = true))
+    switch("maxconns_fast", |it| it.settings.maxconns_fast = true)
         .help("turn clients away at the limit of -c (the default)")
         .stat("maxconns_fast", |it| yes_no(it.settings.maxconns_fast)),
-    option("no_maxconns_fast", switch(|it| it.settings.maxconns_fast = false))
+    switch("no_maxconns_fast", |it| it.settings.maxconns_fast = false)
         .help("let clients wait at the limit of -c"),
-    option(
-        "idle_timeout",
-        number(0, COUNT_MAX, "seconds", |it, n| {
+    option("idle_timeout")
+        .number(0, COUNT_MAX, "seconds", |it, n| {
             it.settings.idle_timeout_seconds = (n > 0).then_some(n as u32);
-        }),
-    )
-    .default("0")
-    .help("seconds after which an idle TCP client is closed; 0 for never")
-    .stat("idle_timeout", |it| it.settings.idle_timeout_seconds.unwrap_or(0).to_string()),
-    option("slab_reassign", switch(|it| it.settings.reassign_enabled = true))
+        })
+        .default("0")
+        .help("seconds after which an idle TCP client is closed; 0 for never")
+        .stat("idle_timeout", |it| it.settings.idle_timeout_seconds.unwrap_or(0).to_string()),
+    switch("slab_reassign", |it| it.settings.reassign_enabled = true)
         .help("let pages move between classes (the default)")
         .stat("slab_reassign", |it| yes_no(it.settings.reassign_enabled)),
-    option("no_slab_reassign", switch(|it| it.settings.reassign_enabled = false))
+    switch("no_slab_reassign", |it| it.settings.reassign_enabled = false)
         .help("let no page move between classes"),
-    option(
-        "slab_automove",
-        Takes::OptionalNumber {
+    option("slab_automove")
+        .takes(Takes::Number {
             min: 0,
             max: 2,
-            absent: 1,
+            unit: "",
+            absent: Some(1),
             set: |it, level| it.settings.automove.level = level as u32,
-        },
-    )
-    .default("1")
-    .help("0: pages move only on command; 1: by the page policy; 2: at every eviction")
-    .live_stat("slab_automove", "slabs automove 0", |it| {
-        it.tunables.automove_level.load(Relaxed).to_string()
-    }),
-    option("no_slab_automove", switch(|it| it.settings.automove.level = 0))
-        .help("as slab_automove=0"),
-    option(
-        "slab_automove_ratio",
-        fraction(0.0, 1.0, |it, ratio| it.given.automove_ratio = Some(ratio)),
-    )
-    .default("0.8")
-    .help("age ratio from which memcached's automover moves a page")
-    .live_stat("slab_automove_ratio", "slabs automove ratio 0.5", |it| {
-        format!("{:.2}", it.tunables.automove_ratio.load())
-    }),
-    option(
-        "slab_automove_window",
-        number(3, 1800, "seconds", |it, n| it.given.automove_window = Some(n as u32)),
-    )
-    .default("10")
-    .help("seconds that memcached's automover looks back")
-    .live_stat("slab_automove_window", "slabs automove window 20", |it| {
-        it.tunables.automove_window.load(Relaxed).to_string()
-    }),
-    option("slab_sizes", Takes::Checked("size-size-...", slab_sizes))
+        })
+        .default("1")
+        .help("0: pages move only on command; 1: by the page policy; 2: at every eviction")
+        .live_stat("slab_automove", "slabs automove 0", |it| {
+            it.tunables.automove_level.load(Relaxed).to_string()
+        }),
+    switch("no_slab_automove", |it| it.settings.automove.level = 0).help("as slab_automove=0"),
+    option("slab_automove_ratio")
+        .fraction(0.0, 1.0, |it, ratio| it.given.automove_ratio = Some(ratio))
+        .default("0.8")
+        .help("age ratio from which memcached's automover moves a page")
+        .live_stat("slab_automove_ratio", "slabs automove ratio 0.5", |it| {
+            format!("{:.2}", it.tunables.automove_ratio.load())
+        }),
+    option("slab_automove_window")
+        .number(3, 1800, "seconds", |it, n| it.given.automove_window = Some(n as u32))
+        .default("10")
+        .help("seconds that memcached's automover looks back")
+        .live_stat("slab_automove_window", "slabs automove window 20", |it| {
+            it.tunables.automove_window.load(Relaxed).to_string()
+        }),
+    option("slab_sizes")
+        .checked("size-size-...", slab_sizes)
         .help("chunk sizes in bytes, ascending, separated by '-'"),
-    option(
-        "slab_chunk_max",
-        number(1, 16 << 20, "kilobytes", |it, n| it.given.slab_chunk_max = Some(n as u32)),
-    )
-    .default("half a page")
-    .help(
-        "largest chunk, in kilobytes; larger items are chained. What is above 1024, or above -I, \
-         is in bytes, as for memcached 1.6.18",
-    )
-    .stat("slab_chunk_max", |it| {
-        let classes = &it.settings.engine.classes;
-        classes.chunk_size_bytes(classes.largest()).to_string()
-    }),
-    option("no_chunked_items", switch(|it| it.given.chunked_items_disabled = true))
+    option("slab_chunk_max")
+        .number(1, 16 << 20, "kilobytes", |it, n| it.given.slab_chunk_max = Some(n as u32))
+        .default("half a page")
+        .help(
+            "largest chunk, in kilobytes; larger items are chained. What is above 1024, or \
+             above -I, is in bytes, as for memcached 1.6.18",
+        )
+        .stat("slab_chunk_max", |it| {
+            let classes = &it.settings.engine.classes;
+            classes.chunk_size_bytes(classes.largest()).to_string()
+        }),
+    switch("no_chunked_items", |it| it.given.chunked_items_disabled = true)
         .help("let the largest chunk be a whole page"),
-    option("track_sizes", switch(|it| it.settings.track_sizes = true))
+    switch("track_sizes", |it| it.settings.track_sizes = true)
         .help("keep `stats sizes` from the start")
         .live_stat("track_sizes", "stats sizes_enable", |it| {
             yes_no(it.tunables.track_sizes.load(Relaxed))
         }),
-    option("lru_crawler", switch(|it| it.settings.crawler_enabled = true))
+    switch("lru_crawler", |it| it.settings.crawler_enabled = true)
         .help("reclaim expired items in the background (the default)")
         .live_stat("lru_crawler", "lru_crawler disable", |it| {
             yes_no(it.tunables.crawler_enabled.load(Relaxed))
         }),
-    option("no_lru_crawler", switch(|it| it.settings.crawler_enabled = false))
+    switch("no_lru_crawler", |it| it.settings.crawler_enabled = false)
         .help("reclaim expired items only when they are met"),
-    option(
-        "lru_crawler_sleep",
-        number(0, 1_000_000, "microseconds", |it, n| it.settings.crawler_sleep_us = n as u32),
-    )
-    .default("100")
-    .help("microseconds the crawler waits between items")
-    .live_stat("lru_crawler_sleep", "lru_crawler sleep 7", |it| {
-        it.tunables.crawler_sleep_us.load(Relaxed).to_string()
-    }),
-    option(
-        "lru_crawler_tocrawl",
-        number(0, U32_MAX, "items", |it, n| it.settings.crawler_tocrawl = n as u32),
-    )
-    .default("0")
-    .help("most items a crawl looks at in a class; 0 for all")
-    .live_stat("lru_crawler_tocrawl", "lru_crawler tocrawl 5", |it| {
-        it.tunables.crawler_tocrawl.load(Relaxed).to_string()
-    }),
-    option("lru_maintainer", switch(|it| it.settings.lru_maintainer = true))
+    option("lru_crawler_sleep")
+        .number(0, 1_000_000, "microseconds", |it, n| it.settings.crawler_sleep_us = n as u32)
+        .default("100")
+        .help("microseconds the crawler waits between items")
+        .live_stat("lru_crawler_sleep", "lru_crawler sleep 7", |it| {
+            it.tunables.crawler_sleep_us.load(Relaxed).to_string()
+        }),
+    option("lru_crawler_tocrawl")
+        .number(0, U32_MAX, "items", |it, n| it.settings.crawler_tocrawl = n as u32)
+        .default("0")
+        .help("most items a crawl looks at in a class; 0 for all")
+        .live_stat("lru_crawler_tocrawl", "lru_crawler tocrawl 5", |it| {
+            it.tunables.crawler_tocrawl.load(Relaxed).to_string()
+        }),
+    switch("lru_maintainer", |it| it.settings.lru_maintainer = true)
         .help("the segmented LRU with its thread (the default)")
         .stat("lru_maintainer_thread", |it| yes_no(it.settings.lru_maintainer)),
-    option("no_lru_maintainer", switch(|it| it.settings.lru_maintainer = false))
+    switch("no_lru_maintainer", |it| it.settings.lru_maintainer = false)
         .help("one LRU queue for a class, no thread"),
-    option(
-        "hot_lru_pct",
-        number(1, 79, "percent", |it, n| {
-            it.settings.engine.eviction_options.lru.hot_percent = n as u32
+    option("hot_lru_pct")
+        .number(1, 79, "percent", |it, n| lru(it).hot_percent = n as u32)
+        .default("20")
+        .help("share of a class that new items may hold")
+        .live_stat("hot_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.hot_percent.to_string()),
+    option("warm_lru_pct")
+        .number(1, 79, "percent", |it, n| lru(it).warm_percent = n as u32)
+        .default("40")
+        .help("share of a class that items used twice may hold")
+        .live_stat("warm_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.warm_percent.to_string()),
+    option("hot_max_factor")
+        .fraction(0.0, f64::INFINITY, |it, f| lru(it).hot_age_factor = f)
+        .default("0.2")
+        .help("new items older than this part of the cold tail's age leave hot")
+        .live_stat("hot_max_factor", "lru tune 10 30 0.3 3", |it| {
+            format!("{:.2}", it.lru.hot_age_factor)
         }),
-    )
-    .default("20")
-    .help("share of a class that new items may hold")
-    .live_stat("hot_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.hot_percent.to_string()),
-    option(
-        "warm_lru_pct",
-        number(1, 79, "percent", |it, n| {
-            it.settings.engine.eviction_options.lru.warm_percent = n as u32
+    option("warm_max_factor")
+        .fraction(0.0, f64::INFINITY, |it, f| lru(it).warm_age_factor = f)
+        .default("2")
+        .help("the same for warm")
+        .live_stat("warm_max_factor", "lru tune 10 30 0.3 3", |it| {
+            format!("{:.2}", it.lru.warm_age_factor)
         }),
-    )
-    .default("40")
-    .help("share of a class that items used twice may hold")
-    .live_stat("warm_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.warm_percent.to_string()),
-    option(
-        "hot_max_factor",
-        fraction(0.0, f64::INFINITY, |it, f| {
-            it.settings.engine.eviction_options.lru.hot_age_factor = f
+    option("temporary_ttl")
+        .number(0, U32_MAX, "seconds", |it, n| lru(it).temporary_ttl = Some(Seconds(n as u32)))
+        .default("off")
+        .help("items that live at most this long are only ever removed by expiry")
+        .live_stat("temp_lru", "lru temp_ttl 5", |it| yes_no(it.lru.temporary_ttl.is_some()))
+        .live_stat("temporary_ttl", "lru temp_ttl 5", |it| {
+            it.tunables.temporary_ttl.load(Relaxed).to_string()
         }),
-    )
-    .default("0.2")
-    .help("new items older than this part of the cold tail's age leave hot")
-    .live_stat("hot_max_factor", "lru tune 10 30 0.3 3", |it| {
-        format!("{:.2}", it.lru.hot_age_factor)
-    }),
-    option(
-        "warm_max_factor",
-        fraction(0.0, f64::INFINITY, |it, f| {
-            it.settings.engine.eviction_options.lru.warm_age_factor = f
-        }),
-    )
-    .default("2")
-    .help("the same for warm")
-    .live_stat("warm_max_factor", "lru tune 10 30 0.3 3", |it| {
-        format!("{:.2}", it.lru.warm_age_factor)
-    }),
-    option(
-        "temporary_ttl",
-        number(0, U32_MAX, "seconds", |it, n| {
-            it.settings.engine.eviction_options.lru.temporary_ttl = Some(Seconds(n as u32));
-        }),
-    )
-    .default("off")
-    .help("items that live at most this long are only ever removed by expiry")
-    .live_stat("temp_lru", "lru temp_ttl 5", |it| yes_no(it.lru.temporary_ttl.is_some()))
-    .live_stat("temporary_ttl", "lru temp_ttl 5", |it| {
-        it.tunables.temporary_ttl.load(Relaxed).to_string()
-    }),
-    option("no_modern", switch(no_modern)).help("memcached 1.4's defaults"),
+    switch("no_modern", no_modern).help("memcached 1.4's defaults"),
 ];
+
+fn lru(draft: &mut Draft) -> &mut LruConfig {
+    &mut draft.settings.engine.eviction_options.lru
+}
 
 fn slab_sizes(draft: &mut Draft, text: &str) -> Result<(), String> {
     let sizes: Result<Vec<usize>, _> = text.split('-').map(str::parse).collect();

@@ -1,9 +1,6 @@
 //! The table of flags: memcached's, with its short and long names.
 
-use crate::config::option::Takes;
-use crate::config::option::{
-    COUNT_MAX, ServerOption, choice, flag, fraction, number, switch, text, yes_no,
-};
+use crate::config::option::{COUNT_MAX, ServerOption, Takes, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,31 +16,36 @@ const THREADS_MAX: i64 = 1024;
 
 /// Every flag, in the order of the help.
 pub(in crate::config) static FLAGS: &[ServerOption] = &[
-    flag('p', "port", number(-1, 65_535, "", |it, port| it.given.port = Some(port as i32)))
+    flag('p', "port")
+        .number(-1, 65_535, "", |it, port| it.given.port = Some(port as i32))
         .default("11211")
         .help("TCP port to listen on; -1 for any free one (see MEMCACHED_PORT_FILENAME)")
         .stat("tcpport", |it| it.settings.tcp_port.to_string()),
-    flag('U', "udp-port", number(-1, 65_535, "", |it, port| it.settings.udp_port = port as i32))
+    flag('U', "udp-port")
+        .number(-1, 65_535, "", |it, port| it.settings.udp_port = port as i32)
         .default("0")
         .help("UDP port to serve, and TCP's unless -p is given; -1 for any free one, 0 for none")
         .stat("udpport", |it| it.settings.udp_port.to_string()),
-    flag('s', "unix-socket", text("file", |it, path| it.given.unix_path = Some(path.to_owned())))
+    flag('s', "unix-socket")
+        .text("file", |it, path| it.given.unix_path = Some(path.to_owned()))
         .help("Unix socket to listen on, instead of the network")
         .stat("domain_socket", |it| match &it.settings.listen {
             Listen::Unix { path, .. } => path.display().to_string(),
             Listen::Tcp(_) => "NULL".to_owned(),
         }),
-    flag('a', "unix-mask", Takes::Octal(|it, mode| it.given.unix_mode = Some(mode)))
+    flag('a', "unix-mask")
+        .takes(Takes::Octal(|it, mode| it.given.unix_mode = Some(mode)))
         .default("700")
         .help("permission bits of the Unix socket, in octal")
         .stat("umask", |it| match it.settings.listen {
             Listen::Unix { mode, .. } => format!("{mode:o}"),
             Listen::Tcp(_) => "700".to_owned(),
         }),
-    flag('A', "enable-shutdown", switch(|it| it.settings.shutdown_enabled = true))
+    switch_flag('A', "enable-shutdown", |it| it.settings.shutdown_enabled = true)
         .help("obey the `shutdown` command")
         .stat("shutdown_command", |it| yes_no(it.settings.shutdown_enabled)),
-    flag('l', "listen", text("addr", |it, list| it.settings.interfaces.push(list.to_owned())))
+    flag('l', "listen")
+        .text("addr", |it, list| it.settings.interfaces.push(list.to_owned()))
         .default("all interfaces")
         .help(
             "where to listen: host, host:port, [IPv6]:port; several separated by commas; each may \
@@ -55,144 +57,118 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
             [] => "NULL".to_owned(),
             lists => lists.join(","),
         }),
-    flag('d', "daemon", switch(|it| it.settings.process.daemonize = true))
+    switch_flag('d', "daemon", |it| it.settings.process.daemonize = true)
         .help("go on in the background"),
-    flag('r', "enable-coredumps", switch(|it| it.settings.process.core_files = true))
+    switch_flag('r', "enable-coredumps", |it| it.settings.process.core_files = true)
         .help("allow core files of any size"),
-    flag('u', "user", text("user", |it, user| it.settings.process.user = Some(user.to_owned())))
+    flag('u', "user")
+        .text("user", |it, user| it.settings.process.user = Some(user.to_owned()))
         .help("user to become (needed when started by root)"),
-    flag(
-        'm',
-        "memory-limit",
-        number(1, 1 << 20, "megabytes", |it, mib| it.given.memory_limit_mib = Some(mib as u32)),
-    )
-    .default("64")
-    .help("memory for items, in megabytes; a hard limit")
-    .live_stat("maxbytes", "cache_memlimit 70", |it| it.memory_limit_bytes.to_string()),
-    flag('M', "disable-evictions", switch(|it| it.settings.engine.eviction_enabled = false))
+    flag('m', "memory-limit")
+        .number(1, 1 << 20, "megabytes", |it, mib| it.given.memory_limit_mib = Some(mib as u32))
+        .default("64")
+        .help("memory for items, in megabytes; a hard limit")
+        .live_stat("maxbytes", "cache_memlimit 70", |it| it.memory_limit_bytes.to_string()),
+    switch_flag('M', "disable-evictions", |it| it.settings.engine.eviction_enabled = false)
         .help("answer a full memory with an error instead of evicting")
         .stat("evictions", |it| {
             if it.settings.engine.eviction_enabled { "on" } else { "off" }.to_owned()
         }),
-    flag(
-        'c',
-        "conn-limit",
-        number(1, COUNT_MAX, "connections", |it, n| it.settings.connections_max = n as u32),
-    )
-    .default("1024")
-    .help("most connections at a time")
-    .stat("maxconns", |it| it.settings.connections_max.to_string()),
-    flag('k', "lock-memory", switch(|it| it.settings.process.lock_memory = true))
+    flag('c', "conn-limit")
+        .number(1, COUNT_MAX, "connections", |it, n| it.settings.connections_max = n as u32)
+        .default("1024")
+        .help("most connections at a time")
+        .stat("maxconns", |it| it.settings.connections_max.to_string()),
+    switch_flag('k', "lock-memory", |it| it.settings.process.lock_memory = true)
         .help("keep all memory from being paged out"),
-    flag('v', "verbose", switch(|it| it.settings.verbosity = (it.settings.verbosity + 1).min(3)))
+    switch_flag('v', "verbose", |it| it.settings.verbosity = (it.settings.verbosity + 1).min(3))
         .help("say more; -vv and -vvv more still")
         .live_stat("verbosity", "verbosity 2", |it| {
             it.tunables.verbosity.load(Relaxed).to_string()
         }),
-    flag('h', HELP, switch(|_| ())).help("print this help and end"),
-    flag('i', LICENSE, switch(|_| ())).help("print the licence and end"),
-    flag('V', VERSION, switch(|_| ())).help("print the version and end"),
-    flag('P', "pidfile", text("file", |it, path| it.settings.process.pid_file = Some(path.into())))
+    flag('h', HELP).help("print this help and end"),
+    flag('i', LICENSE).help("print the licence and end"),
+    flag('V', VERSION).help("print the version and end"),
+    flag('P', "pidfile")
+        .text("file", |it, path| it.settings.process.pid_file = Some(path.into()))
         .help("file that holds the process id while the server runs"),
-    flag(
-        'f',
-        "slab-growth-factor",
-        fraction(1.0, f64::INFINITY, |it, factor| it.given.growth_factor = Some(factor)),
-    )
-    .default("1.12")
-    .help("how much larger each class's chunks are than the one before's")
-    .stat("growth_factor", |it| format!("{:.2}", it.settings.growth_factor)),
-    flag(
-        'n',
-        "slab-min-size",
-        number(1, COUNT_MAX, "bytes", |it, n| it.given.chunk_size_bytes = Some(n as u32)),
-    )
-    .default("48 with preset=memcached, else the least")
-    .help("bytes for key, value and flags in the smallest chunk")
-    .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
-    flag('L', "enable-largepages", switch(|it| it.settings.engine.huge_pages = true))
+    flag('f', "slab-growth-factor")
+        .fraction(1.0, f64::INFINITY, |it, factor| it.given.growth_factor = Some(factor))
+        .default("1.12")
+        .help("how much larger each class's chunks are than the one before's")
+        .stat("growth_factor", |it| format!("{:.2}", it.settings.growth_factor)),
+    flag('n', "slab-min-size")
+        .number(1, COUNT_MAX, "bytes", |it, n| it.given.chunk_size_bytes = Some(n as u32))
+        .default("48 with preset=memcached, else the least")
+        .help("bytes for key, value and flags in the smallest chunk")
+        .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
+    switch_flag('L', "enable-largepages", |it| it.settings.engine.huge_pages = true)
         .help("ask the system for huge pages"),
-    flag(
-        'D',
-        "prefix-delimiter",
-        text("char", |it, text| {
+    flag('D', "prefix-delimiter")
+        .text("char", |it, text| {
             it.settings.prefix_delimiter = text.chars().next().expect("the text is not empty");
             it.settings.detail_enabled = true;
-        }),
-    )
-    .default(":")
-    .help("character that ends a key's prefix in `stats detail`, which it turns on")
-    .stat("stat_key_prefix", |it| it.settings.prefix_delimiter.to_string())
-    .live_stat("detail_enabled", "stats detail on", |it| yes_no(it.detail_enabled)),
-    flag(
-        't',
-        "threads",
-        number(1, THREADS_MAX, "threads", |it, n| it.settings.threads = n as usize),
-    )
-    .default("4")
-    .help("worker threads")
-    .stat("num_threads", |it| it.settings.threads.to_string()),
-    flag(
-        'R',
-        "max-reqs-per-event",
-        number(1, COUNT_MAX, "requests", |it, n| it.settings.requests_per_turn_max = n as u32),
-    )
-    .default("20")
-    .help("requests of one client served before others have their turn")
-    .stat("reqs_per_event", |it| it.settings.requests_per_turn_max.to_string()),
-    flag('C', "disable-cas", switch(|it| it.settings.cas_enabled = false))
+        })
+        .default(":")
+        .help("character that ends a key's prefix in `stats detail`, which it turns on")
+        .stat("stat_key_prefix", |it| it.settings.prefix_delimiter.to_string())
+        .live_stat("detail_enabled", "stats detail on", |it| yes_no(it.detail_enabled)),
+    flag('t', "threads")
+        .number(1, THREADS_MAX, "threads", |it, n| it.settings.threads = n as usize)
+        .default("4")
+        .help("worker threads")
+        .stat("num_threads", |it| it.settings.threads.to_string()),
+    flag('R', "max-reqs-per-event")
+        .number(1, COUNT_MAX, "requests", |it, n| it.settings.requests_per_turn_max = n as u32)
+        .default("20")
+        .help("requests of one client served before others have their turn")
+        .stat("reqs_per_event", |it| it.settings.requests_per_turn_max.to_string()),
+    switch_flag('C', "disable-cas", |it| it.settings.cas_enabled = false)
         .help("give out no CAS values")
         .stat("cas_enabled", |it| yes_no(it.settings.cas_enabled)),
-    flag(
-        'b',
-        "listen-backlog",
-        number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32),
-    )
-    .default("1024")
-    .help("connections that the kernel may queue")
-    .stat("tcp_backlog", |it| it.settings.listen_backlog.to_string()),
-    flag(
-        'B',
-        "protocol",
-        choice(&["auto", "ascii", "binary"], |it, name| {
+    flag('b', "listen-backlog")
+        .number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32)
+        .default("1024")
+        .help("connections that the kernel may queue")
+        .stat("tcp_backlog", |it| it.settings.listen_backlog.to_string()),
+    flag('B', "protocol")
+        .choice(&["auto", "ascii", "binary"], |it, name| {
             it.given.protocol = Some(match name {
                 "binary" => Protocol::Binary,
                 "ascii" => Protocol::Ascii,
                 _ => Protocol::Auto,
             });
-        }),
-    )
-    .default("auto")
-    .help("what clients speak; auto goes by each one's first byte")
-    .stat("binding_protocol", |it| it.settings.protocol.name().to_owned()),
-    flag('I', "max-item-size", Takes::Size(|it, bytes| it.given.item_size_bytes_max = Some(bytes)))
+        })
+        .default("auto")
+        .help("what clients speak; auto goes by each one's first byte")
+        .stat("binding_protocol", |it| it.settings.protocol.name().to_owned()),
+    flag('I', "max-item-size")
+        .size(|it, bytes| it.given.item_size_bytes_max = Some(bytes))
         .default("1m")
         .help("most bytes an item may take, from 1k to 1024m")
         .stat("item_size_max", |it| it.settings.engine.item_size_bytes_max.to_string()),
-    flag('S', "enable-sasl", switch(|it| it.settings.sasl_enabled = true))
+    switch_flag('S', "enable-sasl", |it| it.settings.sasl_enabled = true)
         .help(
             "let only clients in who authenticate by SASL, in the binary protocol; the file named \
              by MEMCACHED_SASL_PWDB holds a line user:password for each",
         )
         .stat("auth_enabled_sasl", |it| yes_no(it.settings.sasl_enabled)),
-    flag('F', "disable-flush-all", switch(|it| it.settings.flush_enabled = false))
+    switch_flag('F', "disable-flush-all", |it| it.settings.flush_enabled = false)
         .help("refuse `flush_all`")
         .stat("flush_enabled", |it| yes_no(it.settings.flush_enabled)),
-    flag('X', "disable-dumping", switch(|it| it.settings.dump_enabled = false))
+    switch_flag('X', "disable-dumping", |it| it.settings.dump_enabled = false)
         .help("refuse `stats cachedump`, `stats detail` and `lru_crawler metadump`")
         .stat("dump_enabled", |it| yes_no(it.settings.dump_enabled)),
-    flag('W', "disable-watch", switch(|it| it.settings.watch_enabled = false))
+    switch_flag('W', "disable-watch", |it| it.settings.watch_enabled = false)
         .help("refuse `watch`"),
-    flag(
-        'Y',
-        "auth-file",
-        text("file", |it, path| it.settings.auth_file_as_given = Some(path.to_owned())),
-    )
-    .help("file of lines user:password, one of which every client must name first")
-    .stat("auth_enabled_ascii", |it| {
-        it.settings.auth_file_as_given.clone().unwrap_or_else(|| yes_no(false))
-    }),
-    flag('e', "memory-file", text("file", |it, path| it.settings.memory_file = Some(path.into())))
+    flag('Y', "auth-file")
+        .text("file", |it, path| it.settings.auth_file_as_given = Some(path.to_owned()))
+        .help("file of lines user:password, one of which every client must name first")
+        .stat("auth_enabled_ascii", |it| {
+            it.settings.auth_file_as_given.clone().unwrap_or_else(|| yes_no(false))
+        }),
+    flag('e', "memory-file")
+        .text("file", |it, path| it.settings.memory_file = Some(path.into()))
         .help(
             "file for the items, on a ram disk: stopped by SIGUSR1, the next start has them again",
         )
@@ -200,11 +176,12 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
             Some(path) => path.display().to_string(),
             None => "(null)".to_owned(),
         }),
-    flag('Z', "enable-ssl", switch(|it| it.given.tls_enabled = true))
+    switch_flag('Z', "enable-ssl", |it| it.given.tls_enabled = true)
         .help("serve through TLS; see ssl_* in -o")
         .stat("ssl_enabled", |it| yes_no(it.settings.tls.is_some())),
-    flag('o', EXTENDED, text("name=value,...", |_, _| ())).help("more options, see below"),
-    flag('N', "napi-ids", number(1, COUNT_MAX, "", |it, n| it.settings.napi_ids = n as u32))
+    flag('o', EXTENDED).text("name=value,...", |_, _| ()).help("more options, see below"),
+    flag('N', "napi-ids")
+        .number(1, COUNT_MAX, "", |it, n| it.settings.napi_ids = n as u32)
         .help("no effect: connections are dealt out in turn")
         .no_effect("connections are dealt out to the workers in turn")
         .stat("num_napi_ids", |it| it.settings.napi_ids.to_string()),

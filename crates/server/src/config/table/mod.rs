@@ -2,7 +2,6 @@
 //! of [`Settings`](super::Settings) that it sets.
 
 mod extended;
-mod facts;
 mod flags;
 mod ignored;
 mod ours;
@@ -10,19 +9,18 @@ mod ranking;
 mod tls;
 
 pub(super) use extended::ACTING;
-pub(super) use facts::FACTS;
 pub(super) use flags::{EXTENDED, FLAGS, HELP, LICENSE, VERSION};
 pub(super) use ignored::{NOT_HERE, WITHOUT_EFFECT};
 pub(super) use ours::OURS;
 pub(super) use tls::{TLS, TLS_PREFIX};
 
 use super::option::ServerOption;
+use ignored::FeatureNotHere;
 
 pub(super) fn extended() -> impl Iterator<Item = &'static ServerOption> {
     ACTING.iter().chain(TLS).chain(WITHOUT_EFFECT).chain(OURS)
 }
 
 pub(super) fn extended_names() -> impl Iterator<Item = &'static str> {
-    let not_here = NOT_HERE.iter().flat_map(|feature| feature.names.iter().copied());
-    extended().map(|row| row.name).chain(not_here)
+    extended().map(|row| row.name).chain(NOT_HERE.iter().flat_map(FeatureNotHere::names))
 }

@@ -1,137 +1,117 @@
 //! The rows of `-o` that are ours.
 
 use super::ranking;
-use crate::config::option::{ServerOption, Takes, choice, number, option, switch};
+use crate::config::option::{ServerOption, option, switch};
 use slabwise_engine::{EvictionKind, MOVER_NAMES};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
 pub(in crate::config) static OURS: &[ServerOption] = &[
-    option("preset", choice(&["memcached"], |it, _| it.given.memcached_preset = true))
+    option("preset")
+        .choice(&["memcached"], |it, _| it.given.memcached_preset = true)
         .help("memcached's own defaults everywhere: pages, classes, sizes"),
-    option("debug_commands", switch(|it| it.settings.debug_commands = true)).help(
-        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for tests",
+    switch("debug_commands", |it| it.settings.debug_commands = true).help(
+        "let clients move the clock and hold items (debugtime, debugitem, misbehave): for \
+         tests",
     ),
-    option(
-        "page_policy",
-        Takes::Checked("name[:option=value]...", |it, text| {
+    option("page_policy")
+        .checked("name[:option=value]...", |it, text| {
             PagePolicy::parse(text).map_err(|error| error.to_string())?;
             it.given.page_policy = Some(text.to_owned());
             Ok(())
-        }),
-    )
-    .default("marginal")
-    .help(
-        "which pages move between classes: one of the page policies listed below; with profile=off \
-         the default is space_time",
-    ),
-    option(
-        "objective",
-        choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name)),
-    )
-    .default("cost; miss_ratio with page_policy=lama")
-    .help(
-        "what page policies that go by curves make least: misses, the mean time of a get, or what \
-         misses cost by the costs of items; without costs that is the same as misses",
-    ),
-    option("profile", choice(&["on", "off"], |it, word| it.given.profile = Some(word == "on")))
+        })
+        .default("marginal")
+        .help(
+            "which pages move between classes: one of the page policies listed below; with \
+             profile=off the default is space_time",
+        ),
+    option("objective")
+        .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
+        .default("cost; miss_ratio with page_policy=lama")
+        .help(
+            "what page policies that go by curves make least: misses, the mean time of a get, \
+             or what misses cost by the costs of items; without costs that is the same as \
+             misses",
+        ),
+    option("profile")
+        .choice(&["on", "off"], |it, word| it.given.profile = Some(word == "on"))
         .default("on")
         .help(
-            "watch how soon some of the keys come again: for `stats profile` and the page policies \
-             that go by it",
+            "watch how soon some of the keys come again: for `stats profile` and the page \
+             policies that go by it",
         ),
-    option(
-        "profile_memory",
-        Takes::Size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64)),
-    )
-    .default("2 % of -m and 1m")
-    .help("bytes beside -m that profiling may take"),
-    option("eviction", choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name)))
+    option("profile_memory")
+        .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))
+        .default("2 % of -m and 1m")
+        .help("bytes beside -m that profiling may take"),
+    option("eviction")
+        .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
         .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
         .help(EvictionKind::HELP),
-    option(
-        "reserved_pct",
-        number(1, 90, "percent", |it, n| it.settings.engine.eviction_options.reserved.percent = n as u32),
-    )
-    .default("10")
-    .help("eviction=reserved: share of a class whose items have a reserved place"),
-    option(
-        "reserved_rank",
-        Takes::Checked("sum|weighted:COST_MAX", |it, text| {
-            it.settings.engine.eviction_options.reserved.rank = ranking::reserved_rank(text)?;
-            Ok(())
-        }),
-    )
-    .default("sum")
-    .help(
-        "eviction=reserved: what an item ranks, by its cost alone, or weighted by what was evicted",
+    option("reserved_pct")
+        .number(1, 90, "percent", |it, n| {
+            it.settings.engine.eviction_options.reserved.percent = n as u32
+        })
+        .default("10")
+        .help("eviction=reserved: share of a class whose items have a reserved place"),
+    option("reserved_rank")
+        .checked("sum|weighted:COST_MAX", ranking::reserved_rank)
+        .default("sum")
+        .help(
+            "eviction=reserved: what an item ranks, by its cost alone, or weighted by what was \
+             evicted",
+        ),
+    option("gd_wheels").checked("N0[xN1[xN2]]", ranking::wheel_sizes).default("256x256").help(
+        "eviction=gd_wheel: places of each wheel, powers of two; higher costs count as N0 x \
+         N1 x N2",
     ),
-    option(
-        "gd_wheels",
-        Takes::Checked("N0[xN1[xN2]]", |it, text| {
-            it.settings.engine.eviction_options.gd_wheel.wheel_sizes = ranking::wheel_sizes(text)?;
-            Ok(())
-        }),
-    )
-    .default("256x256")
-    .help(
-        "eviction=gd_wheel: places of each wheel, powers of two; higher costs count as N0 x N1 x N2",
-    ),
-    option(
-        "classes",
-        choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name)),
-    )
-    .default("learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached")
-    .help(
-        "chunk sizes: learned from the sizes of the items and changed while the server runs, or \
-         memcached's, as -f (1.25) and -n or slab_sizes say",
-    ),
-    option(
-        "page_mover",
-        choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name)),
-    )
-    .default("warm; stock with preset=memcached")
-    .help(
-        "how a page is emptied: warm carries all items over and evicts the coldest \
-         instead; stock drops those for which no chunk is free, as memcached 1.6 does; base and \
-         fast are the two movers of the paper on fast page moves, for comparisons",
-    ),
-    option(
-        "page_move_chunks",
-        number(1, 1 << 20, "chunks", |it, n| it.given.page_move_chunks = Some(n as u32)),
-    )
-    .default("32")
-    .help("chunks that a page move visits at a time while clients are served"),
-    option(
-        "page_move_rate",
-        number(1, 1 << 20, "pages a second", |it, n| it.given.page_move_rate = Some(n as u32)),
-    )
-    .default("16 MiB of pages")
-    .help(
-        "pages that may move in a second while clients are served; when idle, as fast as they can",
-    ),
-    option("page_size", Takes::Size(|it, bytes| it.given.page_size_bytes = Some(bytes)))
+    option("classes")
+        .choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name))
+        .default(
+            "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
+        )
+        .help(
+            "chunk sizes: learned from the sizes of the items and changed while the server \
+             runs, or memcached's, as -f (1.25) and -n or slab_sizes say",
+        ),
+    option("page_mover")
+        .choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name))
+        .default("warm; stock with preset=memcached")
+        .help(
+            "how a page is emptied: warm carries all items over and evicts the coldest instead; \
+             stock drops those for which no chunk is free, as memcached 1.6 does; base and fast \
+             are the two movers of the paper on fast page moves, for comparisons",
+        ),
+    option("page_move_chunks")
+        .number(1, 1 << 20, "chunks", |it, n| it.given.page_move_chunks = Some(n as u32))
+        .default("32")
+        .help("chunks that a page move visits at a time while clients are served"),
+    option("page_move_rate")
+        .number(1, 1 << 20, "pages a second", |it, n| it.given.page_move_rate = Some(n as u32))
+        .default("16 MiB of pages")
+        .help(
+            "pages that may move in a second while clients are served; when idle, as fast as \
+             they can",
+        ),
+    option("page_size")
+        .size(|it, bytes| it.given.page_size_bytes = Some(bytes))
         .default("by -m")
         .help("bytes a page, a power of two; 16k below 16 MB of memory, up to 1m above 1 GB"),
-    option(
-        "cost",
-        choice(&["told", "measured"], |it, word| it.settings.costs_measured = word == "measured"),
-    )
-    .default("told")
-    .help(
-        "what items cost to recompute. told: what clients say; measured: where they say nothing, the \
-         mean time from a miss to the store of the same key, by class and key prefix (-D), in \
-         microseconds",
+    option("cost")
+        .choice(&["told", "measured"], |it, word| it.settings.costs_measured = word == "measured")
+        .default("told")
+        .help(
+            "what items cost to recompute. told: what clients say; measured: where they say \
+             nothing, the mean time from a miss to the store of the same key, by class and key \
+             prefix (-D), in microseconds",
+        ),
+    switch("cost_wire", |it| it.settings.cost_wire = CostWire::On).help(
+        "let set, add and replace say what the item costs to recompute, in a word before \
+         its flags: set <key> <cost> <flags> <exptime> <bytes>",
     ),
-    option("cost_wire", switch(|it| it.settings.cost_wire = CostWire::On)).help(
-        "let set, add and replace say what the item costs to recompute, in a word before its flags: \
-         set <key> <cost> <flags> <exptime> <bytes>",
-    ),
-    option(
-        "http",
-        Takes::Checked("addr", |_, _| {
+    option("http")
+        .checked("addr", |_, _| {
             Err("comes later: leave it out, and read statistics with the `stats` command".into())
-        }),
-    )
-    .help("comes later: statistics over HTTP"),
+        })
+        .help("comes later: statistics over HTTP"),
 ];

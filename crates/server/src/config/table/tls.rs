@@ -1,7 +1,7 @@
 //! The rows of `-o` for TLS.
 
-use crate::config::draft::Draft;
-use crate::config::option::{COUNT_MAX, ServerOption, Takes, number, option, switch, text, yes_no};
+use crate::config::option::{COUNT_MAX, ServerOption, option, switch, yes_no};
+use crate::config::settings::Draft;
 use crate::config::tunables::Running;
 use crate::tls::{KeyFormat, TlsSettings, TlsVersion, VerifyMode};
 use std::path::Path;
@@ -11,55 +11,60 @@ const WRITE_BUFFER_KIB_MAX: u32 = 1024;
 
 /// Rows of TLS. Their names begin with [`TLS_PREFIX`].
 pub(in crate::config) static TLS: &[ServerOption] = &[
-    option("ssl_chain_cert", text("file", |it, path| it.given.tls.chain_file = path.into()))
+    option("ssl_chain_cert")
+        .text("file", |it, path| it.given.tls.chain_file = path.into())
         .help("certificate chain of the server, in PEM; -Z needs it")
         .stat("ssl_chain_cert", |it| file(Some(&tls(it).chain_file), "(null)")),
-    option("ssl_key", text("file", |it, path| it.given.tls.key_file = Some(path.into())))
+    option("ssl_key")
+        .text("file", |it, path| it.given.tls.key_file = Some(path.into()))
         .help("private key, if not part of ssl_chain_cert; not encrypted")
         .stat("ssl_key", |it| file(tls(it).key_file.as_deref(), "(null)")),
-    option("ssl_keyformat", Takes::Checked("1|2", key_format))
+    option("ssl_keyformat")
+        .checked("1|2", key_format)
         .default("1")
         .help("format of the key: 1 (PEM) or 2 (DER)")
         .stat("ssl_keyformat", |it| match tls(it).key_format {
             KeyFormat::Pem => "1".to_owned(),
             KeyFormat::Der => "2".to_owned(),
         }),
-    option(
-        "ssl_verify_mode",
-        number(0, 3, "", |it, mode| {
+    option("ssl_verify_mode")
+        .number(0, 3, "", |it, mode| {
             it.given.tls.verify_mode = match mode {
                 0 => VerifyMode::None,
                 1 => VerifyMode::Request,
                 2 => VerifyMode::Require,
                 _ => VerifyMode::Once,
             };
-        }),
-    )
-    .default("0")
-    .help("clients' certificates: 0 (not asked for), 1 (asked for), 2 (needed) or 3 (as 2)")
-    .stat("ssl_verify_mode", |it| tls(it).verify_mode.openssl_flags().to_string()),
-    option("ssl_ca_cert", text("file", |it, path| it.given.tls.ca_file = Some(path.into())))
+        })
+        .default("0")
+        .help("clients' certificates: 0 (not asked for), 1 (asked for), 2 (needed) or 3 (as 2)")
+        .stat("ssl_verify_mode", |it| tls(it).verify_mode.openssl_flags().to_string()),
+    option("ssl_ca_cert")
+        .text("file", |it, path| it.given.tls.ca_file = Some(path.into()))
         .help("authorities of clients' certificates, in PEM")
         .stat("ssl_ca_cert", |it| file(tls(it).ca_file.as_deref(), "NULL")),
-    option("ssl_ciphers", text("list", |it, list| it.given.tls.ciphers = Some(list.to_owned())))
+    option("ssl_ciphers")
+        .text("list", |it, list| it.given.tls.ciphers = Some(list.to_owned()))
         .default("all")
         .help("cipher suites of TLS 1.2 by OpenSSL's names, separated by ':'")
         .stat("ssl_ciphers", |it| tls(it).ciphers.unwrap_or_else(|| "NULL".to_owned())),
-    option("ssl_min_version", number(0, 3, "", version_min))
+    option("ssl_min_version")
+        .number(0, 3, "", version_min)
         .default("2")
         .help("oldest version allowed: 2 (tlsv1.2) or 3 (tlsv1.3); 0 and 1 count as 2")
         .stat("ssl_min_version", |it| match tls(it).version_min {
             TlsVersion::V1_2 => "tlsv1.2".to_owned(),
             TlsVersion::V1_3 => "tlsv1.3".to_owned(),
         }),
-    option("ssl_session_cache", switch(|it| it.given.tls.session_cache = true))
+    switch("ssl_session_cache", |it| it.given.tls.session_cache = true)
         .help("let clients resume their sessions")
         .stat("ssl_session_cache", |it| yes_no(tls(it).session_cache)),
-    option("ssl_wbuf_size", number(1, COUNT_MAX, "kilobytes", write_buffer))
+    option("ssl_wbuf_size")
+        .number(1, COUNT_MAX, "kilobytes", write_buffer)
         .default("16")
         .help("kilobytes that are encrypted ahead of a client that reads slowly")
         .stat("ssl_wbuf_size", |it| tls(it).write_buffer_bytes.to_string()),
-    option("ssl_kernel_tls", switch(|_| ()))
+    option("ssl_kernel_tls")
         .no_effect("encryption is done in the process")
         .stat("ssl_kernel_tls", |_| yes_no(false)),
 ];
