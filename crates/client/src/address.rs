@@ -1,7 +1,13 @@
-//! Where a server listens.
+//! Where a server listens, and the way there.
 
+use crate::error::ClientError;
 use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +30,39 @@ impl FromStr for ServerAddress {
             _ => Err("give HOST:PORT or unix:PATH".to_owned()),
         }
     }
+}
+
+impl ServerAddress {
+    /// Connects, to each address of a name in turn, waiting for each at most `timeout`. All that is done with a
+    /// connected socket is alike for both kinds, so that `TcpStream` stands for a Unix socket, too.
+    pub(crate) fn connect(&self, timeout: Option<Duration>) -> Result<TcpStream, ClientError> {
+        let connected = match self {
+            ServerAddress::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            ServerAddress::Tcp(address) => connect_tcp(address, timeout).map(OwnedFd::from),
+        };
+        connected.map(TcpStream::from).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut | ErrorKind::WouldBlock if timeout.is_some() => {
+                ClientError::ConnectTimeout
+            }
+            _ => ClientError::Connect(error),
+        })
+    }
+}
+
+/// A connection without Nagle's delay.
+fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
+    let mut refusal = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for candidate in address.to_socket_addrs()? {
+        let connected = match timeout {
+            Some(timeout) => TcpStream::connect_timeout(&candidate, timeout),
+            None => TcpStream::connect(candidate),
+        };
+        match connected {
+            Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
 }
 
 impl fmt::Display for ServerAddress {

@@ -4,10 +4,10 @@
 
 use crate::address::ServerAddress;
 use crate::error::ClientError;
+use crate::input::Input;
 use crate::rows::{Row, Rows};
 use crate::stream::{Stream, Timeouts};
 use std::io::{ErrorKind, Read, Write};
-use std::ops::Range;
 
 /// The longest line that any reply of lines has: a key of 250 bytes, each escaped as three, and its numbers, many
 /// times over.
@@ -22,8 +22,7 @@ const BUFFER_SIZE_BYTES: usize = 64 * 1024;
 pub struct Connection<S = Stream> {
     stream: S,
     line_len_max: usize,
-    buffer: Vec<u8>,
-    unread: Range<usize>,
+    input: Input,
     lines: u64,
 }
 
@@ -37,13 +36,7 @@ impl Connection {
 impl<S: Read + Write> Connection<S> {
     /// A dialogue over a stream whose other end is a server; a line of more than `line_len_max` bytes is an error.
     pub fn over(stream: S, line_len_max: usize) -> Connection<S> {
-        Connection {
-            stream,
-            line_len_max,
-            buffer: vec![0; BUFFER_SIZE_BYTES],
-            unread: 0..0,
-            lines: 0,
-        }
+        Connection { stream, line_len_max, input: Input::new(BUFFER_SIZE_BYTES), lines: 0 }
     }
 
     /// The stream itself.
@@ -58,13 +51,12 @@ impl<S: Read + Write> Connection<S> {
 
     /// The bytes received and not yet read.
     pub fn received(&self) -> &[u8] {
-        &self.buffer[self.unread.clone()]
+        self.input.unread()
     }
 
     /// Counts bytes received as read.
     pub fn consume(&mut self, count: usize) {
-        self.unread.start += count;
-        assert!(self.unread.start <= self.unread.end, "consumed more than was received");
+        self.input.consume(count);
     }
 
     /// Sends bytes as they are.
@@ -83,7 +75,7 @@ impl<S: Read + Write> Connection<S> {
     pub fn line_with_end(&mut self) -> Result<&[u8], ClientError> {
         let mut searched = 0;
         let line_len = loop {
-            let unread = &self.buffer[self.unread.clone()];
+            let unread = self.input.unread();
             if let Some(at) = memchr::memchr(b'\n', &unread[searched..]) {
                 break searched + at + 1;
             }
@@ -96,9 +88,7 @@ impl<S: Read + Write> Connection<S> {
             }
         };
         self.lines += 1;
-        let start = self.unread.start;
-        self.unread.start += line_len;
-        Ok(&self.buffer[start..start + line_len])
+        Ok(self.input.consume(line_len))
     }
 
     /// The reply's next line without its end.
@@ -138,17 +128,11 @@ impl<S: Read + Write> Connection<S> {
 
     /// Reads once, behind what was received already; returns how many bytes came, 0 at the stream's end.
     pub fn receive(&mut self) -> Result<usize, ClientError> {
-        if self.unread.start > 0 {
-            self.buffer.copy_within(self.unread.clone(), 0);
-            self.unread = 0..self.unread.len();
-        }
-        if self.unread.end == self.buffer.len() {
-            self.buffer.resize(2 * self.buffer.len(), 0);
-        }
+        self.input.make_room(self.input.unread().len() + 1);
         loop {
-            match self.stream.read(&mut self.buffer[self.unread.end..]) {
+            match self.stream.read(self.input.room()) {
                 Ok(count) => {
-                    self.unread.end += count;
+                    self.input.received(count);
                     return Ok(count);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -16,13 +16,12 @@
 mod address;
 mod connection;
 mod error;
-mod nonblocking;
+mod input;
 mod pipelines;
 pub mod process;
 pub mod reply;
 pub mod request;
 mod rows;
-mod socket;
 mod stream;
 
 pub use address::ServerAddress;

@@ -10,18 +10,36 @@
 
 use crate::address::ServerAddress;
 use crate::error::ClientError;
-use crate::nonblocking::{Nonblocking, Received};
+use crate::input::Input;
 use crate::reply::{self, Parsed, Reply};
-use mio::{Events, Poll, Token};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Registry, Token};
 use slabwise_base::Clock;
 use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// A connection, and the tags of the requests whose replies are to come, in order.
+/// Buffers begin with this room, enough for a round of common replies.
+const BUFFER_SIZE_BYTES: usize = 256 * 1024;
+
+/// A connection that never blocks, and the tags of the requests whose replies are to come, in order. Both directions
+/// go on together, so no mix of large requests and large replies can leave client and server waiting for each other.
 #[derive(Debug)]
 struct Lane<T> {
-    connection: Nonblocking,
+    socket: TcpStream,
+    out: Vec<u8>,
+    out_sent: usize,
+    input: Input,
     awaited: VecDeque<T>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Received {
+    Some,
+    /// All there is for now: the next arrival will be an event of its own.
+    All,
 }
 
 /// The connections to one server.
@@ -42,10 +60,7 @@ impl<T> Pipelines<T> {
         silence_max: Duration,
     ) -> Result<Pipelines<T>, ClientError> {
         let poll = Poll::new().map_err(ClientError::Lost)?;
-        let open = |index| {
-            let connection = Nonblocking::open(server, poll.registry(), Token(index))?;
-            Ok(Lane { connection, awaited: VecDeque::new() })
-        };
+        let open = |index| Lane::open(server, poll.registry(), Token(index));
         let lanes = (0..lanes).map(open).collect::<Result<Vec<_>, ClientError>>()?;
         let events = Events::with_capacity(lanes.len().clamp(16, 1024));
         Ok(Pipelines { poll, events, lanes, awaited: 0, silence_max })
@@ -61,7 +76,7 @@ impl<T> Pipelines<T> {
         let lane = &mut self.lanes[lane];
         lane.awaited.push_back(tag);
         self.awaited += 1;
-        lane.connection.out()
+        &mut lane.out
     }
 
     /// Sends all requests and hands each reply to `answered` with its tag and the time at which it was received.
@@ -71,15 +86,15 @@ impl<T> Pipelines<T> {
         mut answered: impl FnMut(&T, Reply<'_>, u64) -> Result<(), E>,
     ) -> Result<(), E> {
         for lane in &mut self.lanes {
-            lane.connection.flush()?;
+            lane.flush()?;
         }
         while self.awaited > 0 {
             self.wait()?;
             for event in &self.events {
                 let lane = &mut self.lanes[event.token().0];
-                lane.connection.flush()?;
+                lane.flush()?;
                 loop {
-                    let received = lane.connection.receive()?;
+                    let received = lane.receive()?;
                     let nanos = clock.nanos();
                     self.awaited -= lane.take_replies(|tag, reply| answered(tag, reply, nanos))?;
                     // A closed connection has no further event: read on to its end.
@@ -98,7 +113,7 @@ impl<T> Pipelines<T> {
             match self.poll.poll(&mut self.events, Some(self.silence_max)) {
                 Ok(()) if self.events.is_empty() => return Err(ClientError::Silent),
                 Ok(()) => return Ok(()),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(ClientError::Lost(error)),
             }
         }
@@ -106,6 +121,57 @@ impl<T> Pipelines<T> {
 }
 
 impl<T> Lane<T> {
+    /// Connects (waiting for it) and registers the connection under `token`.
+    fn open(
+        server: &ServerAddress,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Lane<T>, ClientError> {
+        let socket = server.connect(None)?;
+        socket.set_nonblocking(true).map_err(ClientError::Connect)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = registry.register(&mut SourceFd(&socket.as_raw_fd()), token, interest);
+        registered.map_err(ClientError::Lost)?;
+        Ok(Lane {
+            socket,
+            out: Vec::with_capacity(BUFFER_SIZE_BYTES),
+            out_sent: 0,
+            input: Input::new(BUFFER_SIZE_BYTES),
+            awaited: VecDeque::new(),
+        })
+    }
+
+    /// Sends as much as the system takes; the rest goes with the next call.
+    fn flush(&mut self) -> Result<(), ClientError> {
+        while self.out_sent < self.out.len() {
+            match self.socket.write(&self.out[self.out_sent..]) {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(count) => self.out_sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.out.clear();
+        self.out_sent = 0;
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Received, ClientError> {
+        let buffer = self.input.room();
+        match self.socket.read(buffer) {
+            Ok(0) => Err(ClientError::Closed),
+            Ok(count) => {
+                let all = if count < buffer.len() { Received::All } else { Received::Some };
+                self.input.received(count);
+                Ok(all)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::All),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Received::Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Takes all whole replies that were received; returns how many.
     fn take_replies<E: From<ClientError>>(
         &mut self,
@@ -113,7 +179,7 @@ impl<T> Lane<T> {
     ) -> Result<usize, E> {
         let mut taken = 0;
         loop {
-            let bytes = self.connection.received();
+            let bytes = self.input.unread();
             if bytes.is_empty() {
                 return Ok(taken);
             }
@@ -124,11 +190,11 @@ impl<T> Lane<T> {
                 Parsed::Reply(reply, size_bytes) => {
                     each(tag, reply)?;
                     self.awaited.pop_front();
-                    self.connection.consume(size_bytes);
+                    self.input.consume(size_bytes);
                     taken += 1;
                 }
                 Parsed::Incomplete(size_bytes) => {
-                    self.connection.make_room(size_bytes);
+                    self.input.make_room(size_bytes);
                     return Ok(taken);
                 }
             }

@@ -71,14 +71,10 @@ fn parse_value_line(line: &[u8]) -> Option<(&[u8], usize)> {
     if digits.is_empty() || digits.len() > 10 {
         return None;
     }
-    let mut value_len = 0;
-    for &digit in digits {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value_len = value_len * 10 + usize::from(digit - b'0');
-    }
-    Some((key, value_len))
+    let value_len = digits.iter().try_fold(0, |sum, digit| {
+        digit.is_ascii_digit().then(|| sum * 10 + usize::from(digit - b'0'))
+    });
+    Some((key, value_len?))
 }
 
 fn parse_value<'a>(

@@ -2,9 +2,9 @@
 
 use crate::address::ServerAddress;
 use crate::error::{ClientError, PastDeadline};
-use crate::socket::Socket;
 use slabwise_base::Clock;
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// How long to wait.
@@ -21,7 +21,7 @@ pub struct Timeouts {
 /// A connected socket with timeouts.
 #[derive(Debug)]
 pub struct Stream {
-    socket: Socket,
+    socket: TcpStream,
     timeouts: Timeouts,
     clock: Clock,
     /// When the present reply must have ended.
@@ -32,17 +32,12 @@ pub struct Stream {
 impl Stream {
     /// Connects.
     pub fn connect(server: &ServerAddress, timeouts: Timeouts) -> Result<Stream, ClientError> {
-        let socket = Socket::connect(server, Some(timeouts.connect))?;
-        socket.set_write_timeout(timeouts.read)?;
-        socket.set_read_timeout(timeouts.read)?;
+        let socket = server.connect(Some(timeouts.connect))?;
+        let read_timeout = timeouts.read;
+        socket.set_write_timeout(Some(read_timeout))?;
+        socket.set_read_timeout(Some(read_timeout))?;
         let clock = Clock::real();
-        Ok(Stream {
-            socket,
-            timeouts,
-            clock,
-            deadline_nanos: u64::MAX,
-            read_timeout: timeouts.read,
-        })
+        Ok(Stream { socket, timeouts, clock, deadline_nanos: u64::MAX, read_timeout })
     }
 }
 
@@ -56,7 +51,7 @@ impl Read for Stream {
         let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
         let timeout = left.min(self.timeouts.read);
         if timeout != self.read_timeout {
-            self.socket.set_read_timeout(timeout)?;
+            self.socket.set_read_timeout(Some(timeout))?;
             self.read_timeout = timeout;
         }
         self.socket.read(buffer).map_err(|error| match error.kind() {
