@@ -96,7 +96,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
         }
         follow_learning(shared, &mut tuner);
         let at = shared.clock.moment();
-        let load = classifier.load(shared.bytes_read(), at);
+        let load = classifier.load(shared.traffic_counts().bytes_read, at);
         let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
         if let TunerStep::Asked { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
@@ -107,7 +107,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
         }
         // Room for a move is made by evictions.
         shared.deliver_watched();
-        pace.step(&step, shared.bytes_read());
+        pace.step(&step, shared.traffic_counts().bytes_read);
     }
 }
 
@@ -121,10 +121,11 @@ fn tuner_step(
     hit_time: &mut HitTime,
 ) -> TunerStep {
     let start = sys::thread_processor_time();
-    if let Some(profiling) = tuner.profiling_mut()
-        && let Some(hit_time_us) = hit_time.look(shared.timed_turns())
-    {
-        profiling.set_hit_time_us(hit_time_us);
+    if let Some(profiling) = tuner.profiling_mut() {
+        let traffic = shared.traffic_counts();
+        if let Some(hit_time_us) = hit_time.look((traffic.timed_shares, traffic.timed_nanos)) {
+            profiling.set_hit_time_us(hit_time_us);
+        }
     }
     tuner.observe(shared.engine, at.now);
     let observed = sys::thread_processor_time();

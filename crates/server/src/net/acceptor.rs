@@ -8,8 +8,7 @@ use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
 use crate::os::sys;
 use crate::passwords::PasswordFile;
-use crate::shared::Address;
-use crate::shared::Shared;
+use crate::shared::{Address, ClientState, Shared};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
@@ -62,7 +61,8 @@ impl<'e> Acceptor<'e> {
             let descriptor = listener.socket.as_raw_fd();
             registry.register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
             tracing::debug!("<{descriptor} server listening on {}", listener.address);
-            shared.roster.add_listener(descriptor, listener.address.clone(), now);
+            let state = ClientState::Listening;
+            shared.roster.add(descriptor, listener.address.clone(), None, state, now);
         }
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
     }
@@ -187,7 +187,8 @@ impl<'e> Acceptor<'e> {
         counters.curr_connections.fetch_add(1, Ordering::Relaxed);
         counters.total_connections.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
-        let client = self.shared.roster.add_client(socket.as_raw_fd(), address, local, now);
+        let state = ClientState::Reading;
+        let client = self.shared.roster.add(socket.as_raw_fd(), address, Some(local), state, now);
         let (security, protocol) = (listener.security, listener.protocol);
         let connection = NewConnection { socket, client, security, protocol };
         self.mailboxes[self.next_worker].send(connection);

@@ -20,7 +20,7 @@ use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::config::ListenSecurity;
 use crate::context::{READ_BUFFER_BYTES, Served, WorkerContext};
-use crate::shared::{CloseReason, WatchEvent};
+use crate::shared::{Address, ClientState, CloseReason, WatchEvent};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -84,7 +84,9 @@ impl<'e> Worker<'e> {
             let registry = self.poll.registry();
             registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
             let now = self.context.now.seconds;
-            let client = self.context.shared.roster.add_datagram_socket(descriptor, address, now);
+            let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
+            let roster = self.context.shared.roster;
+            let client = roster.add(descriptor, socket_address, None, state, now);
             tracing::debug!("<{descriptor} server listening (udp) on {address}");
             self.udp.push(UdpSocket::new(socket, client));
         }

@@ -12,7 +12,7 @@
 //! nothing that memcached shows changes by it.
 
 use crate::context::WorkerContext;
-use crate::shared::{DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
+use crate::shared::WatchEvent;
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
     ItemMeta, ItemView, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode,
@@ -33,10 +33,11 @@ impl Rules {
         self == Rules::Classic
     }
 
-    pub(super) fn delete_command(self) -> DeleteCommand {
+    /// As memcached's watchers read it.
+    pub(super) fn delete_command(self) -> &'static str {
         match self {
-            Rules::Classic => DeleteCommand::Delete,
-            Rules::Meta => DeleteCommand::MetaDelete,
+            Rules::Classic => "delete",
+            Rules::Meta => "md",
         }
     }
 
@@ -68,7 +69,12 @@ fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
     let found = seen.filter(|seen| seen.life == Life::Live);
     worker.shared.watch.write(&WatchEvent::Fetch {
         key,
-        status: seen.map_or(FetchStatus::NotFound, |seen| seen.life.into()),
+        status: match seen.map(|seen| seen.life) {
+            None => "not_found",
+            Some(Life::Live) => "found",
+            Some(Life::Expired) => "expired",
+            Some(Life::Flushed) => "flushed",
+        },
         class: found.map(|found| found.class),
         value_len: found.map_or(0, |found| found.value_len),
         descriptor: worker.descriptor,
@@ -174,7 +180,7 @@ pub(crate) fn emptied(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     seen: Option<Seen>,
-    command: DeleteCommand,
+    command: &'static str,
 ) {
     if seen.is_some() {
         tell_look_up(worker, key.bytes(), seen);
@@ -188,7 +194,7 @@ fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static
     let Some(item) = worker.handle.inspect(key, worker.now) else { return };
     worker.shared.watch.write(&WatchEvent::Store {
         key: key.bytes(),
-        status: StoreStatus::Stored,
+        status: "stored",
         command,
         expiry: item.expiry,
         now: worker.now,
@@ -213,7 +219,7 @@ pub(crate) fn deleted(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     seen: Option<Seen>,
-    command: DeleteCommand,
+    command: &'static str,
 ) {
     if let Some(Seen { class, value_len, .. }) = seen {
         let key = key.bytes();
@@ -221,16 +227,16 @@ pub(crate) fn deleted(
     }
 }
 
-fn status(outcome: StoreOutcome, extends: bool) -> StoreStatus {
+fn status(outcome: StoreOutcome, extends: bool) -> &'static str {
     match outcome {
-        StoreOutcome::Stored { .. } => StoreStatus::Stored,
-        StoreOutcome::NotStored => StoreStatus::NotStored,
-        StoreOutcome::Exists => StoreStatus::Exists,
-        StoreOutcome::NotFound => StoreStatus::NotFound,
+        StoreOutcome::Stored { .. } => "stored",
+        StoreOutcome::NotStored => "not_stored",
+        StoreOutcome::Exists => "exists",
+        StoreOutcome::NotFound => "not_found",
         // The value had its place; what it would have grown into has none.
-        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends => StoreStatus::NotStored,
-        StoreOutcome::TooLarge => StoreStatus::TooLarge,
-        StoreOutcome::OutOfMemory => StoreStatus::NoMemory,
+        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends => "not_stored",
+        StoreOutcome::TooLarge => "too_large",
+        StoreOutcome::OutOfMemory => "no_memory",
     }
 }
 

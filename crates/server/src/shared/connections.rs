@@ -1,10 +1,9 @@
-//! Who is connected, and to which sockets the server listens: what `stats conns` shows.
+//! The server's sockets, which `stats conns` shows, and what is counted of connections and their traffic.
 //!
 //! The acceptor and the workers write, any worker reads. The lock is taken when a connection comes or
 //! goes and when somebody asks; what changes with every request is an atomic of the client's own.
-//!
-//! And what is counted of connections and their traffic.
 
+use slabwise_base::sync::lock;
 use slabwise_base::{Now, Seconds, counters};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +12,7 @@ use std::ops::Bound;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The sockets of the server by their descriptor, which is the number memcached lists them by.
 #[derive(Debug, Default)]
@@ -73,31 +72,13 @@ pub enum ClientState {
     Uploading,
     /// Replies wait for the client to read.
     Writing,
-    /// It is told what happens.
+    /// It watches what happens.
     Watching,
 }
 
-impl ClientState {
-    const ALL: [ClientState; 6] = [
-        ClientState::Listening,
-        ClientState::Reading,
-        ClientState::Serving,
-        ClientState::Uploading,
-        ClientState::Writing,
-        ClientState::Watching,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            ClientState::Listening => "conn_listening",
-            ClientState::Reading => "conn_read",
-            ClientState::Serving => "conn_parse_cmd",
-            ClientState::Uploading => "conn_nread",
-            ClientState::Writing => "conn_mwrite",
-            ClientState::Watching => "conn_watch",
-        }
-    }
-}
+/// memcached's names of the states, in their order.
+const STATE_NAMES: [&str; 6] =
+    ["conn_listening", "conn_read", "conn_parse_cmd", "conn_nread", "conn_mwrite", "conn_watch"];
 
 impl Client {
     pub(crate) fn address(&self) -> &Address {
@@ -111,13 +92,16 @@ impl Client {
 
     pub(crate) fn set_state(&self, state: ClientState) {
         if tracing::enabled!(tracing::Level::TRACE) {
-            let before = ClientState::ALL[usize::from(self.state.load(Ordering::Relaxed))];
-            let (before, after) = (before.name(), state.name());
+            let (before, after) = (self.state_name(), STATE_NAMES[state as usize]);
             if before != after {
                 tracing::trace!("{}: going from {before} to {after}", self.descriptor);
             }
         }
         self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    fn state_name(&self) -> &'static str {
+        STATE_NAMES[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
     /// Whether it is connected by TCP; only such clients time out.
@@ -127,32 +111,9 @@ impl Client {
 }
 
 impl Roster {
-    pub(crate) fn add_listener(&self, descriptor: RawFd, address: Address, now: Seconds) {
-        self.add(descriptor, address, None, ClientState::Listening, now);
-    }
-
-    /// Adds a UDP socket, which serves all its clients.
-    pub(crate) fn add_datagram_socket(
-        &self,
-        descriptor: RawFd,
-        address: SocketAddr,
-        now: Seconds,
-    ) -> Arc<Client> {
-        self.add(descriptor, Address::Datagram(address), None, ClientState::Reading, now)
-    }
-
-    /// Adds a connection. Its descriptor must be open until [`Roster::remove`].
-    pub(crate) fn add_client(
-        &self,
-        descriptor: RawFd,
-        address: Address,
-        listen_address: Address,
-        now: Seconds,
-    ) -> Arc<Client> {
-        self.add(descriptor, address, Some(listen_address), ClientState::Reading, now)
-    }
-
-    fn add(
+    /// Adds a socket, which must be open until [`Roster::remove`]. `listen_address` is where a connection's client
+    /// connected to; listeners, and UDP sockets, which serve all their clients, have none.
+    pub(crate) fn add(
         &self,
         descriptor: RawFd,
         address: Address,
@@ -167,17 +128,17 @@ impl Roster {
             state: AtomicU8::new(state as u8),
             last_active_seconds: AtomicU32::new(now.0),
         });
-        self.lock().insert(descriptor, Arc::clone(&client));
+        lock(&self.sockets).insert(descriptor, Arc::clone(&client));
         client
     }
 
     /// Removes a connection; call before its descriptor is closed and thereby free for the next.
     pub(crate) fn remove(&self, client: &Client) {
-        self.lock().remove(&client.descriptor);
+        lock(&self.sockets).remove(&client.descriptor);
     }
 
-    /// Calls `stat` with the name and value of each line of `stats conns`, for no more than so many
-    /// sockets, from the one after `after` on; returns the last if there may be more.
+    /// Calls `stat` with the name and value of each line of `stats conns`, for at most `count_max` sockets after
+    /// `after`; returns the last if there may be more.
     pub fn list(
         &self,
         after: Option<RawFd>,
@@ -187,8 +148,11 @@ impl Roster {
     ) -> Option<RawFd> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = (from, Bound::Unbounded);
-        let clients: Vec<Arc<Client>> =
-            self.lock().range(rest).take(count_max).map(|(_, client)| Arc::clone(client)).collect();
+        let clients: Vec<Arc<Client>> = lock(&self.sockets)
+            .range(rest)
+            .take(count_max)
+            .map(|(_, client)| Arc::clone(client))
+            .collect();
         for client in &clients {
             let number = client.descriptor;
             if matches!(client.address, Address::Datagram(_)) {
@@ -198,17 +162,12 @@ impl Roster {
             if let Some(listen_address) = &client.listen_address {
                 stat(&format!("{number}:listen_addr"), &listen_address.to_string());
             }
-            let state = ClientState::ALL[usize::from(client.state.load(Ordering::Relaxed))];
-            stat(&format!("{number}:state"), state.name());
+            stat(&format!("{number}:state"), client.state_name());
             let last_active = client.last_active_seconds.load(Ordering::Relaxed);
             let idle = now.seconds.0.saturating_sub(last_active);
             stat(&format!("{number}:secs_since_last_cmd"), &idle.to_string());
         }
         clients.get(count_max - 1).map(|last| last.descriptor)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<RawFd, Arc<Client>>> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -238,56 +197,43 @@ counters! {
     }
 }
 
-/// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
-#[derive(Default, Debug)]
-#[repr(align(64))]
-pub struct Traffic(TrafficCounters);
-
 counters! {
-    pub struct TrafficCounters read as TrafficCounts {
+    /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
+    #[repr(align(64))]
+    pub struct Traffic read as TrafficCounts {
         bytes_read,
         bytes_written,
         /// `me` commands: what memcached calls `cmd_meta`.
         meta_debugs,
         /// Shares of the turns with gets that were timed ([`Served::shares`](crate::context::Served::shares)).
         timed_shares,
-        /// Nanoseconds that those turns took.
+        /// Nanoseconds that those turns took, from receiving to sending.
         timed_nanos,
     }
 }
 
+/// Only the worker that it belongs to calls these.
 impl Traffic {
-    /// Counts bytes from a client. Only the worker it belongs to calls this.
     pub fn add_read(&self, count: usize) {
-        Traffic::add(&self.0.bytes_read, count);
+        Traffic::add(&self.bytes_read, count as u64);
     }
 
-    /// Counts bytes to a client. Only the worker it belongs to calls this.
     pub fn add_written(&self, count: usize) {
-        Traffic::add(&self.0.bytes_written, count);
+        Traffic::add(&self.bytes_written, count as u64);
     }
 
-    /// Counts a turn with gets that was timed: what its time is divided by ([`Served::shares`]), and how long it
-    /// took from receiving to sending. Only the worker it belongs to calls this.
-    ///
-    /// [`Served::shares`]: crate::context::Served::shares
+    /// Counts a turn with gets that was timed.
     pub fn add_timed_turn(&self, shares: u32, nanos: u64) {
-        Traffic::add(&self.0.timed_shares, shares as usize);
-        Traffic::add(&self.0.timed_nanos, nanos as usize);
+        Traffic::add(&self.timed_shares, shares.into());
+        Traffic::add(&self.timed_nanos, nanos);
     }
 
-    /// Counts a `me`. Only the worker it belongs to calls this.
     pub fn count_meta_debug(&self) {
-        Traffic::add(&self.0.meta_debugs, 1);
-    }
-
-    pub(super) fn read(&self) -> TrafficCounts {
-        self.0.read()
+        Traffic::add(&self.meta_debugs, 1);
     }
 
     /// With one writer no locked instruction is needed.
-    fn add(counter: &AtomicU64, count: usize) {
-        let sum = counter.load(Ordering::Relaxed).wrapping_add(count as u64);
-        counter.store(sum, Ordering::Relaxed);
+    fn add(counter: &AtomicU64, count: u64) {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 //! connection gives the ticket back. A crawl that only expires items belongs to nobody: it lies
 //! here, and the crawler's thread carries it on with [`Crawls::step`].
 //!
-//! Laws: a crawl that is asked for runs alone; one that nobody asked for also runs beside a dump, so
+//! Invariants: a crawl that is asked for runs alone; one that nobody asked for also runs beside a dump, so
 //! that a client that does not read its dump keeps no expired item in memory.
 
 use slabwise_base::sync::{Mutex, lock};
@@ -14,16 +14,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 #[derive(Default)]
 pub struct Crawls {
-    /// Bits: [`TICKET_OUT`], [`EXPIRING`].
+    /// Bits: the ticket is out; a crawl that expires items is under way.
     busy: AtomicU8,
     starts: AtomicU64,
-    /// Set by whoever set [`EXPIRING`], and taken before that is cleared.
-    expiring: Mutex<Option<Expiring>>,
+    /// The walks that are left of the crawl that expires items, the last first. Set by the one who set [`EXPIRING`],
+    /// and taken before that is cleared.
+    expiring: Mutex<Option<Vec<Walk>>>,
 }
 
-/// Somebody holds the ticket.
 const TICKET_OUT: u8 = 1;
-/// A crawl that expires items is under way.
 const EXPIRING: u8 = 2;
 
 /// The right to crawl; given back when dropped.
@@ -38,42 +37,19 @@ pub enum CrawlStep {
     Done,
 }
 
-/// A crawl that expires items: one walk after the other.
-struct Expiring {
-    walks: Vec<Walk>,
-}
-
-/// A walk over some classes, until it has seen every item or so many that live on.
+/// A walk over some classes, until it has seen every item or `items_left` that live on.
 struct Walk {
     crawler: Crawler,
     items_left: usize,
 }
 
-impl Expiring {
-    /// At most `items_max` items of each class, or all for 0.
-    fn new(classes: Vec<ClassId>, items_max: u32) -> Expiring {
-        if items_max == 0 {
-            return Expiring {
-                walks: vec![Walk { crawler: Crawler::new(classes), items_left: usize::MAX }],
-            };
-        }
-        let walk = |class| Walk { crawler: Crawler::new([class]), items_left: items_max as usize };
-        Expiring { walks: classes.into_iter().rev().map(walk).collect() }
+/// At most `items_max` items of each class, or all for 0.
+fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<Walk> {
+    if items_max == 0 {
+        return vec![Walk { crawler: Crawler::new(classes), items_left: usize::MAX }];
     }
-
-    fn step(&mut self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
-        let Some(walk) = self.walks.last_mut() else {
-            return CrawlStep::Done;
-        };
-        let mut seen = 0;
-        let budget = budget_chunks.min(walk.items_left);
-        let step = engine.crawl_step(&mut walk.crawler, budget, now, &mut |_| seen += 1);
-        walk.items_left -= seen.min(walk.items_left);
-        if step == engine::CrawlStep::Done || walk.items_left == 0 {
-            self.walks.pop();
-        }
-        if self.walks.is_empty() { CrawlStep::Done } else { CrawlStep::Working }
-    }
+    let walk = |class| Walk { crawler: Crawler::new([class]), items_left: items_max as usize };
+    classes.into_iter().rev().map(walk).collect()
 }
 
 impl Crawls {
@@ -87,38 +63,47 @@ impl Crawls {
     /// Leaves a crawl here that only expires items: of each of these classes at most `items_max`, or
     /// all for 0.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
-        // Nobody else can have set it: the ticket is only given while it is clear, and it may be set
-        // beside a ticket only by the crawl that nobody asked for, which then goes over everything.
-        if self.claim_expiring() {
-            *lock(&self.expiring) = Some(Expiring::new(classes, items_max));
-        }
+        // It can be had: the ticket is given only while it is clear, and it may be set beside a ticket only by the
+        // crawl that nobody asked for, which then goes over everything.
+        self.leave(classes, items_max);
         drop(ticket);
     }
 
     /// The same without having been asked, unless such a crawl is under way.
     pub fn expire_unasked(&self, classes: Vec<ClassId>, items_max: u32) {
-        if self.claim_expiring() {
+        if self.leave(classes, items_max) {
             self.starts.fetch_add(1, Ordering::Relaxed);
-            *lock(&self.expiring) = Some(Expiring::new(classes, items_max));
         }
     }
 
-    fn claim_expiring(&self) -> bool {
-        self.busy.fetch_or(EXPIRING, Ordering::AcqRel) & EXPIRING == 0
+    /// Whether no crawl that expires items was under way.
+    fn leave(&self, classes: Vec<ClassId>, items_max: u32) -> bool {
+        let is_free = self.busy.fetch_or(EXPIRING, Ordering::AcqRel) & EXPIRING == 0;
+        if is_free {
+            *lock(&self.expiring) = Some(walks(classes, items_max));
+        }
+        is_free
     }
 
     /// One bounded step of the crawl that expires items.
     pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
         let mut expiring = lock(&self.expiring);
-        let Some(crawl) = expiring.as_mut() else {
-            return CrawlStep::Idle;
-        };
-        let step = crawl.step(engine, budget_chunks, now);
-        if step == CrawlStep::Done {
-            *expiring = None;
-            self.busy.fetch_and(!EXPIRING, Ordering::Release);
+        let Some(walks) = expiring.as_mut() else { return CrawlStep::Idle };
+        if let Some(walk) = walks.last_mut() {
+            let mut seen = 0;
+            let budget = budget_chunks.min(walk.items_left);
+            let step = engine.crawl_step(&mut walk.crawler, budget, now, &mut |_| seen += 1);
+            walk.items_left -= seen.min(walk.items_left);
+            if step == engine::CrawlStep::Done || walk.items_left == 0 {
+                walks.pop();
+            }
         }
-        step
+        if !walks.is_empty() {
+            return CrawlStep::Working;
+        }
+        *expiring = None;
+        self.busy.fetch_and(!EXPIRING, Ordering::Release);
+        CrawlStep::Done
     }
 
     pub fn is_running(&self) -> bool {

@@ -16,7 +16,4 @@ pub use crawls::{CrawlStep, CrawlTicket};
 #[cfg(test)]
 pub use measured_costs::MeasuredCosts;
 pub use state::{Shared, Wake};
-pub use watch::{
-    CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchCounts, WatchEvent, WatchLog,
-    Watcher,
-};
+pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};

@@ -20,44 +20,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What all threads share.
 pub struct Shared<'e> {
-    /// The cache.
-    pub engine: &'e Engine,
-    /// The time.
-    pub clock: &'e Clock,
+    pub(crate) engine: &'e Engine,
+    pub(crate) clock: &'e Clock,
     /// The options, as the server was started.
-    pub settings: &'e Settings,
+    pub(crate) settings: &'e Settings,
     /// What commands change while it runs.
-    pub tunables: Tunables,
-    /// Counters of connections and traffic.
-    pub counters: ConnectionCounters,
+    pub(crate) tunables: Tunables,
+    pub(crate) counters: ConnectionCounters,
     /// Bytes from and to clients, by worker.
-    pub traffic: Box<[Traffic]>,
+    pub(crate) traffic: Box<[Traffic]>,
     /// Which pages move, and what is known of the keys: as the tuner shows it.
-    pub board: Arc<Board>,
-    /// What the threads of the background wait at.
-    pub bell: Arc<Bell>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) bell: Arc<Bell>,
     /// What all counters had come to at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
-    /// Counters by key prefix.
-    pub prefixes: PrefixStats,
-    /// What items cost, where that is measured: `-o cost=measured`.
-    pub measured_costs: Option<MeasuredCosts>,
-    /// Who is told what happens.
-    pub watch: Arc<WatchLog>,
-    /// Who crawls.
-    pub crawls: Crawls,
+    pub(crate) prefixes: PrefixStats,
+    /// `-o cost=measured`
+    pub(crate) measured_costs: Option<MeasuredCosts>,
+    pub(crate) watch: Arc<WatchLog>,
+    pub(crate) crawls: Crawls,
     /// The server's credentials; `None` without `-Z`.
-    pub tls: Option<Tls>,
-    /// Who is connected, for `stats conns`.
-    pub roster: &'e Roster,
-    /// Who may authenticate, with `-S`.
-    pub passwords: Option<PasswordFile>,
-    /// Set once, by [`Shared::stop`].
-    stopping: AtomicBool,
-    /// Set by [`Shared::stop_gracefully`].
-    graceful: AtomicBool,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) roster: &'e Roster,
+    /// `-S`: who may authenticate.
+    pub(crate) passwords: Option<PasswordFile>,
     /// `-Y`: who may log in; `None` where nobody needs to.
-    pub logins: Option<PasswordFile>,
+    pub(crate) logins: Option<PasswordFile>,
+    stopping: AtomicBool,
+    graceful: AtomicBool,
     /// Wakes event loops.
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
@@ -110,16 +100,15 @@ impl<'e> Shared<'e> {
     }
 
     /// Ends the server: the `shutdown` command and signals come here.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.bell.ring();
         (self.wake)(Wake::All);
     }
 
-    /// Wakes who watches what this thread wrote. Every thread that may have written calls it before it
-    /// waits.
+    /// Wakes those who watch what this thread wrote. A thread that may have written calls it before it waits.
     #[inline]
-    pub fn deliver_watched(&self) {
+    pub(crate) fn deliver_watched(&self) {
         // What this thread wrote it sees; what others wrote they deliver.
         if self.watch.undelivered.load(Ordering::Relaxed) {
             self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
@@ -128,57 +117,40 @@ impl<'e> Shared<'e> {
 
     /// Whether any of these kinds of events is watched.
     #[inline]
-    pub fn is_watched(&self, kinds: WatchKinds) -> bool {
+    pub(crate) fn is_watched(&self, kinds: WatchKinds) -> bool {
         WatchKinds::from_bits(self.watch.kinds.load(Ordering::Relaxed)).intersects(kinds)
     }
 
     /// Whether requests are counted by key prefix.
     #[inline]
-    pub fn counts_prefixes(&self) -> bool {
+    pub(crate) fn counts_prefixes(&self) -> bool {
         self.prefixes.enabled.load(Ordering::Relaxed)
     }
 
-    /// The same, so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
+    /// Ends the server so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
     /// come here.
-    pub fn stop_gracefully(&self) {
+    pub(crate) fn stop_gracefully(&self) {
         self.graceful.store(true, Ordering::Release);
         self.stop();
     }
 
     /// What all workers counted of their traffic.
-    pub fn traffic_counts(&self) -> TrafficCounts {
+    pub(crate) fn traffic_counts(&self) -> TrafficCounts {
         let mut sum = TrafficCounts::default();
         self.traffic.iter().for_each(|traffic| sum += &traffic.read());
         sum
     }
 
-    /// Bytes from clients.
-    pub fn bytes_read(&self) -> u64 {
-        self.traffic_counts().bytes_read
-    }
-
-    /// The shares of all turns with gets that were timed, and the nanoseconds that those took.
-    pub fn timed_turns(&self) -> (u64, u64) {
-        let counts = self.traffic_counts();
-        (counts.timed_shares, counts.timed_nanos)
-    }
-
     /// The counts that statistics begin at.
-    pub fn baseline(&self) -> Arc<Baseline> {
+    pub(crate) fn baseline(&self) -> Arc<Baseline> {
         Arc::clone(&lock(&self.baseline))
     }
 
     /// Lets statistics begin at zero.
-    pub fn reset_statistics(&self) {
-        let counts = Arc::new(self.counts());
-        *lock(&self.baseline) = counts;
-        self.prefixes.clear();
-    }
-
-    fn counts(&self) -> Baseline {
+    pub(crate) fn reset_statistics(&self) {
         let now = self.clock.now();
         let measured = self.measured_costs.as_ref();
-        Baseline {
+        let baseline = Baseline {
             engine: self.engine.stats(now),
             classes: self.engine.class_stats(now),
             connections: self.counters.read(),
@@ -186,16 +158,16 @@ impl<'e> Shared<'e> {
             watch: self.watch.counts(),
             tls: self.tls.as_ref().map(|tls| tls.counters.read()).unwrap_or_default(),
             timed_misses: measured.map(|costs| costs.counts().counts).unwrap_or_default(),
-        }
+        };
+        *lock(&self.baseline) = Arc::new(baseline);
+        self.prefixes.clear();
     }
 
-    /// Whether the end that was asked for is a graceful one.
-    pub fn is_stopping_gracefully(&self) -> bool {
+    pub(crate) fn is_stopping_gracefully(&self) -> bool {
         self.graceful.load(Ordering::Acquire)
     }
 
-    /// Whether the server is ending.
-    pub fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 }

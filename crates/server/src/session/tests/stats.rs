@@ -5,7 +5,7 @@ use crate::context::WorkerContext;
 use crate::out::{Out, PENDING_BYTES_MAX};
 use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
-use crate::shared::Address;
+use crate::shared::{Address, ClientState};
 
 /// The names of memcached 1.6.45's `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
@@ -179,7 +179,7 @@ fn many_connections_come_in_pieces_and_each_is_listed_once() {
     let address = || Address::Unix("/".repeat(100).into());
     let now = fixture.clock.now().seconds;
     for descriptor in 0..CONNECTIONS {
-        fixture.roster.add_client(descriptor, address(), address(), now);
+        fixture.roster.add(descriptor, address(), Some(address()), ClientState::Reading, now);
     }
     let text = read_late(&mut fixture.worker(&shared), "stats conns\r\n");
     let states = text.lines().filter(|line| line.ends_with(":state conn_read"));

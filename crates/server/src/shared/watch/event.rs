@@ -1,26 +1,26 @@
-//! Events, and the lines that tell them: memcached's words in memcached's order.
+//! Events, and their lines: memcached's words in memcached's order.
 
 use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
-use slabwise_engine::{Eviction, Life};
+use slabwise_engine::Eviction;
 use slabwise_protocol::WatchKinds;
 use slabwise_protocol::text::compose;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::RawFd;
 
+/// What a line says; statuses and commands by memcached's names.
 #[derive(Clone, Copy, Debug)]
 pub enum WatchEvent<'a> {
     Fetch {
         key: &'a [u8],
-        status: FetchStatus,
+        status: &'static str,
         class: Option<ClassId>,
         value_len: usize,
         descriptor: RawFd,
     },
     Store {
         key: &'a [u8],
-        status: StoreStatus,
-        /// The command, as memcached names it here.
+        status: &'static str,
         command: &'static str,
         expiry: Expiry,
         /// When that was tried.
@@ -31,7 +31,7 @@ pub enum WatchEvent<'a> {
     },
     Deletion {
         key: &'a [u8],
-        command: DeleteCommand,
+        command: &'static str,
         class: ClassId,
         value_len: usize,
     },
@@ -41,7 +41,7 @@ pub enum WatchEvent<'a> {
         address: &'a Address,
         descriptor: RawFd,
     },
-    /// A connection broke off over TLS; its end is told, too.
+    /// A connection broke off over TLS; its end is an event of its own.
     TlsFailed {
         /// Why: one line.
         reason: &'a str,
@@ -70,70 +70,6 @@ pub enum WatchEvent<'a> {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FetchStatus {
-    NotFound,
-    Found,
-    /// An item that a flush has ended.
-    Flushed,
-    /// An item whose expiry has come.
-    Expired,
-}
-
-impl From<Life> for FetchStatus {
-    fn from(life: Life) -> FetchStatus {
-        match life {
-            Life::Live => FetchStatus::Found,
-            Life::Expired => FetchStatus::Expired,
-            Life::Flushed => FetchStatus::Flushed,
-        }
-    }
-}
-
-impl FetchStatus {
-    fn name(self) -> &'static str {
-        match self {
-            FetchStatus::NotFound => "not_found",
-            FetchStatus::Found => "found",
-            FetchStatus::Flushed => "flushed",
-            FetchStatus::Expired => "expired",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreStatus {
-    /// The command's condition did not hold.
-    NotStored,
-    Stored,
-    /// Another CAS value.
-    Exists,
-    /// Nothing to compare a CAS value with.
-    NotFound,
-    TooLarge,
-    /// Nothing could be evicted for it.
-    NoMemory,
-}
-
-impl StoreStatus {
-    fn name(self) -> &'static str {
-        match self {
-            StoreStatus::NotStored => "not_stored",
-            StoreStatus::Stored => "stored",
-            StoreStatus::Exists => "exists",
-            StoreStatus::NotFound => "not_found",
-            StoreStatus::TooLarge => "too_large",
-            StoreStatus::NoMemory => "no_memory",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeleteCommand {
-    Delete,
-    MetaDelete,
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseReason {
     /// The socket failed, or what came was no request.
@@ -143,17 +79,6 @@ pub enum CloseReason {
     IdleTimeout,
     /// It ended the server.
     Shutdown,
-}
-
-impl CloseReason {
-    fn name(self) -> &'static str {
-        match self {
-            CloseReason::Error => "error",
-            CloseReason::Normal => "normal",
-            CloseReason::IdleTimeout => "idle_timeout",
-            CloseReason::Shutdown => "shutdown",
-        }
-    }
 }
 
 impl WatchEvent<'_> {
@@ -172,16 +97,15 @@ impl WatchEvent<'_> {
 
     /// Appends the line, but for time and number in front.
     pub(super) fn write(&self, line: &mut Vec<u8>) {
+        self.write_fields(line).and_then(|()| writeln!(line)).expect("a Vec takes every write");
+    }
+
+    fn write_fields(&self, line: &mut Vec<u8>) -> io::Result<()> {
         match *self {
             WatchEvent::Fetch { key, status, class, value_len, descriptor } => {
                 start(line, "item_get", key);
-                let (status, class) = (status.name(), wire(class));
-                end(
-                    line,
-                    format_args!(
-                        " status={status} clsid={class} cfd={descriptor} size={value_len}"
-                    ),
-                );
+                let class = wire(class);
+                write!(line, " status={status} clsid={class} cfd={descriptor} size={value_len}")
             }
             WatchEvent::Store {
                 key,
@@ -194,51 +118,46 @@ impl WatchEvent<'_> {
                 descriptor,
             } => {
                 start(line, "item_store", key);
-                let (status, class, ttl) = (status.name(), wire(class), ttl(expiry, now));
-                end(
-                    line,
-                    format_args!(
-                        " status={status} cmd={command} ttl={ttl} clsid={class} cfd={descriptor} \
-                         size={value_len}"
-                    ),
-                );
+                let class = wire(class);
+                // 0 for never; as in memcached, an end that is past wraps.
+                let ttl = expiry.second().map_or(0, |end| end.0.wrapping_sub(now.seconds.0));
+                write!(line, " status={status} cmd={command} ttl={ttl} clsid={class}")?;
+                write!(line, " cfd={descriptor} size={value_len}")
             }
             WatchEvent::Deletion { key, command, class, value_len } => {
                 start(line, "deleted", key);
-                let command = match command {
-                    DeleteCommand::Delete => "delete",
-                    DeleteCommand::MetaDelete => "md",
-                };
-                let class = class.wire();
-                end(line, format_args!(" cmd={command} clsid={class} size={value_len}"));
+                write!(line, " cmd={command} clsid={} size={value_len}", class.wire())
             }
             WatchEvent::Eviction(eviction) => write_eviction(line, eviction),
             WatchEvent::Opened { address, descriptor } => {
-                write_peer(line, "conn_new", address);
-                end(line, format_args!(" cfd={descriptor}"));
+                write!(line, "type=conn_new {} cfd={descriptor}", peer(address))
             }
             WatchEvent::TlsFailed { reason, descriptor } => {
-                end(line, format_args!("type=conntlserr fd={descriptor} msg={reason}"));
+                write!(line, "type=conntlserr fd={descriptor} msg={reason}")
             }
             WatchEvent::Closed { address, reason, descriptor } => {
-                write_peer(line, "conn_close", address);
-                end(line, format_args!(" reason={} cfd={descriptor}", reason.name()));
+                let reason = match reason {
+                    CloseReason::Error => "error",
+                    CloseReason::Normal => "normal",
+                    CloseReason::IdleTimeout => "idle_timeout",
+                    CloseReason::Shutdown => "shutdown",
+                };
+                let peer = peer(address);
+                write!(line, "type=conn_close {peer} reason={reason} cfd={descriptor}")
             }
             WatchEvent::PageMove { victim, receiver, is_begun } => {
                 let (src, dst) = (victim.wire(), wire(receiver));
                 let state = if is_begun { "ok" } else { "fail" };
-                end(line, format_args!("type=slab_move src={src} dst={dst} state={state}"));
+                write!(line, "type=slab_move src={src} dst={dst} state={state}")
             }
-            WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => end(
+            // One crawl over all classes and queues, which memcached numbers apart; what it expects
+            // of the next one is what this one found.
+            WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => write!(
                 line,
-                // One crawl over all classes and queues, which memcached numbers apart; what it expects
-                // of the next one is what this one found.
-                format_args!(
-                    "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
-                     since_run={elapsed_seconds} next_run={next_seconds} elapsed={elapsed_seconds} \
-                     examined={examined} reclaimed={reclaimed}",
-                    low = examined / 100
-                ),
+                "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
+                 since_run={elapsed_seconds} next_run={next_seconds} elapsed={elapsed_seconds} \
+                 examined={examined} reclaimed={reclaimed}",
+                low = examined / 100
             ),
         }
     }
@@ -251,57 +170,35 @@ fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     compose::percent_encoded(line, key);
 }
 
-fn end(line: &mut Vec<u8>, fields: std::fmt::Arguments<'_>) {
-    writeln!(line, "{fields}").expect("a Vec takes every write");
-}
-
 /// A class on the wire, where 0 is none.
 fn wire(class: Option<ClassId>) -> u32 {
     class.map_or(0, ClassId::wire)
 }
 
-/// Seconds until the end, 0 for never; as in memcached, an end that is past wraps.
-fn ttl(expiry: Expiry, now: Now) -> u32 {
-    expiry.second().map_or(0, |second| second.0.wrapping_sub(now.seconds.0))
-}
-
-fn write_eviction(line: &mut Vec<u8>, eviction: &Eviction<'_>) {
+fn write_eviction(line: &mut Vec<u8>, eviction: &Eviction<'_>) -> io::Result<()> {
     start(line, "eviction", eviction.key);
-    let now = eviction.now;
+    let Eviction { now, expiry, last_access, class, value_len, .. } = eviction;
     let fetched = if eviction.fetched { "yes" } else { "no" };
-    let ttl = eviction
-        .expiry
-        .second()
-        .map_or(-1, |second| i64::from(second.0) - i64::from(now.seconds.0));
-    let age_seconds = eviction.last_access.age_at(now.ticks) / Ticks::PER_SECOND;
-    let class = eviction.class.wire();
-    let size = eviction.value_len;
-    end(
-        line,
-        format_args!(" fetch={fetched} ttl={ttl} la={age_seconds} clsid={class} size={size}"),
-    );
+    let ttl = expiry.second().map_or(-1, |end| i64::from(end.0) - i64::from(now.seconds.0));
+    let age_seconds = last_access.age_at(now.ticks) / Ticks::PER_SECOND;
+    let class = class.wire();
+    write!(line, " fetch={fetched} ttl={ttl} la={age_seconds} clsid={class} size={value_len}")
 }
 
-fn write_peer(line: &mut Vec<u8>, name: &str, address: &Address) {
-    match address {
-        Address::Internet(address) => {
-            let (ip, port) = (address.ip(), address.port());
-            write!(line, "type={name} rip={ip} rport={port} transport=tcp")
-        }
-        Address::Datagram(address) => {
-            let (ip, port) = (address.ip(), address.port());
-            write!(line, "type={name} rip={ip} rport={port} transport=udp")
-        }
+fn peer(address: &Address) -> String {
+    let (address, transport) = match address {
+        Address::Internet(address) => (address, "tcp"),
+        Address::Datagram(address) => (address, "udp"),
         Address::Unix(_) | Address::UnixClient => {
-            write!(line, "type={name} rip=unix rport=0 transport=local")
+            return "rip=unix rport=0 transport=local".to_owned();
         }
-    }
-    .expect("a Vec takes every write");
+    };
+    format!("rip={} rport={} transport={transport}", address.ip(), address.port())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CloseReason, DeleteCommand, FetchStatus, StoreStatus, WatchEvent};
+    use super::{CloseReason, WatchEvent};
     use crate::shared::connections::Address;
     use slabwise_base::{ClassId, Clock, Expiry, Seconds, Ticks};
     use slabwise_engine::Eviction;
@@ -318,20 +215,14 @@ mod tests {
         let class = Some(ClassId::from_wire(3).expect("a class"));
         let now = Clock::manual().now();
         let key = b"a b%\xff";
-        let fetch = WatchEvent::Fetch {
-            key,
-            status: FetchStatus::Found,
-            class,
-            value_len: 4,
-            descriptor: 30,
-        };
+        let fetch = WatchEvent::Fetch { key, status: "found", class, value_len: 4, descriptor: 30 };
         assert_eq!(
             line(&fetch),
             "type=item_get key=a%20b%25%FF status=found clsid=3 cfd=30 size=4\n"
         );
         let store = |expiry| WatchEvent::Store {
             key: b"k",
-            status: StoreStatus::Stored,
+            status: "stored",
             command: "set",
             expiry,
             now,
@@ -344,7 +235,7 @@ mod tests {
         let later = Expiry::at(Seconds(now.seconds.0 + 5));
         assert_eq!(line(&store(later)), expected.replace("ttl=0", "ttl=5"));
         assert_eq!(line(&store(Expiry::PAST)), expected.replace("ttl=0", "ttl=4294967295"));
-        let command = DeleteCommand::MetaDelete;
+        let command = "md";
         let class = ClassId::from_wire(3).expect("a class");
         let deletion = WatchEvent::Deletion { key: b"k", command, class, value_len: 4 };
         assert_eq!(line(&deletion), "type=deleted key=k cmd=md clsid=3 size=4\n");
