@@ -13,7 +13,7 @@ use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
     ShutdownMode, WatchKinds,
 };
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What the session does after an order.
 pub(crate) enum Then<'e> {
@@ -40,7 +40,7 @@ pub(crate) fn carry_out<'e>(
         Admin::FlushAll { exptime } => flush_all(worker, exptime, reply),
         Admin::Verbosity { level } => {
             let level = level.min(VERBOSITY_MAX);
-            shared.tunables.verbosity.store(level, Ordering::Relaxed);
+            shared.tunables.verbosity.store(level, Relaxed);
             process::set_verbosity(level as u8);
             reply.line(reply::OK);
         }
@@ -53,7 +53,7 @@ pub(crate) fn carry_out<'e>(
             reply.line(reply::REASSIGN_FORBIDDEN);
         }
         Admin::Reassign { victim, receiver } => {
-            reply.line(reassign(worker, victim, receiver));
+            reply.line(reassign(worker, victim, receiver).err().unwrap_or(reply::OK));
         }
         Admin::Classes(Classes::Show) => reply.line(class_table(shared.engine).as_bytes()),
         // Pages of classes that the new table lacks could never leave.
@@ -67,7 +67,7 @@ pub(crate) fn carry_out<'e>(
             );
         }
         Admin::Classes(Classes::Learn) => {
-            shared.tunables.learn_classes.store(true, Ordering::Relaxed);
+            shared.tunables.learn_classes.store(true, Relaxed);
             shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
         }
@@ -106,7 +106,7 @@ pub(crate) fn carry_out<'e>(
 
 fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime, reply: &mut Reply<'_>) {
     if !worker.shared.settings.flush_enabled {
-        worker.shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
+        worker.shared.counters.flushes.fetch_add(1, Relaxed);
         reply.line(reply::FLUSH_FORBIDDEN);
         return;
     }
@@ -117,7 +117,7 @@ fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime, reply: &mut Reply<'_>
 /// Everything stored before a time ends then, and counts as a flush; at once without one.
 pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
     let shared = worker.shared;
-    shared.counters.flushes.fetch_add(1, Ordering::Relaxed);
+    shared.counters.flushes.fetch_add(1, Relaxed);
     let at = match exptime {
         Exptime::At(time) => Some(worker.second(time)),
         Exptime::Never | Exptime::Past => None,
@@ -128,7 +128,7 @@ pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
     }
     // Items of the seconds up to this one end: memcached shows the last of them.
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
-    shared.tunables.oldest_live.store(last, Ordering::Relaxed);
+    shared.tunables.oldest_live.store(last, Relaxed);
 }
 
 /// Files are read and keys are checked, which takes milliseconds: the turn ends with it, so that others have
@@ -161,48 +161,38 @@ fn memory_limit(engine: &Engine, megabytes: u32, reply: &mut Reply<'_>) {
 const ANY_CLASS: i32 = -1;
 const PAGE_POOL: i32 = 0;
 
-fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> &'static [u8] {
+fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<(), &'static [u8]> {
     let engine = worker.shared.engine;
     // Before anything else, as in memcached, where a move under way holds the lock of them all.
     if engine.chunks_of_moving_page().is_some() {
-        return reply::REASSIGN_BUSY;
+        return Err(reply::REASSIGN_BUSY);
     }
     if victim == receiver {
-        return reply::REASSIGN_SAME;
+        return Err(reply::REASSIGN_SAME);
     }
     let classes = engine.class_ids();
     let class = |number: i32| {
-        let class = ClassId::from_wire(u32::try_from(number).ok()?)?;
-        classes.contains(&class).then_some(class)
+        let class = u32::try_from(number).ok().and_then(ClassId::from_wire);
+        class.filter(|class| classes.contains(class)).ok_or(reply::REASSIGN_BAD_CLASS).map(Some)
     };
-    let receiver = match receiver {
-        PAGE_POOL => None,
-        number => match class(number) {
-            Some(class) => Some(class),
-            None => return reply::REASSIGN_BAD_CLASS,
-        },
-    };
+    let receiver = if receiver == PAGE_POOL { None } else { class(receiver)? };
     let victim = match victim {
         // A class takes a free page when it needs one; it cannot be given one before.
-        PAGE_POOL => return reply::REASSIGN_NO_SPARE,
+        PAGE_POOL => return Err(reply::REASSIGN_NO_SPARE),
         ANY_CLASS => None,
-        number => match class(number) {
-            Some(class) => Some(class),
-            None => return reply::REASSIGN_BAD_CLASS,
-        },
+        number => class(number)?,
     };
-    match engine.reassign(victim, receiver, "asked for by a command", worker.now) {
-        Ok(()) => {
-            worker.shared.bell.call(Driver::Tuner);
-            reply::OK
-        }
-        Err(ReassignError::Running) => reply::REASSIGN_BUSY,
+    let reassigned = engine.reassign(victim, receiver, "asked for by a command", worker.now);
+    reassigned.map_err(|error| match error {
+        ReassignError::Running => reply::REASSIGN_BUSY,
         // Of all classes none can give one, so "any" names no class.
-        Err(ReassignError::NoSpare) if victim.is_none() => reply::REASSIGN_BAD_CLASS,
-        Err(ReassignError::NoSpare) => reply::REASSIGN_NO_SPARE,
-        Err(ReassignError::SameClass) => reply::REASSIGN_SAME,
-        Err(ReassignError::BadClass) => reply::REASSIGN_BAD_CLASS,
-    }
+        ReassignError::NoSpare if victim.is_none() => reply::REASSIGN_BAD_CLASS,
+        ReassignError::NoSpare => reply::REASSIGN_NO_SPARE,
+        ReassignError::SameClass => reply::REASSIGN_SAME,
+        ReassignError::BadClass => reply::REASSIGN_BAD_CLASS,
+    })?;
+    worker.shared.bell.call(Driver::Tuner);
+    Ok(())
 }
 
 /// The sizes in the form in which they are given.
@@ -216,7 +206,7 @@ fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut
     match worker.shared.engine.change_classes(&sizes) {
         Ok(()) => {
             // Whoever asks for a table means to keep it.
-            worker.shared.tunables.learn_classes.store(false, Ordering::Relaxed);
+            worker.shared.tunables.learn_classes.store(false, Relaxed);
             // What the new table lacks is to be emptied.
             worker.shared.bell.call(Driver::Tuner);
             reply.line(reply::OK);
@@ -232,10 +222,10 @@ fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut
 fn automove(worker: &WorkerContext<'_>, setting: Automove) {
     let tunables = &worker.shared.tunables;
     match setting {
-        Automove::Level(level) => tunables.automove_level.store(level, Ordering::Relaxed),
+        Automove::Level(level) => tunables.automove_level.store(level, Relaxed),
         Automove::Ratio(ratio) => tunables.automove_ratio.store(ratio),
         Automove::FreeRatio(ratio) => tunables.automove_free_ratio.store(ratio),
-        Automove::Window(seconds) => tunables.automove_window.store(seconds, Ordering::Relaxed),
+        Automove::Window(seconds) => tunables.automove_window.store(seconds, Relaxed),
     }
 }
 
@@ -254,12 +244,12 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) {
         LruRequest::Mode(mode) => {
             let is_segmented = mode == LruMode::Segmented;
             engine.set_segmented(is_segmented);
-            worker.shared.tunables.lru_segmented.store(is_segmented, Ordering::Relaxed);
+            worker.shared.tunables.lru_segmented.store(is_segmented, Relaxed);
         }
         LruRequest::TemporaryTtl(seconds) => {
             let ttl = u32::try_from(seconds).ok();
             if let Some(ttl) = ttl {
-                worker.shared.tunables.temporary_ttl.store(ttl, Ordering::Relaxed);
+                worker.shared.tunables.temporary_ttl.store(ttl, Relaxed);
             }
             engine.set_lru(LruConfig { temporary_ttl: ttl.map(Seconds), ..engine.lru() });
         }
@@ -273,20 +263,20 @@ fn crawler<'e>(
 ) -> Then<'e> {
     let tunables = &worker.shared.tunables;
     reply.line(match request {
-        Crawler::Enable => match tunables.crawler_enabled.swap(true, Ordering::Relaxed) {
+        Crawler::Enable => match tunables.crawler_enabled.swap(true, Relaxed) {
             true => reply::CRAWLER_ALREADY_ENABLED,
             false => reply::OK,
         },
         Crawler::Disable => {
-            tunables.crawler_enabled.store(false, Ordering::Relaxed);
+            tunables.crawler_enabled.store(false, Relaxed);
             reply::OK
         }
         Crawler::Sleep(microseconds) => {
-            tunables.crawler_sleep_us.store(microseconds, Ordering::Relaxed);
+            tunables.crawler_sleep_us.store(microseconds, Relaxed);
             reply::OK
         }
         Crawler::Tocrawl(items) => {
-            tunables.crawler_tocrawl.store(items, Ordering::Relaxed);
+            tunables.crawler_tocrawl.store(items, Relaxed);
             reply::OK
         }
         Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes, reply) {
@@ -309,7 +299,7 @@ fn crawl<'e>(
     waiting: &Reply<'_>,
 ) -> Result<Option<Crawl<'e>>, &'static [u8]> {
     let shared = worker.shared;
-    if !shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
+    if !shared.tunables.crawler_enabled.load(Relaxed) {
         return Err(reply::CRAWLER_DISABLED);
     }
     let dump_enabled = shared.settings.dump_enabled;
@@ -333,7 +323,7 @@ fn crawl<'e>(
     match listing {
         Some(listing) => Ok(Some(Crawl::new(classes, listing, Some(ticket)))),
         None => {
-            let items_max = shared.tunables.crawler_tocrawl.load(Ordering::Relaxed);
+            let items_max = shared.tunables.crawler_tocrawl.load(Relaxed);
             shared.crawls.expire(ticket, classes, items_max);
             shared.bell.call(Driver::Crawler);
             Ok(None)

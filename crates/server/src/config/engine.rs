@@ -176,14 +176,14 @@ fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
 }
 
 fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String> {
-    let (hot, warm) =
-        (options.eviction_options.lru.hot_percent, options.eviction_options.lru.warm_percent);
+    let lru = &options.eviction_options.lru;
+    let (hot, warm) = (lru.hot_percent, lru.warm_percent);
     if hot + warm > 80 {
         return Err(format!(
             "-o hot_lru_pct={hot} and warm_lru_pct={warm} are above 80 together: lower one"
         ));
     }
-    if options.eviction_options.lru.temporary_ttl.is_some() && !lru_maintainer {
+    if lru.temporary_ttl.is_some() && !lru_maintainer {
         return Err(
             "-o temporary_ttl needs the LRU maintainer: leave out no_lru_maintainer and no_modern"
                 .to_owned(),

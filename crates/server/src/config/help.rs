@@ -17,25 +17,21 @@ pub(super) fn version() -> String {
 
 /// `-i`.
 pub(super) fn license() -> String {
-    let mut text = version();
-    text.push_str("Licensed under the Apache License, Version 2.0:\n");
-    text.push_str("<https://www.apache.org/licenses/LICENSE-2.0>\n");
-    text
+    version()
+        + "Licensed under the Apache License, Version 2.0:\n\
+           <https://www.apache.org/licenses/LICENSE-2.0>\n"
 }
 
 /// `-h`.
 pub(super) fn help() -> String {
     let mut text = version();
-    text.push_str("\nUsage: slabwise [options]              serves\n");
-    text.push_str(
-        "       slabwise classes [options]      shows the chunk sizes those options give\n",
-    );
-    text.push_str(
-        "       slabwise classes --from-...     advises on chunk sizes; classes --help\n",
-    );
-    text.push_str(
-        "       slabwise replay|lab|demo --help  measures servers, reproduces experiments, shows both\n\n",
-    );
+    text += "
+Usage: slabwise [options]              serves
+       slabwise classes [options]      shows the chunk sizes those options give
+       slabwise classes --from-...     advises on chunk sizes; classes --help
+       slabwise replay|lab|demo --help  measures servers, reproduces experiments, shows both
+
+";
     for row in FLAGS {
         let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
         line(&mut text, &format!("{short}--"), row);

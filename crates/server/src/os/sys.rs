@@ -1,10 +1,10 @@
-//! The system calls that the server makes by itself.
-//!
-//! All of them go through safe wrappers (rustix, nix), so this file needs no unsafe code either; it
-//! exists so that a reader finds what the process asks of the kernel, and a port finds what to replace.
+//! The system calls that the server makes by itself, through safe wrappers (rustix, nix): here a reader finds what the
+//! process asks of the kernel, and a port what to replace.
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
 use rustix::process::{Resource, Rlimit};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -94,18 +94,17 @@ pub fn send_vectored(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Resu
 
 /// Takes a connection off a listening socket, ready for an event loop, with its peer's address.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
-    let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
 /// Acknowledges what was received, instead of waiting a moment for a reply to send along with it.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
-    Ok(rustix::net::sockopt::set_tcp_quickack(socket, true)?)
+    Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
 
 pub fn can_open_sockets() -> bool {
-    use rustix::net::{AddressFamily, SocketType};
     rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
 }
 
@@ -120,13 +119,7 @@ pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
 
 /// A bound TCP socket with memcached's options; its connections inherit them.
 pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    if address.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-    }
+    let socket = internet_socket(address, SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
@@ -142,7 +135,6 @@ const SEND_BUFFER_BYTES: usize = 64 << 20;
 /// The first is bound alone, so that an address in use is an error and not a silent share of another
 /// server's requests; only then it lets the others join.
 pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> {
-    use rustix::net::sockopt;
     let first = udp_socket(address)?;
     rustix::net::bind(&first, address)?;
     let bound = local_address(first.as_fd()).unwrap_or(*address);
@@ -158,27 +150,33 @@ pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> 
 }
 
 fn udp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
-    if address.is_ipv6() {
-        sockopt::set_ipv6_v6only(&socket, true)?;
-    }
+    let socket = internet_socket(address, SocketType::DGRAM)?;
     // A reply of many datagrams leaves in one go; with a small buffer it would wait for the network card.
     sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
     Ok(socket)
 }
 
+fn internet_socket(address: &SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
+    if address.is_ipv4() {
+        return new_socket(AddressFamily::INET, kind);
+    }
+    let socket = new_socket(AddressFamily::INET6, kind)?;
+    sockopt::set_ipv6_v6only(&socket, true)?;
+    Ok(socket)
+}
+
+fn new_socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(family, kind, flags, None)?)
+}
+
 /// A bound Unix socket whose file has `mode`; a socket left there by an earlier run is replaced.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     use rustix::fs::{FileType, Mode};
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     if rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket()) {
         rustix::fs::unlink(path)?;
     }
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket = new_socket(AddressFamily::UNIX, SocketType::STREAM)?;
     // The mode is set by the mask, so that at no moment may others connect.
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let bound = SocketAddrUnix::new(path).and_then(|address| rustix::net::bind(&socket, &address));

@@ -8,61 +8,36 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite;
 
 /// A suite of TLS 1.2 with OpenSSL's name for it.
-struct Suite {
-    name: &'static str,
-    suite: SupportedCipherSuite,
-    /// Words that stand for it beside the parts of its name.
-    words: &'static [&'static str],
-}
+type Suite = (&'static str, SupportedCipherSuite);
 
 static SUITES: [Suite; 6] = [
-    Suite {
-        name: "ECDHE-ECDSA-AES256-GCM-SHA384",
-        suite: cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-        words: &["aECDSA", "AES", "AESGCM"],
-    },
-    Suite {
-        name: "ECDHE-ECDSA-AES128-GCM-SHA256",
-        suite: cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        words: &["aECDSA", "AES", "AESGCM"],
-    },
-    Suite {
-        name: "ECDHE-ECDSA-CHACHA20-POLY1305",
-        suite: cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-        words: &["aECDSA", "SHA256"],
-    },
-    Suite {
-        name: "ECDHE-RSA-AES256-GCM-SHA384",
-        suite: cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        words: &["aRSA", "AES", "AESGCM"],
-    },
-    Suite {
-        name: "ECDHE-RSA-AES128-GCM-SHA256",
-        suite: cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        words: &["aRSA", "AES", "AESGCM"],
-    },
-    Suite {
-        name: "ECDHE-RSA-CHACHA20-POLY1305",
-        suite: cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-        words: &["aRSA", "SHA256"],
-    },
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256),
+    ("ECDHE-RSA-AES256-GCM-SHA384", cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384),
+    ("ECDHE-RSA-AES128-GCM-SHA256", cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256),
+    ("ECDHE-RSA-CHACHA20-POLY1305", cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
 /// Words that every suite here has.
 const COMMON_WORDS: &[&str] =
     &["ALL", "DEFAULT", "COMPLEMENTOFDEFAULT", "HIGH", "TLSv1.2", "EECDH", "kECDHE", "kEECDH"];
 
-impl Suite {
-    fn has(&self, word: &str) -> bool {
-        self.name == word
-            || self.name.split('-').any(|part| part == word)
-            || self.words.contains(&word)
-            || COMMON_WORDS.contains(&word)
-    }
+/// Whether a suite of this name has all words of an element.
+fn fits(name: &str, element: &str) -> bool {
+    element.split('+').all(|word| has(name, word))
+}
 
-    fn fits(&self, element: &str) -> bool {
-        element.split('+').all(|word| self.has(word))
-    }
+fn has(name: &str, word: &str) -> bool {
+    let has_part = |word| name.split('-').any(|part| part == word);
+    let by_meaning = match word {
+        "aECDSA" => has_part("ECDSA"),
+        "aRSA" => has_part("RSA"),
+        "AES" | "AESGCM" => name.contains("AES"),
+        "SHA256" => has_part("CHACHA20"),
+        _ => COMMON_WORDS.contains(&word),
+    };
+    name == word || has_part(word) || by_meaning
 }
 
 /// The suites of TLS 1.2 that a list leaves, in the list's order of preference; an error if none.
@@ -70,12 +45,12 @@ pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut chosen: Vec<&Suite> = Vec::new();
     for element in list.split([':', ',', ' ']).filter(|element| !element.is_empty()) {
         if let Some(unwanted) = element.strip_prefix(['!', '-']) {
-            chosen.retain(|suite| !suite.fits(unwanted));
+            chosen.retain(|(name, _)| !fits(name, unwanted));
         } else if element.starts_with(['@', '+']) {
             // Orders what is there already; every suite here is strong.
         } else {
-            for suite in SUITES.iter().filter(|suite| suite.fits(element)) {
-                if !chosen.iter().any(|other| other.name == suite.name) {
+            for suite in SUITES.iter().filter(|(name, _)| fits(name, element)) {
+                if !chosen.contains(&suite) {
                     chosen.push(suite);
                 }
             }
@@ -84,15 +59,15 @@ pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     // `!` forbids a suite wherever it stands.
     let forbidden: Vec<&str> =
         list.split([':', ',', ' ']).filter_map(|element| element.strip_prefix('!')).collect();
-    chosen.retain(|suite| !forbidden.iter().any(|element| suite.fits(element)));
+    chosen.retain(|(name, _)| !forbidden.iter().any(|element| fits(name, element)));
     if chosen.is_empty() {
-        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
         return Err(format!(
             "'{list}' leaves no cipher suite: choose from {} (those of TLS 1.3 are always on)",
             names.join(":")
         ));
     }
-    Ok(chosen.iter().map(|suite| suite.suite).collect())
+    Ok(chosen.iter().map(|(_, suite)| *suite).collect())
 }
 
 #[cfg(test)]
@@ -101,7 +76,7 @@ mod tests {
 
     fn names(list: &str) -> Vec<&'static str> {
         let chosen = select(list).expect(list);
-        let name = |suite| SUITES.iter().find(|row| row.suite == suite).expect("a row").name;
+        let name = |suite| SUITES.iter().find(|row| row.1 == suite).expect("a row").0;
         chosen.into_iter().map(name).collect()
     }
 

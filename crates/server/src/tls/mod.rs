@@ -7,7 +7,7 @@
 //!                                                     a new connection takes the present one
 //! ```
 //!
-//! How bytes travel is [`crate::net`]'s business; here is only who is whom.
+//! How bytes travel is [`crate::net`]'s business; here is only which client is which.
 //!
 //! Invariants:
 //! - WHOLE-OR-OLD: credentials are read and checked as a whole before they are in force. Files that
@@ -36,9 +36,10 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{NoServerSessionStorage, ServerConnection};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedCipherSuite};
+use slabwise_base::sync::lock;
 use slabwise_base::{Seconds, counters};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The credentials in force.
 pub struct Tls {
@@ -61,12 +62,8 @@ counters! {
     }
 }
 
-/// One for each way to treat clients' certificates.
-struct Configurations {
-    ignored: Arc<ServerConfig>,
-    optional: Arc<ServerConfig>,
-    required: Arc<ServerConfig>,
-}
+/// One for each way to treat clients' certificates, in the order of [`ClientCertificates`].
+type Configurations = [Arc<ServerConfig>; 3];
 
 impl Tls {
     /// Reads the files that the settings name. Call before the process changes its user: keys are
@@ -74,7 +71,7 @@ impl Tls {
     pub fn load(settings: &TlsSettings, now: Seconds) -> Result<Tls, CredentialsError> {
         Ok(Tls {
             settings: settings.clone(),
-            configurations: Mutex::new(Arc::new(Configurations::read(settings)?)),
+            configurations: Mutex::new(Arc::new(configurations(settings)?)),
             refreshed_at: AtomicU32::new(now.0),
             counters: Arc::default(),
         })
@@ -82,8 +79,8 @@ impl Tls {
 
     /// Reads the files again; WHOLE-OR-OLD.
     pub fn refresh(&self, now: Seconds) -> Result<(), CredentialsError> {
-        let fresh = Arc::new(Configurations::read(&self.settings)?);
-        *self.lock() = fresh;
+        let fresh = Arc::new(configurations(&self.settings)?);
+        *lock(&self.configurations) = fresh;
         self.refreshed_at.store(now.0, Ordering::Relaxed);
         Ok(())
     }
@@ -103,52 +100,39 @@ impl Tls {
 
     /// The server's side of a new connection, before its first byte.
     pub fn accept(&self, asked: ClientCertificates) -> ServerConnection {
-        let configurations = Arc::clone(&self.lock());
-        let configuration = match asked {
-            ClientCertificates::Ignored => &configurations.ignored,
-            ClientCertificates::Optional => &configurations.optional,
-            ClientCertificates::Required => &configurations.required,
-        };
-        let mut connection = ServerConnection::new(Arc::clone(configuration))
+        let configuration = Arc::clone(&lock(&self.configurations)[asked as usize]);
+        let mut connection = ServerConnection::new(configuration)
             .expect("it fails only on a fragment size, and none is set");
         connection.set_buffer_limit(Some(self.settings.write_buffer_bytes as usize));
         connection
     }
-
-    fn lock(&self) -> MutexGuard<'_, Arc<Configurations>> {
-        self.configurations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Configurations {
-    fn read(settings: &TlsSettings) -> Result<Configurations, CredentialsError> {
-        let credentials = Credentials::read(settings)?;
-        let authorities = Arc::new(credentials.authorities.clone());
-        let provider = Arc::new(provider(settings)?);
-        let versions = match settings.version_min {
-            TlsVersion::V1_2 => &[&TLS13, &TLS12][..],
-            TlsVersion::V1_3 => &[&TLS13][..],
-        };
-        let build = |asked| -> Result<Arc<ServerConfig>, String> {
-            let verifier = authority::verifier(asked, &authorities, &provider)?;
-            let mut configuration = ServerConfig::builder_with_provider(Arc::clone(&provider))
-                .with_protocol_versions(versions)
-                .map_err(|error| error.to_string())?
-                .with_client_cert_verifier(verifier)
-                .with_single_cert(credentials.chain.clone(), credentials.key.clone_key())
-                .map_err(|error| {
-                    format!("{error}; ssl_chain_cert and ssl_key must belong together")
-                })?;
-            allow_resumption(&mut configuration, settings)?;
-            Ok(Arc::new(configuration))
-        };
-        let build = |asked| build(asked).map_err(CredentialsError::Together);
-        Ok(Configurations {
-            ignored: build(ClientCertificates::Ignored)?,
-            optional: build(ClientCertificates::Optional)?,
-            required: build(ClientCertificates::Required)?,
-        })
-    }
+fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsError> {
+    let credentials = Credentials::read(settings)?;
+    let authorities = Arc::new(credentials.authorities.clone());
+    let provider = Arc::new(provider(settings)?);
+    let versions = match settings.version_min {
+        TlsVersion::V1_2 => &[&TLS13, &TLS12][..],
+        TlsVersion::V1_3 => &[&TLS13][..],
+    };
+    let build = |asked| -> Result<Arc<ServerConfig>, String> {
+        let verifier = authority::verifier(asked, &authorities, &provider)?;
+        let mut configuration = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(|error| error.to_string())?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(credentials.chain.clone(), credentials.key.clone_key())
+            .map_err(|error| format!("{error}; ssl_chain_cert and ssl_key must belong together"))?;
+        allow_resumption(&mut configuration, settings)?;
+        Ok(Arc::new(configuration))
+    };
+    let build = |asked| build(asked).map_err(CredentialsError::Together);
+    Ok([
+        build(ClientCertificates::Ignored)?,
+        build(ClientCertificates::Optional)?,
+        build(ClientCertificates::Required)?,
+    ])
 }
 
 /// NO-LOOPHOLE: every configuration has tickets of its own. Sessions are kept by clients, in tickets

@@ -1,4 +1,4 @@
-//! What `-Z` and the options `ssl_*` ask for.
+//! The settings of TLS.
 
 use std::path::PathBuf;
 
@@ -43,14 +43,11 @@ pub enum ClientCertificates {
 /// `-o ssl_verify_mode`, by memcached's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyMode {
-    /// 0
     #[default]
     None,
-    /// 1
     Request,
-    /// 2
     Require,
-    /// 3: as 2, since there is no renegotiation in which to ask again.
+    /// As [`VerifyMode::Require`], since there is no renegotiation in which to ask again.
     Once,
 }
 
@@ -80,6 +77,10 @@ impl Default for TlsSettings {
 }
 
 impl VerifyMode {
+    /// By memcached's numbers.
+    pub const ALL: [VerifyMode; 4] =
+        [VerifyMode::None, VerifyMode::Request, VerifyMode::Require, VerifyMode::Once];
+
     pub fn client_certificates(self) -> ClientCertificates {
         match self {
             VerifyMode::None => ClientCertificates::Ignored,
@@ -90,11 +91,6 @@ impl VerifyMode {
 
     /// OpenSSL's flags: 1 to ask, 2 to fail without, 4 to ask once.
     pub fn openssl_flags(self) -> u32 {
-        match self {
-            VerifyMode::None => 0,
-            VerifyMode::Request => 1,
-            VerifyMode::Require => 3,
-            VerifyMode::Once => 7,
-        }
+        [0, 1, 3, 7][self as usize]
     }
 }

@@ -29,12 +29,7 @@ pub(in crate::config) static TLS: &[ServerOption] = &[
         }),
     option("ssl_verify_mode")
         .number(0, 3, "", |it, mode| {
-            it.given.tls.verify_mode = match mode {
-                0 => VerifyMode::None,
-                1 => VerifyMode::Request,
-                2 => VerifyMode::Require,
-                _ => VerifyMode::Once,
-            };
+            it.given.tls.verify_mode = VerifyMode::ALL[mode as usize];
         })
         .default("0")
         .help("clients' certificates: 0 (not asked for), 1 (asked for), 2 (needed) or 3 (as 2)")
