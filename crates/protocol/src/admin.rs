@@ -1,26 +1,16 @@
 //! Orders to the server, and questions about it.
 
-use crate::fields::{Exptime, WatchKinds};
-use crate::words;
+use crate::words::{self, Exptime, WatchKinds};
 
 /// Orders to the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Admin<'a> {
     /// flush_all: everything stored until then is gone; at once unless a time is given.
-    FlushAll {
-        /// When.
-        exptime: Exptime,
-    },
-    /// verbosity.
-    Verbosity {
-        /// How much is logged.
-        level: u32,
-    },
-    /// cache_memlimit.
-    MemoryLimit {
-        /// The new limit, in MiB.
-        megabytes: u32,
-    },
+    FlushAll(Exptime),
+    /// verbosity: how much is logged.
+    Verbosity(u32),
+    /// cache_memlimit: the new limit in MiB.
+    MemoryLimit(u32),
     /// shutdown.
     Shutdown(ShutdownMode),
     /// slabs reassign: moves a page. -1 stands for any class, 0 for the pool of free pages.
@@ -88,21 +78,12 @@ pub enum Debug<'a> {
     TimePause,
     /// Lets it go on.
     TimeResume,
-    /// Moves it forward.
-    TimeMove {
-        /// By how much.
-        seconds: u32,
-    },
-    /// Holds an item.
-    ItemHold {
-        /// Which.
-        key: &'a [u8],
-    },
-    /// Lets go of an item.
-    ItemRelease {
-        /// Which; `reffed` for the one held last.
-        key: &'a [u8],
-    },
+    /// Moves it forward by so many seconds.
+    TimeMove(u32),
+    /// Holds the item of a key.
+    ItemHold(&'a [u8]),
+    /// Lets go of the item of a key; `reffed` is the one held last.
+    ItemRelease(&'a [u8]),
     /// Tries what a server without privileges cannot do.
     Misbehave,
 }
@@ -228,6 +209,24 @@ pub enum StatsRequest<'a> {
     },
     /// Something that nobody counts.
     Unknown(&'a [u8]),
+}
+
+impl<'a> StatsRequest<'a> {
+    /// What a name means in both protocols.
+    pub(crate) fn of_name(name: &'a [u8]) -> StatsRequest<'a> {
+        match name {
+            b"" => StatsRequest::General,
+            b"items" => StatsRequest::Items,
+            b"slabs" => StatsRequest::Slabs,
+            b"sizes" => StatsRequest::Sizes,
+            b"cost" => StatsRequest::Cost,
+            b"moves" => StatsRequest::Moves,
+            b"profile" => StatsRequest::Profile,
+            b"sizes_plan" => StatsRequest::SizesPlan,
+            b"plan" => StatsRequest::Plan,
+            other => StatsRequest::Unknown(other),
+        }
+    }
 }
 
 /// `stats detail`.

@@ -1,6 +1,6 @@
 //! What a connection speaks.
 
-use crate::request::{Get, Parsed, Request, Retrieval};
+use crate::request::{Get, Parsed, Request};
 use crate::text::CostWire;
 use crate::{binary, meta, text};
 
@@ -30,7 +30,7 @@ impl Dialect {
     pub fn parse_item(self, input: &[u8]) -> Parsed<'_> {
         let mut parsed = self.parse(input);
         if let Parsed::Request { request, consumed, .. } = &mut parsed
-            && let Request::Retrieve(Retrieval { touch }) = *request
+            && let Request::Retrieve(touch) = *request
             && let Some((key, len)) = text::sole_key(&input[*consumed..])
         {
             *request = Request::Get(Get { touch, ..Get::new(key) });

@@ -20,7 +20,6 @@ mod admin;
 pub mod binary;
 mod dialect;
 mod echo;
-mod fields;
 pub mod meta;
 mod packet;
 mod request;
@@ -33,8 +32,8 @@ pub use admin::{
     LruRequest, ShutdownMode, StatsRequest,
 };
 pub use dialect::Dialect;
-pub use fields::{Exptime, LIMITS, Limits, WatchKinds};
 pub use request::{
-    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request,
-    Retrieval, Sasl, Store, StoreVerb, TextAnswer, Vivify,
+    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request, Sasl,
+    Store, StoreVerb, TextAnswer, Vivify,
 };
+pub use words::{Exptime, LIMITS, Limits, WatchKinds};

@@ -1,7 +1,7 @@
 //! What a client can ask for, whatever dialect it speaks, and how it is answered.
 //!
 //! Requests borrow from the bytes they were read from. Two kinds are only a beginning, because what
-//! follows may be larger than any buffer: a [`Retrieval`]'s keys and a [`Store`]'s value are
+//! follows may be larger than any buffer: a retrieval's keys and a [`Store`]'s value are
 //! read from the bytes after it.
 //!
 //! An [`Answer`] holds what a reply needs that is no part of the operation. It borrows nothing, because a value may
@@ -9,15 +9,15 @@
 
 use crate::admin::{Admin, StatsRequest};
 use crate::echo::Echo;
-use crate::fields::Exptime;
 use crate::packet::{Fault, Head};
+use crate::words::Exptime;
 use slabwise_base::Cost;
 
 /// One request. A key is as it stands on the wire: in base64 where the [`Answer`](crate::Answer) says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
-    /// get, gets, gat, gats: the keys follow.
-    Retrieve(Retrieval),
+    /// get, gets, gat, gats: the keys follow. Every item that is found is given this lifetime.
+    Retrieve(Option<Exptime>),
     /// A get of one key.
     Get(Get<'a>),
     /// set, add, replace, append, prepend, cas: the value follows.
@@ -26,18 +26,10 @@ pub enum Request<'a> {
     Delete(Delete<'a>),
     /// incr, decr.
     Arithmetic(Arithmetic<'a>),
-    /// touch.
-    Touch {
-        /// Which item.
-        key: &'a [u8],
-        /// Its new lifetime.
-        exptime: Exptime,
-    },
+    /// touch: an item's new lifetime.
+    Touch(&'a [u8], Exptime),
     /// me: what is known of an item.
-    Examine {
-        /// Which item.
-        key: &'a [u8],
-    },
+    Examine(&'a [u8]),
     /// mn, noop: nothing but an answer.
     NoOp,
     /// version.
@@ -50,13 +42,6 @@ pub enum Request<'a> {
     Admin(Admin<'a>),
     /// A step of authenticating.
     Sasl(Sasl<'a>),
-}
-
-/// How the keys that follow are to be looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retrieval {
-    /// A new lifetime for every item that is found.
-    pub touch: Option<Exptime>,
 }
 
 /// A get of one key.
@@ -250,11 +235,8 @@ pub enum Sasl<'a> {
         /// What the client says first; empty if it waits to be asked.
         response: &'a [u8],
     },
-    /// Goes on authenticating.
-    Step {
-        /// What the client answers.
-        response: &'a [u8],
-    },
+    /// Goes on authenticating with what the client answers.
+    Step(&'a [u8]),
 }
 
 impl<'a> Request<'a> {
@@ -266,8 +248,8 @@ impl<'a> Request<'a> {
             | Request::Store(Store { key, .. })
             | Request::Delete(Delete { key, .. })
             | Request::Arithmetic(Arithmetic { key, .. })
-            | Request::Touch { key, .. }
-            | Request::Examine { key } => key,
+            | Request::Touch(key, _)
+            | Request::Examine(key) => key,
             _ => b"",
         }
     }
@@ -355,8 +337,8 @@ impl Parsed<'_> {
             Request::Get(_)
             | Request::Delete(_)
             | Request::Arithmetic(_)
-            | Request::Touch { .. }
-            | Request::Examine { .. }
+            | Request::Touch(..)
+            | Request::Examine(_)
             | Request::NoOp => Some(*consumed),
             Request::Store(store) => {
                 let end = consumed + store.value_len + answer.value_end().len();

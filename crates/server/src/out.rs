@@ -15,7 +15,7 @@
 //! The session pushes; the connection writes. A session stops producing when [`Out::is_full`].
 
 use crate::os::sys;
-use slabwise_engine::Pinned;
+use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
@@ -94,6 +94,15 @@ impl<'e> Out<'e> {
         if value.value_len() > 0 {
             self.pins_pending_bytes += value.value_len();
             self.pins.push_back(PinnedAt { position: self.bytes.len(), value });
+        }
+    }
+
+    /// Appends an item's value: as it was pinned, or else a copy.
+    #[inline]
+    pub(crate) fn push_value(&mut self, view: &ItemView<'_, 'e>, pinned: Option<Pinned<'e>>) {
+        match pinned {
+            Some(pinned) => self.push_pinned(pinned),
+            None => view.copy_value(&mut self.bytes),
         }
     }
 

@@ -3,12 +3,12 @@
 use super::opcode;
 use super::opcode::Command;
 use crate::admin::{Admin, DetailMode, StatsRequest};
-use crate::fields::{Exptime, LIMITS};
 use crate::packet::{Fault, HEAD_LEN, Head, REQUEST_MAGIC};
 use crate::request::{
     Answer, Arithmetic, Delete, Direction, Get, Initial, Parsed, Refusal, Request, Sasl, Store,
     StoreVerb,
 };
+use crate::words::{Exptime, LIMITS};
 
 /// An item that is to be created if it is missing has an expiry other than this.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;
@@ -130,7 +130,7 @@ impl<'a> Frame<'a> {
         let Some(response) = self.rest.get(..self.value_len) else { return Parsed::Incomplete };
         let request = match command {
             Command::SaslAuth => Sasl::Auth { mechanism: self.key, response },
-            _ => Sasl::Step { response },
+            _ => Sasl::Step(response),
         };
         let consumed = self.consumed + self.value_len;
         let answer = Answer::Binary(self.head);
@@ -156,7 +156,7 @@ impl<'a> Frame<'a> {
                 let touch = Some(Exptime::of_unsigned(self.u32_at(0)));
                 Request::Get(Get { touch, ..Get::new(key) })
             }
-            Command::Touch => Request::Touch { key, exptime: Exptime::of_unsigned(self.u32_at(0)) },
+            Command::Touch => Request::Touch(key, Exptime::of_unsigned(self.u32_at(0))),
             Command::Set => store(StoreVerb::Set),
             Command::Add => store(StoreVerb::Add),
             Command::Replace => store(StoreVerb::Replace),
@@ -170,8 +170,7 @@ impl<'a> Frame<'a> {
             Command::Quit => Request::Quit,
             Command::Flush => {
                 let exptime = if self.extras_len > 0 { self.u32_at(0) } else { 0 };
-                let exptime = Exptime::of_unsigned(exptime);
-                Request::Admin(Admin::FlushAll { exptime })
+                Request::Admin(Admin::FlushAll(Exptime::of_unsigned(exptime)))
             }
             Command::Noop => Request::NoOp,
             Command::Version => Request::Version,
@@ -213,21 +212,12 @@ impl<'a> Frame<'a> {
 /// only the beginning counts.
 fn subject(name: &[u8]) -> StatsRequest<'_> {
     match name {
-        b"" => StatsRequest::General,
-        b"items" => StatsRequest::Items,
-        b"slabs" => StatsRequest::Slabs,
-        b"sizes" => StatsRequest::Sizes,
-        b"cost" => StatsRequest::Cost,
-        b"moves" => StatsRequest::Moves,
-        b"profile" => StatsRequest::Profile,
-        b"sizes_plan" => StatsRequest::SizesPlan,
-        b"plan" => StatsRequest::Plan,
         _ if name.starts_with(b"reset") => StatsRequest::Reset,
         _ if name.starts_with(b"settings") => StatsRequest::Settings,
         _ if name.starts_with(b"detail on") => StatsRequest::Detail(DetailMode::On),
         _ if name.starts_with(b"detail off") => StatsRequest::Detail(DetailMode::Off),
         _ if name.starts_with(b"detail dump") => StatsRequest::Detail(DetailMode::Dump),
-        _ => StatsRequest::Unknown(name),
+        _ => StatsRequest::of_name(name),
     }
 }
 

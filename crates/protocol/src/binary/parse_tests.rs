@@ -68,7 +68,7 @@ fn retrievals_have_a_key_and_perhaps_a_lifetime() {
     assert_eq!(request(&input), (Request::Get(Get { touch, ..Get::new(b"k") }), 29));
     assert!(read(&input).1.with_key);
     let input = frame(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
-    assert_eq!(request(&input).0, Request::Touch { key: b"k", exptime: Exptime::At(9) });
+    assert_eq!(request(&input).0, Request::Touch(b"k", Exptime::At(9)));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn what_authenticates_is_read_whole_and_bounded() {
     assert_eq!(request(&input), (expected, input.len()));
     assert_eq!(parse(&input[..input.len() - 1]), Parsed::Incomplete);
     let input = frame(opcode::SASL_STEP, b"", b"PLAIN", b"x");
-    assert_eq!(request(&input).0, Request::Sasl(Sasl::Step { response: b"x" }));
+    assert_eq!(request(&input).0, Request::Sasl(Sasl::Step(b"x")));
     let input = frame(opcode::SASL_AUTH, b"", &[b'X'; 33], b"value");
     assert_eq!(fault(&input), (Fault::MechanismTooLong, 5));
     let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", &[b'x'; 1025]);

@@ -1,8 +1,8 @@
 //! Replies that are not fixed. Everything is appended to a buffer that the caller keeps.
 
-use super::key::encode;
+use super::line::encode;
 use crate::echo::Echo;
-use crate::text::compose::number;
+use crate::text::number;
 use slabwise_base::Cost;
 
 /// What a value begins with: `VA <len>`.

@@ -1,14 +1,15 @@
-//! One command line of the meta protocol.
+//! One command line of the meta protocol: its key, which may be in base64, and its flags.
 
-use super::flags::{Flags, Options};
-use super::{flags, key, reply};
-use crate::echo::{Echo, FLAG_COUNT_MAX};
-use crate::fields::{Exptime, LIMITS};
+use super::reply;
+use crate::echo::{Echo, FLAG_COUNT_MAX, bit};
 use crate::request::{
-    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Request, Store, StoreVerb,
-    Vivify,
+    self, Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Request, Store,
+    StoreVerb, Vivify,
 };
-use crate::{request, words};
+use crate::words::{self, Exptime, LIMITS, Refusal, split_first};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{Engine as _, alphabet};
+use slabwise_base::Cost;
 
 /// Reads one command line, of an input that [`begins`](super::begins) with one.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
@@ -21,30 +22,10 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     let (command, rest) = (line[1], &line[2..]);
     match read(command, rest) {
         Ok((request, echo)) => Parsed::Request { request, answer: Answer::Meta(echo), consumed },
-        Err(Refusal { reply, skip_len }) => {
+        Err(Refusal { reply, skip_len, .. }) => {
             Parsed::Refused { refusal: request::Refusal::Line(reply), consumed, skip_len }
         }
     }
-}
-
-/// A line that cannot be acted on: the reply, and the length of the data that belongs to it.
-struct Refusal {
-    reply: &'static [u8],
-    skip_len: usize,
-}
-
-impl From<&'static [u8]> for Refusal {
-    fn from(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0 }
-    }
-}
-
-/// The next word, empty if there is none, and what follows it.
-#[inline]
-fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
-    let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
-    let line = &line[start..];
-    line.split_at(memchr::memchr(b' ', line).unwrap_or(line.len()))
 }
 
 /// What a line asks for, and how it is answered.
@@ -60,10 +41,10 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
         let value_len = words::exact_i32(word).and_then(|len| usize::try_from(len).ok());
         let value_len = value_len.filter(|&len| !word.is_empty() && len <= LIMITS.value_len_max);
         // Without a length nobody knows where the value ends: what follows is read as commands.
-        let value_len = value_len.ok_or(Refusal::from(reply::BAD_FORMAT))?;
+        let value_len = value_len.ok_or(Refusal::new(reply::BAD_FORMAT))?;
         return read_flags(key, rest, FLAG_COUNT_MAX - 1)
             .and_then(|flags| set(key, value_len, flags))
-            .map_err(|reply| Refusal { reply, skip_len: value_len + b"\r\n".len() });
+            .map_err(|reply| Refusal::with_value(reply, value_len));
     }
     let flags = read_flags(key, rest, FLAG_COUNT_MAX)?;
     Ok(match command {
@@ -74,6 +55,53 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
     })
 }
 
+/// The values of a request's flags, by their letters.
+#[derive(Clone, Copy, Default)]
+struct Options {
+    /// T: a new lifetime.
+    exptime: Option<Exptime>,
+    /// N: the lifetime of an item that is made where there is none.
+    vivify: Option<Exptime>,
+    /// R: with less than this to live, an item is to be stored anew.
+    recache: Option<Exptime>,
+    /// C: the CAS value that the item must have.
+    expected_cas: Option<u64>,
+    /// E: the CAS value that it is given.
+    new_cas: Option<u64>,
+    /// F: the client's own 32 bits.
+    client_flags: Option<u32>,
+    /// G: what the item costs to recompute.
+    cost: Option<Cost>,
+    /// M: the first letter of the token.
+    mode: Option<u8>,
+    /// J: the number where there was none.
+    initial: Option<u64>,
+    /// D: by how much a number changes.
+    delta: Option<u64>,
+}
+
+/// Letters that mean something to some command, or are let through.
+const KNOWN: u64 = {
+    let letters = b"bNTRlOPLkstcfvhuqxFCEMJDIgG";
+    let (mut known, mut index) = (0, 0);
+    while index < letters.len() {
+        known |= bit(letters[index]);
+        index += 1;
+    }
+    known
+};
+
+/// What was read of a request's flags.
+struct Flags<'a> {
+    options: Options,
+    echo: Echo,
+    /// O, with its letter.
+    opaque: &'a [u8],
+    /// What is wrong with them, in memcached's words.
+    fault: Option<&'static [u8]>,
+}
+
+/// Checks the key's length and reads the words after it, at most so many. `Err`: they are no flags.
 fn read_flags<'a>(
     key: &[u8],
     words: &'a [u8],
@@ -82,7 +110,93 @@ fn read_flags<'a>(
     if key.is_empty() || key.len() > LIMITS.key_len_max {
         return Err(reply::BAD_FORMAT);
     }
-    flags::read(words, count_max)
+    let (options, echo) = (Options::default(), Echo::EMPTY);
+    let mut flags = Flags { options, echo, opaque: b"", fault: None };
+    // Beyond a letter that is unknown or repeated nothing is read but the words' count.
+    let mut is_readable = true;
+    let mut rest = words;
+    while let Some((&letter, after)) = rest.split_first() {
+        if letter == b' ' {
+            rest = after;
+            continue;
+        }
+        let end = after.iter().position(|&byte| byte == b' ').unwrap_or(after.len());
+        let word = &rest[..=end];
+        rest = &after[end..];
+        if !matches!(letter, b'A'..=b'z' | b'0'..=b'9') {
+            return Err(reply::BAD_FORMAT);
+        }
+        if !flags.echo.push(letter, count_max) {
+            return Err(reply::TOO_MANY_FLAGS);
+        }
+        if is_readable && let Err(fault) = flags.note(letter, word) {
+            flags.fault = Some(fault);
+            is_readable = false;
+        }
+    }
+    Ok(flags)
+}
+
+impl<'a> Flags<'a> {
+    /// Notes one flag. `Err`: it is none, or was there before. A token that is wrong is only noted as a
+    /// fault: what comes after it may be told instead.
+    #[inline]
+    fn note(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
+        if letter < b'A' || KNOWN & bit(letter) == 0 {
+            return Err(reply::INVALID_FLAG);
+        }
+        if !self.echo.note(letter) {
+            return Err(reply::DUPLICATE_FLAG);
+        }
+        // The capitals have tokens; `I`, `P` and `L` ignore theirs.
+        if letter < b'a' {
+            self.token(letter, word);
+        }
+        Ok(())
+    }
+
+    fn token(&mut self, letter: u8, word: &'a [u8]) {
+        let token = &word[1..];
+        let options = &mut self.options;
+        let exptime = || words::exact_i32(token).map(Exptime::of_signed);
+        let mut fault = reply::BAD_TOKEN;
+        let is_good = match letter {
+            b'T' => put(&mut options.exptime, exptime()),
+            b'N' => put(&mut options.vivify, exptime()),
+            b'R' => put(&mut options.recache, exptime()),
+            b'C' => put(&mut options.expected_cas, words::exact_u64(token)),
+            b'E' => put(&mut options.new_cas, words::exact_u64(token)),
+            b'G' => put(&mut options.cost, words::exact_u32(token).map(Cost::from_units)),
+            b'J' => {
+                fault = reply::BAD_INITIAL;
+                put(&mut options.initial, words::exact_u64(token))
+            }
+            b'D' => {
+                fault = reply::BAD_DELTA;
+                put(&mut options.delta, words::exact_u64(token))
+            }
+            b'F' => {
+                // A fault that was found before keeps its own words.
+                fault = self.fault.unwrap_or(reply::BAD_FORMAT);
+                put(&mut options.client_flags, words::exact_u32(token))
+            }
+            b'M' => put(&mut options.mode, Some(token.first().copied().unwrap_or(b' '))),
+            b'O' => {
+                self.opaque = word;
+                true
+            }
+            _ => true,
+        };
+        if !is_good {
+            self.fault = Some(fault);
+        }
+    }
+}
+
+/// Keeps a value if there is one.
+fn put<T>(place: &mut Option<T>, value: Option<T>) -> bool {
+    *place = value;
+    place.is_some()
 }
 
 /// Flags without a fault.
@@ -92,7 +206,7 @@ fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8
     if echo.has(b'b') {
         // F has no words of its own for its fault.
         let said = fault.filter(|&fault| fault != reply::BAD_FORMAT);
-        if !key::is_base64(key) {
+        if !is_base64(key) {
             return Err(said.unwrap_or(reply::BAD_KEY));
         }
         echo.key_is_base64 = true;
@@ -154,7 +268,7 @@ fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>
     let store = Store {
         verb,
         key,
-        client_flags: options.client_flags,
+        client_flags: options.client_flags.unwrap_or_default(),
         exptime: exptime.unwrap_or_default(),
         cost: options.cost,
         value_len,
@@ -168,12 +282,15 @@ fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>
 
 fn delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
     let (options, echo) = checked(key, flags)?;
-    let Options { exptime, new_cas, client_flags, expected_cas, .. } = options;
+    let Options { exptime, new_cas, expected_cas, .. } = options;
     let stale = echo.has(b'I');
     let leaves = match (echo.has(b'x'), stale) {
-        (true, _) => {
-            Leave::Empty { client_flags, exptime: exptime.unwrap_or_default(), stale, new_cas }
-        }
+        (true, _) => Leave::Empty {
+            client_flags: options.client_flags.unwrap_or_default(),
+            exptime: exptime.unwrap_or_default(),
+            stale,
+            new_cas,
+        },
         (false, true) => Leave::Stale { exptime, new_cas },
         (false, false) => Leave::Nothing,
     };
@@ -196,12 +313,13 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
     let change = Arithmetic {
         key,
         direction,
-        delta: options.delta,
+        delta: options.delta.unwrap_or(1),
         // 0 asks for nothing.
         expected_cas: options.expected_cas.filter(|&cas| cas != 0),
         new_cas: options.new_cas,
         touch: options.exptime,
-        initial: exptime.map(|exptime| Initial { value: options.initial, exptime }),
+        initial: exptime
+            .map(|exptime| Initial { value: options.initial.unwrap_or_default(), exptime }),
     };
     Ok((Request::Arithmetic(change), echo))
 }
@@ -209,12 +327,45 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
 /// `me` looks at nothing but a `b` right behind the key.
 fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
     let key_is_base64 = flags.echo.letters().first() == Some(&b'b');
-    if key_is_base64 && !key::is_base64(key) {
+    if key_is_base64 && !is_base64(key) {
         return Err(reply::BAD_FORMAT);
     }
     let mut echo = Echo::EMPTY;
     echo.key_is_base64 = key_is_base64;
-    Ok((Request::Examine { key }, echo))
+    Ok((Request::Examine(key), echo))
+}
+
+/// Bytes that a decoded key needs at most: what is checked is the length on the line.
+pub const KEY_BUFFER_LEN: usize = LIMITS.key_len_max / 4 * 3 + 3;
+
+/// As memcached reads it: padded, and with any bits behind the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// Whether a key is in base64, and holds something.
+#[cold]
+fn is_base64(wire: &[u8]) -> bool {
+    let mut buffer = [0; KEY_BUFFER_LEN];
+    BASE64.decode_slice(wire, &mut buffer).is_ok_and(|len| len > 0)
+}
+
+/// The bytes of a key that was sent in base64 and found good by the parser, decoded into `buffer`.
+#[cold]
+pub fn decode_key<'b>(wire: &[u8], buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
+    let len = BASE64.decode_slice(wire, buffer).expect("it was decoded once before");
+    &buffer[..len]
+}
+
+/// Appends bytes in base64.
+pub(super) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = BASE64.encode_slice(bytes, &mut out[start..]);
+    debug_assert_eq!(written, Ok(out.len() - start));
 }
 
 #[cfg(test)]

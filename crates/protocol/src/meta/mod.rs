@@ -24,12 +24,9 @@
 //! It keeps no state.
 
 pub mod compose;
-mod flags;
-mod key;
 mod line;
 pub mod reply;
 
 pub use crate::echo::{Echo, FLAG_COUNT_MAX, OPAQUE_LEN_MAX};
 pub use crate::words::begins;
-pub use key::{KEY_BUFFER_LEN, decode_key};
-pub use line::parse;
+pub use line::{KEY_BUFFER_LEN, decode_key, parse};

@@ -5,10 +5,8 @@ use crate::admin::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
     LruRequest, ShutdownMode, StatsRequest,
 };
-use crate::fields::{Exptime, LIMITS, WatchKinds};
 use crate::request::Request;
-use crate::words;
-use crate::words::{Refusal, Words};
+use crate::words::{self, Exptime, LIMITS, Refusal, WatchKinds, Words};
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
@@ -33,19 +31,19 @@ pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
         1 if words.end_in_noreply() => 0,
         _ => words::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
     };
-    Ok(Request::Admin(Admin::FlushAll { exptime: Exptime::of_signed(exptime) }))
+    Ok(Request::Admin(Admin::FlushAll(Exptime::of_signed(exptime))))
 }
 
 /// `<level>`.
 pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
     let level = words::exact_u32(words.at(0)).ok_or(bad_format())?;
-    Ok(Request::Admin(Admin::Verbosity { level }))
+    Ok(Request::Admin(Admin::Verbosity(level)))
 }
 
 /// `<megabytes>`.
 pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
     let megabytes = words::exact_u32(words.at(0)).ok_or(error())?;
-    Ok(Request::Admin(Admin::MemoryLimit { megabytes }))
+    Ok(Request::Admin(Admin::MemoryLimit(megabytes)))
 }
 
 /// `[graceful]`.
@@ -62,7 +60,7 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
     let debug = match words.at(0) {
         b"p" => Debug::TimePause,
         b"r" => Debug::TimeResume,
-        word => Debug::TimeMove { seconds: words::exact_u32(word).ok_or(error())? },
+        word => Debug::TimeMove(words::exact_u32(word).ok_or(error())?),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
 }
@@ -72,8 +70,8 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     let key = words.at(1);
     let debug = match expand(words.at(0), &["lock", "unlock", "ref", "unref"]) {
         _ if key.is_empty() => return Err(error()),
-        "ref" | "lock" => Debug::ItemHold { key },
-        "unref" | "unlock" => Debug::ItemRelease { key },
+        "ref" | "lock" => Debug::ItemHold(key),
+        "unref" | "unlock" => Debug::ItemRelease(key),
         _ => return Err(error()),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
@@ -186,23 +184,14 @@ pub(super) fn watch<'a>(words: &Words<'a>) -> Read<'a> {
 /// `[<subject> [<more>]]`.
 pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     Ok(Request::Stats(match words.at(0) {
-        b"" => StatsRequest::General,
         b"settings" => StatsRequest::Settings,
-        b"items" => StatsRequest::Items,
-        b"slabs" => StatsRequest::Slabs,
-        b"sizes" => StatsRequest::Sizes,
         b"sizes_enable" => StatsRequest::SizesEnable,
         b"sizes_disable" => StatsRequest::SizesDisable,
         b"conns" => StatsRequest::Conns,
-        b"cost" => StatsRequest::Cost,
-        b"moves" => StatsRequest::Moves,
-        b"profile" => StatsRequest::Profile,
-        b"sizes_plan" => StatsRequest::SizesPlan,
-        b"plan" => StatsRequest::Plan,
         b"reset" => StatsRequest::Reset,
         b"detail" => StatsRequest::Detail(detail(words.at(1))),
         b"cachedump" => cachedump(words)?,
-        other => StatsRequest::Unknown(other),
+        name => StatsRequest::of_name(name),
     }))
 }
 

@@ -1,16 +1,15 @@
-//! A command line of the classic text protocol: the table of commands, and those on items. What orders and
-//! questions mean is in `admin`.
+//! A line of the classic text protocol: the table of commands, and those on items; replies that are not fixed,
+//! which are appended to a buffer of the caller's. What orders and questions mean is in `admin`.
 
 use super::{admin, reply};
 use crate::admin::{Admin, Debug};
-use crate::fields::{Exptime, LIMITS};
 use crate::request::{
-    self, Answer, Arithmetic, Delete, Direction, Parsed, Request, Retrieval, Store, StoreVerb,
-    TextAnswer,
+    self, Answer, Arithmetic, Delete, Direction, Parsed, Request, Store, StoreVerb, TextAnswer,
 };
-use crate::words;
-use crate::words::{Refusal, Words, split_first};
+use crate::words::{self, Exptime, LIMITS, Refusal, Words, split_first};
 use slabwise_base::Cost;
+use std::fmt::Display;
+use std::io::Write;
 
 /// The length of the shortest line, its end included.
 const LINE_LEN_MIN: usize = 4;
@@ -106,7 +105,8 @@ struct Form {
 #[derive(Clone, Copy)]
 enum Shape {
     Retrieval(Form),
-    Storage(Verb),
+    /// Of `cas` the value is on the line.
+    Storage(StoreVerb),
     Arithmetic(Direction),
     Other(for<'a> fn(&Words<'a>) -> Result<Request<'a>, Refusal>),
 }
@@ -130,7 +130,7 @@ const fn retrieval(name: &'static str, form: Form) -> Command {
     row(name, Family::Question, Shape::Retrieval(form))
 }
 
-const fn storage(name: &'static str, verb: Verb) -> Command {
+const fn storage(name: &'static str, verb: StoreVerb) -> Command {
     row(name, Family::Keyed { words_min: 4 }, Shape::Storage(verb))
 }
 
@@ -144,19 +144,19 @@ const fn order(
 /// In order of how often they are sent: the search starts at the top.
 static COMMANDS: [Command; 29] = [
     retrieval("get", Form { with_cas: false, touches: false }),
-    storage("set", Verb::Set),
+    storage("set", StoreVerb::Set),
     retrieval("gets", Form { with_cas: true, touches: false }),
     row("delete", Family::Keyed { words_min: 1 }, Shape::Other(delete)),
     row("incr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Increment)),
     row("decr", Family::Keyed { words_min: 2 }, Shape::Arithmetic(Direction::Decrement)),
-    storage("add", Verb::Add),
-    storage("cas", Verb::Cas),
+    storage("add", StoreVerb::Add),
+    storage("cas", StoreVerb::Cas(0)),
     row("touch", Family::Keyed { words_min: 2 }, Shape::Other(touch)),
     retrieval("gat", Form { with_cas: false, touches: true }),
     retrieval("gats", Form { with_cas: true, touches: true }),
-    storage("replace", Verb::Replace),
-    storage("append", Verb::Append),
-    storage("prepend", Verb::Prepend),
+    storage("replace", StoreVerb::Replace),
+    storage("append", StoreVerb::Append),
+    storage("prepend", StoreVerb::Prepend),
     row("version", Family::Question, Shape::Other(|_| Ok(Request::Version))),
     row("quit", Family::Question, Shape::Other(|_| Ok(Request::Quit))),
     row("stats", Family::Question, Shape::Other(admin::stats)),
@@ -220,9 +220,9 @@ fn parse_beginning(input: &[u8]) -> Parsed<'_> {
 }
 
 fn retrieve<'a>(form: Form, exptime: Option<i32>, consumed: usize) -> Parsed<'a> {
-    let retrieval = Retrieval { touch: exptime.map(Exptime::of_signed) };
+    let request = Request::Retrieve(exptime.map(Exptime::of_signed));
     let answer = Answer::Text(TextAnswer { noreply: false, with_cas: form.with_cas });
-    Parsed::Request { request: Request::Retrieve(retrieval), answer, consumed }
+    Parsed::Request { request, answer, consumed }
 }
 
 fn has_long_word(words: &[u8]) -> bool {
@@ -289,19 +289,12 @@ pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
     }
 }
 
-/// A storage command's name.
-#[derive(Clone, Copy)]
-enum Verb {
-    Set,
-    Add,
-    Replace,
-    Append,
-    Prepend,
-    Cas,
-}
-
 /// `<key> <flags> <exptime> <bytes> [<cas>]`; whatever follows means nothing, but for [`has_cost_form`].
-fn store<'a>(verb: Verb, words: &Words<'a>, cost_wire: CostWire) -> Result<Request<'a>, Refusal> {
+fn store<'a>(
+    verb: StoreVerb,
+    words: &Words<'a>,
+    cost_wire: CostWire,
+) -> Result<Request<'a>, Refusal> {
     if has_cost_form(verb, words) {
         match cost_wire {
             CostWire::On => return store_with_cost(verb, words),
@@ -313,14 +306,15 @@ fn store<'a>(verb: Verb, words: &Words<'a>, cost_wire: CostWire) -> Result<Reque
 
 /// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
 /// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
-fn has_cost_form(verb: Verb, words: &Words<'_>) -> bool {
-    let is_told = words.len() == if words.end_in_noreply() { 6 } else { 5 };
-    is_told && matches!(verb, Verb::Set | Verb::Add | Verb::Replace)
+fn has_cost_form(verb: StoreVerb, words: &Words<'_>) -> bool {
+    let has_cost = words.len() == if words.end_in_noreply() { 6 } else { 5 };
+    has_cost && matches!(verb, StoreVerb::Set | StoreVerb::Add | StoreVerb::Replace)
 }
 
-fn store_with_cost<'a>(verb: Verb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+fn store_with_cost<'a>(verb: StoreVerb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let value_len = value_len(words.at(4)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
-    let units = words::exact_u32(words.at(1)).ok_or(bad_format(value_len))?;
+    let units =
+        words::exact_u32(words.at(1)).ok_or(Refusal::with_value(reply::BAD_FORMAT, value_len))?;
     store_words(verb, words, 2, Some(Cost::from_units(units)))
 }
 
@@ -331,39 +325,26 @@ fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
         && words::unsigned_low_32(words.at(2)).is_some()
         && words::signed_low_32(words.at(3)).is_some();
     match value_len(words.at(4)) {
-        Some(value_len) if numbers => {
-            let skip_len = bad_format(value_len).skip_len;
-            Err(Refusal { skip_len, ..Refusal::new(reply::COST_WIRE_OFF) })
-        }
+        Some(value_len) if numbers => Err(Refusal::with_value(reply::COST_WIRE_OFF, value_len)),
         _ => Ok(()),
     }
 }
 
-/// A line with a fault, and a value of this length behind it.
-fn bad_format(value_len: usize) -> Refusal {
-    let skip_len = value_len + b"\r\n".len();
-    Refusal { skip_len, ..Refusal::new(reply::BAD_FORMAT) }
-}
-
 /// A store whose client flags are the word at `flags_at`.
 fn store_words<'a>(
-    verb: Verb,
+    verb: StoreVerb,
     words: &Words<'a>,
     flags_at: usize,
     cost: Option<Cost>,
 ) -> Result<Request<'a>, Refusal> {
     // Without a length nobody knows where the value ends: what follows is read as commands.
     let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
-    let refusal = bad_format(value_len);
+    let refusal = Refusal::with_value(reply::BAD_FORMAT, value_len);
     let verb = match verb {
-        Verb::Set => StoreVerb::Set,
-        Verb::Add => StoreVerb::Add,
-        Verb::Replace => StoreVerb::Replace,
-        Verb::Append => StoreVerb::Append,
-        Verb::Prepend => StoreVerb::Prepend,
-        Verb::Cas => StoreVerb::Cas(words::exact_u64(words.at(4)).ok_or(refusal)?),
+        StoreVerb::Cas(_) => StoreVerb::Cas(words::exact_u64(words.at(4)).ok_or(refusal)?),
+        verb => verb,
     };
-    let key = short(words.at(0)).ok_or(refusal)?;
+    let key = key(words).or(Err(refusal))?;
     let client_flags = words::unsigned_low_32(words.at(flags_at)).ok_or(refusal)?;
     let exptime = words::signed_low_32(words.at(flags_at + 1)).ok_or(refusal)?;
     Ok(Request::Store(Store {
@@ -376,7 +357,7 @@ fn store_words<'a>(
 
 /// `<key> <delta>`.
 fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
-    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    let key = key(words)?;
     let delta = words::exact_u64(words.at(1)).ok_or(Refusal::new(reply::BAD_DELTA))?;
     Ok(Request::Arithmetic(Arithmetic::new(key, direction, delta)))
 }
@@ -391,19 +372,21 @@ fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     if !well_formed {
         return Err(Refusal::new(reply::BAD_DELETE));
     }
-    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    let key = key(words)?;
     Ok(Request::Delete(Delete::new(key)))
 }
 
 /// `<key> <exptime>`.
 fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
-    let key = short(words.at(0)).ok_or(Refusal::new(reply::BAD_FORMAT))?;
+    let key = key(words)?;
     let exptime = words::exact_i32(words.at(1)).ok_or(Refusal::new(reply::BAD_EXPTIME))?;
-    Ok(Request::Touch { key, exptime: Exptime::of_signed(exptime) })
+    Ok(Request::Touch(key, Exptime::of_signed(exptime)))
 }
 
-fn short(key: &[u8]) -> Option<&[u8]> {
-    (key.len() <= LIMITS.key_len_max).then_some(key)
+/// The first word.
+fn key<'a>(words: &Words<'a>) -> Result<&'a [u8], Refusal> {
+    let key = words.at(0);
+    if key.len() <= LIMITS.key_len_max { Ok(key) } else { Err(Refusal::new(reply::BAD_FORMAT)) }
 }
 
 fn value_len(word: &[u8]) -> Option<usize> {
@@ -418,6 +401,65 @@ pub enum CostWire {
     Off,
     /// `set|add|replace <key> <cost> <flags> <exptime> <bytes> [noreply]` does.
     On,
+}
+
+/// The most bytes of a `VALUE` line beside its key: three numbers and the words around them.
+const VALUE_LINE_LEN_MAX: usize = "VALUE  4294967295 2147483647 18446744073709551615\r\n".len();
+
+/// Appends `VALUE <key> <flags> <bytes> [<cas>]\r\n`, with room for the value after it.
+pub fn value_line(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    client_flags: u32,
+    value_len: usize,
+    cas: Option<u64>,
+) {
+    out.reserve(VALUE_LINE_LEN_MAX + key.len());
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    if client_flags == 0 {
+        out.push(b'0');
+    } else {
+        number(out, client_flags);
+    }
+    out.push(b' ');
+    number(out, value_len);
+    if let Some(cas) = cas {
+        out.push(b' ');
+        number(out, cas);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends a number and the end of the line: the answer to incr and decr.
+pub fn number_line(out: &mut Vec<u8>, value: u64) {
+    number(out, value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `STAT <name> <value>\r\n`.
+pub fn stat_line(out: &mut Vec<u8>, name: impl Display, value: impl Display) {
+    write!(out, "STAT {name} {value}\r\n").expect("a Vec takes every write");
+}
+
+/// Appends a key as a URI has it, so that spaces part the fields of a line.
+pub fn percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
+    const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in key {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            let digits = [byte >> 4, byte & 15].map(|digit| HEX_DIGITS[usize::from(digit)]);
+            out.push(b'%');
+            out.extend_from_slice(&digits);
+        }
+    }
+}
+
+/// Appends a number.
+pub fn number(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]

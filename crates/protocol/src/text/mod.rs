@@ -20,9 +20,11 @@
 //! It keeps no state; whether keys or a value come next is the caller's to remember.
 
 mod admin;
-pub mod compose;
 mod line;
 pub mod login;
 pub mod reply;
 
-pub use line::{CostWire, NextKey, next_key, parse, sole_key};
+pub use line::{
+    CostWire, NextKey, next_key, number, number_line, parse, percent_encoded, sole_key, stat_line,
+    value_line,
+};

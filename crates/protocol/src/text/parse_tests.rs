@@ -1,8 +1,8 @@
-use super::{NextKey, next_key, sole_key};
+use super::{NextKey, next_key, number_line, sole_key, stat_line, value_line};
 use crate::text::{CostWire, reply};
 use crate::{
     Admin, Answer, Arithmetic, Automove, Delete, Direction, Exptime, LruRequest, Parsed, Refusal,
-    Request, Retrieval, ShutdownMode, Store, StoreVerb, TextAnswer, WatchKinds,
+    Request, ShutdownMode, Store, StoreVerb, TextAnswer, WatchKinds,
 };
 use slabwise_base::Cost;
 
@@ -38,7 +38,7 @@ fn noreply(answer: Answer) -> bool {
 #[test]
 fn a_retrieval_stops_before_its_keys() {
     let get = |with_cas, touch: Option<i32>, consumed| Parsed::Request {
-        request: Request::Retrieve(Retrieval { touch: touch.map(Exptime::of_signed) }),
+        request: Request::Retrieve(touch.map(Exptime::of_signed)),
         answer: Answer::Text(TextAnswer { noreply: false, with_cas }),
         consumed,
     };
@@ -176,7 +176,7 @@ fn what_comes_before_noreply_is_refused_aloud() {
 fn words_behind_the_23rd_are_not_seen() {
     let line =
         |fill, last: &str| ["touch k 0", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
-    let touch = Request::Touch { key: b"k", exptime: Exptime::Never };
+    let touch = Request::Touch(b"k", Exptime::Never);
     assert_eq!(request(&line(19, " noreply")), (touch, true));
     assert_eq!(request(&line(20, " noreply")), (touch, false));
     assert_eq!(request(&line(19, " noreply x")), (touch, true));
@@ -195,9 +195,9 @@ fn words_that_no_command_reads_mean_nothing() {
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k a b c\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 1 noreply\r\n"), (b"".as_slice(), 0));
-    let touch = Request::Touch { key: b"k", exptime: Exptime::Never };
+    let touch = Request::Touch(b"k", Exptime::Never);
     assert_eq!(request(b"touch k 0 0 0\r\n"), (touch, false));
-    let flush = |exptime| Request::Admin(Admin::FlushAll { exptime: Exptime::of_signed(exptime) });
+    let flush = |exptime| Request::Admin(Admin::FlushAll(Exptime::of_signed(exptime)));
     assert_eq!(request(b"flush_all noreply\r\n"), (flush(0), true));
     assert_eq!(request(b"  flush_all 3 x noreply\r\n"), (flush(3), true));
     assert_eq!(refused(b"flush_all noreply x\r\n"), (reply::BAD_EXPTIME, 0));
@@ -309,4 +309,21 @@ fn gives_up_on_a_key_of_251_bytes() {
     assert_eq!(next_key(&[b'k'; 251]), NextKey::Incomplete { consumed: 0 });
     assert_eq!(next_key(&[b'k'; 252]), NextKey::TooLong);
     assert_eq!(next_key(&[&[b'k'; 251][..], b" "].concat()), NextKey::TooLong);
+}
+
+#[test]
+fn value_lines_have_a_cas_only_when_asked() {
+    let mut out = Vec::new();
+    value_line(&mut out, b"k", 0, 5, None);
+    value_line(&mut out, b"k", u32::MAX, 0, Some(u64::MAX));
+    let expected = "VALUE k 0 5\r\nVALUE k 4294967295 0 18446744073709551615\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+#[test]
+fn numbers_and_stats_end_their_line() {
+    let mut out = Vec::new();
+    number_line(&mut out, 10);
+    stat_line(&mut out, "pid", 7);
+    assert_eq!(out, b"10\r\nSTAT pid 7\r\n");
 }

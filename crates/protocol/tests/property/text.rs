@@ -51,7 +51,7 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
 /// A retrieval that is read as an item is the same as one whose keys are read one by one.
 fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
     let item = dialect.parse_item(input);
-    let (Parsed::Request { request: Request::Retrieve(retrieval), consumed, answer }, false) =
+    let (Parsed::Request { request: Request::Retrieve(touch), consumed, answer }, false) =
         (parsed, item == *parsed)
     else {
         assert_eq!(item, *parsed);
@@ -61,7 +61,7 @@ fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
     else {
         panic!("{item:?}");
     };
-    assert_eq!((get.touch, item_answer), (retrieval.touch, *answer));
+    assert_eq!((get.touch, item_answer), (*touch, *answer));
     let NextKey::Key { key, consumed: key_len } = next_key(&input[*consumed..]) else {
         panic!("{parsed:?} has no key");
     };

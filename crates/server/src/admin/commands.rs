@@ -37,14 +37,14 @@ pub(crate) fn carry_out<'e>(
 ) -> Then<'e> {
     let shared = worker.shared;
     match order {
-        Admin::FlushAll { exptime } => flush_all(worker, exptime, reply),
-        Admin::Verbosity { level } => {
+        Admin::FlushAll(exptime) => flush_all(worker, exptime, reply),
+        Admin::Verbosity(level) => {
             let level = level.min(VERBOSITY_MAX);
             shared.tunables.verbosity.store(level, Relaxed);
             process::set_verbosity(level as u8);
             reply.line(reply::OK);
         }
-        Admin::MemoryLimit { megabytes } => {
+        Admin::MemoryLimit(megabytes) => {
             memory_limit(shared.engine, megabytes, reply);
             // A lower limit means pages to give back.
             shared.bell.call(Driver::Tuner);

@@ -8,7 +8,7 @@ use crate::shared::{CrawlTicket, Shared};
 use crate::wire::rows::Rows;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
-use slabwise_protocol::text::{compose, reply};
+use slabwise_protocol::text::{number, percent_encoded, reply};
 use std::os::fd::RawFd;
 
 /// Chunks, prefixes or connections visited in a step: about 50 microseconds of work, and at most half a
@@ -125,23 +125,23 @@ fn list(
 
 fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"key=");
-    compose::percent_encoded(out, item.key);
+    percent_encoded(out, item.key);
     out.extend_from_slice(b" exp=");
     match item.expiry.second() {
-        Some(second) => compose::number(out, worker.unix_seconds(second)),
+        Some(second) => number(out, worker.unix_seconds(second)),
         None => out.extend_from_slice(b"-1"),
     }
     let age_seconds = item.last_access.age_at(worker.now.ticks) / Ticks::PER_SECOND;
     out.extend_from_slice(b" la=");
     let now = worker.unix_seconds(worker.now.seconds);
-    compose::number(out, now.saturating_sub(u64::from(age_seconds)));
+    number(out, now.saturating_sub(u64::from(age_seconds)));
     out.extend_from_slice(b" cas=");
-    compose::number(out, item.cas);
+    number(out, item.cas);
     out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });
     out.extend_from_slice(b" cls=");
-    compose::number(out, item.class.wire());
+    number(out, item.class.wire());
     out.extend_from_slice(b" size=");
-    compose::number(out, item.size_bytes);
+    number(out, item.size_bytes);
     out.push(b'\n');
 }
 
@@ -149,9 +149,9 @@ fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut 
     out.extend_from_slice(b"ITEM ");
     out.extend_from_slice(item.key);
     out.extend_from_slice(b" [");
-    compose::number(out, item.value_len);
+    number(out, item.value_len);
     out.extend_from_slice(b" b; ");
     let expiry = item.expiry.second().map_or(0, |second| worker.unix_seconds(second));
-    compose::number(out, expiry);
+    number(out, expiry);
     out.extend_from_slice(b" s]\r\n");
 }

@@ -34,18 +34,18 @@ pub(crate) fn carry_out<'e>(
             clock.unpause();
             reply::OK
         }
-        Debug::TimeMove { seconds } => {
+        Debug::TimeMove(seconds) => {
             clock.advance(Duration::from_secs(seconds.into()));
             reply::OK
         }
-        Debug::ItemHold { key } => match get::pin(worker, key) {
+        Debug::ItemHold(key) => match get::pin(worker, key) {
             Some(pinned) => {
                 held.push(pinned);
                 reply::OK
             }
             None => MISS,
         },
-        Debug::ItemRelease { key } => release(held, key),
+        Debug::ItemRelease(key) => release(held, key),
         Debug::Misbehave if sys::can_open_sockets() => reply::ERROR,
         Debug::Misbehave => reply::OK,
     };

@@ -1,6 +1,7 @@
 //! Changing what is there: a delete, which may leave something in its place, and arithmetic.
 
-use super::hooks::{self, Rules};
+use super::get::{Rules, looking_up};
+use super::hooks;
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_engine::{
@@ -75,7 +76,7 @@ pub(crate) fn arithmetic(
         Direction::Increment => Delta::Increment(request.delta),
         Direction::Decrement => Delta::Decrement(request.delta),
     };
-    hooks::looking_up(worker, key);
+    looking_up(worker, key);
     let outcome = worker.handle.arithmetic(key, delta, conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
         hooks::made(worker, key);

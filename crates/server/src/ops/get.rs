@@ -1,10 +1,42 @@
 //! Getting an item, in any of the ways that a dialect has; touching it, and looks that count as no get.
 
-use super::hooks::{self, Rules};
 use crate::context::WorkerContext;
+use crate::shared::WatchEvent;
 use slabwise_base::{Expiry, HashedKey};
-use slabwise_engine::{GetOptions, ItemView, Met, Pinned, ReserveError, Vivify};
-use slabwise_protocol::Get;
+use slabwise_engine::{
+    GetOptions, ItemView, Life, Met, Pinned, ReserveError, Seen, StoreMode, Vivify,
+};
+use slabwise_protocol::{Get, WatchKinds};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Those of the classic text protocol and of the binary one.
+    Classic,
+    Meta,
+}
+
+impl Rules {
+    #[inline]
+    pub(super) fn counts_prefixes(self) -> bool {
+        self == Rules::Classic
+    }
+
+    /// As memcached's watchers read it.
+    pub(super) fn delete_command(self) -> &'static str {
+        match self {
+            Rules::Classic => "delete",
+            Rules::Meta => "md",
+        }
+    }
+
+    /// Whether a store that failed removes the item that was to be replaced: the client counts on its end.
+    pub(super) fn discards(self, mode: StoreMode) -> bool {
+        match self {
+            Rules::Classic => mode == StoreMode::Set,
+            Rules::Meta => matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_)),
+        }
+    }
+}
 
 /// Values of at least this size are written from the arena. Below it, copying costs less than the pin
 /// and the two more slices of the write; 16 KiB is copied in about a microsecond.
@@ -57,6 +89,38 @@ pub(crate) enum Shown {
 /// How a plain get met its item.
 const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
 
+/// Pins a value that is too large to be copied. `None`: too many clients are being sent it already, and
+/// copies would be memory without a bound.
+#[inline]
+pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
+    if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
+}
+
+/// To be called before each operation that looks this key up.
+#[inline]
+pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
+    if worker.shared.is_watched(WatchKinds::FETCHERS) {
+        tell_look_up(worker, key.bytes(), worker.handle.inspect(key, worker.now));
+    }
+}
+
+#[cold]
+pub(super) fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
+    let found = seen.filter(|seen| seen.life == Life::Live);
+    worker.shared.watch.write(&WatchEvent::Fetch {
+        key,
+        status: match seen.map(|seen| seen.life) {
+            None => "not_found",
+            Some(Life::Live) => "found",
+            Some(Life::Expired) => "expired",
+            Some(Life::Flushed) => "flushed",
+        },
+        class: found.map(|found| found.class),
+        value_len: found.map_or(0, |found| found.value_len),
+        descriptor: worker.descriptor,
+    });
+}
+
 /// Looks a key up and shows its item to `show`. Its stripe is locked meanwhile: copy or pin, and return.
 /// `None` is a miss. An error: there is no memory for the new expiry.
 #[inline(always)]
@@ -67,10 +131,12 @@ pub(crate) fn get<'e>(
     rules: Rules,
     show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
 ) -> Result<Option<Shown>, ReserveError> {
-    hooks::looking_up(worker, key);
+    looking_up(worker, key);
     worker.served.gets += 1;
-    let (now, counted) = (worker.now, hooks::Counted::now(worker));
-    let show = |view: ItemView<'_, 'e>, met| (show(&view, met), counted.cost(&view));
+    let (now, counts_prefixes) = (worker.now, worker.shared.counts_prefixes());
+    let show = |view: ItemView<'_, 'e>, met| {
+        (show(&view, met), if counts_prefixes { view.cost() } else { None })
+    };
     let found = match *access {
         Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),
         Access::Touch(expiry) => {
@@ -79,15 +145,19 @@ pub(crate) fn get<'e>(
         Access::With(ref options) => worker.handle.get_with(key, options, now, show)?,
     };
     let (shown, cost) = found.unzip();
-    if matches!(shown, None | Some(Shown::Recache)) {
-        hooks::missed(worker, key);
+    if matches!(shown, None | Some(Shown::Recache))
+        && let Some(measured) = &worker.shared.measured_costs
+    {
+        measured.missed(key, || worker.shared.clock.nanos());
     }
-    let prefixes = &worker.shared.prefixes;
     if worker.shared.counts_prefixes() {
+        let prefixes = &worker.shared.prefixes;
         if rules.counts_prefixes() {
             prefixes.record_get(key.bytes(), shown.is_some());
         }
-        hooks::saved(worker, key.bytes(), cost.flatten());
+        if let Some(cost) = cost.flatten() {
+            prefixes.record_cost_saved(key.bytes(), u64::from(cost.units()));
+        }
     }
     Ok(shown)
 }
@@ -98,7 +168,7 @@ pub(crate) fn touch(
     key: HashedKey<'_>,
     expiry: Expiry,
 ) -> Result<bool, ReserveError> {
-    hooks::looking_up(worker, key);
+    looking_up(worker, key);
     worker.handle.touch(key, expiry, worker.now)
 }
 
@@ -109,7 +179,7 @@ pub(crate) fn touch_and_show<'e, R>(
     expiry: Expiry,
     show: impl FnOnce(ItemView<'_, 'e>) -> R,
 ) -> Result<Option<R>, ReserveError> {
-    hooks::looking_up(worker, key);
+    looking_up(worker, key);
     let found = worker.handle.get_and_touch(key, expiry, worker.now, show);
     let prefixes = &worker.shared.prefixes;
     if worker.shared.counts_prefixes() {
@@ -125,7 +195,7 @@ pub(crate) fn examine<'e, R>(
     show: impl FnOnce(ItemView<'_, 'e>) -> R,
 ) -> Option<R> {
     worker.traffic.count_meta_debug();
-    hooks::looking_up(worker, key);
+    looking_up(worker, key);
     worker.handle.peek(key, worker.now, show)
 }
 

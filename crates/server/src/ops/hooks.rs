@@ -11,74 +11,19 @@
 //! Costs by key prefix, while `stats detail` is on, are counted for all dialects alike: they are slabwise's own, so
 //! nothing that memcached shows changes by it.
 
+use super::get::{looking_up, tell_look_up};
 use crate::context::WorkerContext;
 use crate::shared::WatchEvent;
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
-    ItemMeta, ItemView, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode,
-    StoreOutcome,
+    ItemMeta, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,
 };
 use slabwise_protocol::WatchKinds;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rules {
-    /// Those of the classic text protocol and of the binary one.
-    Classic,
-    Meta,
-}
-
-impl Rules {
-    #[inline]
-    pub(super) fn counts_prefixes(self) -> bool {
-        self == Rules::Classic
-    }
-
-    /// As memcached's watchers read it.
-    pub(super) fn delete_command(self) -> &'static str {
-        match self {
-            Rules::Classic => "delete",
-            Rules::Meta => "md",
-        }
-    }
-
-    /// Whether a store that failed removes the item that was to be replaced: the client counts on its end.
-    pub(super) fn discards(self, mode: StoreMode) -> bool {
-        match self {
-            Rules::Classic => mode == StoreMode::Set,
-            Rules::Meta => matches!(mode, StoreMode::Set | StoreMode::Replace | StoreMode::Cas(_)),
-        }
-    }
-}
 
 /// Whether anybody wants to know of stores, or of the look-ups that are part of them.
 #[inline]
 pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
     worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
-}
-
-/// To be called before each operation that looks this key up.
-#[inline]
-pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
-    if worker.shared.is_watched(WatchKinds::FETCHERS) {
-        tell_look_up(worker, key.bytes(), worker.handle.inspect(key, worker.now));
-    }
-}
-
-#[cold]
-fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
-    let found = seen.filter(|seen| seen.life == Life::Live);
-    worker.shared.watch.write(&WatchEvent::Fetch {
-        key,
-        status: match seen.map(|seen| seen.life) {
-            None => "not_found",
-            Some(Life::Live) => "found",
-            Some(Life::Expired) => "expired",
-            Some(Life::Flushed) => "flushed",
-        },
-        class: found.map(|found| found.class),
-        value_len: found.map_or(0, |found| found.value_len),
-        descriptor: worker.descriptor,
-    });
 }
 
 /// A store under way, as it is told afterwards.
@@ -251,14 +196,6 @@ fn command(mode: StoreMode) -> &'static str {
     }
 }
 
-/// To be called when a get of this key missed, or told its client to store the item anew.
-#[inline]
-pub(crate) fn missed(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
-    if let Some(measured) = &worker.shared.measured_costs {
-        measured.missed(key, || worker.shared.clock.nanos());
-    }
-}
-
 /// To be called before a store: what the item is stored with. The time counts to the store's line, before its
 /// value has arrived, and whatever comes of the store. One that adds to an item waits on: a client whose append
 /// finds nothing stores the whole.
@@ -289,31 +226,6 @@ pub(crate) fn priced(
     };
     let cost = measured.stored(key, class, || worker.shared.clock.nanos());
     ItemMeta { cost, ..meta }
-}
-
-/// Whether a get looks at what its item costs.
-#[derive(Clone, Copy)]
-pub(crate) struct Counted(bool);
-
-impl Counted {
-    #[inline]
-    pub(crate) fn now(worker: &WorkerContext<'_>) -> Counted {
-        Counted(worker.shared.counts_prefixes())
-    }
-
-    /// The item's cost, if it is looked at and known.
-    #[inline]
-    pub(crate) fn cost(self, view: &ItemView<'_, '_>) -> Option<Cost> {
-        if self.0 { view.cost() } else { None }
-    }
-}
-
-/// To be called with what a hit's item costs.
-#[inline]
-pub(crate) fn saved(worker: &WorkerContext<'_>, key: &[u8], cost: Option<Cost>) {
-    if let Some(cost) = cost {
-        worker.shared.prefixes.record_cost_saved(key, u64::from(cost.units()));
-    }
 }
 
 /// To be called before a store, whatever comes of it. It pays if it is one that goes on where nothing is, and

@@ -16,5 +16,3 @@ pub(crate) mod change;
 pub(crate) mod get;
 mod hooks;
 pub(crate) mod store;
-
-pub(crate) use hooks::Rules;

@@ -8,7 +8,8 @@
 //!
 //! A store that fails must not leave the value that it was to replace: the client counts on its end.
 
-use super::hooks::{self, Rules};
+use super::get::{Rules, looking_up};
+use super::hooks;
 use crate::context::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
 use slabwise_engine::{
@@ -22,16 +23,6 @@ const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::EN
 /// With less than this missing of a value, the socket is read into the connection's buffer: that
 /// read also takes the value's end and the commands after it, which saves one.
 const DIRECT_READ_LEN_MIN: usize = 4 << 10;
-
-/// A store before its value.
-#[derive(Clone, Copy)]
-pub(crate) struct Order<'a> {
-    pub(crate) key: HashedKey<'a>,
-    pub(crate) meta: ItemMeta,
-    pub(crate) conditions: StoreConditions,
-    pub(crate) value_len: usize,
-    pub(crate) rules: Rules,
-}
 
 pub(crate) enum Begun<'e> {
     Finished {
@@ -47,21 +38,6 @@ pub(crate) enum Begun<'e> {
         /// Bytes of the input that were taken.
         consumed: usize,
     },
-}
-
-impl<'a> Order<'a> {
-    #[inline(always)]
-    pub(crate) fn of(
-        worker: &WorkerContext<'_>,
-        key: HashedKey<'a>,
-        request: &Store<'_>,
-        rules: Rules,
-    ) -> Order<'a> {
-        let expiry = worker.expiry(request.exptime);
-        let Store { client_flags, cost, value_len, .. } = *request;
-        let meta = ItemMeta { client_flags, expiry, cost };
-        Order { key, meta, conditions: conditions(worker, request), value_len, rules }
-    }
 }
 
 /// As in memcached, `-C` makes a packet's store with a CAS value one without, but nothing that is there matches the
@@ -94,28 +70,31 @@ fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreCondition
 #[inline(always)]
 pub(crate) fn begin<'e>(
     worker: &mut WorkerContext<'e>,
-    mut order: Order<'_>,
+    key: HashedKey<'_>,
+    request: &Store<'_>,
+    rules: Rules,
     rest: &[u8],
     value_end: &[u8],
 ) -> Begun<'e> {
-    let prefixes = &worker.shared.prefixes;
-    if order.rules.counts_prefixes() && worker.shared.counts_prefixes() {
-        prefixes.record_set(order.key.bytes());
+    if rules.counts_prefixes() && worker.shared.counts_prefixes() {
+        worker.shared.prefixes.record_set(key.bytes());
     }
-    let Order { key, meta, value_len, ref conditions, .. } = order;
-    order.meta = hooks::priced(worker, key, value_len, meta, conditions);
-    hooks::paid(worker, order.key, order.meta.cost, &order.conditions);
-    let Order { key, meta, ref conditions, value_len, rules } = order;
-    let is_too_large = exceeds_item_size(worker, &order);
+    let Store { client_flags, cost, value_len, .. } = *request;
+    let conditions = conditions(worker, request);
+    let meta = ItemMeta { client_flags, expiry: worker.expiry(request.exptime), cost };
+    let meta = hooks::priced(worker, key, value_len, meta, &conditions);
+    hooks::paid(worker, key, meta.cost, &conditions);
+    let is_too_large = exceeds_item_size(worker, key, client_flags, value_len);
     if let Some(value) = whole_value(rest, value_len, value_end)
         && !is_too_large
         && !extends(conditions.mode)
         && !hooks::stores_are_watched(worker)
     {
-        let outcome = worker.handle.set_if(key, value, meta, conditions, worker.now);
+        let outcome = worker.handle.set_if(key, value, meta, &conditions, worker.now);
+        let mut refused = |error| fail(worker, key, conditions.mode, rules, error);
         match outcome {
-            StoreOutcome::TooLarge => refused(worker, &order, ReserveError::TooLarge),
-            StoreOutcome::OutOfMemory => refused(worker, &order, ReserveError::OutOfMemory),
+            StoreOutcome::TooLarge => refused(ReserveError::TooLarge),
+            StoreOutcome::OutOfMemory => refused(ReserveError::OutOfMemory),
             _ => {}
         }
         return Begun::Finished { outcome, consumed: value_len + value_end.len(), skip_len: 0 };
@@ -129,15 +108,15 @@ pub(crate) fn begin<'e>(
     let mut reservation = match reserved {
         Ok(reservation) => reservation,
         Err(error) => {
-            refused(worker, &order, error);
+            fail(worker, key, conditions.mode, rules, error);
             let skip_len = value_len + value_end.len();
             return Begun::Finished { outcome: error.into(), consumed: 0, skip_len };
         }
     };
     let consumed = reservation.fill(rest);
-    let upload = Upload { reservation, conditions: *conditions, rules };
-    if upload.is_starved() {
-        let skip_len = upload.remaining() + value_end.len();
+    let upload = Upload { reservation, conditions, rules };
+    if upload.reservation.is_starved() {
+        let skip_len = upload.reservation.remaining() + value_end.len();
         let outcome = upload.give_up(worker);
         return Begun::Finished { outcome, consumed, skip_len };
     }
@@ -146,7 +125,7 @@ pub(crate) fn begin<'e>(
 
 /// A value that is arriving, in memory that no other client sees yet.
 pub(crate) struct Upload<'e> {
-    reservation: Reservation<'e>,
+    pub(crate) reservation: Reservation<'e>,
     conditions: StoreConditions,
     rules: Rules,
 }
@@ -162,32 +141,6 @@ impl<'e> Upload<'e> {
         (!place.is_empty()).then_some(place)
     }
 
-    pub(crate) fn advance(&mut self, count: usize) {
-        self.reservation.advance(count);
-    }
-
-    /// Takes as much of `bytes` as is missing; returns how much that was.
-    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
-        self.reservation.fill(bytes)
-    }
-
-    pub(crate) fn remaining(&self) -> usize {
-        self.reservation.remaining()
-    }
-
-    /// Whether there is no memory for the rest.
-    pub(crate) fn is_starved(&self) -> bool {
-        self.reservation.is_starved()
-    }
-
-    pub(crate) fn key(&mut self) -> &[u8] {
-        self.reservation.key()
-    }
-
-    pub(crate) fn value_len(&self) -> usize {
-        self.reservation.value_len()
-    }
-
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let announced = hooks::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
@@ -201,8 +154,8 @@ impl<'e> Upload<'e> {
         }
     }
 
-    pub(crate) fn give_up(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let key = self.key().to_vec();
+    pub(crate) fn give_up(self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
+        let key = self.reservation.key().to_vec();
         worker.handle.give_up(self.reservation);
         let key = worker.handle.hashed(&key);
         fail(worker, key, self.conditions.mode, self.rules, ReserveError::OutOfMemory);
@@ -210,12 +163,8 @@ impl<'e> Upload<'e> {
     }
 }
 
-#[cold]
-fn refused(worker: &mut WorkerContext<'_>, order: &Order<'_>, error: ReserveError) {
-    fail(worker, order.key, order.conditions.mode, order.rules, error);
-}
-
 /// Reports that there is no place for a value, and removes what it was to replace.
+#[cold]
 fn fail(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -225,19 +174,24 @@ fn fail(
 ) {
     hooks::store_refused(worker, key.bytes(), mode, error);
     if rules.discards(mode) {
-        hooks::looking_up(worker, key);
+        looking_up(worker, key);
         worker.handle.discard(key, worker.now);
     }
 }
 
 /// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
 /// limit would let a few bytes more pass; clients, and the operator who set `-I`, know memcached's.
-fn exceeds_item_size(worker: &WorkerContext<'_>, order: &Order<'_>) -> bool {
+fn exceeds_item_size(
+    worker: &WorkerContext<'_>,
+    key: HashedKey<'_>,
+    client_flags: u32,
+    value_len: usize,
+) -> bool {
     let settings = worker.shared.settings;
     let overhead = MEMCACHED_ITEM_BYTES
         + if settings.cas_enabled { size_of::<u64>() } else { 0 }
-        + if order.meta.client_flags != 0 { size_of::<u32>() } else { 0 };
-    let size_bytes = overhead + order.key.bytes().len() + order.value_len;
+        + if client_flags != 0 { size_of::<u32>() } else { 0 };
+    let size_bytes = overhead + key.bytes().len() + value_len;
     size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 

@@ -1,22 +1,62 @@
 //! The phases of a dialogue.
 
-use super::authentication::refuse;
-use super::items::{Arriving, Done, Keys, KeysStep, carry_out};
-use super::login::{LoginStep, login};
-use super::orders;
-use super::step::{Batch, Next, Place, Progress, Speech, Step, hashed};
+use super::batch::Batch;
+use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Step, hashed};
+use super::orders::{self, may_ask, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::context::WorkerContext;
 use crate::out::Out;
+use crate::passwords::Verdict;
+use crate::sasl::Exchange;
 use crate::shared::{CloseReason, Watcher};
 use crate::wire::text;
 use slabwise_base::HashedKey;
 use slabwise_engine::Pinned;
-use slabwise_protocol::binary::{Status, compose};
+use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
 use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
-use slabwise_protocol::{Answer, Parsed, Refusal, Request};
+use slabwise_protocol::text::login::{self, Login};
+use slabwise_protocol::text::reply;
+use slabwise_protocol::{Answer, Dialect, Parsed, Refusal, Request};
+use std::sync::atomic::Ordering;
+
+#[derive(Default)]
+enum Speech {
+    #[default]
+    Text,
+    /// Packets, from a client that may have to authenticate.
+    Binary(Exchange),
+}
+
+impl Speech {
+    fn of(first: u8, protocol: Protocol) -> Speech {
+        match protocol {
+            Protocol::Binary => Speech::Binary(Exchange::default()),
+            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
+            Protocol::Auto | Protocol::Ascii => Speech::Text,
+        }
+    }
+
+    #[inline]
+    fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
+        match self {
+            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
+            Speech::Binary(_) => Dialect::Binary,
+        }
+    }
+
+    /// Whether the client may ask for what is answered so.
+    #[inline]
+    fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
+        match (self, answer) {
+            (Speech::Binary(exchange), Answer::Binary(head)) => {
+                may_ask(worker, exchange, head.opcode)
+            }
+            _ => true,
+        }
+    }
+}
 
 /// The dialogue on one connection.
 pub struct Session<'e> {
@@ -119,7 +159,7 @@ impl<'e> Session<'e> {
     /// Notes that `count` bytes were read into [`Session::upload_target`].
     pub fn upload_advance(&mut self, count: usize) {
         match &mut self.phase {
-            Phase::Value(arriving) => arriving.upload.advance(count),
+            Phase::Value(arriving) => arriving.upload.reservation.advance(count),
             _ => panic!("bytes were read into a value, but none is expected"),
         }
     }
@@ -227,7 +267,7 @@ impl<'e> Session<'e> {
         input: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
-        for (parsed, &Place { key, start }) in batch.items() {
+        for ((parsed, &key), &start) in batch.items() {
             if worker.requests_left == 0 || out.is_full() {
                 return Step::Pause(start, Next::Yield);
             }
@@ -274,8 +314,7 @@ impl<'e> Session<'e> {
             },
             Phase::Keys(keys) => {
                 let (phase, step) = match keys.step(worker, input, keys_max, out) {
-                    KeysStep::Took(count) => return Step::Took(count),
-                    KeysStep::Pause(count, next) => return Step::Pause(count, next),
+                    KeysStep::GoesOn(step) => return step,
                     KeysStep::Ended(count) => (Phase::Command, Step::Took(count)),
                     KeysStep::Failed(count) => (Phase::SkipLine, Step::Took(count)),
                 };
@@ -321,16 +360,40 @@ impl<'e> Session<'e> {
         Step::Took(0)
     }
 
+    /// What a client says that is not let in yet, where `-Y` asks for passwords.
+    ///
+    /// Invariants: before the login nothing reaches the engine, whatever protocol it is written in; a value that
+    /// is announced takes no memory before it is there; a client that fails learns no more than that, and may
+    /// try again.
     fn login(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
-        match login(worker, input, out) {
-            LoginStep::Pause(next) => Step::Pause(0, next),
-            LoginStep::Hangup => self.close(input.len(), CloseReason::Error),
-            LoginStep::Refused(count) => Step::Took(count),
-            LoginStep::LetIn(count) => {
-                self.phase = Phase::Command;
-                Step::Took(count)
-            }
+        let Some(passwords) = &worker.shared.logins else {
+            unreachable!("nobody logs in where nobody is asked to");
+        };
+        if worker.requests_left == 0 || out.is_full() {
+            return Step::Pause(0, Next::Yield);
         }
+        let (consumed, answer) = match login::parse(input) {
+            Login::Incomplete => return Step::Pause(0, Next::Read),
+            Login::Hangup => return self.close(input.len(), CloseReason::Error),
+            Login::Refused { reply, consumed } => (consumed, reply),
+            Login::Credentials { user, password, consumed } => {
+                let counters = &worker.shared.counters;
+                counters.auth_commands.fetch_add(1, Ordering::Relaxed);
+                match passwords.check(user, password) {
+                    Verdict::Known => {
+                        self.phase = Phase::Command;
+                        (consumed, reply::STORED)
+                    }
+                    Verdict::Unknown => {
+                        counters.auth_errors.fetch_add(1, Ordering::Relaxed);
+                        (consumed, reply::AUTH_FAILED)
+                    }
+                }
+            }
+        };
+        worker.charge();
+        out.bytes().extend_from_slice(answer);
+        Step::Took(consumed)
     }
 
     /// What was read of the next request; `input` begins with it.
@@ -363,12 +426,12 @@ impl<'e> Session<'e> {
                 Step::Took(*consumed)
             }
             Parsed::Request { request, answer, consumed } => match request {
-                Request::Retrieve(retrieval) => {
+                Request::Retrieve(touch) => {
                     worker.charge();
                     let Answer::Text(answer) = answer else {
                         unreachable!("only the classic text protocol names several keys");
                     };
-                    self.phase = Phase::Keys(Keys::new(worker, *retrieval, *answer));
+                    self.phase = Phase::Keys(Keys::new(worker, *touch, *answer));
                     Step::Took(*consumed)
                 }
                 Request::Version
@@ -379,8 +442,7 @@ impl<'e> Session<'e> {
                     .order(worker, (request, answer), input.len() - consumed, out)
                     .behind(*consumed),
                 _ => {
-                    let key = hashed(worker, request, answer);
-                    let item = (request, answer, key);
+                    let item = (request, answer, hashed(worker, request));
                     self.serve_item(worker, item, &input[*consumed..], out).behind(*consumed)
                 }
             },
@@ -392,7 +454,7 @@ impl<'e> Session<'e> {
     fn serve_item(
         &mut self,
         worker: &mut WorkerContext<'e>,
-        (request, answer, key): (&Request<'_>, &Answer, Option<HashedKey<'_>>),
+        (request, answer, mut key): (&Request<'_>, &Answer, HashedKey<'_>),
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
@@ -402,17 +464,15 @@ impl<'e> Session<'e> {
         }
         worker.served.others += u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
         let mut buffer;
-        let key = match key {
-            Some(key) => key,
-            None => {
-                buffer = [0; KEY_BUFFER_LEN];
-                worker.handle.hashed(decode_key(request.key(), &mut buffer))
-            }
-        };
-        match carry_out(worker, request, answer, key, rest, out) {
-            Done::Answered(count) => Step::Took(count),
-            Done::Skips { consumed, skip_len } => {
-                self.phase = Phase::Skip(skip_len);
+        if matches!(answer, Answer::Meta(echo) if echo.key_is_base64) {
+            buffer = [0; KEY_BUFFER_LEN];
+            key = worker.handle.hashed(decode_key(key.bytes(), &mut buffer));
+        }
+        match (Item { worker, answer, key, out }).carry_out(request, rest) {
+            Done::Answered { consumed, skip_len } => {
+                if skip_len > 0 {
+                    self.phase = Phase::Skip(skip_len);
+                }
                 Step::Took(consumed)
             }
             Done::Arriving(count, arriving) => {

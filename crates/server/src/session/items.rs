@@ -1,11 +1,10 @@
 //! Requests about one item: each is one operation, answered in the client's dialect. What follows a line, the keys of
 //! a retrieval and the value of a store, is read as it arrives.
 
-use super::step::Next;
 use crate::context::WorkerContext;
-use crate::ops::get::Access;
-use crate::ops::store::{Begun, Order, Upload, begin};
-use crate::ops::{self, Rules};
+use crate::ops::change;
+use crate::ops::get::{self, Access, Rules};
+use crate::ops::store::{Begun, Upload, begin};
 use crate::out::Out;
 use crate::wire::text::Reply;
 use crate::wire::{binary, meta, text};
@@ -13,11 +12,56 @@ use slabwise_base::HashedKey;
 use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::compose as packet;
 use slabwise_protocol::meta::reply as meta_reply;
-use slabwise_protocol::text::compose::number_line;
-use slabwise_protocol::text::{NextKey, next_key, reply};
+use slabwise_protocol::text::{NextKey, next_key, number_line, reply};
 use slabwise_protocol::{
-    Answer, Arithmetic, Delete, Exptime, Get, LIMITS, Request, Retrieval, Store, TextAnswer,
+    Answer, Arithmetic, Delete, Exptime, Get, LIMITS, Request, Store, TextAnswer,
 };
+
+/// What a call of [`Session::consume`](super::Session::consume) came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that are done with.
+    pub consumed: usize,
+    pub next: Next,
+}
+
+/// What a session wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// More input.
+    Read,
+    /// To be called again, even without new input, once the output has drained and other
+    /// connections had their turn.
+    Yield,
+    /// The connection closed, once the output has drained.
+    Close,
+}
+
+/// What a part of the input came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Took these bytes; there may be more to do.
+    Took(usize),
+    /// Took these bytes; nothing more to do for now.
+    Pause(usize, Next),
+}
+
+impl Step {
+    /// The step as it is seen from where this many bytes before it were taken, too.
+    #[inline]
+    pub(super) fn behind(self, count: usize) -> Step {
+        match self {
+            Step::Took(more) => Step::Took(count + more),
+            Step::Pause(more, next) => Step::Pause(count + more, next),
+        }
+    }
+}
+
+/// A request's key as it stands on the wire, with its hash.
+#[inline(always)]
+pub(super) fn hashed<'a>(worker: &WorkerContext<'_>, request: &Request<'a>) -> HashedKey<'a> {
+    worker.handle.hashed(request.key())
+}
 
 /// What a request came to, beside its answer.
 #[expect(
@@ -25,185 +69,154 @@ use slabwise_protocol::{
     reason = "a box would be an allocation in the middle of a set"
 )]
 pub(super) enum Done<'e> {
-    /// It is answered; took these bytes behind its line.
-    Answered(usize),
     /// It is answered; took these bytes behind its line, and skips those that follow.
-    Skips { consumed: usize, skip_len: usize },
+    Answered { consumed: usize, skip_len: usize },
     /// Its value goes on arriving; took these bytes behind its line.
     Arriving(usize, Arriving<'e>),
 }
 
-/// Carries out a request about one item, or none. `rest` is the input behind its line.
-#[inline(always)]
-pub(super) fn carry_out<'e>(
-    worker: &mut WorkerContext<'e>,
-    request: &Request<'_>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    rest: &[u8],
-    out: &mut Out<'e>,
-) -> Done<'e> {
-    match request {
-        Request::Get(request) => get(worker, request, answer, key, out),
-        Request::Store(request) => return store(worker, request, answer, key, rest, out),
-        Request::Delete(request) => delete(worker, request, answer, key, out),
-        Request::Arithmetic(request) => arithmetic(worker, request, answer, key, out),
-        Request::Touch { exptime, .. } => touch(worker, *exptime, answer, key, out),
-        Request::Examine { .. } => examine(worker, answer, key, out),
-        Request::NoOp => match answer {
-            Answer::Binary(head) => packet::success(out.bytes(), head, 0),
-            _ => out.bytes().extend_from_slice(meta_reply::NO_OP),
-        },
-        _ => unreachable!("the caller has sent others elsewhere"),
-    }
-    Done::Answered(0)
+/// The item that a request is about, and who carries it out.
+pub(super) struct Item<'i, 'e> {
+    pub(super) worker: &'i mut WorkerContext<'e>,
+    pub(super) answer: &'i Answer,
+    /// Decoded, if it was sent in base64.
+    pub(super) key: HashedKey<'i>,
+    pub(super) out: &'i mut Out<'e>,
 }
 
-fn rules(answer: &Answer) -> Rules {
-    match answer {
-        Answer::Text(_) | Answer::Binary(_) => Rules::Classic,
-        Answer::Meta(_) => Rules::Meta,
-    }
-}
-
-#[inline(always)]
-fn get<'e>(
-    worker: &mut WorkerContext<'e>,
-    request: &Get<'_>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    out: &mut Out<'e>,
-) {
-    let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-    match answer {
-        Answer::Text(answer) => {
-            let access = Access::of(worker, request, Rules::Classic);
-            let looked_up = look_up(worker, key, &access, *answer, out);
-            let end = if looked_up.is_ok() { reply::END } else { reply::NO_MEMORY };
-            out.bytes().extend_from_slice(end);
+impl<'e> Item<'_, 'e> {
+    /// Carries out a request about one item, or none. `rest` is the input behind its line.
+    #[inline(always)]
+    pub(super) fn carry_out(self, request: &Request<'_>, rest: &[u8]) -> Done<'e> {
+        match request {
+            Request::Get(request) => self.get(request),
+            Request::Store(request) => return self.store(request, rest),
+            Request::Delete(request) => self.delete(request),
+            Request::Arithmetic(request) => self.arithmetic(request),
+            Request::Touch(_, exptime) => self.touch(*exptime),
+            Request::Examine(_) => self.examine(),
+            Request::NoOp => match self.answer {
+                Answer::Binary(head) => packet::success(self.out.bytes(), head, 0),
+                _ => self.out.bytes().extend_from_slice(meta_reply::NO_OP),
+            },
+            _ => unreachable!("the caller has sent others elsewhere"),
         }
-        Answer::Meta(echo) => {
-            let access = &Access::of(worker, request, Rules::Meta);
-            let recache = request.recache.map(|exptime| worker.expiry(exptime));
-            let (touch, bytes) = (access.touch(), key.bytes());
-            let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
-            let show = |view: &ItemView<'_, 'e>, met| hit.write(view, met, out);
-            match ops::get::get(worker, key, access, Rules::Meta, show) {
-                Ok(Some(_)) => {}
-                Ok(None) => meta::missed(echo, bytes, out.bytes()),
-                Err(_) => out.bytes().extend_from_slice(meta_reply::NO_MEMORY),
+        Done::Answered { consumed: 0, skip_len: 0 }
+    }
+
+    fn rules(&self) -> Rules {
+        match self.answer {
+            Answer::Text(_) | Answer::Binary(_) => Rules::Classic,
+            Answer::Meta(_) => Rules::Meta,
+        }
+    }
+
+    #[inline(always)]
+    fn get(self, request: &Get<'_>) {
+        let Item { worker, answer, key, out } = self;
+        let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
+        match answer {
+            Answer::Text(answer) => {
+                let access = Access::of(worker, request, Rules::Classic);
+                let looked_up = look_up(worker, key, &access, *answer, out);
+                let end = if looked_up.is_ok() { reply::END } else { reply::NO_MEMORY };
+                out.bytes().extend_from_slice(end);
+            }
+            Answer::Meta(echo) => {
+                let access = &Access::of(worker, request, Rules::Meta);
+                let recache = request.recache.map(|exptime| worker.expiry(exptime));
+                let (touch, bytes) = (access.touch(), key.bytes());
+                let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
+                let show = |view: &ItemView<'_, 'e>, met| hit.write(view, met, out);
+                match get::get(worker, key, access, Rules::Meta, show) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => meta::missed(echo, bytes, out.bytes()),
+                    Err(_) => out.bytes().extend_from_slice(meta_reply::NO_MEMORY),
+                }
+            }
+            Answer::Binary(head) => {
+                let access = &Access::of(worker, request, Rules::Classic);
+                let shown = get::get(worker, key, access, Rules::Classic, |view, _| {
+                    binary::hit(view, head, cas_enabled, out)
+                });
+                binary::got(head, key.bytes(), shown, out.bytes());
             }
         }
-        Answer::Binary(head) => {
-            let access = &Access::of(worker, request, Rules::Classic);
-            let key_shown = if head.with_key { key.bytes() } else { b"" };
-            let show =
-                |view: &ItemView<'_, 'e>, _| binary::hit(view, head, key_shown, cas_enabled, out);
-            let shown = ops::get::get(worker, key, access, Rules::Classic, show);
-            binary::got(head, key.bytes(), shown, out.bytes());
-        }
     }
-}
 
-#[inline(always)]
-fn store<'e>(
-    worker: &mut WorkerContext<'e>,
-    request: &Store<'_>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    rest: &[u8],
-    out: &mut Out<'e>,
-) -> Done<'e> {
-    let order = Order::of(worker, key, request, rules(answer));
-    match begin(worker, order, rest, answer.value_end()) {
-        Begun::Finished { outcome, consumed, skip_len } => {
-            answer_store(worker, answer, key.bytes(), outcome, request.value_len, out);
-            match skip_len {
-                0 => Done::Answered(consumed),
-                _ => Done::Skips { consumed, skip_len },
+    #[inline(always)]
+    fn store(self, request: &Store<'_>, rest: &[u8]) -> Done<'e> {
+        let rules = self.rules();
+        let Item { worker, answer, key, out } = self;
+        match begin(worker, key, request, rules, rest, answer.value_end()) {
+            Begun::Finished { outcome, consumed, skip_len } => {
+                answer_store(worker, answer, key.bytes(), outcome, request.value_len, out);
+                Done::Answered { consumed, skip_len }
+            }
+            Begun::Arriving { upload, consumed } => {
+                Done::Arriving(consumed, Arriving { upload, answer: *answer })
             }
         }
-        Begun::Arriving { upload, consumed } => {
-            Done::Arriving(consumed, Arriving { upload, answer: *answer })
+    }
+
+    fn delete(self, request: &Delete<'_>) {
+        let rules = self.rules();
+        let Item { worker, answer, key, out } = self;
+        let outcome = change::delete(worker, key, request, rules);
+        match answer {
+            Answer::Text(answer) => {
+                Reply::new(worker, out, answer.noreply).line(text::deleted(outcome));
+            }
+            Answer::Meta(echo) => meta::deleted(echo, key.bytes(), outcome, out.bytes()),
+            Answer::Binary(head) => binary::deleted(head, outcome, out.bytes()),
         }
     }
-}
 
-fn delete<'e>(
-    worker: &mut WorkerContext<'e>,
-    request: &Delete<'_>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    out: &mut Out<'e>,
-) {
-    let outcome = ops::change::delete(worker, key, request, rules(answer));
-    match answer {
-        Answer::Text(answer) => {
-            Reply::new(worker, out, answer.noreply).line(text::deleted(outcome));
+    fn arithmetic(self, request: &Arithmetic<'_>) {
+        let Item { worker, answer, key, out } = self;
+        let conditions = change::conditions(worker, request);
+        let outcome = change::arithmetic(worker, key, request, &conditions);
+        match answer {
+            Answer::Text(answer) => match text::number(outcome) {
+                Ok(_) if answer.noreply => {}
+                Ok(number) => number_line(out.bytes(), number),
+                Err(line) => Reply::new(worker, out, answer.noreply).line(line),
+            },
+            Answer::Meta(echo) => {
+                let initial_expiry = conditions.initial.map(|initial| initial.expiry);
+                let expiries = (conditions.touch, initial_expiry);
+                meta::number(worker, (echo, key.bytes()), outcome, expiries, out.bytes());
+            }
+            Answer::Binary(head) => binary::number(worker, head, outcome, out.bytes()),
         }
-        Answer::Meta(echo) => meta::deleted(echo, key.bytes(), outcome, out.bytes()),
-        Answer::Binary(head) => binary::deleted(head, outcome, out.bytes()),
     }
-}
 
-fn arithmetic<'e>(
-    worker: &mut WorkerContext<'e>,
-    request: &Arithmetic<'_>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    out: &mut Out<'e>,
-) {
-    let conditions = ops::change::conditions(worker, request);
-    let outcome = ops::change::arithmetic(worker, key, request, &conditions);
-    match answer {
-        Answer::Text(answer) => match text::number(outcome) {
-            Ok(_) if answer.noreply => {}
-            Ok(number) => number_line(out.bytes(), number),
-            Err(line) => Reply::new(worker, out, answer.noreply).line(line),
-        },
-        Answer::Meta(echo) => {
-            let initial_expiry = conditions.initial.map(|initial| initial.expiry);
-            let expiries = (conditions.touch, initial_expiry);
-            meta::number(worker, (echo, key.bytes()), outcome, expiries, out.bytes());
+    fn touch(self, exptime: Exptime) {
+        let Item { worker, answer, key, out } = self;
+        let expiry = worker.expiry(exptime);
+        match answer {
+            Answer::Text(answer) => {
+                let outcome = get::touch(worker, key, expiry);
+                Reply::new(worker, out, answer.noreply).line(text::touched(outcome));
+            }
+            Answer::Binary(head) => {
+                let flags_and_cas = |view: ItemView<'_, 'e>| (view.client_flags(), view.cas());
+                let found = get::touch_and_show(worker, key, expiry, flags_and_cas);
+                binary::touched(worker, head, found, out.bytes());
+            }
+            Answer::Meta(_) => unreachable!("the meta protocol touches by a get"),
         }
-        Answer::Binary(head) => binary::number(worker, head, outcome, out.bytes()),
     }
-}
 
-fn touch<'e>(
-    worker: &mut WorkerContext<'e>,
-    exptime: Exptime,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    out: &mut Out<'e>,
-) {
-    let expiry = worker.expiry(exptime);
-    match answer {
-        Answer::Text(answer) => {
-            let outcome = ops::get::touch(worker, key, expiry);
-            Reply::new(worker, out, answer.noreply).line(text::touched(outcome));
-        }
-        Answer::Binary(head) => {
-            let flags_and_cas = |view: ItemView<'_, 'e>| (view.client_flags(), view.cas());
-            let found = ops::get::touch_and_show(worker, key, expiry, flags_and_cas);
-            binary::touched(worker, head, found, out.bytes());
-        }
-        Answer::Meta(_) => unreachable!("the meta protocol touches by a get"),
+    fn examine(self) {
+        let Item { worker, answer, key, out } = self;
+        let Answer::Meta(echo) = answer else {
+            unreachable!("only the meta protocol examines items");
+        };
+        let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
+        let seen = get::examine(worker, key, |view| meta::seen_of(&view, cas_enabled, now));
+        meta::examined(echo, key.bytes(), seen, out.bytes());
     }
-}
-
-fn examine<'e>(
-    worker: &mut WorkerContext<'e>,
-    answer: &Answer,
-    key: HashedKey<'_>,
-    out: &mut Out<'e>,
-) {
-    let Answer::Meta(echo) = answer else {
-        unreachable!("only the meta protocol examines items");
-    };
-    let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-    let seen = ops::get::examine(worker, key, |view| meta::seen_of(&view, cas_enabled, now));
-    meta::examined(echo, key.bytes(), seen, out.bytes());
 }
 
 /// A line counts as one request for each group of keys of this size, so that a line of ten thousand keys lets
@@ -217,10 +230,8 @@ pub(super) struct Keys {
 }
 
 pub(super) enum KeysStep {
-    /// Took these bytes; more keys may follow.
-    Took(usize),
-    /// Took these bytes; nothing more to do for now.
-    Pause(usize, Next),
+    /// More keys may follow.
+    GoesOn(Step),
     /// Took these bytes, the end of the line among them.
     Ended(usize),
     /// Took these bytes; the rest of the line means nothing.
@@ -230,10 +241,10 @@ pub(super) enum KeysStep {
 impl Keys {
     pub(super) fn new(
         worker: &WorkerContext<'_>,
-        retrieval: Retrieval,
+        touch: Option<Exptime>,
         answer: TextAnswer,
     ) -> Keys {
-        let request = Get { touch: retrieval.touch, ..Get::new(b"") };
+        let request = Get { touch, ..Get::new(b"") };
         let access = Access::of(worker, &request, Rules::Classic);
         Keys { answer, access, keys_before_charge: KEYS_PER_REQUEST }
     }
@@ -264,7 +275,7 @@ impl Keys {
             match next_key(&input[consumed..]) {
                 NextKey::Key { key, consumed: len } => {
                     if out.is_full() || !self.try_charge(worker) {
-                        return KeysStep::Pause(consumed, Next::Yield);
+                        return KeysStep::GoesOn(Step::Pause(consumed, Next::Yield));
                     }
                     let key = worker.handle.hashed(key);
                     if look_up(worker, key, &self.access, self.answer, out).is_err() {
@@ -278,7 +289,7 @@ impl Keys {
                     return KeysStep::Ended(consumed + len);
                 }
                 NextKey::Incomplete { consumed: len } => {
-                    return KeysStep::Pause(consumed + len, Next::Read);
+                    return KeysStep::GoesOn(Step::Pause(consumed + len, Next::Read));
                 }
                 NextKey::TooLong => {
                     out.bytes().extend_from_slice(reply::BAD_FORMAT);
@@ -286,7 +297,7 @@ impl Keys {
                 }
             }
         }
-        KeysStep::Took(consumed)
+        KeysStep::GoesOn(Step::Took(consumed))
     }
 }
 
@@ -301,7 +312,7 @@ pub(super) fn look_up<'e>(
     out: &mut Out<'e>,
 ) -> Result<(), ReserveError> {
     let cas_enabled = worker.shared.settings.cas_enabled;
-    ops::get::get(worker, key, access, Rules::Classic, |view, _| {
+    get::get(worker, key, access, Rules::Classic, |view, _| {
         text::hit(view, answer.with_cas, cas_enabled, out)
     })?;
     Ok(())
@@ -315,10 +326,11 @@ pub(super) struct Arriving<'e> {
 impl<'e> Arriving<'e> {
     /// Takes more of the value; returns how much that was, and whether the value has arrived or is given up.
     pub(super) fn fill(&mut self, input: &[u8]) -> (usize, bool) {
-        let count = self.upload.fill(input);
+        let reservation = &mut self.upload.reservation;
+        let count = reservation.fill(input);
         let is_whole =
-            self.upload.remaining() == 0 && input.len() - count >= self.answer.value_end().len();
-        (count, is_whole || self.upload.is_starved())
+            reservation.remaining() == 0 && input.len() - count >= self.answer.value_end().len();
+        (count, is_whole || reservation.is_starved())
     }
 
     /// Ends the store. `rest` is the input after the value. Returns how much of what follows the value's last
@@ -329,12 +341,13 @@ impl<'e> Arriving<'e> {
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
+        let reservation = &mut self.upload.reservation;
         let mut key = [0; LIMITS.key_len_max];
-        let key_len = self.upload.key().len();
-        key[..key_len].copy_from_slice(self.upload.key());
-        let (key, value_len) = (&key[..key_len], self.upload.value_len());
-        let (remaining, value_end) = (self.upload.remaining(), self.answer.value_end());
-        if self.upload.is_starved() {
+        let key_len = reservation.key().len();
+        key[..key_len].copy_from_slice(reservation.key());
+        let (key, value_len) = (&key[..key_len], reservation.value_len());
+        let (remaining, value_end) = (reservation.remaining(), self.answer.value_end());
+        if reservation.is_starved() {
             let outcome = self.upload.give_up(worker);
             answer_store(worker, &self.answer, key, outcome, value_len, out);
         } else if rest.starts_with(value_end) {

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte: which dialect; before it a login where `-Y` asks for one (see `login`)
+//!        |  first byte: which dialect; before it a login where `-Y` asks for one
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -21,7 +21,7 @@
 //! is not wholly at hand is read from the socket straight into the arena.
 //!
 //! Requests that lie whole in the input are parsed a few at a time. Each key is hashed once, the look-ups of all
-//! of them are prefetched, and then they are carried out in order (`step`).
+//! of them are prefetched, and then they are carried out in order (`batch`).
 //!
 //! In the binary dialect a command is a head with its extras and key, and the way is the same, but for
 //! keys, of which a command has one.
@@ -33,21 +33,18 @@
 //! | file | what it does |
 //! |---|---|
 //! | `dialogue` | the phases, and which is next |
-//! | `step` | the dialect of the client, what it may ask for, requests that are parsed ahead |
+//! | `batch` | requests that are parsed ahead |
 //! | `items` | requests about one item: an operation and its reply; keys and values that follow a line |
-//! | `orders` | all other requests |
-//! | `login`, `authentication` | passwords, in text and by SASL |
+//! | `orders` | all other requests, authentication among them |
 
-mod authentication;
+mod batch;
 mod dialogue;
 mod items;
-mod login;
 mod orders;
-mod step;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 pub use dialogue::Session;
-pub use step::{Next, Progress};
+pub use items::{Next, Progress};

@@ -1,19 +1,19 @@
 //! Requests about no item: version, quit, statistics, orders to the server, authentication.
 
-use super::authentication::authenticate;
 use crate::admin::commands::{self, Then};
 use crate::admin::debug;
 use crate::context::WorkerContext;
 use crate::out::Out;
-use crate::sasl::Exchange;
+use crate::sasl::{Answer, Exchange, MECHANISMS};
 use crate::shared::CloseReason;
 use crate::stats;
 use crate::wire::VERSION;
 use crate::wire::rows::{Rows, StatsForm};
 use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
-use slabwise_protocol::binary::{Head, Status, compose};
-use slabwise_protocol::{Admin, Exptime, Request, StatsRequest, TextAnswer};
+use slabwise_protocol::binary::{Fault, Head, Status, compose, opcode};
+use slabwise_protocol::{Admin, Exptime, Request, Sasl, StatsRequest, TextAnswer};
+use std::sync::atomic::Ordering;
 
 pub(super) fn line<'e>(
     worker: &mut WorkerContext<'e>,
@@ -24,30 +24,24 @@ pub(super) fn line<'e>(
 ) -> Then<'e> {
     match request {
         Request::Version => {
-            let out = out.bytes();
-            out.extend_from_slice(b"VERSION ");
-            out.extend_from_slice(VERSION.as_bytes());
-            out.extend_from_slice(b"\r\n");
-            Then::Nothing
+            let line = ["VERSION ", VERSION, "\r\n"].concat();
+            out.bytes().extend_from_slice(line.as_bytes());
         }
-        Request::Quit => Then::Close(CloseReason::Normal),
+        Request::Quit => return Then::Close(CloseReason::Normal),
         Request::Stats(question) => {
-            match stats::answer(worker, question, &mut Rows::text(out.bytes())) {
-                Some(crawl) => Then::Crawl(Box::new(crawl)),
-                None => Then::Nothing,
-            }
+            return statistics(worker, question, &mut Rows::text(out.bytes()));
         }
-        Request::Admin(Admin::Watch(kinds)) => commands::watch(worker, kinds, out),
+        Request::Admin(Admin::Watch(kinds)) => return commands::watch(worker, kinds, out),
         Request::Admin(Admin::Debug(order)) => {
             debug::carry_out(worker, order, held, &mut Reply::new(worker, out, answer.noreply));
-            Then::Nothing
         }
         Request::Admin(order) => {
             let reply = &mut Reply::new(worker, out, answer.noreply);
-            commands::carry_out(worker, order, reply)
+            return commands::carry_out(worker, order, reply);
         }
         _ => unreachable!("the caller has sent others elsewhere"),
     }
+    Then::Nothing
 }
 
 pub(super) fn packet<'e>(
@@ -70,15 +64,22 @@ pub(super) fn packet<'e>(
         }
         Request::Stats(question) => {
             let form = StatsForm::Binary { opaque: head.opaque };
-            if let Some(crawl) = stats::answer(worker, question, &mut Rows::new(out, form)) {
-                return Then::Crawl(Box::new(crawl));
-            }
+            return statistics(worker, question, &mut Rows::new(out, form));
         }
-        Request::Admin(Admin::FlushAll { exptime }) => flush(worker, head, exptime, out),
+        Request::Admin(Admin::FlushAll(exptime)) => flush(worker, head, exptime, out),
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
         _ => unreachable!("no packet asks for another"),
     }
     Then::Nothing
+}
+
+fn statistics<'e>(
+    worker: &mut WorkerContext<'e>,
+    question: StatsRequest<'_>,
+    rows: &mut Rows<'_>,
+) -> Then<'e> {
+    stats::answer(worker, question, rows)
+        .map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)))
 }
 
 fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {
@@ -89,5 +90,84 @@ fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Ve
     commands::end_all_items(worker, exptime);
     if !head.quiet {
         compose::success(out, head, 0);
+    }
+}
+
+/// Whether a client that is to authenticate may send this opcode.
+#[inline]
+pub(super) fn may_ask(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
+    !worker.shared.settings.sasl_enabled
+        || exchange.is_authenticated()
+        || matches!(
+            opcode,
+            opcode::SASL_LIST_MECHS | opcode::SASL_AUTH | opcode::SASL_STEP | opcode::VERSION
+        )
+}
+
+/// A step of the exchange. The turn ends with it: passwords are looked for in a whole file, and no other client
+/// shall wait for one that guesses.
+fn authenticate(
+    worker: &mut WorkerContext<'_>,
+    exchange: &mut Exchange,
+    head: &Head,
+    request: Sasl<'_>,
+    out: &mut Vec<u8>,
+) {
+    if !worker.shared.settings.sasl_enabled {
+        compose::error(out, head, Status::UnknownCommand);
+        return;
+    }
+    let passwords = worker.shared.passwords.as_ref();
+    let answer = match request {
+        Sasl::ListMechanisms => return compose::text(out, head, Status::Success, MECHANISMS),
+        Sasl::Auth { mechanism, response } => exchange.begin(mechanism, response, passwords),
+        Sasl::Step(response) => exchange.go_on(response, passwords),
+    };
+    worker.requests_left = 0;
+    match answer {
+        Answer::Authenticated => compose::text(out, head, Status::Success, b"Authenticated"),
+        Answer::Continue => compose::error(out, head, Status::AuthContinue),
+        Answer::Refused => compose::error(out, head, Status::AuthError),
+    }
+    count(worker, answer);
+}
+
+/// Answers a packet that cannot be acted on. False: the connection closes.
+pub(super) fn refuse(
+    worker: &WorkerContext<'_>,
+    exchange: &mut Exchange,
+    head: &Head,
+    fault: Fault,
+    out: &mut Vec<u8>,
+) -> bool {
+    if !fault.precedes_authentication() && !may_ask(worker, exchange, head.opcode) {
+        compose::error(out, head, Status::AuthError);
+        return false;
+    }
+    let mut status = fault.status();
+    if matches!(fault, Fault::MechanismTooLong | Fault::ResponseTooLong) {
+        if worker.shared.settings.sasl_enabled {
+            // A client that was authenticated before is so no longer.
+            exchange.end();
+            // As in memcached, where a mechanism that has no such name is no attempt.
+            if fault == Fault::ResponseTooLong {
+                count(worker, Answer::Refused);
+            }
+        } else {
+            status = Status::UnknownCommand;
+        }
+    }
+    compose::error(out, head, status);
+    !fault.closes()
+}
+
+/// Counts an exchange that has come to its end.
+fn count(worker: &WorkerContext<'_>, answer: Answer) {
+    let counters = &worker.shared.counters;
+    if answer != Answer::Continue {
+        counters.auth_commands.fetch_add(1, Ordering::Relaxed);
+    }
+    if answer == Answer::Refused {
+        counters.auth_errors.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 use super::Rows;
 use crate::context::WorkerContext;
 use slabwise_engine::ClassStats;
-use slabwise_protocol::text::{CostWire, compose};
+use slabwise_protocol::text::{CostWire, percent_encoded};
 
 /// Prefixes that are shown at most: those that cost most.
 const PREFIXES_MAX: usize = 100;
@@ -40,7 +40,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     for costs in shared.prefixes.costliest(PREFIXES_MAX) {
         // A key in base64 may hold any byte.
         let mut prefix = Vec::new();
-        compose::percent_encoded(&mut prefix, &costs.prefix);
+        percent_encoded(&mut prefix, &costs.prefix);
         let prefix = String::from_utf8_lossy(&prefix);
         rows.row(format_args!("prefix:{prefix}:cost_saved"), costs.saved);
         rows.row(format_args!("prefix:{prefix}:cost_paid"), costs.paid);

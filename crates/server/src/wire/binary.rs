@@ -2,33 +2,24 @@
 //! error, a quiet get only with a hit.
 
 use crate::context::WorkerContext;
-use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
+use crate::ops::get::{Shown, pin_if_large};
 use crate::out::Out;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{Head, Status, compose, opcode};
 
-/// Appends a hit. A large value that too many
-/// clients are being sent already is passed over like a miss, as in text.
+/// Appends a hit. A large value that too many clients are being sent already is passed over, as in text.
 #[inline]
 pub(crate) fn hit<'e>(
     view: &ItemView<'_, 'e>,
     head: &Head,
-    key_shown: &[u8],
     cas_enabled: bool,
     out: &mut Out<'e>,
 ) -> Shown {
-    let value_len = view.value_len();
-    let is_large = value_len >= PINNED_VALUE_LEN_MIN;
-    let pinned = if is_large { view.pin() } else { None };
-    if is_large && pinned.is_none() {
-        return Shown::PassedOver;
-    }
+    let Some(pinned) = pin_if_large(view) else { return Shown::PassedOver };
+    let key = if head.with_key { view.key() } else { b"" };
     let cas = if cas_enabled { view.cas() } else { 0 };
-    compose::hit(out.bytes(), head, view.client_flags(), key_shown, value_len, cas);
-    match pinned {
-        Some(pinned) => out.push_pinned(pinned),
-        None => view.copy_value(out.bytes()),
-    }
+    compose::hit(out.bytes(), head, view.client_flags(), key, view.value_len(), cas);
+    out.push_value(view, pinned);
     Shown::Answered
 }
 

@@ -1,12 +1,12 @@
 //! Replies of the meta protocol.
 
 use crate::context::WorkerContext;
-use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
+use crate::ops::get::{Shown, pin_if_large};
 use crate::out::Out;
 use slabwise_base::{Expiry, Now, Ticks};
-use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, Pinned, StoreOutcome};
+use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
-use slabwise_protocol::text::compose::number as write_number;
+use slabwise_protocol::text::number as write_number;
 
 pub(crate) struct Hit<'a> {
     pub(crate) echo: &'a Echo,
@@ -22,27 +22,18 @@ pub(crate) struct Hit<'a> {
 impl Hit<'_> {
     #[inline]
     pub(crate) fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
-        let value_len = view.value_len();
         let shows_value = self.echo.has(b'v') && self.echo.unless_cas != Some(self.cas(view));
         if !shows_value {
             out.bytes().extend_from_slice(reply::CODE_DONE);
             return self.write_flags(view, met, out.bytes());
         }
-        let mut pinned: Option<Pinned<'e>> = None;
-        if value_len >= PINNED_VALUE_LEN_MIN {
-            pinned = view.pin();
-            if pinned.is_none() {
-                // Copies of it would be memory without a bound.
-                out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
-                return Shown::PassedOver;
-            }
-        }
-        compose::value_code(out.bytes(), value_len);
+        let Some(pinned) = pin_if_large(view) else {
+            out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
+            return Shown::PassedOver;
+        };
+        compose::value_code(out.bytes(), view.value_len());
         let wins = self.write_flags(view, met, out.bytes());
-        match pinned {
-            Some(pinned) => out.push_pinned(pinned),
-            None => view.copy_value(out.bytes()),
-        }
+        out.push_value(view, pinned);
         out.bytes().extend_from_slice(b"\r\n");
         wins
     }

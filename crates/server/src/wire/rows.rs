@@ -38,7 +38,7 @@ impl<'o> Rows<'o> {
     pub(crate) fn row(&mut self, name: impl Display, value: impl Display) {
         match self.form {
             StatsForm::Text => {
-                text::compose::stat_line_of(self.out, format_args!("{name}"), value);
+                text::stat_line(self.out, name, value);
             }
             StatsForm::Binary { opaque } => binary::compose::stat(self.out, opaque, name, value),
         }

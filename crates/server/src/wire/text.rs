@@ -5,19 +5,17 @@
 //! is always one line.
 
 use crate::context::WorkerContext;
-use crate::ops::get::{PINNED_VALUE_LEN_MIN, Shown};
+use crate::ops::get::{Shown, pin_if_large};
 use crate::out::Out;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
-use slabwise_protocol::text::{compose, reply};
+use slabwise_protocol::text::{reply, value_line};
 use slabwise_protocol::{Dialect, Parsed};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
-/// Appends an item's line and value.
-///
-/// A large value that too many clients are being sent already is passed over like a miss, as in
-/// memcached: copies of it would be memory without a bound.
+/// Appends an item's line and value. As in memcached, a large value that too many clients are being sent already
+/// is passed over like a miss.
 #[inline]
 pub(crate) fn hit<'e>(
     view: &ItemView<'_, 'e>,
@@ -25,18 +23,10 @@ pub(crate) fn hit<'e>(
     cas_enabled: bool,
     out: &mut Out<'e>,
 ) -> Shown {
-    let value_len = view.value_len();
-    let is_large = value_len >= PINNED_VALUE_LEN_MIN;
-    let pinned = if is_large { view.pin() } else { None };
-    if is_large && pinned.is_none() {
-        return Shown::PassedOver;
-    }
+    let Some(pinned) = pin_if_large(view) else { return Shown::PassedOver };
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
-    compose::value_line(out.bytes(), view.key(), view.client_flags(), value_len, cas);
-    match pinned {
-        Some(pinned) => out.push_pinned(pinned),
-        None => view.copy_value(out.bytes()),
-    }
+    value_line(out.bytes(), view.key(), view.client_flags(), view.value_len(), cas);
+    out.push_value(view, pinned);
     out.bytes().extend_from_slice(b"\r\n");
     Shown::Answered
 }

@@ -4,7 +4,7 @@ use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use slabwise_engine::Eviction;
 use slabwise_protocol::WatchKinds;
-use slabwise_protocol::text::compose;
+use slabwise_protocol::text::percent_encoded;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 
@@ -167,7 +167,7 @@ fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     line.extend_from_slice(b"type=");
     line.extend_from_slice(name.as_bytes());
     line.extend_from_slice(b" key=");
-    compose::percent_encoded(line, key);
+    percent_encoded(line, key);
 }
 
 /// A class on the wire, where 0 is none.

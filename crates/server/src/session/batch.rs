@@ -1,4 +1,4 @@
-//! A step of a dialogue: the dialect it is in, how far it came, and the requests that are parsed ahead, so that their look-ups wait for memory together and not one after the other.
+//! Requests that are parsed ahead, so that their look-ups wait for memory together and not one after the other.
 //!
 //! ```text
 //!   input:  get a\r\n | set b 0 0 1\r\nx\r\n | mg c v\r\n | stats\r\n ...
@@ -8,66 +8,22 @@
 //! An item is a request about one item or none that lies whole in the input, so that what follows it is a request
 //! whatever comes of it. The first request that is no item ends the batch.
 
-use super::authentication::may_ask;
-use crate::config::Protocol;
+use super::items::hashed;
 use crate::context::WorkerContext;
-use crate::sasl::Exchange;
 use slabwise_base::HashedKey;
-use slabwise_protocol::binary::REQUEST_MAGIC;
-use slabwise_protocol::{Answer, Dialect, Parsed, Request};
-
-#[derive(Default)]
-pub(super) enum Speech {
-    #[default]
-    Text,
-    /// Packets, from a client that may have to authenticate.
-    Binary(Exchange),
-}
-
-impl Speech {
-    pub(super) fn of(first: u8, protocol: Protocol) -> Speech {
-        match protocol {
-            Protocol::Binary => Speech::Binary(Exchange::default()),
-            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
-            Protocol::Auto | Protocol::Ascii => Speech::Text,
-        }
-    }
-
-    #[inline]
-    pub(super) fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
-        match self {
-            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
-            Speech::Binary(_) => Dialect::Binary,
-        }
-    }
-
-    /// Whether the client may ask for what is answered so.
-    #[inline]
-    pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
-        match (self, answer) {
-            (Speech::Binary(exchange), Answer::Binary(head)) => {
-                may_ask(worker, exchange, head.opcode)
-            }
-            _ => true,
-        }
-    }
-}
+use slabwise_protocol::{Dialect, Parsed};
 
 /// Requests of a batch: about as many cache lines as a core can wait for at a time.
 const ITEMS_MAX: usize = 8;
-
-#[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    /// See [`hashed`].
-    pub(super) key: Option<HashedKey<'a>>,
-    pub(super) start: usize,
-}
 
 /// The requests that an input begins with.
 pub(super) struct Batch<'a> {
     /// The items, and behind them perhaps what ends the batch.
     parsed: [Parsed<'a>; ITEMS_MAX],
-    places: [Place<'a>; ITEMS_MAX],
+    /// Of each item, see [`hashed`].
+    keys: [HashedKey<'a>; ITEMS_MAX],
+    /// Where each item begins in the input.
+    starts: [usize; ITEMS_MAX],
     count: usize,
     /// Where the last item ends in the input.
     end: usize,
@@ -75,25 +31,13 @@ pub(super) struct Batch<'a> {
     has_last: bool,
 }
 
-/// A request's key; `None` if it has to be decoded first.
-#[inline(always)]
-pub(super) fn hashed<'a>(
-    worker: &WorkerContext<'_>,
-    request: &Request<'a>,
-    answer: &Answer,
-) -> Option<HashedKey<'a>> {
-    match answer {
-        Answer::Meta(echo) if echo.key_is_base64 => None,
-        _ => Some(worker.handle.hashed(request.key())),
-    }
-}
-
 impl<'a> Batch<'a> {
     #[inline(always)]
     pub(super) fn new() -> Batch<'a> {
         Batch {
             parsed: [Parsed::Incomplete; ITEMS_MAX],
-            places: [Place { key: None, start: 0 }; ITEMS_MAX],
+            keys: [HashedKey::from_parts(b"", 0); ITEMS_MAX],
+            starts: [0; ITEMS_MAX],
             count: 0,
             end: 0,
             has_last: false,
@@ -124,79 +68,30 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        self.prefetch(worker);
+        if self.count > 1 {
+            worker.handle.prefetch(&self.keys[..self.count]);
+        }
     }
 
     /// Makes what was parsed last an item of this length.
     #[inline(always)]
     fn take(&mut self, worker: &WorkerContext<'_>, len: usize) {
-        let Parsed::Request { request, answer, .. } = &self.parsed[self.count] else {
+        let Parsed::Request { request, .. } = &self.parsed[self.count] else {
             unreachable!("only a request has an end");
         };
-        let key = hashed(worker, request, answer);
-        self.places[self.count] = Place { key, start: self.end };
+        self.keys[self.count] = hashed(worker, request);
+        self.starts[self.count] = self.end;
         self.count += 1;
         self.end += len;
     }
 
-    fn prefetch(&self, worker: &WorkerContext<'_>) {
-        let mut keys = [HashedKey::from_parts(b"", 0); ITEMS_MAX];
-        let mut count = 0;
-        for key in self.places[..self.count].iter().filter_map(|place| place.key) {
-            keys[count] = key;
-            count += 1;
-        }
-        if count > 1 {
-            worker.handle.prefetch(&keys[..count]);
-        }
-    }
-
-    pub(super) fn items(&self) -> impl Iterator<Item = (&Parsed<'a>, &Place<'a>)> {
-        self.parsed[..self.count].iter().zip(&self.places)
+    pub(super) fn items(&self) -> impl Iterator<Item = ((&Parsed<'a>, &HashedKey<'a>), &usize)> {
+        self.parsed[..self.count].iter().zip(&self.keys).zip(&self.starts)
     }
 
     /// Where the last item ends in the input, and what was read behind it.
     pub(super) fn rest(&self) -> (usize, Option<&Parsed<'a>>) {
         (self.end, self.has_last.then(|| &self.parsed[self.count]))
-    }
-}
-
-/// What a call of [`Session::consume`](super::Session::consume) came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes of the input that are done with.
-    pub consumed: usize,
-    pub next: Next,
-}
-
-/// What a session wants next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// More input.
-    Read,
-    /// To be called again, even without new input, once the output has drained and other
-    /// connections had their turn.
-    Yield,
-    /// The connection closed, once the output has drained.
-    Close,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Took these bytes; there may be more to do.
-    Took(usize),
-    /// Took these bytes; nothing more to do for now.
-    Pause(usize, Next),
-}
-
-impl Step {
-    /// The step as it is seen from where this many bytes before it were taken, too.
-    #[inline]
-    pub(super) fn behind(self, count: usize) -> Step {
-        match self {
-            Step::Took(more) => Step::Took(count + more),
-            Step::Pause(more, next) => Step::Pause(count + more, next),
-        }
     }
 }
 
@@ -220,7 +115,7 @@ mod tests {
         let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
         let mut batch = Batch::new();
         batch.read(&worker, dialect, input, &first, end);
-        let keys = batch.items().map(|(_, place)| place.key.expect("no base64 here").bytes());
+        let keys = batch.items().map(|((_, key), _)| key.bytes());
         let (keys, (end, last)) = (keys.collect(), batch.rest());
         let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));
         (keys, end, is_request)
