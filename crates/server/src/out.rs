@@ -9,7 +9,7 @@
 //! Small replies are copied into one buffer. A large value stays where it is: it is pinned, noted with
 //! its position among the bytes, and written from the arena in the same vectored write.
 //!
-//! Laws: what is written is what was pushed, in order, each byte once, however the socket cuts the
+//! Invariants: what is written is what was pushed, in order, each byte once, however the socket cuts the
 //! writes; a pin is let go as soon as its last byte is written; `pending_bytes` is what remains.
 //!
 //! The session pushes; the connection writes. A session stops producing when [`Out::is_full`].
@@ -132,7 +132,7 @@ impl<'e> Out<'e> {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     total += count;
-                    self.advance(count);
+                    self.written(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok((Flush::Blocked, total));
@@ -141,7 +141,6 @@ impl<'e> Out<'e> {
                 Err(error) => return Err(error),
             }
         }
-        self.clear();
         Ok((Flush::Drained, total))
     }
 
@@ -203,20 +202,12 @@ impl<'e> Out<'e> {
         filled
     }
 
-    /// Notes that the next `count` bytes, copied before, are written.
-    pub(crate) fn written(&mut self, count: usize) {
-        self.advance(count);
-        if self.is_empty() {
-            self.clear();
-        }
-    }
-
     pub(crate) fn discard(&mut self) {
         self.written(self.pending_bytes());
     }
 
     /// Notes that the next `count` bytes are written, and lets go of pins that are through.
-    fn advance(&mut self, mut count: usize) {
+    pub(crate) fn written(&mut self, mut count: usize) {
         while let Some(pin) = self.pins.front() {
             let before = count.min(pin.position - self.bytes_written);
             self.bytes_written += before;
@@ -234,12 +225,10 @@ impl<'e> Out<'e> {
         }
         self.bytes_written += count;
         debug_assert!(self.bytes_written <= self.bytes.len());
-    }
-
-    fn clear(&mut self) {
-        debug_assert!(self.pins.is_empty());
-        self.bytes.clear();
-        self.bytes_written = 0;
+        if self.is_empty() {
+            self.bytes.clear();
+            self.bytes_written = 0;
+        }
     }
 
     /// Takes everything out, as a socket would: for tests of who pushes.
@@ -250,10 +239,9 @@ impl<'e> Out<'e> {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let count = self.gather(&mut slices, usize::MAX);
             let taken: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
-            self.advance(taken.len());
+            self.written(taken.len());
             all.extend(taken);
         }
-        self.clear();
         all
     }
 

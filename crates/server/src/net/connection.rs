@@ -14,7 +14,7 @@
 //! of the one before), so that a client that sends or reads without end takes its turn like any
 //! other. An idle connection owns no buffer.
 //!
-//! Laws:
+//! Invariants:
 //! - BLOCKED-STOPS: while output of an earlier turn is not all written, nothing is received or
 //!   consumed. A client that does not read can hold one full [`Out`], and no more.
 //! - SHORT-READ: readiness is edge-triggered; a receive that returned less than it could take has
@@ -40,13 +40,13 @@ use std::sync::atomic::Ordering;
 /// that ends the batch, so that one receive still costs one send.
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
-/// What a worker lends to the connection whose turn it is.
-pub(super) struct Lent<'w, 'e> {
-    pub context: &'w mut WorkerContext<'e>,
-    pub read_buffer: &'w mut [u8],
+/// What a worker lends to the connection, or the UDP socket, whose turn it is.
+pub(super) struct Lent<'e> {
+    pub context: WorkerContext<'e>,
+    pub read_buffer: Vec<u8>,
     /// Where TLS receives; empty without `-Z`.
-    pub ciphertext: &'w mut [u8],
-    pub outs: &'w mut OutPool<'e>,
+    pub ciphertext: Vec<u8>,
+    pub outs: OutPool<'e>,
 }
 
 /// Output buffers that are in no connection's use. Few are ever needed: a connection holds one only
@@ -85,9 +85,9 @@ pub(super) enum Turn {
 }
 
 pub(super) struct Connection<'e> {
-    stream: Stream,
+    pub stream: Stream,
     session: Session<'e>,
-    client: Arc<Client>,
+    pub client: Arc<Client>,
     unread: Unread,
     /// Replies that wait: to be written if `blocked`, else for the end of their batch.
     out: Option<Box<Out<'e>>>,
@@ -125,11 +125,6 @@ impl Unread {
         &self.bytes[self.start..]
     }
 
-    fn save(&mut self, bytes: &[u8]) {
-        // The memory goes with the last byte: ten thousand idle clients hold none.
-        *self = Unread { bytes: bytes.to_vec(), start: 0 };
-    }
-
     fn consume(&mut self, count: usize) {
         self.start += count;
         if self.start == self.bytes.len() {
@@ -161,21 +156,12 @@ impl<'e> Connection<'e> {
         }
     }
 
-    pub fn socket(&self) -> &OwnedFd {
-        self.stream.socket()
-    }
-
-    pub fn client(&self) -> &Arc<Client> {
-        &self.client
-    }
-
     pub fn close_reason(&self) -> CloseReason {
-        match self.session.close_reason() {
-            Some(reason) => reason,
+        self.session.close_reason().unwrap_or(match self.phase {
             // The client has sent all that it ever will.
-            None if self.phase == Phase::Finish => CloseReason::Normal,
-            None => CloseReason::Error,
-        }
+            Phase::Finish => CloseReason::Normal,
+            Phase::Serve | Phase::Resume => CloseReason::Error,
+        })
     }
 
     /// Notes that the socket has input, or that the peer closed its side.
@@ -193,11 +179,7 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
     }
 
-    pub fn part(&mut self) {
-        self.stream.part();
-    }
-
-    pub fn turn(&mut self, lent: &mut Lent<'_, 'e>) -> Turn {
+    pub fn turn(&mut self, lent: &mut Lent<'e>) -> Turn {
         let mut out = self.out.take().unwrap_or_else(|| lent.outs.take());
         if self.blocked {
             // BLOCKED-STOPS
@@ -223,11 +205,7 @@ impl<'e> Connection<'e> {
             self.session.take_lines(&mut out);
         }
         if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
-            if out.is_empty() {
-                lent.outs.put_back(out);
-            } else {
-                self.out = Some(out);
-            }
+            self.keep(out, lent);
             return Turn::Again;
         }
         match self.flush(&mut out, lent) {
@@ -252,19 +230,24 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps what is not written; the turn that `next` brings begins with it.
-    fn wait(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'_, 'e>, next: Turn) -> Turn {
+    fn wait(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'e>, next: Turn) -> Turn {
         // With TLS it may be only ciphertext that waits, which the stream keeps.
-        if out.is_empty() {
-            lent.outs.put_back(out);
-        } else {
-            self.out = Some(out);
-        }
+        self.keep(out, lent);
         self.blocked = true;
         self.client.set_state(ClientState::Writing);
         next
     }
 
-    fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<Flush> {
+    /// Keeps an output, unless it is empty.
+    fn keep(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'e>) {
+        if out.is_empty() {
+            lent.outs.put_back(out);
+        } else {
+            self.out = Some(out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<Flush> {
         let (flush, count) = self.stream.write(out)?;
         if count > 0 {
             lent.context.traffic.add_written(count);
@@ -273,30 +256,22 @@ impl<'e> Connection<'e> {
     }
 
     /// Calls the session again with the input it left.
-    fn resume(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<()> {
-        let progress = self.session.consume(lent.context, self.unread.bytes(), out);
+    fn resume(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<()> {
+        let progress = self.session.consume(&mut lent.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
         self.note_progress(progress, lent)
     }
 
     /// One receive, and everything complete in it served.
-    fn receive_and_serve(&mut self, out: &mut Out<'e>, lent: &mut Lent<'_, 'e>) -> io::Result<()> {
+    fn receive_and_serve(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<()> {
         let (receipt, input_len) = self.receive(lent)?;
-        let (count, more) = match receipt {
-            Receipt::Bytes { count, more } => (count, more),
-            Receipt::Nothing => {
-                self.readable = false;
-                return Ok(());
-            }
-            Receipt::End => {
-                // Whatever is unread is half a request that will never be whole.
-                self.readable = false;
-                self.phase = Phase::Finish;
-                return Ok(());
-            }
-        };
         // SHORT-READ
-        self.readable = more || self.peer_closed;
+        self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);
+        if receipt == Receipt::End {
+            // Whatever is unread is half a request that will never be whole.
+            self.phase = Phase::Finish;
+        }
+        let count = receipt.count();
         if count == 0 {
             return Ok(());
         }
@@ -305,21 +280,18 @@ impl<'e> Connection<'e> {
         lent.context.traffic.add_read(count);
 
         let input = &lent.read_buffer[..input_len];
-        let progress = self.session.consume(lent.context, input, out);
+        let progress = self.session.consume(&mut lent.context, input, out);
         let rest = &input[progress.consumed..];
-        if rest.is_empty() {
-            if !self.unread.bytes.is_empty() {
-                self.unread = Unread::default();
-            }
-        } else {
-            self.unread.save(rest);
+        if !rest.is_empty() || !self.unread.bytes.is_empty() {
+            // The memory goes with the last byte: ten thousand idle clients hold none.
+            self.unread = Unread { bytes: rest.to_vec(), start: 0 };
         }
         self.note_progress(progress, lent)
     }
 
     /// Receives into the value that is being uploaded, if there is one, and into the read buffer
     /// behind what was left unread. Also returns how many bytes the read buffer holds then.
-    fn receive(&mut self, lent: &mut Lent<'_, 'e>) -> io::Result<(Receipt, usize)> {
+    fn receive(&mut self, lent: &mut Lent<'e>) -> io::Result<(Receipt, usize)> {
         let Lent { read_buffer, ciphertext, .. } = lent;
         if let Some(target) = self.session.upload_target() {
             let target_len = target.len();
@@ -336,7 +308,7 @@ impl<'e> Connection<'e> {
         Ok((receipt, head.len() + receipt.count()))
     }
 
-    fn note_progress(&mut self, progress: Progress, lent: &Lent<'_, 'e>) -> io::Result<()> {
+    fn note_progress(&mut self, progress: Progress, lent: &Lent<'e>) -> io::Result<()> {
         self.phase = match progress.next {
             Next::Read if self.unread.bytes().len() >= lent.read_buffer.len() => {
                 // A request that fills the whole buffer could never become complete in it.

@@ -11,7 +11,7 @@
 //! rustls does no input and no output; it holds what is not yet a whole record, and ciphertext that the
 //! socket has not taken.
 //!
-//! Laws:
+//! Invariants:
 //! - FITS: a receive takes no more ciphertext than there is room for its plaintext. So at most one
 //!   record's plaintext stays in rustls (what it held of a record before may come on top), and is
 //!   what the next receive brings.

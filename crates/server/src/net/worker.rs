@@ -6,7 +6,7 @@
 //!                             '----------------- (timeout 0 if any queue) ---------'
 //! ```
 //!
-//! Laws:
+//! Invariants:
 //! - THREE-CALLS: serving what a ready client has sent costs epoll_wait, one receive and one send.
 //!   That is why interest in writability is only asked for while a client's output is blocked.
 //! - FAIR-TURNS: while several clients are ready each turn serves at most `-R` requests; a client that
@@ -20,7 +20,7 @@ use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::config::ListenSecurity;
 use crate::context::{READ_BUFFER_BYTES, Served, WorkerContext};
-use crate::shared::{Address, ClientState, CloseReason, WatchEvent};
+use crate::shared::{Address, ClientState, CloseReason, Shared, WatchEvent};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -47,11 +47,8 @@ pub(super) struct Worker<'e> {
     /// Connections that have work left without any event; each stands here at most once.
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
-    context: WorkerContext<'e>,
-    read_buffer: Vec<u8>,
-    /// What TLS receives into; empty without `-Z`.
-    ciphertext: Vec<u8>,
-    outs: OutPool<'e>,
+    shared: &'e Shared<'e>,
+    lent: Lent<'e>,
     watchers: Vec<usize>,
     idle_checked: Seconds,
     turns: u64,
@@ -67,10 +64,13 @@ impl<'e> Worker<'e> {
             queue: VecDeque::new(),
             udp: Vec::new(),
             idle_checked: context.now.seconds,
-            ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
-            context,
-            read_buffer: vec![0; READ_BUFFER_BYTES],
-            outs: OutPool::default(),
+            shared: context.shared,
+            lent: Lent {
+                ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
+                context,
+                read_buffer: vec![0; READ_BUFFER_BYTES],
+                outs: OutPool::default(),
+            },
             watchers: Vec::new(),
             turns: 0,
         }
@@ -83,10 +83,9 @@ impl<'e> Worker<'e> {
             let token = Token(UDP_TOKEN_MIN + self.udp.len());
             let registry = self.poll.registry();
             registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
-            let now = self.context.now.seconds;
+            let now = self.lent.context.now.seconds;
             let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
-            let roster = self.context.shared.roster;
-            let client = roster.add(descriptor, socket_address, None, state, now);
+            let client = self.shared.roster.add(descriptor, socket_address, None, state, now);
             tracing::debug!("<{descriptor} server listening (udp) on {address}");
             self.udp.push(UdpSocket::new(socket, client));
         }
@@ -95,12 +94,12 @@ impl<'e> Worker<'e> {
 
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        while !self.context.shared.is_stopping() {
+        while !self.shared.is_stopping() {
             match self.poll.poll(&mut events, self.timeout()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            self.context.now = self.context.shared.clock.now();
+            self.lent.context.now = self.shared.clock.now();
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.wants_turn()).count();
@@ -124,7 +123,7 @@ impl<'e> Worker<'e> {
                 self.udp_turn(index)?;
             }
             self.close_idle();
-            self.context.shared.deliver_watched();
+            self.shared.deliver_watched();
         }
         Ok(())
     }
@@ -133,7 +132,7 @@ impl<'e> Worker<'e> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::wants_turn) {
             return Some(Duration::ZERO);
         }
-        self.context.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
+        self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
     }
 
     fn on_event(&mut self, event: &Event, is_alone: bool) {
@@ -157,32 +156,27 @@ impl<'e> Worker<'e> {
     fn time_this_turn(&mut self) -> Option<u64> {
         self.turns += 1;
         let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
-        is_timed.then(|| self.context.shared.clock.nanos())
+        is_timed.then(|| self.shared.clock.nanos())
     }
 
     fn turn(&mut self, key: usize, is_alone: bool) {
-        let requests_max = self.context.shared.settings.requests_per_turn_max;
-        self.context.requests_left = if is_alone { u32::MAX } else { requests_max };
-        self.context.served = Served::default();
+        let requests_max = self.shared.settings.requests_per_turn_max;
+        self.lent.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        self.lent.context.served = Served::default();
         let timed_from = self.time_this_turn();
         let connection = &mut self.connections[key];
-        self.context.descriptor = connection.socket().as_raw_fd();
-        let turn = connection.turn(&mut Lent {
-            context: &mut self.context,
-            read_buffer: &mut self.read_buffer,
-            ciphertext: &mut self.ciphertext,
-            outs: &mut self.outs,
-        });
-        let served = self.context.served;
+        self.lent.context.descriptor = connection.stream.socket().as_raw_fd();
+        let turn = connection.turn(&mut self.lent);
+        let served = self.lent.context.served;
         if let (Some(nanos), Some(shares)) = (timed_from, served.shares()) {
-            let taken = self.context.shared.clock.nanos().saturating_sub(nanos);
-            self.context.traffic.add_timed_turn(shares, taken);
+            let taken = self.shared.clock.nanos().saturating_sub(nanos);
+            self.lent.context.traffic.add_timed_turn(shares, taken);
         }
         if is_alone {
             // It goes on at once, where memcached would look for others first; the count is the same.
             let yields = served.requests.saturating_sub(1) / requests_max;
             if yields > 0 {
-                let counters = &self.context.shared.counters;
+                let counters = &self.shared.counters;
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
@@ -226,41 +220,29 @@ impl<'e> Worker<'e> {
         if !socket.wants_turn() {
             return Ok(());
         }
-        let turn = socket.turn(&mut udp::Lent { context: &mut self.context, outs: &mut self.outs });
-        let wanted = turn == udp::Turn::AwaitWritable;
-        if socket.awaits_writable == wanted {
-            return Ok(());
-        }
-        socket.awaits_writable = wanted;
-        let interest =
-            if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        let descriptor = socket.descriptor();
+        let turn = socket.turn(&mut self.lent);
         let token = Token(UDP_TOKEN_MIN + index);
-        self.poll.registry().reregister(&mut SourceFd(&descriptor), token, interest)
+        let wanted = turn == Turn::AwaitWritable;
+        watch_writable(&self.poll, token, &socket.socket, &mut socket.awaits_writable, wanted)
     }
 
     fn watch_writable(&mut self, key: usize, wanted: bool) -> io::Result<()> {
-        let connection = &mut self.connections[key];
-        if connection.awaits_writable == wanted {
-            return Ok(());
-        }
-        connection.awaits_writable = wanted;
-        let interest =
-            if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-        let descriptor = connection.socket().as_raw_fd();
-        self.poll.registry().reregister(&mut SourceFd(&descriptor), Token(key), interest)
+        let Connection { stream, awaits_writable, .. } = &mut self.connections[key];
+        watch_writable(&self.poll, Token(key), stream.socket(), awaits_writable, wanted)
     }
 
     fn take_new_connections(&mut self) {
         for new in self.mailbox.take() {
             let NewConnection { socket, client, security, protocol } = new;
             let descriptor = socket.as_raw_fd();
-            self.context
+            self.lent
+                .context
                 .shared
                 .watch
                 .write(&WatchEvent::Opened { address: client.address(), descriptor });
             let stream = self.stream(socket, security);
-            let connection = Connection::new(stream, client, protocol, self.context.now.seconds);
+            let connection =
+                Connection::new(stream, client, protocol, self.lent.context.now.seconds);
             let key = self.connections.insert(connection);
             // What the client sent before this point counts as an edge, too.
             let mut source = SourceFd(&descriptor);
@@ -275,10 +257,9 @@ impl<'e> Worker<'e> {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
             ListenSecurity::Tls(asked) => {
-                let shared = self.context.shared;
-                let tls = shared.tls.as_ref();
+                let tls = self.shared.tls.as_ref();
                 let tls = tls.expect("a listener is secured only if the server has credentials");
-                let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&shared.watch));
+                let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
                 Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters, watch)))
             }
         }
@@ -286,16 +267,16 @@ impl<'e> Worker<'e> {
 
     fn close(&mut self, key: usize, reason: CloseReason) {
         let mut connection = self.connections.remove(key);
-        connection.part();
-        let shared = self.context.shared;
+        connection.stream.part();
+        let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != key);
         shared.watch.write(&WatchEvent::Closed {
-            address: connection.client().address(),
+            address: connection.client.address(),
             reason,
-            descriptor: connection.socket().as_raw_fd(),
+            descriptor: connection.stream.socket().as_raw_fd(),
         });
-        tracing::debug!("<{} connection closed", connection.socket().as_raw_fd());
-        shared.roster.remove(connection.client());
+        tracing::debug!("<{} connection closed", connection.stream.socket().as_raw_fd());
+        shared.roster.remove(&connection.client);
         // The socket must be free before the acceptor may count on its descriptor.
         drop(connection);
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
@@ -306,15 +287,15 @@ impl<'e> Worker<'e> {
 
     /// Closes clients that have been idle for longer than `-o idle_timeout`; looks once a second.
     fn close_idle(&mut self) {
-        let now = self.context.now.seconds;
-        let Some(timeout) = self.context.shared.settings.idle_timeout_seconds else { return };
+        let now = self.lent.context.now.seconds;
+        let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };
         if now == self.idle_checked {
             return;
         }
         self.idle_checked = now;
         let since = Seconds(now.0.saturating_sub(timeout));
         let idle = |connection: &Connection<'e>| {
-            connection.client().is_internet() && connection.is_idle_since(since)
+            connection.client.is_internet() && connection.is_idle_since(since)
         };
         let keys: Vec<usize> = self
             .connections
@@ -322,9 +303,30 @@ impl<'e> Worker<'e> {
             .filter(|(_, connection)| idle(connection))
             .map(|(key, _)| key)
             .collect();
-        self.context.shared.counters.idle_kicks.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.lent
+            .context
+            .shared
+            .counters
+            .idle_kicks
+            .fetch_add(keys.len() as u64, Ordering::Relaxed);
         for key in keys {
             self.close(key, CloseReason::IdleTimeout);
         }
     }
+}
+
+/// Asks the event loop for more of a socket's events, or for fewer, unless it was asked for these before.
+fn watch_writable(
+    poll: &Poll,
+    token: Token,
+    socket: &OwnedFd,
+    awaits_writable: &mut bool,
+    wanted: bool,
+) -> io::Result<()> {
+    if std::mem::replace(awaits_writable, wanted) == wanted {
+        return Ok(());
+    }
+    let interest =
+        if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+    poll.registry().reregister(&mut SourceFd(&socket.as_raw_fd()), token, interest)
 }

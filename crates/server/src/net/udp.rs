@@ -1,0 +1,501 @@
+//! UDP: a datagram of commands comes, and for each command a message of datagrams goes back.
+//!
+//! ```text
+//!   socket --recvfrom--> buffer --consume, one command at a time--> session (the datagram's own)
+//!      ^                                                              |
+//!      '---sendto--- datagrams of at most 1,400 bytes <--- Message <--'
+//!
+//!   a message:  filled by the session        begin()          send(), again where it blocked
+//!               [out] [out, if one is full]  -------> total   ---> [header|1392 B] ... [header|rest]
+//! ```
+//!
+//! Every worker has a socket of its own for each address (SO_REUSEPORT), and the kernel deals datagrams out
+//! by their sender: no two workers wake up for the same datagram, and one client's are served in order.
+//! Where `-l` names several addresses, each is served by one worker, as in memcached.
+//!
+//! How many datagrams a reply has stands in each of them, so that the whole reply must be known before the first is
+//! sent. Large values stay where they are meanwhile: an [`Out`] pins them.
+//!
+//! Invariants:
+//! - ONE-DATAGRAM: a session lives as long as its datagram. What is cut off at its end is dropped.
+//! - MESSAGE-A-COMMAND: each command's reply is a message, also a retrieval of many keys; a command
+//!   without a reply has none.
+//! - BOUNDED: a socket serves one datagram at a time and holds its buffer and one message, which is at
+//!   most two full [`Out`]s; a longer reply is replaced by an error.
+//! - A datagram is sent once and in order; one that the kernel refuses for good takes the rest of its message with
+//!   it, since the client could do nothing with that.
+//! - FAIR-TURNS: a turn serves at most `-R` commands or datagrams and sends at most 1 MiB. However many
+//!   datagrams come, every connection has its turn in between.
+//! - A datagram that is no request gets no answer, so that forged senders are sent as little as can be.
+//!
+//! Commands that take a connection over, or list without a bound (`watch`, the dumps of `lru_crawler`),
+//! are refused: memcached answers them on no socket at all.
+
+use super::connection::{Lent, OutPool, Turn};
+use super::listen::DatagramSockets;
+use crate::os::sys;
+use crate::out::Out;
+use crate::session::{Next, Session};
+use crate::shared::{Client, ClientState};
+use slabwise_protocol::text::{CostWire, parse, reply};
+use slabwise_protocol::udp::{
+    DATAGRAM_LEN_MAX, HEADER_LEN, Header, Received, datagram_count, receive,
+};
+use slabwise_protocol::{Admin, CrawlKind, Crawler, Parsed, Request};
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// What one datagram can bring.
+const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+/// What a turn sends at most.
+const TURN_BYTES_MAX: usize = 1 << 20;
+
+pub(super) struct NewSocket {
+    pub socket: OwnedFd,
+    pub address: SocketAddr,
+}
+
+/// Deals the sockets out to so many workers, as evenly as it goes.
+pub(super) fn deal_out(all: Vec<DatagramSockets>, workers: usize) -> Vec<Vec<NewSocket>> {
+    let mut dealt: Vec<Vec<NewSocket>> = (0..workers).map(|_| Vec::new()).collect();
+    let sockets = all.into_iter().flat_map(|DatagramSockets { sockets, address }| {
+        sockets.into_iter().map(move |socket| NewSocket { socket, address })
+    });
+    for (index, socket) in sockets.enumerate() {
+        dealt[index % workers].push(socket);
+    }
+    dealt
+}
+
+pub(super) struct UdpSocket<'e> {
+    pub socket: OwnedFd,
+    client: Arc<Client>,
+    buffer: Box<[u8]>,
+    exchange: Option<Exchange<'e>>,
+    /// There may be datagrams that are not received yet.
+    readable: bool,
+    /// The network card takes no more for now.
+    blocked: bool,
+    /// Whether the event loop was asked to tell when the socket is writable.
+    pub awaits_writable: bool,
+}
+
+struct Exchange<'e> {
+    peer: SocketAddr,
+    session: Session<'e>,
+    /// Where the rest of the datagram lies in the buffer.
+    unread: Range<usize>,
+    speaks_text: bool,
+    reply: Message<'e>,
+    is_over: bool,
+}
+
+/// What a receive brought.
+enum Brought {
+    Request,
+    /// A datagram that is no request, or an error that concerns one.
+    Nothing,
+    /// The socket is empty.
+    Empty,
+}
+
+impl<'e> UdpSocket<'e> {
+    pub fn new(socket: OwnedFd, client: Arc<Client>) -> UdpSocket<'e> {
+        UdpSocket {
+            socket,
+            client,
+            buffer: vec![0; DATAGRAM_BYTES_MAX].into(),
+            exchange: None,
+            readable: false,
+            blocked: false,
+            awaits_writable: false,
+        }
+    }
+
+    pub fn note(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.blocked &= !writable;
+    }
+
+    pub fn wants_turn(&self) -> bool {
+        !self.blocked && (self.readable || self.exchange.is_some())
+    }
+
+    pub fn turn(&mut self, lent: &mut Lent<'e>) -> Turn {
+        let mut commands_left = lent.context.shared.settings.requests_per_turn_max;
+        let mut bytes_left = TURN_BYTES_MAX;
+        while commands_left > 0 {
+            match &mut self.exchange {
+                Some(exchange) if exchange.reply.is_under_way() => {
+                    let (sending, count) =
+                        exchange.reply.send(self.socket.as_fd(), &exchange.peer, bytes_left);
+                    lent.context.traffic.add_written(count);
+                    bytes_left = bytes_left.saturating_sub(count);
+                    match sending {
+                        Sending::Done => {}
+                        Sending::Blocked => {
+                            self.blocked = true;
+                            return Turn::AwaitWritable;
+                        }
+                        Sending::Paused => return Turn::Again,
+                    }
+                }
+                Some(exchange) if exchange.is_over => {
+                    if let Some(exchange) = self.exchange.take() {
+                        exchange.reply.give_back(&mut lent.outs);
+                    }
+                    self.client.set_state(ClientState::Reading);
+                }
+                Some(exchange) => {
+                    commands_left -= 1;
+                    lent.context.descriptor = self.socket.as_raw_fd();
+                    exchange.serve(&self.buffer, lent);
+                }
+                None => match self.receive(lent) {
+                    Brought::Request => {}
+                    Brought::Nothing => commands_left -= 1,
+                    Brought::Empty => return Turn::AwaitReadable,
+                },
+            }
+        }
+        Turn::Again
+    }
+
+    fn receive(&mut self, lent: &mut Lent<'e>) -> Brought {
+        let (count, peer) = match sys::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
+            Ok((count, Some(peer))) => (count, peer),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                return Brought::Empty;
+            }
+            // An error tells of a datagram that came or went; the socket is as good as before.
+            Ok((_, None)) | Err(_) => return Brought::Nothing,
+        };
+        if count > HEADER_LEN {
+            lent.context.traffic.add_read(count);
+        }
+        let Received::Request { request_id, payload } = receive(&self.buffer[..count]) else {
+            return Brought::Nothing;
+        };
+        let speaks_text = payload[0] != BINARY_REQUEST_MAGIC;
+        self.client.note_active(lent.context.now.seconds);
+        self.exchange = Some(Exchange {
+            peer,
+            session: Session::new(),
+            unread: HEADER_LEN..count,
+            speaks_text,
+            reply: Message::new(request_id, &mut lent.outs),
+            is_over: false,
+        });
+        Brought::Request
+    }
+}
+
+/// What a request of the binary protocol begins with.
+const BINARY_REQUEST_MAGIC: u8 = 0x80;
+
+impl<'e> Exchange<'e> {
+    /// Serves the next command, or a bounded part of it; its reply is under way when it is complete.
+    fn serve(&mut self, buffer: &[u8], lent: &mut Lent<'e>) {
+        let input = &buffer[self.unread.clone()];
+        if self.session.is_idle() && self.speaks_text && is_for_connections(input) {
+            self.reply.out().bytes().extend_from_slice(reply::ERROR);
+            return self.end();
+        }
+        lent.context.requests_left = 1;
+        let progress = self.session.consume(&mut lent.context, input, self.reply.out());
+        self.unread.start += progress.consumed;
+        match progress.next {
+            Next::Yield if self.session.is_idle() => self.complete(),
+            Next::Yield => {
+                if self.reply.is_full() {
+                    self.refuse();
+                } else {
+                    self.reply.make_room(&mut lent.outs);
+                }
+            }
+            Next::Close => self.end(),
+            Next::Read => {
+                // ONE-DATAGRAM
+                if self.session.is_mid_reply() {
+                    self.reply.discard();
+                }
+                self.end();
+            }
+        }
+    }
+
+    fn complete(&mut self) {
+        if self.reply.begin().is_err() {
+            self.refuse();
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_over = true;
+        self.complete();
+    }
+
+    /// Replaces a reply that is too long. What the datagram holds beyond its command goes unserved.
+    fn refuse(&mut self) {
+        self.reply.discard();
+        if self.speaks_text {
+            self.reply.out().bytes().extend_from_slice(reply::UDP_REPLY_TOO_LONG);
+        }
+        self.is_over = true;
+        self.reply.begin().expect("a line fits into a datagram");
+    }
+}
+
+/// Whether a command line asks for what only a connection can be given.
+fn is_for_connections(input: &[u8]) -> bool {
+    // Costs are no matter: they stand in no order's line.
+    let Parsed::Request { request: Request::Admin(order), .. } = parse(input, CostWire::Off) else {
+        return false;
+    };
+    matches!(
+        order,
+        Admin::Watch(_)
+            | Admin::Crawler(Crawler::Crawl(CrawlKind::Metadump | CrawlKind::Mgdump, _))
+    )
+}
+
+/// A reply, being filled or being sent.
+struct Message<'e> {
+    request_id: u16,
+    first: Box<Out<'e>>,
+    /// What comes after it, once it was full.
+    second: Option<Box<Out<'e>>>,
+    /// How many datagrams are sent.
+    sequence: u16,
+    /// How many there are; 0 while the message is being filled.
+    total: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    Done,
+    /// The network takes no more for now.
+    Blocked,
+    /// As much is sent as this call may.
+    Paused,
+}
+
+/// The message has more datagrams than can be numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct TooLong;
+
+impl<'e> Message<'e> {
+    fn new(request_id: u16, outs: &mut OutPool<'e>) -> Message<'e> {
+        Message { request_id, first: outs.take(), second: None, sequence: 0, total: 0 }
+    }
+
+    fn out(&mut self) -> &mut Out<'e> {
+        self.second.as_mut().unwrap_or(&mut self.first)
+    }
+
+    /// Whether no more of a reply fits in.
+    fn is_full(&self) -> bool {
+        self.second.as_ref().is_some_and(|second| second.is_full())
+    }
+
+    /// Takes a second buffer if the first is full.
+    fn make_room(&mut self, outs: &mut OutPool<'e>) {
+        if self.first.is_full() && self.second.is_none() {
+            self.second = Some(outs.take());
+        }
+    }
+
+    fn discard(&mut self) {
+        self.second = None;
+        self.first.discard();
+        self.sequence = 0;
+        self.total = 0;
+    }
+
+    /// Counts the datagrams; the reply is complete. An empty one is not sent at all.
+    fn begin(&mut self) -> Result<(), TooLong> {
+        let rest = self.second.as_ref().map_or(0, |second| second.pending_bytes());
+        self.total = datagram_count(self.first.pending_bytes() + rest).ok_or(TooLong)?;
+        Ok(())
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.total > 0
+    }
+
+    /// Sends datagrams up to `bytes_max` bytes, and one at least; returns how far it came and how many
+    /// bytes went out.
+    fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        peer: &SocketAddr,
+        bytes_max: usize,
+    ) -> (Sending, usize) {
+        let mut sent_bytes = 0;
+        while self.sequence < self.total {
+            let mut datagram = [0; DATAGRAM_LEN_MAX];
+            let len = self.compose(&mut datagram);
+            match sys::send_datagram(socket, &datagram[..len], peer) {
+                Ok(()) => sent_bytes += len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return (Sending::Blocked, sent_bytes);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    tracing::debug!("a reply to {peer} is dropped: {error}");
+                    break;
+                }
+            }
+            self.advance(len - HEADER_LEN);
+            if sent_bytes >= bytes_max && self.sequence < self.total {
+                return (Sending::Paused, sent_bytes);
+            }
+        }
+        self.discard();
+        (Sending::Done, sent_bytes)
+    }
+
+    /// The next datagram; returns its length.
+    fn compose(&self, datagram: &mut [u8; DATAGRAM_LEN_MAX]) -> usize {
+        let Message { request_id, sequence, total, .. } = *self;
+        let (header, payload) = datagram.split_at_mut(HEADER_LEN);
+        header.copy_from_slice(&Header { request_id, sequence, total }.compose());
+        let mut len = self.first.copy_next(payload);
+        if let Some(second) = &self.second {
+            len += second.copy_next(&mut payload[len..]);
+        }
+        debug_assert!(len == payload.len() || sequence + 1 == total, "only the last is short");
+        HEADER_LEN + len
+    }
+
+    /// Notes that the next datagram, with so much payload, is sent.
+    fn advance(&mut self, payload_len: usize) {
+        let of_first = payload_len.min(self.first.pending_bytes());
+        self.first.written(of_first);
+        if let Some(second) = &mut self.second {
+            second.written(payload_len - of_first);
+        }
+        self.sequence += 1;
+    }
+
+    fn give_back(mut self, outs: &mut OutPool<'e>) {
+        self.discard();
+        outs.put_back(self.first);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Message, Sending, TooLong};
+    use crate::net::connection::OutPool;
+    use crate::out::PENDING_BYTES_MAX;
+    use slabwise_base::{Clock, Random};
+    use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode};
+    use slabwise_protocol::udp::{HEADER_LEN, Header, PAYLOAD_LEN_MAX};
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+
+    /// Bytes that tell where they stand.
+    fn bytes(seed: u64, len: usize) -> Vec<u8> {
+        let mut random = Random::new(seed);
+        (0..len).map(|_| random.next_u64() as u8).collect()
+    }
+
+    /// Sends all, a little at a time, and receives it; returns the datagrams.
+    fn send(message: &mut Message<'_>, bytes_max: usize) -> Vec<Vec<u8>> {
+        let (near, far) = (socket(), socket());
+        let peer = far.local_addr().expect("a bound socket");
+        let mut datagrams = Vec::new();
+        let mut buffer = [0; 2_000];
+        loop {
+            let (sending, count) = message.send(near.as_fd(), &peer, bytes_max);
+            assert!(count < bytes_max + super::DATAGRAM_LEN_MAX);
+            let mut received = 0;
+            while received < count {
+                let len = far.recv(&mut buffer).expect("what was sent arrives");
+                received += len;
+                datagrams.push(buffer[..len].to_vec());
+            }
+            match sending {
+                Sending::Done => return datagrams,
+                Sending::Paused => assert!(count >= bytes_max),
+                Sending::Blocked => {}
+            }
+        }
+    }
+
+    fn socket() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").expect("a UDP socket")
+    }
+
+    #[test]
+    fn a_reply_is_cut_into_numbered_datagrams_and_loses_nothing() {
+        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
+        let clock = Clock::manual();
+        let mut handle = engine.handle();
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let mut outs = OutPool::default();
+            let mut message = Message::new(seed as u16, &mut outs);
+            let mut expected = Vec::new();
+            for index in 0..random.below(8) {
+                let part = bytes(seed ^ index, 1 + random.below(40_000) as usize);
+                if random.below(2) == 0 {
+                    message.out().bytes().extend_from_slice(&part);
+                } else {
+                    let meta = ItemMeta::default();
+                    handle.set(b"key", &part, meta, StoreMode::Set, clock.now());
+                    let pinned = handle.get(b"key", clock.now(), |item| item.pin());
+                    message.out().push_pinned(pinned.expect("it is there").expect("a pin"));
+                }
+                expected.extend_from_slice(&part);
+            }
+            message.begin().expect("it is short enough");
+            assert_eq!(message.is_under_way(), !expected.is_empty(), "seed {seed}");
+            let datagrams = send(&mut message, 10_000);
+            let total = expected.len().div_ceil(PAYLOAD_LEN_MAX) as u16;
+            assert_eq!(datagrams.len(), usize::from(total), "seed {seed}");
+            for (datagram, sequence) in datagrams.iter().zip(0..) {
+                let header = Header { request_id: seed as u16, sequence, total };
+                assert_eq!(Header::parse(datagram), Some(header), "seed {seed}");
+            }
+            let payloads: Vec<u8> =
+                datagrams.iter().flat_map(|datagram| &datagram[HEADER_LEN..]).copied().collect();
+            assert!(payloads == expected, "seed {seed}: bytes differ");
+            assert!(!message.is_under_way());
+            message.give_back(&mut outs);
+        }
+    }
+
+    #[test]
+    fn a_full_buffer_is_followed_by_one_more() {
+        let mut outs = OutPool::default();
+        let mut message = Message::new(1, &mut outs);
+        let expected = bytes(1, 2 * PENDING_BYTES_MAX + 10);
+        let (head, tail) = expected.split_at(PENDING_BYTES_MAX + 5);
+        message.out().bytes().extend_from_slice(head);
+        assert!(!message.is_full());
+        message.make_room(&mut outs);
+        message.out().bytes().extend_from_slice(tail);
+        assert!(message.is_full());
+        message.begin().expect("it is short enough");
+        let payloads: Vec<u8> = send(&mut message, 50_000)
+            .iter()
+            .flat_map(|datagram| datagram[HEADER_LEN..].to_vec())
+            .collect();
+        assert!(payloads == expected, "bytes differ");
+    }
+
+    #[test]
+    fn more_datagrams_than_can_be_numbered_are_not_begun() {
+        let mut message = Message::new(1, &mut OutPool::default());
+        message.out().bytes().resize(PAYLOAD_LEN_MAX * 65_535 + 1, b'x');
+        assert_eq!(message.begin(), Err(TooLong));
+        message.discard();
+        assert!(!message.is_under_way());
+    }
+}
