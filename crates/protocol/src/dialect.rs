@@ -33,7 +33,7 @@ impl Dialect {
             && let Request::Retrieve(touch) = *request
             && let Some((key, len)) = text::sole_key(&input[*consumed..])
         {
-            *request = Request::Get(Get { touch, ..Get::new(key) });
+            *request = Request::Get(Get { key, touch, ..Get::default() });
             *consumed += len;
         }
         parsed

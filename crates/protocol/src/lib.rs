@@ -36,4 +36,4 @@ pub use request::{
     Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request, Sasl,
     Store, StoreVerb, TextAnswer, Vivify,
 };
-pub use words::{Exptime, LIMITS, Limits, WatchKinds};
+pub use words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX, WatchKinds};

@@ -45,7 +45,7 @@ pub enum Request<'a> {
 }
 
 /// A get of one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Get<'a> {
     /// Which item.
     pub key: &'a [u8],
@@ -59,13 +59,6 @@ pub struct Get<'a> {
     pub leaves_no_mark: bool,
 }
 
-impl<'a> Get<'a> {
-    /// A get that only looks.
-    pub fn new(key: &'a [u8]) -> Get<'a> {
-        Get { key, touch: None, vivify: None, recache: None, leaves_no_mark: false }
-    }
-}
-
 /// An item that is made where there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
@@ -76,24 +69,21 @@ pub struct Vivify {
 }
 
 /// What a storage command does with the item that is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "memcached's commands")]
 pub enum StoreVerb {
-    /// Stores in any case.
+    #[default]
     Set,
-    /// Stores if there is none.
     Add,
-    /// Stores if there is one.
     Replace,
-    /// Adds the value at the end of what is there.
     Append,
-    /// Adds the value before what is there.
     Prepend,
     /// Stores if what is there still has this CAS value.
     Cas(u64),
 }
 
 /// A storage command without its value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Store<'a> {
     /// What to do.
     pub verb: StoreVerb,
@@ -117,26 +107,8 @@ pub struct Store<'a> {
     pub vivify: bool,
 }
 
-impl<'a> Store<'a> {
-    /// A store that depends on its verb alone.
-    pub fn new(verb: StoreVerb, key: &'a [u8], value_len: usize) -> Store<'a> {
-        Store {
-            verb,
-            key,
-            client_flags: 0,
-            exptime: Exptime::Never,
-            cost: None,
-            value_len,
-            expected_cas: None,
-            new_cas: None,
-            stale_allowed: false,
-            vivify: false,
-        }
-    }
-}
-
 /// A delete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete<'a> {
     /// Which item.
     pub key: &'a [u8],
@@ -146,17 +118,11 @@ pub struct Delete<'a> {
     pub leaves: Leave,
 }
 
-impl<'a> Delete<'a> {
-    /// A delete that depends on nothing and leaves nothing.
-    pub fn new(key: &'a [u8]) -> Delete<'a> {
-        Delete { key, expected_cas: None, leaves: Leave::Nothing }
-    }
-}
-
 /// What a delete leaves in the item's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
     /// Nothing.
+    #[default]
     Nothing,
     /// The item, stale.
     Stale {
@@ -179,7 +145,7 @@ pub enum Leave {
 }
 
 /// A change of a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arithmetic<'a> {
     /// Which number.
     pub key: &'a [u8],
@@ -197,14 +163,6 @@ pub struct Arithmetic<'a> {
     pub initial: Option<Initial>,
 }
 
-impl<'a> Arithmetic<'a> {
-    /// A change that depends on nothing.
-    pub fn new(key: &'a [u8], direction: Direction, delta: u64) -> Arithmetic<'a> {
-        let (expected_cas, new_cas, touch, initial) = (None, None, None, None);
-        Arithmetic { key, direction, delta, expected_cas, new_cas, touch, initial }
-    }
-}
-
 /// A number that is stored where there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initial {
@@ -214,12 +172,12 @@ pub struct Initial {
     pub exptime: Exptime,
 }
 
-/// Up or down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// incr or decr.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Direction {
-    /// incr.
+    #[default]
     Increment,
-    /// decr.
     Decrement,
 }
 

@@ -32,7 +32,7 @@ const WRITE_BYTES_MAX: usize = 1 << 20;
 /// A buffer that grew beyond this is not kept for the next connection.
 const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 
-/// The replies of one connection that are not written yet.
+/// The replies of one connection that are not written yet. An empty one allocates nothing.
 #[derive(Default)]
 pub struct Out<'e> {
     bytes: Vec<u8>,
@@ -79,11 +79,6 @@ pub enum Flush {
 }
 
 impl<'e> Out<'e> {
-    /// An empty buffer; allocates nothing.
-    pub fn new() -> Out<'e> {
-        Out::default()
-    }
-
     /// The buffer to append reply bytes to; only ever append.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -294,7 +289,7 @@ mod tests {
             let (near, mut far) = UnixStream::pair().expect("a socket pair");
             near.set_nonblocking(true).expect("non-blocking");
             far.set_nonblocking(true).expect("non-blocking");
-            let mut out = Out::new();
+            let mut out = Out::default();
             let expected = fill(&mut out, &mut handle, &clock, seed);
             assert_eq!(out.pending_bytes(), expected.len(), "seed {seed}");
             let mut received = Vec::new();
@@ -320,7 +315,7 @@ mod tests {
         let mut handle = engine.handle();
         let (near, mut far) = UnixStream::pair().expect("a socket pair");
         near.set_nonblocking(true).expect("non-blocking");
-        let mut out = Out::new();
+        let mut out = Out::default();
         let mut expected = value(0, 1_500_000);
         out.bytes().extend_from_slice(&expected);
         for seed in 1..5 {
@@ -343,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_output_that_is_not_read_becomes_full() {
-        let mut out = Out::new();
+        let mut out = Out::default();
         assert!(!out.is_full());
         out.bytes().resize(super::PENDING_BYTES_MAX, b'x');
         assert!(out.is_full());

@@ -69,7 +69,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     let (near, mut far) = UnixStream::pair().expect("a socket pair");
     let mut received = vec![0; 100_000];
     let (first, second) = pipeline();
-    let (mut session, mut out) = (Session::new(), Out::new());
+    let (mut session, mut out) = (Session::default(), Out::default());
     let mut round = || {
         for input in [&first, &second] {
             worker.requests_left = 1_000;

@@ -8,7 +8,7 @@ use crate::request::{
     Answer, Arithmetic, Delete, Direction, Get, Initial, Parsed, Refusal, Request, Sasl, Store,
     StoreVerb,
 };
-use crate::words::{Exptime, LIMITS};
+use crate::words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX};
 
 /// An item that is to be created if it is missing has an expiry other than this.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;
@@ -18,11 +18,11 @@ const MECHANISM_LEN_MAX: usize = 32;
 const SASL_RESPONSE_LEN_MAX: usize = 1024;
 
 const _: () = assert!(
-    HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LIMITS.line_len_max,
+    HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LINE_LEN_MAX,
     "a SASL request is waited for whole"
 );
 const _: () = assert!(
-    HEAD_LEN + u8::MAX as usize + LIMITS.key_len_max <= LIMITS.line_len_max,
+    HEAD_LEN + u8::MAX as usize + KEY_LEN_MAX <= LINE_LEN_MAX,
     "extras and a key that may be are waited for whole"
 );
 
@@ -69,7 +69,7 @@ impl<'a> Frame<'a> {
         let extras_len = usize::from(head[4]);
         let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
         let opcode = head[1];
-        if input.len() < (HEAD_LEN + extras_len + key_len).min(LIMITS.line_len_max) {
+        if input.len() < (HEAD_LEN + extras_len + key_len).min(LINE_LEN_MAX) {
             return None;
         }
         let (extras, rest) = body.split_at(extras_len.min(body.len()));
@@ -99,10 +99,10 @@ impl<'a> Frame<'a> {
         if self.extras_len + self.key_len > self.body_len {
             return Err(Fault::BadLengths);
         }
-        if self.body_len > LIMITS.body_len_max {
+        if self.body_len > BODY_LEN_MAX {
             return Err(Fault::BodyTooLarge);
         }
-        if self.key_len > LIMITS.key_len_max {
+        if self.key_len > KEY_LEN_MAX {
             return Err(Fault::BadArguments);
         }
         match command {
@@ -147,14 +147,17 @@ impl<'a> Frame<'a> {
                 client_flags: if has_extras { self.u32_at(0) } else { 0 },
                 exptime: Exptime::of_unsigned(exptime),
                 expected_cas: self.expected_cas(),
-                ..Store::new(verb, key, self.value_len)
+                verb,
+                key,
+                value_len: self.value_len,
+                ..Store::default()
             })
         };
         match command {
-            Command::Get => Request::Get(Get::new(key)),
+            Command::Get => Request::Get(Get { key, ..Get::default() }),
             Command::GetAndTouch => {
                 let touch = Some(Exptime::of_unsigned(self.u32_at(0)));
-                Request::Get(Get { touch, ..Get::new(key) })
+                Request::Get(Get { key, touch, ..Get::default() })
             }
             Command::Touch => Request::Touch(key, Exptime::of_unsigned(self.u32_at(0))),
             Command::Set => store(StoreVerb::Set),
@@ -162,9 +165,11 @@ impl<'a> Frame<'a> {
             Command::Replace => store(StoreVerb::Replace),
             Command::Append => store(StoreVerb::Append),
             Command::Prepend => store(StoreVerb::Prepend),
-            Command::Delete => {
-                Request::Delete(Delete { expected_cas: self.expected_cas(), ..Delete::new(key) })
-            }
+            Command::Delete => Request::Delete(Delete {
+                expected_cas: self.expected_cas(),
+                key,
+                ..Delete::default()
+            }),
             Command::Increment => self.arithmetic(Direction::Increment),
             Command::Decrement => self.arithmetic(Direction::Decrement),
             Command::Quit => Request::Quit,
@@ -187,7 +192,10 @@ impl<'a> Frame<'a> {
         Request::Arithmetic(Arithmetic {
             expected_cas: self.expected_cas(),
             initial,
-            ..Arithmetic::new(self.key, direction, self.u64_at(0))
+            key: self.key,
+            direction,
+            delta: self.u64_at(0),
+            ..Arithmetic::default()
         })
     }
 

@@ -17,7 +17,7 @@
 //! read. [`compose`] writes replies.
 //!
 //! Invariants: lengths are checked before what they measure is looked at; a request is never waited for
-//! beyond [`LIMITS`]`.line_len_max` bytes; the body of a request that is refused but leaves the
+//! beyond [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes; the body of a request that is refused but leaves the
 //! connection open is skipped once and whole, so that no byte of it is taken for a request.
 //!
 //! Two bodies that memcached misreads are held to the last invariant here: that of an unknown opcode, whose

@@ -58,14 +58,14 @@ fn fault(input: &[u8]) -> (Fault, usize) {
 #[test]
 fn retrievals_have_a_key_and_perhaps_a_lifetime() {
     let input = frame(opcode::GET, b"", b"key", b"");
-    assert_eq!(request(&input), (Request::Get(Get::new(b"key")), 27));
+    assert_eq!(request(&input), (Request::Get(Get { key: b"key", ..Get::default() }), 27));
     assert!(!read(&input).1.with_key);
     let input = frame(opcode::GETKQ, b"", b"key", b"");
-    assert_eq!(request(&input).0, Request::Get(Get::new(b"key")));
+    assert_eq!(request(&input).0, Request::Get(Get { key: b"key", ..Get::default() }));
     assert!(read(&input).1.with_key);
     let input = frame(opcode::GATK, &[0xff, 0, 0, 1], b"k", b"");
     let touch = Some(Exptime::At(0xff00_0001));
-    assert_eq!(request(&input), (Request::Get(Get { touch, ..Get::new(b"k") }), 29));
+    assert_eq!(request(&input), (Request::Get(Get { key: b"k", touch, ..Get::default() }), 29));
     assert!(read(&input).1.with_key);
     let input = frame(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
     assert_eq!(request(&input).0, Request::Touch(b"k", Exptime::At(9)));
@@ -78,7 +78,10 @@ fn a_value_is_left_to_be_read() {
         client_flags: 0x0102_0304,
         exptime: Exptime::At(5),
         expected_cas: CAS,
-        ..Store::new(StoreVerb::Set, b"key", 5)
+        verb: StoreVerb::Set,
+        key: b"key",
+        value_len: 5,
+        ..Store::default()
     };
     assert_eq!(request(&input), (Request::Store(order), HEAD_LEN + 11));
     assert_eq!(request(&input[..HEAD_LEN + 11]).0, Request::Store(order));
@@ -93,7 +96,7 @@ fn numbers_are_created_unless_told_not_to() {
     let mut extras = [&[0; 7][..], &[3], &[0; 7], &[9], &[0, 0, 0, 60]].concat();
     let input = frame(opcode::INCREMENT, &extras, b"n", b"");
     let change = |direction, initial| {
-        let change = Arithmetic::new(b"n", direction, 3);
+        let change = Arithmetic { key: b"n", direction, delta: 3, ..Arithmetic::default() };
         Request::Arithmetic(Arithmetic { expected_cas: CAS, initial, ..change })
     };
     let initial = Initial { value: 9, exptime: Exptime::At(60) };
@@ -102,7 +105,7 @@ fn numbers_are_created_unless_told_not_to() {
     let input = frame(opcode::DECREMENTQ, &extras, b"n", b"");
     assert_eq!(request(&input).0, change(Direction::Decrement, None));
     let input = frame(opcode::DELETEQ, b"", b"n", b"");
-    let delete = Delete { expected_cas: CAS, ..Delete::new(b"n") };
+    let delete = Delete { expected_cas: CAS, key: b"n", ..Delete::default() };
     assert_eq!(request(&input).0, Request::Delete(delete));
 }
 

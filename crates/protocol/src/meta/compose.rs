@@ -3,7 +3,6 @@
 use super::line::encode;
 use crate::echo::Echo;
 use crate::text::number;
-use slabwise_base::Cost;
 
 /// What a value begins with: `VA <len>`.
 #[inline]
@@ -24,23 +23,12 @@ pub fn flag_number(out: &mut Vec<u8>, letter: u8, value: impl itoa::Integer) {
     number(out, value);
 }
 
-/// ` t<seconds>`; -1 for an item that does not end.
-pub fn flag_ttl(out: &mut Vec<u8>, ttl_seconds: Option<u32>) {
-    match ttl_seconds {
-        Some(seconds) => flag_number(out, b't', seconds),
-        None => out.extend_from_slice(b" t-1"),
-    }
+/// ` <letter><number>`; -1 where there is none: an item that does not end, a cost that is not known.
+pub fn flag_optional(out: &mut Vec<u8>, letter: u8, value: Option<u32>) {
+    flag_number(out, letter, value.map_or(-1, i64::from));
 }
 
-/// ` g<units>`; -1 for an item whose cost nobody has told.
-pub fn flag_cost(out: &mut Vec<u8>, cost: Option<Cost>) {
-    match cost {
-        Some(cost) => flag_number(out, b'g', cost.units()),
-        None => out.extend_from_slice(b" g-1"),
-    }
-}
-
-/// ` k<key>`, and ` b` behind a key that is told in base64; `bytes` is the key decoded.
+/// ` k<key>`, and ` b` behind a key that is shown in base64.
 pub fn flag_key(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     flag(out, b'k');
     key_bytes(out, is_base64, bytes);
@@ -49,8 +37,8 @@ pub fn flag_key(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     }
 }
 
-/// A key in the form that it was asked for in.
-fn key_bytes(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
+/// A key in the form that it was asked for in; `bytes` is the key decoded.
+pub fn key_bytes(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     if is_base64 {
         encode(out, bytes);
     } else {
@@ -83,38 +71,6 @@ pub fn get_line(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(b"mg ");
     key_bytes(out, is_base64, bytes);
     out.extend_from_slice(if is_base64 { b" b\r\n" } else { b"\r\n" });
-}
-
-/// What `me` tells of an item.
-#[derive(Clone, Copy, Debug)]
-pub struct DebugLine {
-    /// Seconds until it ends.
-    pub ttl_seconds: Option<u32>,
-    /// Seconds since it was last used.
-    pub idle_seconds: u32,
-    /// Its CAS value.
-    pub cas: u64,
-    /// Whether it was ever hit.
-    pub fetched: bool,
-    /// Its class's number on the wire.
-    pub class_number: u32,
-    /// Bytes that it takes.
-    pub size_bytes: u64,
-}
-
-/// `ME <key> <name>=<value>*`.
-pub fn debug_line(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8], item: &DebugLine) {
-    use std::io::Write;
-    out.extend_from_slice(b"ME ");
-    key_bytes(out, is_base64, bytes);
-    let DebugLine { ttl_seconds, idle_seconds, cas, class_number, size_bytes, .. } = item;
-    let exp = ttl_seconds.map_or(-1, i64::from);
-    let fetch = if item.fetched { "yes" } else { "no" };
-    write!(
-        out,
-        " exp={exp} la={idle_seconds} cas={cas} fetch={fetch} cls={class_number} size={size_bytes}\r\n"
-    )
-    .expect("a Vec takes every write");
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::request::{
     self, Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Request, Store,
     StoreVerb, Vivify,
 };
-use crate::words::{self, Exptime, LIMITS, Refusal, split_first};
+use crate::words::{self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, Refusal, VALUE_LEN_MAX, split_first};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use slabwise_base::Cost;
@@ -14,7 +14,7 @@ use slabwise_base::Cost;
 /// Reads one command line, of an input that [`begins`](super::begins) with one.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
-        let waits = input.len() <= LIMITS.line_len_max;
+        let waits = input.len() <= LINE_LEN_MAX;
         return if waits { Parsed::Incomplete } else { Parsed::Hangup };
     };
     let consumed = newline + 1;
@@ -39,7 +39,7 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
     if command == b's' {
         let (word, rest) = split_first(rest);
         let value_len = words::exact_i32(word).and_then(|len| usize::try_from(len).ok());
-        let value_len = value_len.filter(|&len| !word.is_empty() && len <= LIMITS.value_len_max);
+        let value_len = value_len.filter(|&len| !word.is_empty() && len <= VALUE_LEN_MAX);
         // Without a length nobody knows where the value ends: what follows is read as commands.
         let value_len = value_len.ok_or(Refusal::new(reply::BAD_FORMAT))?;
         return read_flags(key, rest, FLAG_COUNT_MAX - 1)
@@ -107,7 +107,7 @@ fn read_flags<'a>(
     words: &'a [u8],
     count_max: usize,
 ) -> Result<Flags<'a>, &'static [u8]> {
-    if key.is_empty() || key.len() > LIMITS.key_len_max {
+    if key.is_empty() || key.len() > KEY_LEN_MAX {
         return Err(reply::BAD_FORMAT);
     }
     let (options, echo) = (Options::default(), Echo::EMPTY);
@@ -336,7 +336,7 @@ fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8
 }
 
 /// Bytes that a decoded key needs at most: what is checked is the length on the line.
-pub const KEY_BUFFER_LEN: usize = LIMITS.key_len_max / 4 * 3 + 3;
+pub const KEY_BUFFER_LEN: usize = KEY_LEN_MAX / 4 * 3 + 3;
 
 /// As memcached reads it: padded, and with any bits behind the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -72,12 +72,22 @@ fn flags_are_values_and_letters_in_order() {
         leaves_no_mark: false,
     };
     assert_eq!(get, Request::Get(expected));
-    let change = Arithmetic::new(b"k", Direction::Decrement, 9);
+    let change = Arithmetic {
+        key: b"k",
+        direction: Direction::Decrement,
+        delta: 9,
+        ..Arithmetic::default()
+    };
     assert_eq!(request("ma k MD D9\n"), Request::Arithmetic(change));
     let initial = Some(Initial { value: 8, exptime: Exptime::Never });
     let expected = Request::Arithmetic(Arithmetic { initial, ..change });
     assert_eq!(request("ma k MD D9 J8 N0\n"), expected);
-    let expected = Request::Arithmetic(Arithmetic::new(b"k", Direction::Increment, 1));
+    let expected = Request::Arithmetic(Arithmetic {
+        key: b"k",
+        direction: Direction::Increment,
+        delta: 1,
+        ..Arithmetic::default()
+    });
     assert_eq!(request("ma k P1 L2\n"), expected);
 }
 
@@ -105,9 +115,9 @@ fn a_cost_is_told_and_asked_for() {
     }
     assert_eq!(refused("ms k 3 G1 G2\r\n"), (reply::DUPLICATE_FLAG, 5));
     let mut out = Vec::new();
-    compose::flag_cost(&mut out, Some(Cost::from_units(450)));
-    compose::flag_cost(&mut out, Some(Cost::default()));
-    compose::flag_cost(&mut out, None);
+    compose::flag_optional(&mut out, b'g', Some(450));
+    compose::flag_optional(&mut out, b'g', Some(Cost::default().units()));
+    compose::flag_optional(&mut out, b'g', None);
     assert_eq!(out, b" g450 g0 g-1");
 }
 
@@ -123,7 +133,7 @@ fn sets_have_a_length_and_a_mode() {
     ];
     for (flag, mode) in modes {
         let line: &'static str = format!("ms k 3 {flag}\r\n").leak();
-        assert_eq!(store(line), Store::new(mode, b"k", 3));
+        assert_eq!(store(line), Store { verb: mode, key: b"k", value_len: 3, ..Store::default() });
     }
     assert_eq!(store("ms k 3 F7\r\n").client_flags, 7);
     for line in ["ms k\r\n", "ms k x\r\n", "ms k -1\r\n", "ms k 2147483646\r\n", "ms\r\n"] {

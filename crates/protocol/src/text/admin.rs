@@ -6,7 +6,7 @@ use crate::admin::{
     LruRequest, ShutdownMode, StatsRequest,
 };
 use crate::request::Request;
-use crate::words::{self, Exptime, LIMITS, Refusal, WatchKinds, Words};
+use crate::words::{self, CLASS_NUMBER_MAX, Exptime, Refusal, WatchKinds, Words};
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
@@ -210,7 +210,7 @@ fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
     }
     let number = |index| words::exact_u32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
     let (class_number, limit) = (number(1)?, number(2)?);
-    if class_number >= LIMITS.class_number_max {
+    if class_number >= CLASS_NUMBER_MAX {
         return Err(Refusal::new(reply::CACHEDUMP_BAD_CLASS));
     }
     Ok(StatsRequest::Cachedump { class_number, limit })

@@ -6,7 +6,9 @@ use crate::admin::{Admin, Debug};
 use crate::request::{
     self, Answer, Arithmetic, Delete, Direction, Parsed, Request, Store, StoreVerb, TextAnswer,
 };
-use crate::words::{self, Exptime, LIMITS, Refusal, Words, split_first};
+use crate::words::{
+    self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, Refusal, VALUE_LEN_MAX, Words, split_first,
+};
 use slabwise_base::Cost;
 use std::fmt::Display;
 use std::io::Write;
@@ -18,7 +20,7 @@ const LINE_LEN_MIN: usize = 4;
 pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         return match input.len() {
-            len if len <= LIMITS.line_len_max => Parsed::Incomplete,
+            len if len <= LINE_LEN_MAX => Parsed::Incomplete,
             _ => parse_beginning(input),
         };
     };
@@ -190,7 +192,7 @@ fn parse_retrieval<'a>(form: Form, line: &'a [u8], rest: &'a [u8], consumed: usi
     if form.touches && touch.is_none() {
         return refused(reply::BAD_EXPTIME);
     }
-    if keys.len() > LIMITS.key_len_max && has_long_word(keys) {
+    if keys.len() > KEY_LEN_MAX && has_long_word(keys) {
         return refused(reply::BAD_FORMAT);
     }
     retrieve(form, touch, line.len() - keys.len())
@@ -226,7 +228,7 @@ fn retrieve<'a>(form: Form, exptime: Option<i32>, consumed: usize) -> Parsed<'a>
 }
 
 fn has_long_word(words: &[u8]) -> bool {
-    words.split(|&byte| byte == b' ').any(|word| word.len() > LIMITS.key_len_max)
+    words.split(|&byte| byte == b' ').any(|word| word.len() > KEY_LEN_MAX)
 }
 
 /// What comes next on a retrieval's line.
@@ -260,7 +262,7 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
     let Some(end) = memchr::memchr2(b' ', b'\n', rest) else {
         // The last byte may be the `\r` of the line's end.
         return match rest.len() {
-            len if len > LIMITS.key_len_max + 1 => NextKey::TooLong,
+            len if len > KEY_LEN_MAX + 1 => NextKey::TooLong,
             _ => NextKey::Incomplete { consumed: start },
         };
     };
@@ -271,7 +273,7 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
             return NextKey::End { consumed: start + end + 1 };
         }
     }
-    if key.len() > LIMITS.key_len_max {
+    if key.len() > KEY_LEN_MAX {
         return NextKey::TooLong;
     }
     NextKey::Key { key, consumed: start + key.len() }
@@ -351,7 +353,10 @@ fn store_words<'a>(
         client_flags,
         exptime: Exptime::of_signed(exptime),
         cost,
-        ..Store::new(verb, key, value_len)
+        verb,
+        key,
+        value_len,
+        ..Store::default()
     }))
 }
 
@@ -359,7 +364,7 @@ fn store_words<'a>(
 fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let key = key(words)?;
     let delta = words::exact_u64(words.at(1)).ok_or(Refusal::new(reply::BAD_DELTA))?;
-    Ok(Request::Arithmetic(Arithmetic::new(key, direction, delta)))
+    Ok(Request::Arithmetic(Arithmetic { key, direction, delta, ..Arithmetic::default() }))
 }
 
 /// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send. Another delay is
@@ -373,7 +378,7 @@ fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
         return Err(Refusal::new(reply::BAD_DELETE));
     }
     let key = key(words)?;
-    Ok(Request::Delete(Delete::new(key)))
+    Ok(Request::Delete(Delete { key, ..Delete::default() }))
 }
 
 /// `<key> <exptime>`.
@@ -386,12 +391,12 @@ fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
 /// The first word.
 fn key<'a>(words: &Words<'a>) -> Result<&'a [u8], Refusal> {
     let key = words.at(0);
-    if key.len() <= LIMITS.key_len_max { Ok(key) } else { Err(Refusal::new(reply::BAD_FORMAT)) }
+    if key.len() <= KEY_LEN_MAX { Ok(key) } else { Err(Refusal::new(reply::BAD_FORMAT)) }
 }
 
 fn value_len(word: &[u8]) -> Option<usize> {
     let len = usize::try_from(words::exact_i32(word)?).ok()?;
-    (len <= LIMITS.value_len_max).then_some(len)
+    (len <= VALUE_LEN_MAX).then_some(len)
 }
 
 /// Whether storage lines may say what their items cost.

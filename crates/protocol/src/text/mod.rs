@@ -1,7 +1,7 @@
 //! The classic text protocol.
 //!
 //! [`parse`] reads one command line. A line is waited for until it is whole, up to
-//! [`LIMITS`](crate::LIMITS)`.line_len_max` bytes; then every key on it has been checked, and a line with
+//! [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes; then every key on it has been checked, and a line with
 //! a fault is answered with its error alone. Only a retrieval may be longer: its keys are then read
 //! one by one with [`next_key`] as they arrive, so that no line needs a buffer of its size.
 //!

@@ -65,7 +65,10 @@ fn a_storage_command_announces_its_value() {
     let header = Store {
         client_flags: 5,
         exptime: Exptime::Past,
-        ..Store::new(StoreVerb::Cas(9), b"k", 10)
+        verb: StoreVerb::Cas(9),
+        key: b"k",
+        value_len: 10,
+        ..Store::default()
     };
     assert_eq!(request(b"cas k 5 -1 10 9 noreply\r\n"), (Request::Store(header), true));
     let header = Store { verb: StoreVerb::Set, ..header };
@@ -83,8 +86,14 @@ fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
         }
         other => panic!("{line:?} gave {other:?}"),
     };
-    let standard =
-        Store { client_flags: 5, exptime: Exptime::Past, ..Store::new(StoreVerb::Set, b"k", 10) };
+    let standard = Store {
+        client_flags: 5,
+        exptime: Exptime::Past,
+        verb: StoreVerb::Set,
+        key: b"k",
+        value_len: 10,
+        ..Store::default()
+    };
     let told = |units| Store { cost: Some(Cost::from_units(units)), ..standard };
     assert_eq!(on("set k 5 -1 10\r\n"), (standard, false));
     assert_eq!(on("set k 5 -1 10 noreply\r\n"), (standard, true));
@@ -184,12 +193,15 @@ fn words_behind_the_23rd_are_not_seen() {
 
 #[test]
 fn words_that_no_command_reads_mean_nothing() {
-    let delete = Request::Delete(Delete::new(b"k"));
+    let delete = Request::Delete(Delete { key: b"k", ..Delete::default() });
     assert_eq!(request(b"delete k\r\n"), (delete, false));
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
     assert_eq!(request(b"delete k noreply\r\n"), (delete, true));
     assert_eq!(request(b"delete k 0 noreply\r\n"), (delete, true));
-    assert_eq!(request(b"delete noreply\r\n"), (Request::Delete(Delete::new(b"noreply")), true));
+    assert_eq!(
+        request(b"delete noreply\r\n"),
+        (Request::Delete(Delete { key: b"noreply", ..Delete::default() }), true)
+    );
     // A delay would not be kept.
     assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
@@ -219,7 +231,12 @@ fn the_beginning_of_an_orders_name_is_enough() {
 
 #[test]
 fn numbers_are_checked_where_memcached_checks_them() {
-    let up = Request::Arithmetic(Arithmetic::new(b"k", Direction::Increment, u64::MAX));
+    let up = Request::Arithmetic(Arithmetic {
+        key: b"k",
+        direction: Direction::Increment,
+        delta: u64::MAX,
+        ..Arithmetic::default()
+    });
     assert_eq!(request(b"incr k 18446744073709551615\r\n"), (up, false));
     assert_eq!(refused(b"incr k 18446744073709551616\r\n"), (reply::BAD_DELTA, 0));
     assert_eq!(refused(b"decr k -1\r\n"), (reply::BAD_DELTA, 0));

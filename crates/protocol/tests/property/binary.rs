@@ -2,12 +2,15 @@
 
 use super::{Expecting, Reader, check_cuts};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose};
-use slabwise_protocol::{Answer, Dialect, LIMITS, Parsed, Refusal, Request};
+use slabwise_protocol::{
+    Answer, BODY_LEN_MAX, Dialect, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request,
+    VALUE_LEN_MAX,
+};
 
 fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     match Dialect::Binary.parse(input) {
         Parsed::Incomplete => {
-            assert!(input.len() < LIMITS.line_len_max, "so much is not waited for");
+            assert!(input.len() < LINE_LEN_MAX, "so much is not waited for");
             None
         }
         Parsed::Hangup => {
@@ -31,13 +34,13 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
             reader.events.push(format!("{head:?} {request:?}"));
             reader.expecting = match request {
                 Request::Store(order) => {
-                    assert!((1..=LIMITS.key_len_max).contains(&order.key.len()));
-                    assert!(order.value_len <= LIMITS.body_len_max);
+                    assert!((1..=KEY_LEN_MAX).contains(&order.key.len()));
+                    assert!(order.value_len <= BODY_LEN_MAX);
                     Expecting::Skip(order.value_len)
                 }
                 Request::Get(get) => {
                     // What a server would answer has room in its lengths.
-                    compose::hit(&mut Vec::new(), &head, 0, get.key, LIMITS.value_len_max, 0);
+                    compose::hit(&mut Vec::new(), &head, 0, get.key, VALUE_LEN_MAX, 0);
                     compose::miss_with_key(&mut Vec::new(), &head, get.key);
                     Expecting::Request
                 }

@@ -3,7 +3,7 @@
 use super::{Expecting, Reader, check_cuts, events};
 use slabwise_protocol::meta;
 use slabwise_protocol::text::{CostWire, NextKey, next_key};
-use slabwise_protocol::{Answer, Dialect, LIMITS, Parsed, Refusal, Request};
+use slabwise_protocol::{Answer, Dialect, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request};
 
 fn request_with_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     request(reader, input, CostWire::On)
@@ -37,7 +37,7 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
             reader.expecting = match request {
                 Request::Retrieve(_) => Expecting::Part(key),
                 Request::Store(store) => {
-                    assert!(store.key.len() <= LIMITS.key_len_max);
+                    assert!(store.key.len() <= KEY_LEN_MAX);
                     Expecting::Skip(store.value_len + answer.value_end().len())
                 }
                 _ => Expecting::Request,
@@ -73,7 +73,7 @@ fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
 fn key(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     match next_key(input) {
         NextKey::Key { key, consumed } => {
-            assert!((1..=LIMITS.key_len_max).contains(&key.len()));
+            assert!((1..=KEY_LEN_MAX).contains(&key.len()));
             reader.events.push(format!("key {key:?}"));
             Some(consumed)
         }
@@ -108,7 +108,7 @@ fn check_meta(request: &Request<'_>, answer: &Answer) {
         false => request.key(),
     };
     assert!(!key.is_empty() || *request == Request::NoOp, "an item has a key");
-    assert!(key.len() <= LIMITS.key_len_max && echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
+    assert!(key.len() <= KEY_LEN_MAX && echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
     let mut letters = echo.letters().to_vec();
     assert!(letters.iter().all(|&letter| echo.has(letter)), "each flag is noted");
     letters.sort_unstable();
@@ -122,8 +122,7 @@ fn check_meta(request: &Request<'_>, answer: &Answer) {
 /// Panics unless the laws hold.
 pub fn check(input: &[u8]) {
     // How a line beyond the limit is read depends on whether its end is in sight, as in memcached.
-    let has_long_line =
-        input.split(|&byte| byte == b'\n').any(|line| line.len() > LIMITS.line_len_max);
+    let has_long_line = input.split(|&byte| byte == b'\n').any(|line| line.len() > LINE_LEN_MAX);
     let check = |request| match has_long_line {
         true => drop(events(request, [input])),
         false => check_cuts(request, input),

@@ -58,7 +58,7 @@ impl Pair {
         while pair.client.is_handshaking() || pair.server.is_handshaking() {
             pair.client_writes();
             assert!(pair.server_receives(0, 1000).is_empty());
-            pair.server_writes(&mut Out::new());
+            pair.server_writes(&mut Out::default());
             pair.client_reads();
         }
         pair
@@ -134,7 +134,7 @@ fn every_byte_goes_both_ways_once_and_in_order_and_no_event_is_missed() {
         let mut pair = Pair::open(if seed % 2 == 0 { &TLS13 } else { &TLS12 });
         let (up, down) = (bytes(&mut random, 300_000), bytes(&mut random, 300_000));
         let (mut sent, mut came, mut got) = (0, Vec::new(), Vec::new());
-        let mut out = Out::new();
+        let mut out = Out::default();
         out.bytes().extend_from_slice(&down);
         let largest = 1 + random.below(40_000);
         let mut rounds_without_news = 0;
@@ -163,7 +163,7 @@ fn every_byte_goes_both_ways_once_and_in_order_and_no_event_is_missed() {
 #[test]
 fn a_client_that_does_not_read_holds_little() {
     let mut pair = Pair::open(&TLS13);
-    let mut out = Out::new();
+    let mut out = Out::default();
     out.bytes().resize(10 << 20, b'x');
     let mut taken = 0;
     while let (Flush::Paused, count) = pair.server.write(&mut out).expect("the client is there") {
@@ -180,7 +180,7 @@ fn a_client_that_does_not_read_holds_little() {
 #[test]
 fn an_output_is_not_drained_while_its_ciphertext_waits() {
     let mut pair = Pair::open(&TLS13);
-    let mut out = Out::new();
+    let mut out = Out::default();
     // Fill the socket, then one more byte.
     loop {
         out.bytes().push(b'x');
@@ -246,7 +246,7 @@ fn the_end_comes_after_the_last_byte_with_and_without_notice() {
         assert_eq!(received.len(), 50_000);
         assert_eq!(end.expect("all is well"), Receipt::End);
         // The way back is still open.
-        let mut out = Out::new();
+        let mut out = Out::default();
         out.bytes().extend_from_slice(b"END\r\n");
         assert_eq!(pair.server_writes(&mut out), Flush::Drained);
         assert_eq!(pair.client_reads(), b"END\r\n");

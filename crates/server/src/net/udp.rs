@@ -184,7 +184,7 @@ impl<'e> UdpSocket<'e> {
         self.client.note_active(lent.context.now.seconds);
         self.exchange = Some(Exchange {
             peer,
-            session: Session::new(),
+            session: Session::default(),
             unread: HEADER_LEN..count,
             speaks_text,
             reply: Message::new(request_id, &mut lent.outs),

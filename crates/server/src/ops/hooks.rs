@@ -46,21 +46,9 @@ pub(crate) fn storing(
     Some(Box::new(Announced { key: reservation.key().to_vec(), offered }))
 }
 
-/// To be called after a store, with what came of it.
-#[inline]
-pub(crate) fn stored(
-    worker: &WorkerContext<'_>,
-    announced: Option<Box<Announced>>,
-    conditions: &StoreConditions,
-    outcome: StoreOutcome,
-) {
-    if let Some(announced) = announced {
-        tell_store(worker, &announced, conditions, outcome);
-    }
-}
-
+/// To be called after a store that was announced, with what came of it.
 #[cold]
-fn tell_store(
+pub(crate) fn stored(
     worker: &WorkerContext<'_>,
     announced: &Announced,
     conditions: &StoreConditions,

@@ -144,7 +144,9 @@ impl<'e> Upload<'e> {
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let announced = hooks::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
-        hooks::stored(worker, announced, &self.conditions, outcome);
+        if let Some(announced) = announced {
+            hooks::stored(worker, &announced, &self.conditions, outcome);
+        }
         match outcome {
             // The value fitted, what it would have grown into does not: the item stays as it was.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {

@@ -97,24 +97,15 @@ enum Phase<'e> {
 
 impl Default for Session<'_> {
     fn default() -> Self {
-        Session::new()
+        Session::speaking(Protocol::Auto)
     }
 }
 
 impl<'e> Session<'e> {
-    /// A dialogue that has not begun.
-    pub fn new() -> Session<'e> {
-        Session {
-            phase: Phase::Begin,
-            protocol: Protocol::Auto,
-            speech: Speech::default(),
-            debug_held: Vec::new(),
-        }
-    }
-
-    /// A dialogue on a listener that speaks this.
+    /// A dialogue that has not begun, on a listener that speaks this.
     pub fn speaking(protocol: Protocol) -> Session<'e> {
-        Session { protocol, ..Session::new() }
+        let (phase, speech) = (Phase::Begin, Speech::default());
+        Session { phase, protocol, speech, debug_held: Vec::new() }
     }
 
     /// Consumes what is complete in `input`, appends replies to `out`.

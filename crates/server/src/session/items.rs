@@ -14,7 +14,7 @@ use slabwise_protocol::binary::compose as packet;
 use slabwise_protocol::meta::reply as meta_reply;
 use slabwise_protocol::text::{NextKey, next_key, number_line, reply};
 use slabwise_protocol::{
-    Answer, Arithmetic, Delete, Exptime, Get, LIMITS, Request, Store, TextAnswer,
+    Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Request, Store, TextAnswer,
 };
 
 /// What a call of [`Session::consume`](super::Session::consume) came to.
@@ -214,8 +214,12 @@ impl<'e> Item<'_, 'e> {
             unreachable!("only the meta protocol examines items");
         };
         let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-        let seen = get::examine(worker, key, |view| meta::seen_of(&view, cas_enabled, now));
-        meta::examined(echo, key.bytes(), seen, out.bytes());
+        let asked = (echo, key.bytes());
+        let show =
+            |view: ItemView<'_, 'e>| meta::examined(asked, &view, cas_enabled, now, out.bytes());
+        if get::examine(worker, key, show).is_none() {
+            out.bytes().extend_from_slice(meta_reply::MISS);
+        }
     }
 }
 
@@ -244,7 +248,7 @@ impl Keys {
         touch: Option<Exptime>,
         answer: TextAnswer,
     ) -> Keys {
-        let request = Get { touch, ..Get::new(b"") };
+        let request = Get { touch, ..Get::default() };
         let access = Access::of(worker, &request, Rules::Classic);
         Keys { answer, access, keys_before_charge: KEYS_PER_REQUEST }
     }
@@ -342,7 +346,7 @@ impl<'e> Arriving<'e> {
         out: &mut Out<'e>,
     ) -> usize {
         let reservation = &mut self.upload.reservation;
-        let mut key = [0; LIMITS.key_len_max];
+        let mut key = [0; KEY_LEN_MAX];
         let key_len = reservation.key().len();
         key[..key_len].copy_from_slice(reservation.key());
         let (key, value_len) = (&key[..key_len], reservation.value_len());

@@ -121,7 +121,7 @@ impl<'e> Client<'e> {
 
     /// The lines that wait for a watcher, each without the time at its beginning.
     pub(crate) fn watched_lines(&mut self) -> Vec<String> {
-        let mut out = Out::new();
+        let mut out = Out::default();
         self.session.take_lines(&mut out);
         let text = String::from_utf8(out.drain()).expect("keys are encoded");
         assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
@@ -133,7 +133,7 @@ impl<'e> Client<'e> {
     }
 
     fn turns(&mut self) {
-        let mut out = Out::new();
+        let mut out = Out::default();
         loop {
             let progress = self.session.consume(&mut self.worker, &self.pending, &mut out);
             self.pending.drain(..progress.consumed);

@@ -7,6 +7,7 @@ use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
 use slabwise_protocol::text::number as write_number;
+use std::io::Write;
 
 pub(crate) struct Hit<'a> {
     pub(crate) echo: &'a Echo,
@@ -85,9 +86,9 @@ impl Hit<'_> {
                     wins |= due && !met.is_new && !view.is_claimed();
                 }
                 b's' => compose::flag_number(out, b's', view.value_len()),
-                b't' => compose::flag_ttl(out, lifetime.ttl_seconds(self.now)),
+                b't' => compose::flag_optional(out, b't', lifetime.ttl_seconds(self.now)),
                 b'c' => compose::flag_number(out, b'c', self.cas(view)),
-                b'g' => compose::flag_cost(out, view.cost()),
+                b'g' => compose::flag_optional(out, b'g', view.cost().map(|cost| cost.units())),
                 b'f' => compose::flag_number(out, b'f', view.client_flags()),
                 b'l' => {
                     let idle_ticks = view.last_access().age_at(self.now.ticks);
@@ -190,27 +191,24 @@ pub(crate) fn number(
     }
 }
 
-pub(crate) fn seen_of(view: &ItemView<'_, '_>, cas_enabled: bool, now: Now) -> compose::DebugLine {
-    compose::DebugLine {
-        ttl_seconds: ttl_seconds(view.expiry(), now),
-        idle_seconds: view.last_access().age_at(now.ticks) / Ticks::PER_SECOND,
-        cas: if cas_enabled { view.cas() } else { 0 },
-        fetched: view.fetched(),
-        class_number: view.class().wire(),
-        size_bytes: view.size_bytes(),
-    }
-}
-
+/// `ME <key> <name>=<value>*`: an item as `me` sees it.
 pub(crate) fn examined(
-    echo: &Echo,
-    key: &[u8],
-    seen: Option<compose::DebugLine>,
+    (echo, key): (&Echo, &[u8]),
+    view: &ItemView<'_, '_>,
+    cas_enabled: bool,
+    now: Now,
     out: &mut Vec<u8>,
 ) {
-    match seen {
-        Some(seen) => compose::debug_line(out, echo.key_is_base64, key, &seen),
-        None => out.extend_from_slice(reply::MISS),
-    }
+    out.extend_from_slice(b"ME ");
+    compose::key_bytes(out, echo.key_is_base64, key);
+    let exp = ttl_seconds(view.expiry(), now).map_or(-1, i64::from);
+    let la = view.last_access().age_at(now.ticks) / Ticks::PER_SECOND;
+    let cas = if cas_enabled { view.cas() } else { 0 };
+    let fetch = if view.fetched() { "yes" } else { "no" };
+    let (cls, size) = (view.class().wire(), view.size_bytes());
+    let fields =
+        format_args!(" exp={exp} la={la} cas={cas} fetch={fetch} cls={cls} size={size}\r\n");
+    out.write_fmt(fields).expect("a Vec takes every write");
 }
 
 fn number_line(
@@ -230,7 +228,7 @@ fn number_line(
     for &letter in echo.letters() {
         match letter {
             b'c' => compose::flag_number(out, b'c', cas),
-            b't' => compose::flag_ttl(out, lifetime.ttl_seconds(now)),
+            b't' => compose::flag_optional(out, b't', lifetime.ttl_seconds(now)),
             b'T' | b'N' => lifetime.pass(letter),
             b'O' => compose::flag_opaque(out, echo.opaque()),
             b'k' => compose::flag_key(out, echo.key_is_base64, key),

@@ -156,7 +156,7 @@ fn sizes_are_counted_in_steps() {
 
 /// The reply that ends with `END`, of which the client reads nothing before no more is written.
 fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
-    let (mut session, mut out) = (Session::new(), Out::new());
+    let (mut session, mut out) = (Session::default(), Out::default());
     let mut input = request.as_bytes();
     let mut received = Vec::new();
     while !received.ends_with(b"END\r\n") {
