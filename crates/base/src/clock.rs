@@ -120,19 +120,12 @@ impl From<Now> for Moment {
     }
 }
 
-/// Where time comes from: the machine, or a test's or simulation's hand.
+/// Where time comes from: the machine's monotonic clock, or a test's or simulation's hand.
 #[derive(Debug)]
-pub enum Clock {
-    /// The machine's monotonic clock.
-    Real(RealClock),
-    /// Moves only by [`Clock::advance`].
-    Manual(ManualClock),
-}
-
-/// The machine's clock, with the instant and the date it was made at.
-#[derive(Debug)]
-pub struct RealClock {
-    start: Instant,
+pub struct Clock {
+    /// The instant that it was made at; `None`: it moves only by [`Clock::advance`].
+    start: Option<Instant>,
+    /// The date then, as the time since 1970.
     start_unix: Duration,
     /// What [`Clock::advance`] and [`Clock::resume`] have added.
     offset_nanos: AtomicU64,
@@ -143,19 +136,6 @@ pub struct RealClock {
 /// The clock is not paused.
 const RUNNING: u64 = u64::MAX;
 
-/// A clock that only moves when told.
-#[derive(Debug, Default)]
-pub struct ManualClock {
-    nanos: AtomicU64,
-}
-
-impl RealClock {
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
-    fn elapsed_nanos(&self) -> u64 {
-        Instant::now().duration_since(self.start).as_nanos() as u64
-    }
-}
-
 /// The date that a manual clock starts at: one that no TTL could be mistaken for.
 const MANUAL_START_UNIX_SECONDS: u64 = 1_700_000_000;
 
@@ -163,31 +143,31 @@ impl Clock {
     /// The machine's clock, starting now.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
     pub fn real() -> Clock {
-        Clock::Real(RealClock {
-            start: Instant::now(),
-            start_unix: unix_time(),
-            offset_nanos: AtomicU64::new(0),
-            paused_nanos: AtomicU64::new(RUNNING),
-        })
+        Clock::starting(Some(Instant::now()), unix_time())
     }
 
     /// A clock that stands at the start until [`Clock::advance`] moves it.
     pub fn manual() -> Clock {
-        Clock::Manual(ManualClock::default())
+        Clock::starting(None, Duration::from_secs(MANUAL_START_UNIX_SECONDS))
+    }
+
+    fn starting(start: Option<Instant>, start_unix: Duration) -> Clock {
+        let (offset_nanos, paused_nanos) = (AtomicU64::new(0), AtomicU64::new(RUNNING));
+        Clock { start, start_unix, offset_nanos, paused_nanos }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    fn elapsed_nanos(&self) -> u64 {
+        self.start.map_or(0, |start| Instant::now().duration_since(start).as_nanos() as u64)
     }
 
     /// Nanoseconds since the start.
     pub fn nanos(&self) -> u64 {
-        match self {
-            Clock::Real(real) => {
-                let elapsed = match real.paused_nanos.load(Ordering::Relaxed) {
-                    RUNNING => real.elapsed_nanos(),
-                    paused => paused,
-                };
-                elapsed + real.offset_nanos.load(Ordering::Relaxed)
-            }
-            Clock::Manual(manual) => manual.nanos.load(Ordering::Relaxed),
-        }
+        let elapsed = match self.paused_nanos.load(Ordering::Relaxed) {
+            RUNNING => self.elapsed_nanos(),
+            paused => paused,
+        };
+        elapsed + self.offset_nanos.load(Ordering::Relaxed)
     }
 
     /// The present reading.
@@ -202,18 +182,14 @@ impl Clock {
 
     /// The Unix time at which [`Seconds`] would read 0.
     pub fn zero_unix_seconds(&self) -> u64 {
-        let start = match self {
-            Clock::Real(real) => real.start_unix.as_secs(),
-            Clock::Manual(_) => MANUAL_START_UNIX_SECONDS,
-        };
-        start.saturating_sub(u64::from(Seconds::START.0))
+        self.start_unix.as_secs().saturating_sub(u64::from(Seconds::START.0))
     }
 
-    /// Lets this clock go on from one that read `elapsed` since its start when this one was made: its
-    /// start lies that much earlier, so that what the other has dated keeps its date.
+    /// Lets this clock go on from one that read `elapsed` since its start when this one was made. A real clock's
+    /// start then lies that much earlier, so that what the other has dated keeps its date.
     pub fn resume(&mut self, elapsed: Duration) {
-        if let Clock::Real(real) = self {
-            real.start_unix = real.start_unix.saturating_sub(elapsed);
+        if self.start.is_some() {
+            self.start_unix = self.start_unix.saturating_sub(elapsed);
         }
         self.advance(elapsed);
     }
@@ -221,29 +197,19 @@ impl Clock {
     /// Moves the clock forward: a manual clock's only way to move, and for a real one the jump that
     /// memcached's `debugtime` makes.
     pub fn advance(&self, by: Duration) {
-        let cell = match self {
-            Clock::Real(real) => &real.offset_nanos,
-            Clock::Manual(manual) => &manual.nanos,
-        };
-        cell.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+        self.offset_nanos.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// Stops the machine's clock here, as memcached's `debugtime p` does; [`Clock::advance`] still moves
-    /// it.
+    /// it. A clock that stands already stays where it is.
     pub fn pause(&self) {
-        if let Clock::Real(real) = self {
-            let now = real.elapsed_nanos();
-            let running = &real.paused_nanos;
-            // A clock that stands already stays where it is.
-            let _ = running.compare_exchange(RUNNING, now, Ordering::Relaxed, Ordering::Relaxed);
-        }
+        let (now, paused) = (self.elapsed_nanos(), &self.paused_nanos);
+        let _ = paused.compare_exchange(RUNNING, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Lets it go on, from the machine's present time.
     pub fn unpause(&self) {
-        if let Clock::Real(real) = self {
-            real.paused_nanos.store(RUNNING, Ordering::Relaxed);
-        }
+        self.paused_nanos.store(RUNNING, Ordering::Relaxed);
     }
 }
 
