@@ -18,7 +18,6 @@
 
 use slabwise_base::memcached::beside_value_bytes;
 use slabwise_base::{ClassId, Cost, Expiry};
-use std::fmt;
 use std::num::NonZeroU64;
 
 /// Bits of an address, its zero ("nothing") included.
@@ -198,26 +197,37 @@ pub struct ClassTable {
 }
 
 /// Why a class table is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassTableError {
     /// No size was given.
+    #[error("a class table needs at least one chunk size")]
     Empty,
     /// More sizes than there are class ids.
+    #[error("{count} chunk sizes are too many: give at most {}", ClassId::COUNT_MAX)]
     TooMany {
         /// How many were given.
         count: usize,
     },
     /// A size is not above the one before it (both as rounded up to [`CHUNK_ALIGN_BYTES`]).
+    #[error(
+        "chunk size {size_bytes} is not at least {CHUNK_ALIGN_BYTES} bytes above the one before it: give sizes in \
+         ascending order"
+    )]
     NotAscending {
         /// The size as given.
         size_bytes: usize,
     },
     /// A size is below [`CHUNK_SIZE_BYTES_MIN`].
+    #[error("chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes")]
     TooSmall {
         /// The size as given.
         size_bytes: usize,
     },
     /// A size is above the page size.
+    #[error(
+        "chunk size {size_bytes} is above the page size, {page_size_bytes} bytes: give a smaller size or a larger \
+         page_size"
+    )]
     TooLarge {
         /// The size as given.
         size_bytes: usize,
@@ -225,35 +235,6 @@ pub enum ClassTableError {
         page_size_bytes: usize,
     },
 }
-
-impl fmt::Display for ClassTableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            ClassTableError::Empty => write!(f, "a class table needs at least one chunk size"),
-            ClassTableError::TooMany { count } => {
-                write!(f, "{count} chunk sizes are too many: give at most {}", ClassId::COUNT_MAX)
-            }
-            ClassTableError::NotAscending { size_bytes } => write!(
-                f,
-                "chunk size {size_bytes} is not at least {CHUNK_ALIGN_BYTES} bytes above the one \
-                 before it: give sizes in ascending order"
-            ),
-            ClassTableError::TooSmall { size_bytes } => {
-                write!(
-                    f,
-                    "chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes"
-                )
-            }
-            ClassTableError::TooLarge { size_bytes, page_size_bytes } => write!(
-                f,
-                "chunk size {size_bytes} is above the page size, {page_size_bytes} bytes: give a \
-                 smaller size or a larger page_size"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for ClassTableError {}
 
 impl ClassTable {
     /// A table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
