@@ -1,4 +1,5 @@
-//! The arena: chunk headers as atomics, chunk bytes under a proof.
+//! The arena: address space from the system, whose memory is taken page by page on first touch, or the bytes of a
+//! file, which outlive the process. Chunk headers are atomics; chunk bytes are reached under a proof.
 //!
 //! A chunk's header, the same for items, bodies of chained items and free chunks:
 //!
@@ -19,12 +20,14 @@
 //! A memory file outlives the process with these bytes in it: another layout here, in the state word or
 //! of an item is another format of memory files (`restart/meta.rs`).
 
-use super::mapping::{Mapping, MappingError};
-use super::prefetch::prefetch;
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
+use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Ticks};
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -32,6 +35,7 @@ use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What memory moves in.
 const LINE_SIZE_BYTES: usize = 64;
@@ -57,11 +61,42 @@ const _: () = {
     assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
 };
 
-/// Reserved memory, divided into pages of one size.
+/// Why the arena could not be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
+     (ulimit -v)"
+)]
+pub struct MappingError {
+    /// The bytes asked for.
+    pub bytes: usize,
+    /// The system's answer.
+    pub errno: Errno,
+}
+
+/// A file, by its device and its number there.
+type FileId = (u64, u64);
+
+/// The files that this process has mapped: each once, so that no two arenas share bytes.
+static MAPPED: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
+
+fn mapped() -> MutexGuard<'static, Vec<FileId>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Mapped memory, divided into pages of one size: private and zeroed until written, or of a file.
 #[derive(Debug)]
 pub struct Arena {
-    mapping: Mapping,
+    base: NonNull<u8>,
+    size_bytes: usize,
+    /// What it is a mapping of, if it is one of a file.
+    file: Option<FileId>,
 }
+
+// SAFETY: a mapping is plain memory owned by this value; nothing in it is tied to a thread.
+unsafe impl Send for Arena {}
+// SAFETY: safe code reaches only the bounds and, as atomics, headers; every other access states its own invariant.
+unsafe impl Sync for Arena {}
 
 /// The header of one chunk. Every field is an atomic (HEADER-ATOMIC); which lock gives it meaning is
 /// said at each accessor.
@@ -71,27 +106,58 @@ pub struct Header<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
+const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
 impl Arena {
     /// Reserves room for `size_bytes`, without taking memory.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
-        let mapping = Mapping::reserve(size_bytes)?;
-        if huge_pages {
-            let _ = mapping.advise_huge_pages();
-        }
-        Ok(Arena { mapping })
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: no address is asked for, so no mapping that exists is touched.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, PROTECTION, flags) };
+        let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
+        Ok(Arena::mapped_at(base, size_bytes, huge_pages, None))
     }
 
-    /// The first `size_bytes` of a file, which is at least that long, as the arena.
+    /// Maps the first `size_bytes` of a file, so that what is written here is written there. Refuses a file that is
+    /// shorter, that another process has locked, or that this process has mapped already; it is locked from
+    /// here on. Nobody may shorten it, or write to these bytes by other means.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
         huge_pages: bool,
     ) -> Result<Arena, MappingError> {
-        let mapping = Mapping::of_file(file, size_bytes)?;
-        if huge_pages {
-            let _ = mapping.advise_huge_pages();
+        let failed = |errno| MappingError { bytes: size_bytes, errno };
+        flock(file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
+        let about = fstat(file).map_err(failed)?;
+        if u64::try_from(about.st_size).unwrap_or(0) < size_bytes as u64 {
+            return Err(failed(Errno::INVAL));
         }
-        Ok(Arena { mapping })
+        let id = (about.st_dev, about.st_ino);
+        let mut mapped = mapped();
+        if mapped.contains(&id) {
+            return Err(failed(Errno::BUSY));
+        }
+        let flags = MapFlags::SHARED;
+        // SAFETY: no address is asked for, so no mapping that exists is touched. No other mapping of this or of
+        // another process that locks it has the file's bytes.
+        let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, PROTECTION, flags, file, 0) };
+        let base = base.map_err(failed)?;
+        mapped.push(id);
+        Ok(Arena::mapped_at(base, size_bytes, huge_pages, Some(id)))
+    }
+
+    fn mapped_at(
+        base: *mut c_void,
+        size_bytes: usize,
+        huge_pages: bool,
+        file: Option<FileId>,
+    ) -> Arena {
+        if huge_pages {
+            // SAFETY: the mapping is new, and the advice changes no contents. A system without huge pages refuses it.
+            let _ = unsafe { madvise(base, size_bytes, Advice::LinuxHugepage) };
+        }
+        let base = NonNull::new(base.cast()).expect("the system never maps address 0");
+        Arena { base, size_bytes, file }
     }
 
     /// Makes this arena's bytes those of another.
@@ -101,14 +167,13 @@ impl Arena {
     /// The other is of the same size, and nobody writes to it meanwhile.
     #[cfg(test)]
     pub(super) unsafe fn copy_from(&mut self, other: &Arena) {
-        let (from, to) = (other.mapping.base().as_ptr(), self.mapping.base().as_ptr());
         // SAFETY: two mappings of the same size, of which this one is borrowed exclusively.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, self.mapping.size_bytes()) };
+        unsafe { self.base.copy_from_nonoverlapping(other.base, self.size_bytes) };
     }
 
     /// Bytes reserved.
     pub fn size_bytes(&self) -> usize {
-        self.mapping.size_bytes()
+        self.size_bytes
     }
 
     /// The header of a chunk that is known to lie in this arena.
@@ -118,9 +183,9 @@ impl Arena {
     /// A chunk of this arena starts at `address`.
     #[inline]
     pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
-        debug_assert!(address.offset() + HEADER_SIZE_BYTES <= self.mapping.size_bytes());
+        debug_assert!(address.offset() + HEADER_SIZE_BYTES <= self.size_bytes);
         // SAFETY: the caller's chunk lies within the mapping.
-        let base = unsafe { self.mapping.base().add(address.offset()) };
+        let base = unsafe { self.base.add(address.offset()) };
         Header { base, arena: PhantomData }
     }
 
@@ -133,9 +198,9 @@ impl Arena {
     #[inline]
     pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
         debug_assert!(start >= HEADER_SIZE_BYTES);
-        debug_assert!(address.offset() + start + len <= self.mapping.size_bytes());
+        debug_assert!(address.offset() + start + len <= self.size_bytes);
         // SAFETY: in bounds, as the caller says.
-        let first = unsafe { self.mapping.base().add(address.offset() + start) };
+        let first = unsafe { self.base.add(address.offset() + start) };
         // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. Nobody writes, as the caller says.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
     }
@@ -155,53 +220,84 @@ impl Arena {
         len: usize,
     ) -> &mut [u8] {
         debug_assert!(start >= HEADER_SIZE_BYTES);
-        debug_assert!(address.offset() + start + len <= self.mapping.size_bytes());
+        debug_assert!(address.offset() + start + len <= self.size_bytes);
         // SAFETY: in bounds, as the caller says.
-        let first = unsafe { self.mapping.base().add(address.offset() + start) };
+        let first = unsafe { self.base.add(address.offset() + start) };
         // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. The caller's alone.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
     }
 
-    /// Asks for the cache line of a header that will be written soon. A hint: the address may be stale.
+    /// Asks for the cache lines of a chunk's neighbours in its queue, which will be written soon. A hint: its links are
+    /// read without the lock that gives them meaning.
     #[inline]
-    pub fn prefetch_header(&self, address: ChunkAddress) {
-        prefetch(self.mapping.base().as_ptr().wrapping_add(address.offset()));
-    }
-
-    /// Asks for a chunk's first cache lines: header, key, and where most values begin.
-    #[inline]
-    pub fn prefetch_item(&self, address: ChunkAddress) {
-        self.prefetch_chunk(address, 2 * LINE_SIZE_BYTES);
+    pub(super) fn prefetch_neighbours(&self, header: Header<'_>) {
+        for address in [header.prev(), header.next()].into_iter().flatten() {
+            prefetch(self.base.as_ptr().wrapping_add(address.offset()));
+        }
     }
 
     /// Asks for the cache lines of a chunk's first bytes.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
-        let first = self.mapping.base().as_ptr().wrapping_add(address.offset());
+        let first = self.base.as_ptr().wrapping_add(address.offset());
         for at in (0..size_bytes).step_by(LINE_SIZE_BYTES) {
             prefetch(first.wrapping_add(at));
         }
     }
 
-    /// Takes a page's memory from the system at once, as it will soon be written. Whoever has its chunks.
+    /// Takes a page's memory from the system at once instead of with the first write to each part of it, whoever
+    /// has its chunks. Where the system cannot, it does so then.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
-        let (offset, size_bytes) = (page.index() * page_size_bytes, page_size_bytes);
-        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: in bounds.
-        unsafe { self.mapping.populate(offset, size_bytes) }
+        let start = self.page_start(page, page_size_bytes);
+        // SAFETY: within the mapping; this changes no byte that anybody could see.
+        let _ = unsafe { madvise(start, page_size_bytes, Advice::LinuxPopulateWrite) };
     }
 
-    /// Gives a page's memory back to the system.
+    /// Gives a page's memory back to the system; it reads as zeros afterwards. A file keeps its memory, and its
+    /// bytes.
     ///
     /// # Safety
     ///
     /// No chunk of the page is in use.
     pub(super) unsafe fn release_page(&self, page: PageId, page_size_bytes: usize) {
-        let (offset, size_bytes) = (page.index() * page_size_bytes, page_size_bytes);
-        assert!(offset + size_bytes <= self.mapping.size_bytes(), "range out of bounds");
-        // SAFETY: in bounds, and nobody needs the contents, as the caller says.
-        unsafe { self.mapping.release(offset, size_bytes) }
+        if self.file.is_some() {
+            return;
+        }
+        let start = self.page_start(page, page_size_bytes);
+        // SAFETY: within the mapping, and nobody needs the contents, as the caller says.
+        let released = unsafe { madvise(start, page_size_bytes, Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "releasing a range of our own mapping cannot fail");
     }
+
+    /// Where a page begins, which lies within the mapping.
+    fn page_start(&self, page: PageId, page_size_bytes: usize) -> *mut c_void {
+        let offset = page.index() * page_size_bytes;
+        assert!(offset + page_size_bytes <= self.size_bytes, "range out of bounds");
+        self.base.as_ptr().wrapping_add(offset).cast()
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: the range is this mapping's own, and its owner is going away (ARENA-LIVE).
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
+        debug_assert!(unmapped.is_ok(), "unmapping our own mapping cannot fail");
+        if let Some(file) = self.file {
+            mapped().retain(|&other| other != file);
+        }
+    }
+}
+
+/// Asks for the cache line at `place` before it is needed. A hint: it reads nothing and can harm nothing.
+#[inline]
+pub fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults and has no effect on memory, whatever the address is.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 impl<'a> Header<'a> {
@@ -230,7 +326,7 @@ impl<'a> Header<'a> {
     #[inline]
     fn cas_cell(self) -> &'a AtomicU64 {
         // SAFETY: the CAS field is an AtomicU64.
-        unsafe { self.field::<AtomicU64>(CAS) }
+        unsafe { self.field(CAS) }
     }
 
     #[inline]
@@ -292,19 +388,11 @@ impl<'a> Header<'a> {
         self.link(NEXT_LOW, NEXT_HIGH)
     }
 
-    /// Both neighbours, read without the lock that gives them meaning: only to prefetch them.
-    #[inline]
-    pub(super) fn links_hint(self) -> [Option<ChunkAddress>; 2] {
-        [self.prev(), self.next()]
-    }
-
-    /// Sets [`Header::prev`].
     #[inline]
     pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
         self.set_link(PREV_LOW, PREV_HIGH, address);
     }
 
-    /// Sets [`Header::next`].
     #[inline]
     pub(super) fn set_next(self, address: Option<ChunkAddress>) {
         self.set_link(NEXT_LOW, NEXT_HIGH, address);
@@ -329,7 +417,6 @@ impl<'a> Header<'a> {
         self.word(TIME).load(Relaxed).checked_sub(1)
     }
 
-    /// Sets [`Header::free_next`].
     pub(super) fn set_free_next(self, slot: Option<u32>) {
         self.word(TIME).store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }

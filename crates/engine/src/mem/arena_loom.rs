@@ -1,11 +1,10 @@
 //! The arena under loom: the same face, its memory made of loom's cells.
 //!
 //! loom sees every access to a state word as an atomic step, and every access to links, lengths and
-//! bytes as a plain one: touching them without the lock or proof that the laws ask for is reported as
+//! bytes as a plain one: touching them without the lock or proof that the invariants ask for is reported as
 //! a race. CAS values are read without the stripe, too, so they are steps as well; times and free links are
 //! hints or covered by the same locks and stay ordinary.
 
-use super::mapping::MappingError;
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
@@ -19,6 +18,9 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// No model runs out of address space.
+pub type MappingError = std::convert::Infallible;
 
 /// Contents of one chunk in a model; its classes must be no larger.
 const CONTENTS_SIZE_BYTES: usize = 1024;
@@ -110,7 +112,6 @@ impl Arena {
         Arena::reserve(size_bytes, huge_pages)
     }
 
-    /// Bytes reserved.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
@@ -131,8 +132,6 @@ impl Arena {
         })
     }
 
-    /// As in the real arena.
-    ///
     /// # Safety
     ///
     /// A chunk of this arena starts at `address`.
@@ -140,8 +139,6 @@ impl Arena {
         Header { chunk: self.chunk(address), arena: PhantomData }
     }
 
-    /// As in the real arena.
-    ///
     /// # Safety
     ///
     /// As in the real arena; loom checks it.
@@ -149,8 +146,6 @@ impl Arena {
         self.chunk(address).contents.read(start - HEADER_SIZE_BYTES, len)
     }
 
-    /// As in the real arena.
-    ///
     /// # Safety
     ///
     /// As in the real arena; loom checks it.
@@ -164,99 +159,75 @@ impl Arena {
         self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, len)
     }
 
-    /// Nothing to hurry here.
-    pub fn prefetch_header(&self, _address: ChunkAddress) {}
+    // The links are a hint that no lock protects: they are not even read.
+    pub(super) fn prefetch_neighbours(&self, _header: Header<'_>) {}
 
-    /// Nothing to hurry here.
-    pub fn prefetch_item(&self, _address: ChunkAddress) {}
-
-    /// Nothing to hurry here.
     pub fn prefetch_chunk(&self, _address: ChunkAddress, _size_bytes: usize) {}
 
-    /// The memory is there.
     pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
 
-    /// Nothing to give back.
-    ///
     /// # Safety
     ///
-    /// As in the real arena.
     pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
 }
 
+pub fn prefetch<T>(_place: *const T) {}
+
 impl<'a> Header<'a> {
-    /// The state word.
     pub(super) fn state(self) -> &'a StateWord {
         &self.chunk.state
     }
 
-    /// The CAS value.
     pub(super) fn cas(self) -> u64 {
         self.chunk.cas.load(Acquire)
     }
 
-    /// Sets the CAS value.
     pub(super) fn set_cas(self, cas: u64) {
         self.chunk.cas.store(cas, Release);
     }
 
-    /// The time of the last access.
     pub(super) fn time(self) -> Ticks {
         Ticks(self.chunk.time.load(Relaxed))
     }
 
-    /// Sets the time of the last access.
     pub(super) fn set_time(self, time: Ticks) {
         self.chunk.time.store(time.0, Relaxed);
     }
 
-    /// As in the real arena.
     pub(super) fn prev(self) -> Option<ChunkAddress> {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.prev.with(|link| unsafe { *link })
     }
 
-    /// As in the real arena.
     pub(super) fn next(self) -> Option<ChunkAddress> {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.next.with(|link| unsafe { *link })
     }
 
-    /// A hint that no law protects; in a model there is none.
-    pub(super) fn links_hint(self) -> [Option<ChunkAddress>; 2] {
-        [None, None]
-    }
-
-    /// As in the real arena.
     pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.prev.with_mut(|link| unsafe { *link = address });
     }
 
-    /// As in the real arena.
     pub(super) fn set_next(self, address: Option<ChunkAddress>) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.next.with_mut(|link| unsafe { *link = address });
     }
 
-    /// As in the real arena.
     pub(super) fn len(self) -> usize {
         // SAFETY: loom checks that no write is concurrent.
         self.chunk.len.with(|len| unsafe { *len })
     }
 
-    /// As in the real arena.
     pub(super) fn set_len(self, len: usize) {
         // SAFETY: loom checks that no other access is concurrent.
         self.chunk.len.with_mut(|cell| unsafe { *cell = len });
     }
 
-    /// As in the real arena.
     pub(super) fn free_next(self) -> Option<u32> {
         self.chunk.time.load(Relaxed).checked_sub(1)
     }
 
-    /// As in the real arena.
     pub(super) fn set_free_next(self, slot: Option<u32>) {
         self.chunk.time.store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }

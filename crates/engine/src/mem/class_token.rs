@@ -5,15 +5,15 @@
 //! page's list of free chunks, or *fresh* (never handed out since the class got the page, at or above
 //! [`Page::fresh`](super::Page::fresh)); `used` counts the first; what is listed reads as free.
 
-use super::chunk::{OwnedChunk, UnusedPage};
-use super::item::{Item, Queued};
-use super::memory::Memory;
-use super::pages::Page;
-use super::pin::Pin;
+use super::arena::Header;
+use super::chunk::{OwnedChunk, Remains, UnusedPage};
+use super::item::{Item, Pin, Queued, body_bytes};
+use super::memory::{Memory, Page};
 use super::state::{Kind, State};
 use crate::layout::{CHAINED, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress};
 use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Code that reaches it holds the class's lock.
 #[derive(Debug)]
@@ -29,25 +29,25 @@ pub struct ClassToken {
 impl Memory {
     /// The token of a class, to lie inside the class's lock. Each is handed out once.
     pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
-        assert!(self.begin_class(class), "the token of class {} was handed out before", class.0);
+        let is_out = self.class_tokens[class.index()].swap(true, Relaxed);
+        assert!(!is_out, "the token of class {} was handed out before", class.0);
         let memory = Arc::clone(self);
         ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
     }
 
     /// The token of the mover, to lie inside its lock. It is handed out once.
     pub fn mover_token(&self) -> MoverToken {
-        assert!(self.begin_mover(), "the mover's token was handed out before");
-        MoverToken { memory: self.number() }
+        let is_out = self.mover_token.swap(true, Relaxed);
+        assert!(!is_out, "the mover's token was handed out before");
+        MoverToken { memory: self.number }
     }
 }
 
 impl ClassToken {
-    /// The class.
     pub fn class(&self) -> ClassId {
         self.class
     }
 
-    /// The memory of its chunks.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -55,15 +55,13 @@ impl ClassToken {
     /// A number that no other token of this process has; never 0.
     #[inline]
     pub(super) fn number(&self) -> u64 {
-        (u64::from(self.memory.number()) + 1) << u8::BITS | u64::from(self.class.0)
+        (u64::from(self.memory.number) + 1) << u8::BITS | u64::from(self.class.0)
     }
 
-    /// Bytes a chunk.
     pub fn chunk_size_bytes(&self) -> usize {
         self.chunk_size_bytes
     }
 
-    /// Chunks a page.
     pub fn chunks_per_page(&self) -> u32 {
         self.chunks_per_page
     }
@@ -87,7 +85,7 @@ impl ClassToken {
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         page.check(&self.memory);
         assert!(self.chunk_size_bytes > 0, "a class has a chunk size before it has a page");
-        let entry = self.memory.pages.page(page.id());
+        let entry = self.memory.page(page.id());
         assert_eq!(entry.owner(), None, "an unused page belongs to no class");
         entry.assign(Some(self.class));
         entry.set_chunk_size_bytes(self.chunk_size_bytes);
@@ -107,7 +105,7 @@ impl ClassToken {
     /// The entry of a page of this class.
     #[inline]
     pub fn own(&self, id: PageId) -> &Page {
-        let page = self.memory.pages.page(id);
+        let page = self.memory.page(id);
         assert_eq!(page.owner(), Some(self.class), "a class uses its own pages");
         page
     }
@@ -149,20 +147,17 @@ impl ClassToken {
         let slot = self.slot_of(address).expect("a chunk of this class starts here");
         let id = self.memory.page_of(address);
         let page = self.own(id);
-        let next_of = |slot| {
-            // SAFETY: a listed slot is a chunk of this page.
-            unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
-        };
+        let of = |slot| self.header_at(id, slot);
         let mut before = None;
         let mut at = page.free_head();
         while at != Some(slot) {
             before = at;
-            at = next_of(at.expect("a free chunk is listed on its page")).free_next();
+            at = of(at.expect("a free chunk is listed on its page")).free_next();
         }
-        let after = next_of(slot).free_next();
+        let after = of(slot).free_next();
         match before {
             None => page.set_free_head(after),
-            Some(before) => next_of(before).set_free_next(after),
+            Some(before) => of(before).set_free_next(after),
         }
         // SAFETY: it is of this page, and was just taken off the list.
         unsafe { self.hand_out(page, address) }
@@ -213,10 +208,10 @@ impl ClassToken {
     pub fn list_in_order(&mut self, id: PageId) {
         self.blank_fresh(id);
         let page = self.own(id);
-        page.set_fresh(self.chunks_per_page());
+        page.set_fresh(self.chunks_per_page);
         page.set_free_head(None);
-        for slot in (0..self.chunks_per_page()).rev() {
-            if self.state_at(id, slot).kind() == Kind::Free {
+        for slot in (0..self.chunks_per_page).rev() {
+            if self.kind_at(id, slot) == Kind::Free {
                 // SAFETY: what reads as free is in nobody's hand, and the list was emptied.
                 unsafe { self.list_free(page, self.chunk_at(id, slot)) };
             }
@@ -240,39 +235,41 @@ impl ClassToken {
     ///
     /// Nobody uses the chunk in this slot of a page of this class, and it is not listed.
     pub(super) unsafe fn blank(&mut self, id: PageId, slot: u32, is_listed: bool) {
-        let address = self.chunk_at(id, slot);
         if is_listed {
             // SAFETY: as the caller says.
-            return unsafe { self.list_free(self.own(id), address) };
+            return unsafe { self.list_free(self.own(id), self.chunk_at(id, slot)) };
         }
-        // SAFETY: a chunk of this page starts here.
-        unsafe { self.memory.arena.header_of(address) }.state().store(State::FREE);
+        self.header_at(id, slot).state().store(State::FREE);
     }
 
-    /// The state of a chunk of a page of this class.
-    fn state_at(&self, id: PageId, slot: u32) -> State {
-        assert!(slot < self.chunks_per_page(), "a page has no more chunks");
+    /// The header of a chunk of a page of this class.
+    fn header_at(&self, id: PageId, slot: u32) -> Header<'_> {
+        assert!(slot < self.chunks_per_page, "a page has no more chunks");
         // SAFETY: a chunk of this page starts here: the page is the class's, whose lock is held.
-        unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }.state().load()
+        unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
+    }
+
+    /// What such a chunk holds.
+    fn kind_at(&self, id: PageId, slot: u32) -> Kind {
+        self.header_at(id, slot).state().load().kind()
     }
 
     /// Panics with the invariant's name if a page breaks one. Returns its chunks in use and its free ones.
     pub fn check_page(&self, id: PageId) -> (u32, u32) {
         let page = self.own(id);
-        let is_used = |slot: &u32| self.state_at(id, *slot).kind() != Kind::Free;
+        let is_used = |slot: &u32| self.kind_at(id, *slot) != Kind::Free;
         let used = (0..page.fresh()).filter(is_used).count() as u32;
         assert_eq!(used, page.used(), "a page counts its chunks in use");
         let mut seen = vec![false; page.fresh() as usize];
         let mut at = page.free_head();
         while let Some(slot) = at {
-            assert_eq!(self.state_at(id, slot).kind(), Kind::Free, "a free list holds free chunks");
+            assert_eq!(self.kind_at(id, slot), Kind::Free, "a free list holds free chunks");
             let was_seen = std::mem::replace(&mut seen[slot as usize], true);
             assert!(!was_seen, "a free list holds each once");
-            // SAFETY: a chunk of this page starts here.
-            at = unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }.free_next();
+            at = self.header_at(id, slot).free_next();
         }
         let listed = seen.iter().filter(|&&seen| seen).count() as u32;
-        (used, listed + self.chunks_per_page() - page.fresh())
+        (used, listed + self.chunks_per_page - page.fresh())
     }
 
     /// Takes a page out of service, or back into it.
@@ -288,25 +285,26 @@ impl ClassToken {
         {
             return None;
         }
-        let within = offset & (self.memory.page_size_bytes() - 1);
-        let slot = (within / self.chunk_size_bytes) as u32;
-        let starts = within.is_multiple_of(self.chunk_size_bytes) && slot < self.chunks_per_page();
-        starts.then_some(slot)
+        let slot = self.memory.slot_at(address, self.chunk_size_bytes)?;
+        (slot < self.chunks_per_page).then_some(slot)
+    }
+
+    /// The header of the chunk of this class at `address`; `None`: no such chunk, or it was never handed out.
+    fn header(&self, address: ChunkAddress) -> Option<Header<'_>> {
+        let slot = self.slot_of(address)?;
+        let id = self.memory.page_of(address);
+        (slot < self.own(id).fresh()).then(|| self.header_at(id, slot))
     }
 
     /// What the chunk of this class at `address` holds; `None`: no such chunk, or it was never handed out.
     pub fn state_of(&self, address: ChunkAddress) -> Option<State> {
-        let slot = self.slot_of(address)?;
-        let id = self.memory.page_of(address);
-        (slot < self.own(id).fresh()).then(|| self.state_at(id, slot))
+        self.header(address).map(|header| header.state().load())
     }
 
     /// The state of the chunk of this class at `address`, and how many bytes of value lie in it; `None` as for
     /// [`ClassToken::state_of`].
     pub fn contents_of(&self, address: ChunkAddress) -> Option<(State, usize)> {
-        let state = self.state_of(address)?;
-        // SAFETY: a chunk of this class starts here.
-        Some((state, unsafe { self.memory.arena.header_of(address) }.len()))
+        self.header(address).map(|header| (header.state().load(), header.len()))
     }
 
     /// The item at `address`, if it is in a queue of this class. Of the class of chained items, which has no
@@ -329,9 +327,7 @@ impl ClassToken {
 
     /// Pins the item whose first chunk is the one of this class at `address`; `None`: there is no linked item.
     pub fn pin_at(&self, address: ChunkAddress) -> Option<Pin> {
-        self.state_of(address)?;
-        // SAFETY: a chunk of this class starts here.
-        let pinned = unsafe { self.memory.arena.header_of(address) }.state().try_pin();
+        let pinned = self.header(address)?.state().try_pin();
         // SAFETY: the pin was just counted.
         pinned.then(|| unsafe { Pin::new(&self.memory, address) })
     }
@@ -339,18 +335,8 @@ impl ClassToken {
     /// Pins the item that the body at `address` belongs to, if it is linked and nobody pins it. No item changes
     /// its first chunk meanwhile: the mover sees to that, or nobody.
     pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> HeadPin {
-        mover.check(&self.memory);
-        match self.state_of(body) {
-            Some(state) if state.kind() == Kind::Body => {}
-            _ => return HeadPin::NoBody,
-        }
-        // SAFETY: a chunk of this class starts here.
-        let header = unsafe { self.memory.arena.header_of(body) };
-        let head = header.prev().expect("a body knows its head");
-        // SAFETY: while a body is in use so is its head: bodies are taken from it under this lock, and no head is
-        // carried to another chunk.
-        let word = unsafe { self.memory.arena.header_of(head) }.state();
-        if word.load().pins() > 0 || !word.try_pin() {
+        let Some((head, header)) = self.head_of(body, mover) else { return HeadPin::NoBody };
+        if header.state().load().pins() > 0 || !header.state().try_pin() {
             return HeadPin::Held;
         }
         // SAFETY: the pin was just counted.
@@ -359,12 +345,41 @@ impl ClassToken {
 
     /// The state of the item that the body at `address` belongs to; `None`: no body is there.
     pub fn head_state_of(&self, body: ChunkAddress, mover: &MoverToken) -> Option<State> {
+        self.head_of(body, mover).map(|(_, header)| header.state().load())
+    }
+
+    /// The first chunk of the item that the body at `address` belongs to; `None`: no body is there.
+    fn head_of(
+        &self,
+        body: ChunkAddress,
+        mover: &MoverToken,
+    ) -> Option<(ChunkAddress, Header<'_>)> {
         mover.check(&self.memory);
-        self.state_of(body).filter(|state| state.kind() == Kind::Body)?;
-        // SAFETY: a chunk of this class starts here.
-        let head = unsafe { self.memory.arena.header_of(body) }.prev()?;
-        // SAFETY: while a body is in use so is its head, as above.
-        Some(unsafe { self.memory.arena.header_of(head) }.state().load())
+        let header = self.header(body).filter(|body| body.state().load().kind() == Kind::Body)?;
+        let head = header.prev().expect("a body knows its head");
+        // SAFETY: while a body is in use so is its head: bodies are taken from it under this lock, and no head is
+        // carried to another chunk.
+        Some((head, unsafe { self.memory.arena.header_of(head) }))
+    }
+}
+
+impl Remains {
+    /// Takes the next body, whose class is locked, out of the chain.
+    pub fn take_body(&mut self, class: &mut ClassToken) -> OwnedChunk {
+        let memory = class.memory();
+        let item = self.item(memory);
+        let (at, body) = (item.layout().chain() + 4, item.first_body());
+        let body = body.expect("there is a body to take");
+        assert_eq!(memory.class_of(body), class.class, "a body is taken under its class");
+        // SAFETY: a chain leads over bodies, which are chunks of this memory.
+        let header = unsafe { memory.arena.header_of(body) };
+        assert_eq!(header.state().load().kind(), Kind::Body, "what a chain leads to is a body");
+        assert_eq!(header.prev(), Some(self.address()), "a body belongs to its head");
+        let next = body_bytes(header.next());
+        // SAFETY: the head is this value's alone, and the field lies within it.
+        unsafe { memory.arena.write(self.address(), at, next.len()) }.copy_from_slice(&next);
+        // SAFETY: a chunk of this class. It was its chain's alone, which has just lost it.
+        unsafe { OwnedChunk::reclaim(memory, body) }
     }
 }
 
@@ -378,7 +393,7 @@ pub struct MoverToken {
 impl MoverToken {
     /// Refuses another memory than its own.
     pub(super) fn check(&self, memory: &Memory) {
-        assert_eq!(self.memory, memory.number(), "a mover moves items of its own memory");
+        assert_eq!(self.memory, memory.number, "a mover moves items of its own memory");
     }
 }
 

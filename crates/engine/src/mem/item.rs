@@ -1,4 +1,4 @@
-//! Handles of items that others may hold, too: what of an item may be read follows from how it was come by.
+//! Handles of items that others may hold, too, and the pins that keep items beyond a lock: what of an item may be read follows from how it was come by.
 //!
 //! | handle | made by | reads | because |
 //! |---|---|---|---|
@@ -13,7 +13,6 @@
 
 use super::arena::Header;
 use super::memory::Memory;
-use super::pin::{Pin, ValuePin};
 use super::state::{Kind, State};
 use crate::layout::{
     CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
@@ -28,6 +27,22 @@ pub(super) const UNKNOWN_COST: u16 = u16::MAX;
 pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
 
 const _: () = assert!(CHUNK_ALIGN_BYTES == 8);
+
+/// A hold on an item, counted in its state word: the chunk is not freed, and what never changes of it stays
+/// readable.
+#[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Pin {
+    address: ChunkAddress,
+    memory: u32,
+}
+
+/// A pin that was taken under the item's stripe: it keeps the value still, too.
+#[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct ValuePin {
+    pin: Pin,
+}
 
 mod sealed {
     pub trait Right {}
@@ -58,8 +73,8 @@ rights! {
     InTable: ReadsMeta ReadsValue;
     /// The item is in a queue of a locked class.
     InQueue: ReadsMeta;
-    /// The item is its holder's alone: it is being written, or has just entered its table.
-    InHand: ReadsMeta;
+    /// The item is its holder's alone: it is being written, has just entered its table, or has ended.
+    InHand: ReadsMeta ReadsValue;
     /// A pin keeps the item.
     UnderPin: ;
     /// A pin that was taken under the item's stripe keeps it.
@@ -120,7 +135,6 @@ impl<'t, R: Right> Item<'t, R> {
         unsafe { self.memory.arena.read(self.address, start, len) }
     }
 
-    /// Its memory.
     pub(super) fn memory(self) -> &'t Memory {
         self.memory
     }
@@ -131,7 +145,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.address
     }
 
-    /// Its state.
     #[inline]
     pub fn state(self) -> State {
         self.header().state().load()
@@ -142,7 +155,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.state().layout()
     }
 
-    /// Its key.
     #[inline]
     pub fn key(self) -> &'t [u8] {
         let state = self.state();
@@ -188,8 +200,8 @@ impl<'t, R: Right> Item<'t, R> {
     #[inline]
     pub fn counted_size_bytes(self) -> u64 {
         let state = self.state();
-        let size_model = self.memory.size_model();
-        size_model.counted_size_bytes(state.key_len(), self.value_len(), state.fields()) as u64
+        let value_len = self.value_len();
+        self.memory.counted_size_bytes(state.key_len(), value_len, state.fields()) as u64
     }
 
     /// The class of its first chunk.
@@ -210,7 +222,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.header().cas()
     }
 
-    /// Sets the CAS value.
     pub fn set_cas(self, cas: u64) {
         self.header().set_cas(cas);
     }
@@ -280,9 +291,7 @@ impl<'t, R: Right> Item<'t, R> {
     /// Asks for the cache lines of its neighbours in its queue, which taking it out will write.
     #[inline]
     pub fn prefetch_neighbours(self) {
-        for neighbour in self.header().links_hint().into_iter().flatten() {
-            self.memory.arena.prefetch_header(neighbour);
-        }
+        self.memory.arena.prefetch_neighbours(self.header());
     }
 }
 
@@ -298,7 +307,7 @@ impl<'t, R: ReadsMeta> Item<'t, R> {
     #[inline]
     pub fn expiry(self) -> Expiry {
         let state = self.state();
-        if !state.has_expiry() {
+        if !state.fields().expiry {
             return Expiry::NEVER;
         }
         // SAFETY: `R` reads expiries.
@@ -335,7 +344,6 @@ impl<'t, R: ReadsValue> Item<'t, R> {
         body_address(unsafe { self.bytes(at, FIRST_BODY_SIZE_BYTES) })
     }
 
-    /// Its bodies in order.
     pub(super) fn bodies(self) -> impl Iterator<Item = ChunkAddress> + use<'t, R> {
         let memory = self.memory;
         // SAFETY: a chain leads over bodies, which are chunks of this memory as long as the chain stands.
@@ -379,29 +387,53 @@ impl<'t, R: ReadsValue> Item<'t, R> {
     /// Pins it, value and all; `None`: too many pin it. Only under the stripe a pin keeps the value, and a pin
     /// that was taken under it goes on to do so.
     pub fn pin(self) -> Option<ValuePin> {
-        // SAFETY: nobody writes the value now, as `R` says, and nobody begins to while it is pinned: who writes
-        // a value holds the stripe exclusively, and has seen no pin but its own.
-        self.pin_key().map(|pin| unsafe { ValuePin::new(pin) })
+        // Nobody writes the value now, as `R` says, and nobody begins to while it is pinned: who writes a value holds
+        // the stripe exclusively, and has seen no pin but its own.
+        self.pin_key().map(|pin| ValuePin { pin })
     }
 }
 
 impl Pin {
-    /// The pinned item.
+    /// A pin on the item at `address`.
+    ///
+    /// # Safety
+    ///
+    /// A pin was counted in the state word of the item at `address`, for this value alone.
+    pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> Pin {
+        Pin { address, memory: memory.number }
+    }
+
+    /// The item's first chunk.
+    pub fn address(&self) -> ChunkAddress {
+        self.address
+    }
+
+    /// Refuses another memory than its own.
+    #[inline]
+    fn check(&self, memory: &Memory) {
+        assert_eq!(self.memory, memory.number, "a pin is used with the memory that it is of");
+    }
+
     #[inline]
     pub fn item<'p>(&'p self, memory: &'p Memory) -> Held<'p> {
         self.check(memory);
         // SAFETY: the pin keeps the chunk, and with it what never changes.
-        unsafe { Item::new(memory, self.address()) }
+        unsafe { Item::new(memory, self.address) }
     }
 }
 
 impl ValuePin {
-    /// The pinned item.
     #[inline]
     pub fn item<'p>(&'p self, memory: &'p Memory) -> HeldValue<'p> {
-        self.pin().check(memory);
+        self.pin.check(memory);
         // SAFETY: the pin keeps the chunk, and was taken when nobody could write the value; nobody begins to.
-        unsafe { Item::new(memory, self.pin().address()) }
+        unsafe { Item::new(memory, self.pin.address) }
+    }
+}
+
+impl From<ValuePin> for Pin {
+    fn from(pin: ValuePin) -> Pin {
+        pin.pin
     }
 }
 
@@ -413,4 +445,10 @@ pub(super) fn body_address(bytes: &[u8]) -> Option<ChunkAddress> {
     let mut bits = [0; 8];
     bits[..FIRST_BODY_SIZE_BYTES].copy_from_slice(bytes);
     ChunkAddress::from_bits(u64::from_le_bytes(bits))
+}
+
+/// The inverse of [`body_address`].
+pub(super) fn body_bytes(address: Option<ChunkAddress>) -> [u8; FIRST_BODY_SIZE_BYTES] {
+    let bytes = ChunkAddress::to_bits(address).to_le_bytes();
+    std::array::from_fn(|at| bytes[at])
 }

@@ -8,11 +8,10 @@
 //! harms only the counts: at an end of a list, where it would, it is refused.
 
 use super::arena::Header;
+use super::chunk::Remains;
 use super::class_token::ClassToken;
-use super::item::{Item, Queued};
+use super::item::{Item, Pin, Queued};
 use super::memory::Memory;
-use super::pin::Pin;
-use super::remains::Remains;
 use super::state::QueueKind;
 use super::stripe::{Entered, Entry, Removed};
 use crate::layout::ChunkAddress;
@@ -20,6 +19,9 @@ use slabwise_base::Ticks;
 
 /// How far from either end the place of an item is sought by its age.
 const LOOKS_MAX: usize = 8;
+
+/// What is said to whoever takes an item out of another list of its class.
+const NOT_HERE: &str = "an item is taken out of the list that it is in";
 
 /// A doubly linked list of items, newest at the head.
 #[derive(Debug, Default)]
@@ -40,7 +42,6 @@ pub struct Unqueued<'c> {
 }
 
 impl List {
-    /// A list that holds nothing.
     pub const EMPTY: List = List { class: 0, head: None, tail: None, count: 0, bytes: 0 };
 
     /// A list of items that are linked already.
@@ -58,7 +59,6 @@ impl List {
         List { class: class.number(), head, tail, count, bytes }
     }
 
-    /// Items in the list.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -101,9 +101,8 @@ impl List {
     ) {
         self.admit(class, &item);
         // SAFETY: it was just seen to be of this class, and is in no list.
-        unsafe { self.link_head(class.memory(), item.address()) };
+        unsafe { self.link_head(class.memory(), item.address(), size_bytes) };
         item.item().header().state().publish(queue);
-        self.count_in(size_bytes);
     }
 
     /// Queues an item that has just entered its table where its age belongs, near the tail or near the head: what
@@ -116,9 +115,9 @@ impl List {
         size_bytes: u64,
     ) {
         self.admit(class, &item);
-        let behind = self.place_by_age(class.memory(), item.item().time());
-        // SAFETY: it was just seen to be of this class, and is in no list; what is behind it is in this one.
-        unsafe { self.link_before(class.memory(), item.address(), behind) };
+        let (prev, next) = self.place_by_age(class.memory(), item.item().time());
+        // SAFETY: it was just seen to be of this class, and is in no list; the others are neighbours in this one.
+        unsafe { self.link_between(class.memory(), item.address(), prev, next) };
         item.item().header().state().publish(queue);
         self.count_in(size_bytes);
     }
@@ -186,8 +185,7 @@ impl List {
         size_bytes: u64,
     ) -> Unqueued<'c> {
         // SAFETY: as the caller says.
-        unsafe { self.unlink_node(class.memory(), address) };
-        self.count_out(size_bytes);
+        unsafe { self.unlink_node(class.memory(), address, size_bytes) };
         // SAFETY: a queued item is in a chunk of its class's memory.
         let header = unsafe { header(class.memory(), address) };
         // Should it never come back, taking it out again must lead nowhere else.
@@ -223,8 +221,7 @@ impl List {
         size_bytes: u64,
     ) -> Pin {
         // SAFETY: as the caller says.
-        unsafe { self.unlink_node(class.memory(), address) };
-        self.count_out(size_bytes);
+        unsafe { self.unlink_node(class.memory(), address, size_bytes) };
         // SAFETY: a queued item is in a chunk of its class's memory.
         unsafe { header(class.memory(), address) }.state().detach();
         // SAFETY: the pin was just counted.
@@ -242,8 +239,7 @@ impl List {
         assert!(item.queued(class).is_some(), "an item is unlinked by a list of its class");
         self.check_class(class);
         // SAFETY: the item is queued in this class.
-        unsafe { self.unlink_node(class.memory(), item.address()) };
-        self.count_out(size_bytes);
+        unsafe { self.unlink_node(class.memory(), item.address(), size_bytes) };
         // SAFETY: the table leads to it no more, and no list does.
         unsafe { item.unlink_unqueued(class.memory()) }
     }
@@ -288,58 +284,38 @@ impl List {
         self.bytes += size_bytes;
     }
 
-    #[inline]
-    fn count_out(&mut self, size_bytes: u64) {
-        self.count -= 1;
-        self.bytes -= size_bytes;
-    }
-
-    /// The item behind which one that was last accessed at `time` belongs; `None`: behind all others.
-    fn place_by_age(&self, memory: &Memory, time: Ticks) -> Option<ChunkAddress> {
+    /// The neighbours that an item which was last accessed at `time` belongs between, on the head's side first.
+    fn place_by_age(
+        &self,
+        memory: &Memory,
+        time: Ticks,
+    ) -> (Option<ChunkAddress>, Option<ChunkAddress>) {
         // SAFETY: what a list leads to are chunks of this memory.
         let of = |address: ChunkAddress| unsafe { header(memory, address) };
         let is_newer = |other: &ChunkAddress| of(*other).time().is_after(time);
         let from_tail = std::iter::successors(self.tail, |&at| of(at).prev());
         if let Some(newer) = from_tail.take(LOOKS_MAX).find(is_newer) {
-            return of(newer).next();
+            return (Some(newer), of(newer).next());
         }
-        let mut last = None;
-        for other in std::iter::successors(self.head, |&at| of(at).next()).take(LOOKS_MAX) {
-            last = Some(other);
+        let from_head = std::iter::successors(self.head, |&at| of(at).next()).take(LOOKS_MAX);
+        let mut behind = None;
+        for other in from_head {
+            behind = Some(other);
             if !is_newer(&other) {
                 break;
             }
         }
-        last
+        (behind.map_or(self.tail, |behind| of(behind).prev()), behind)
     }
 
     /// # Safety
     ///
     /// The item is of this list's class, and in no list.
     #[inline]
-    unsafe fn link_head(&mut self, memory: &Memory, address: ChunkAddress) {
+    unsafe fn link_head(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         // SAFETY: the head, if there is one, is in this list.
         unsafe { self.link_between(memory, address, None, self.head) };
-    }
-
-    /// Links an item in front of another, on the head's side; behind all others for `None`.
-    ///
-    /// # Safety
-    ///
-    /// The item is of this list's class, and in no list; `behind` is in this one.
-    unsafe fn link_before(
-        &mut self,
-        memory: &Memory,
-        address: ChunkAddress,
-        behind: Option<ChunkAddress>,
-    ) {
-        let before = match behind {
-            // SAFETY: it is in this list.
-            Some(behind) => unsafe { header(memory, behind) }.prev(),
-            None => self.tail,
-        };
-        // SAFETY: the two are neighbours in this list.
-        unsafe { self.link_between(memory, address, before, behind) };
+        self.count_in(size_bytes);
     }
 
     /// # Safety
@@ -379,50 +355,41 @@ impl List {
         let header = unsafe { header(memory, address) };
         let is_first = header.prev().is_none() && self.head != Some(address);
         let is_last = header.next().is_none() && self.tail != Some(address);
-        assert!(!is_first && !is_last, "an item is taken out of the list that it is in");
+        assert!(!is_first && !is_last, "{NOT_HERE}");
     }
 
     /// # Safety
     ///
     /// The item is in a list of this class, or leads to itself.
     #[inline]
-    unsafe fn unlink_node(&mut self, memory: &Memory, address: ChunkAddress) {
+    unsafe fn unlink_node(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         // SAFETY: all are chunks of this memory.
         let of = |address: ChunkAddress| unsafe { header(memory, address) };
         let (prev, next) = (of(address).prev(), of(address).next());
         match prev {
             Some(prev) => of(prev).set_next(next),
             None => {
-                assert_eq!(
-                    self.head,
-                    Some(address),
-                    "an item is taken out of the list that it is in"
-                );
+                assert_eq!(self.head, Some(address), "{NOT_HERE}");
                 self.head = next;
             }
         }
         match next {
             Some(next) => of(next).set_prev(prev),
             None => {
-                assert_eq!(
-                    self.tail,
-                    Some(address),
-                    "an item is taken out of the list that it is in"
-                );
+                assert_eq!(self.tail, Some(address), "{NOT_HERE}");
                 self.tail = prev;
                 // The next to leave writes to the one before it.
                 if let Some(tail) = prev {
-                    for neighbour in of(tail).links_hint().into_iter().flatten() {
-                        memory.arena.prefetch_header(neighbour);
-                    }
+                    memory.arena.prefetch_neighbours(of(tail));
                 }
             }
         }
+        self.count -= 1;
+        self.bytes -= size_bytes;
     }
 }
 
 impl Unqueued<'_> {
-    /// The item.
     pub fn item(&self) -> Queued<'_> {
         // SAFETY: it still counts as queued in this class, whose lock is held.
         unsafe { Item::new(self.class.memory(), self.address) }
@@ -439,8 +406,7 @@ impl Unqueued<'_> {
         list.bind(self.class);
         let memory = self.class.memory();
         // SAFETY: it is of this class, and was taken out of its list.
-        unsafe { list.link_head(memory, self.address) };
-        list.count_in(size_bytes);
+        unsafe { list.link_head(memory, self.address, size_bytes) };
         // SAFETY: a queued item is in a chunk of its class's memory.
         unsafe { header(memory, self.address) }.state().requeue(queue);
     }

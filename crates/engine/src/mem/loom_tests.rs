@@ -2,11 +2,10 @@
 //! same bytes that the locks and pins do not order.
 
 use super::arena::Arena;
+use super::chunk::{NewItem, Remains, ValueShape};
 use super::class_token::{ClassToken, HeadPin, MoverToken};
 use super::list::List;
 use super::memory::Memory;
-use super::new_item::{NewItem, ValueShape};
-use super::remains::Remains;
 use super::state::QueueKind;
 use super::stripe::{Entry, Removed, Stripe};
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};

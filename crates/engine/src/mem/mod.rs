@@ -46,40 +46,27 @@
 //!   only under a right that excludes every such reader: the value with the stripe locked exclusively and no pins
 //!   but the writer's, expiry and rank with stripe and class locked exclusively.
 //! - LAST-HOLDER: the step that leaves an item unlinked and without pins frees it (`state.rs`).
-#[cfg(not(loom))]
+#[cfg(not(all(test, loom)))]
 mod arena;
-#[cfg(loom)]
+#[cfg(all(test, loom))]
 #[path = "arena_loom.rs"]
 mod arena;
 mod chunk;
 mod class_token;
 mod item;
 mod list;
-#[cfg_attr(loom, expect(dead_code, reason = "models have memory of their own"))]
-mod mapping;
 mod memory;
-mod new_item;
-mod pages;
-mod pin;
-mod prefetch;
-mod remains;
 mod restore;
 mod state;
 mod stripe;
 mod table;
 
-pub use arena::Arena;
-pub use chunk::{OwnedChunk, UnusedPage};
+pub use arena::{Arena, MappingError, prefetch};
+pub use chunk::{Copied, NewItem, OwnedChunk, Remains, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, HeadPin, MoverToken};
-pub use item::{HeldValue, InHand, Item, Linked, Queued, ReadsMeta, Right};
+pub use item::{HeldValue, InHand, Item, Linked, Pin, Queued, ReadsMeta, Right, ValuePin};
 pub use list::{List, Unqueued};
-pub use mapping::MappingError;
-pub use memory::Memory;
-pub use new_item::{Copied, NewItem, ValueShape};
-pub use pages::{Page, PageState};
-pub use pin::{Pin, ValuePin};
-pub use prefetch::prefetch;
-pub use remains::Remains;
+pub use memory::{Memory, Page, PageState};
 pub use restore::{Broken, Restore, RestoredItem};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entered, Entry, Removed, Stripe, StripeGuard};

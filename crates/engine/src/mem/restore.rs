@@ -47,9 +47,8 @@ pub struct RestoredItem {
 }
 
 impl RestoredItem {
-    /// The item.
     pub fn item<'n>(&'n self, restore: &'n Restore) -> Item<'n, InHand> {
-        assert_eq!(self.memory, restore.memory.number(), "an item is of the memory being restored");
+        assert_eq!(self.memory, restore.memory.number, "an item is of the memory being restored");
         // SAFETY: it was checked, and nobody else knows of it.
         unsafe { Item::new(&restore.memory, self.address) }
     }
@@ -69,8 +68,8 @@ impl<'i> Entry<'i> {
         item: RestoredItem,
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
-        let number = guard.memory().number();
-        assert_eq!(item.memory, number, "an item enters a table of its memory");
+        let memory = guard.memory();
+        assert_eq!(item.memory, memory.number, "an item enters a table of its memory");
         // SAFETY: the item was checked; this is the one right to it, and ends here.
         unsafe { Entry::enter(guard, hash, item.address, hash_of) }
     }
@@ -104,14 +103,10 @@ impl Restore {
     /// starts here.
     fn chunk(&self, address: ChunkAddress) -> Option<(usize, (usize, usize))> {
         let page = self.memory.page_of(address).index();
-        let count = self.in_use.get(page)?.len();
-        if count == 0 {
-            return None;
-        }
+        let count = self.in_use.get(page).filter(|slots| !slots.is_empty())?.len();
         let size_bytes = self.memory.page_entry(address).chunk_size_bytes();
-        let within = address.offset() & (self.memory.page_size_bytes() - 1);
-        let slot = within / size_bytes;
-        (within.is_multiple_of(size_bytes) && slot < count).then_some((size_bytes, (page, slot)))
+        let slot = self.memory.slot_at(address, size_bytes)? as usize;
+        (slot < count).then_some((size_bytes, (page, slot)))
     }
 
     /// The state of a chunk of a page being taken over.
@@ -149,9 +144,8 @@ impl Restore {
             self.check_chain(address, state, len)?;
         }
         // SAFETY: as above.
-        let header = unsafe { self.memory.arena.header_of(address) };
-        header.state().store(state.restored());
-        Ok(Some(RestoredItem { address, memory: self.memory.number() }))
+        unsafe { self.memory.arena.header_of(address) }.state().store(state.restored());
+        Ok(Some(RestoredItem { address, memory: self.memory.number }))
     }
 
     /// An item's chain leads over bodies of its own, which hold its value and no more. It ends: none is met twice.

@@ -112,7 +112,6 @@ impl QueueKind {
 pub struct State(u32);
 
 impl State {
-    /// The state of a free chunk.
     pub const FREE: State = State(0);
 
     /// A chunk in somebody's hand, its item not begun: one pin. It must not read as free, or a mover would
@@ -176,7 +175,6 @@ impl State {
         State(self.0 & !PINS_MASK)
     }
 
-    /// What the chunk holds.
     pub fn kind(self) -> Kind {
         match self.0 {
             0 => Kind::Free,
@@ -208,7 +206,6 @@ impl State {
         QueueKind::ALL[((self.0 & QUEUE_MASK) >> PLACE_SHIFT) as usize]
     }
 
-    /// Whether it was ever hit.
     pub fn fetched(self) -> bool {
         self.0 & FETCHED != 0
     }
@@ -249,17 +246,11 @@ impl State {
         ItemLayout::new(self.key_len(), self.fields(), self.chained())
     }
 
-    /// Whether it stores an expiry.
-    pub fn has_expiry(self) -> bool {
-        self.0 & HAS_EXPIRY != 0
-    }
-
     /// Whether its value goes on in other chunks.
     pub fn chained(self) -> bool {
         self.0 & CHAINED != 0
     }
 
-    /// Bytes of key.
     pub fn key_len(self) -> usize {
         (self.0 >> KEY_LEN_SHIFT) as usize
     }
@@ -497,7 +488,7 @@ mod tests {
         copy.inherit(old.load());
         let state = copy.load();
         assert!(state.stale() && state.claimed() && state.fetched() && state.has_given_cas());
-        assert!(state.has_expiry() && state.pins() == 1 && !state.linked());
+        assert!(state.fields().expiry && state.pins() == 1 && !state.linked());
         old.mark_stale();
         assert!(!old.load().claimed(), "invalidated again, it can be claimed again");
         let moved = old.load().moved();

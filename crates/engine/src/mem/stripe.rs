@@ -4,19 +4,17 @@
 //! and leaves it as a [`Removed`]. So a [`Linked`] that a table gives out is guarded by that table's lock, by
 //! construction: no address and no lock is taken on trust.
 
-use super::chunk::OwnedChunk;
+use super::chunk::{Copied, NewItem, OwnedChunk, Remains};
 use super::class_token::{ClassToken, MoverToken};
-use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Queued};
+use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Pin, Queued, body_bytes};
 use super::memory::Memory;
-use super::new_item::{Copied, NewItem, body_size_bytes};
-use super::pin::Pin;
-use super::remains::Remains;
 use super::state::State;
 use super::table::{Slot, Table};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// What a stripe's lock protects: the items that its table leads to.
 pub struct Stripe {
@@ -65,14 +63,14 @@ pub struct MetaRight<'t> {
 }
 
 impl Stripe {
-    /// The memory of its items.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
 
     /// An empty stripe of a memory.
     pub fn new(memory: &Arc<Memory>) -> Stripe {
-        let number = memory.next_stripe();
+        let number = memory.stripe_count.fetch_add(1, Relaxed);
+        assert!(number < u32::MAX, "stripes are numbered");
         Stripe { table: Table::new(), memory: Arc::clone(memory), number }
     }
 
@@ -193,14 +191,12 @@ impl<'i> Entry<'i> {
         Entry { guard, slot, address }
     }
 
-    /// The item.
     #[inline]
     pub fn item(&self) -> Linked<'_> {
         // SAFETY: an entry's address is what its slot leads to.
         unsafe { self.guard.linked(self.address) }
     }
 
-    /// Where the item is.
     #[inline]
     pub fn address(&self) -> ChunkAddress {
         self.address
@@ -225,7 +221,7 @@ impl<'i> Entry<'i> {
 
     #[inline]
     fn lead_to(&mut self, head: OwnedChunk) -> Removed {
-        let memory = self.guard.memory.number();
+        let memory = self.guard.memory.number;
         self.guard.table.replace(self.slot, head.address());
         Removed { address: std::mem::replace(&mut self.address, head.address()), memory }
     }
@@ -234,7 +230,7 @@ impl<'i> Entry<'i> {
     #[inline]
     pub fn remove(mut self) -> (StripeGuard<'i>, Removed) {
         self.guard.table.remove(self.slot);
-        let memory = self.guard.memory.number();
+        let memory = self.guard.memory.number;
         (self.guard, Removed { address: self.address, memory })
     }
 
@@ -311,14 +307,12 @@ impl<'i> Entry<'i> {
 }
 
 impl Entered<'_> {
-    /// The item.
     #[inline]
     pub fn item(&self) -> Item<'_, InHand> {
         // SAFETY: the table leads to the item and is borrowed exclusively; no class knows of it.
         unsafe { Item::new(self.memory, self.address) }
     }
 
-    /// Where it is.
     pub fn address(&self) -> ChunkAddress {
         self.address
     }
@@ -337,14 +331,13 @@ impl Entered<'_> {
 }
 
 impl Removed {
-    /// Where it is.
     pub fn address(&self) -> ChunkAddress {
         self.address
     }
 
     #[inline]
     pub(super) fn state(&self, memory: &Memory) -> State {
-        assert_eq!(self.memory, memory.number(), "an item is unlinked in the memory that it is of");
+        assert_eq!(self.memory, memory.number, "an item is unlinked in the memory that it is of");
         // SAFETY: an item that counts as linked is in a chunk of its memory.
         unsafe { memory.arena.header_of(self.address) }.state().load()
     }
@@ -409,7 +402,7 @@ impl ValueRight<'_> {
         let at = self.item().layout().chain() + 4;
         // SAFETY: 1. within the item, which is chained. 2. As for a value.
         let field = unsafe { self.memory.arena.write(self.address, at, FIRST_BODY_SIZE_BYTES) };
-        field.copy_from_slice(&ChunkAddress::to_bits(body).to_le_bytes()[..FIRST_BODY_SIZE_BYTES]);
+        field.copy_from_slice(&body_bytes(body));
     }
 
     /// Hands the chain over to the item's copy.
@@ -420,8 +413,7 @@ impl ValueRight<'_> {
             unsafe { self.memory.arena.header_of(body) }.set_prev(Some(head.address()));
         }
         let at = self.item().layout().chain() + 4;
-        let field = head.write(self.memory, at, FIRST_BODY_SIZE_BYTES);
-        field.copy_from_slice(&ChunkAddress::to_bits(first).to_le_bytes()[..FIRST_BODY_SIZE_BYTES]);
+        head.write(self.memory, at, FIRST_BODY_SIZE_BYTES).copy_from_slice(&body_bytes(first));
         self.set_first_body(None);
     }
 
@@ -430,19 +422,21 @@ impl ValueRight<'_> {
         old: ChunkAddress,
         mut chunk: OwnedChunk,
     ) -> Result<OwnedChunk, OwnedChunk> {
-        let (memory, mut before, mut found) = (self.memory, None, false);
-        for body in self.item().bodies() {
-            found = body == old;
-            if found {
-                break;
-            }
-            before = Some(body);
-        }
-        if !found || body_size_bytes(memory, old) > chunk.size_bytes() {
+        let memory = self.memory;
+        let before = self.item().bodies().take_while(|&body| body != old).last();
+        let found = match before {
+            // SAFETY: a chain leads over bodies, which are chunks of this memory.
+            Some(body) => unsafe { memory.arena.header_of(body) }.next(),
+            None => self.item().first_body(),
+        };
+        if found != Some(old) {
             return Err(chunk);
         }
         // SAFETY: a chain leads over bodies, which are chunks of this memory.
         let header = unsafe { memory.arena.header_of(old) };
+        if HEADER_SIZE_BYTES + header.len() > chunk.size_bytes() {
+            return Err(chunk);
+        }
         // SAFETY: within the body, whose part of the value is this right's holder's.
         let part = unsafe { memory.arena.read(old, HEADER_SIZE_BYTES, header.len()) };
         chunk.write(memory, HEADER_SIZE_BYTES, part.len()).copy_from_slice(part);
@@ -457,11 +451,8 @@ impl ValueRight<'_> {
             Some(body) => unsafe { memory.arena.header_of(body) }.set_next(new),
             None => self.set_first_body(new),
         }
-        header.state().store(State::IN_HAND);
-        let page = memory.page_entry(old);
-        let class = page.owner().expect("a chunk in use lies in a page that a class owns");
         // SAFETY: the chunk was its chain's alone, which leads past it by now.
-        Ok(unsafe { OwnedChunk::new(memory, old, page.chunk_size_bytes(), class) })
+        Ok(unsafe { OwnedChunk::reclaim(memory, old) })
     }
 }
 
@@ -469,9 +460,8 @@ impl MetaRight<'_> {
     /// Changes when an item that stores an expiry ends.
     pub fn set_expiry(&mut self, expiry: Expiry) {
         let state = self.state();
-        assert!(state.has_expiry(), "an item without the field cannot take an expiry in place");
-        // SAFETY: 1. within the item, which stores an expiry. 2. Nobody reads or writes it beside this right's
-        // holder: others need the stripe or the class.
+        assert!(state.fields().expiry, "an item without the field cannot take an expiry in place");
+        // SAFETY: 1. within the item, which stores an expiry. 2. Others need the stripe or the class to reach it.
         let field = unsafe { self.memory.arena.write(self.address, state.layout().expiry(), 4) };
         field.copy_from_slice(&expiry.to_bits().to_le_bytes());
     }

@@ -12,7 +12,7 @@
 //! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
 //! in exactly one chain or on the free list, and holds an entry while it is in a chain.
 
-use super::prefetch::prefetch;
+use super::arena::prefetch;
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
 
 /// Entries a bucket.

@@ -280,12 +280,12 @@ impl<'e> Found<'e> {
 
     /// Whether the item can be given this expiry where it lies.
     pub fn can_hold(&self, expiry: Expiry) -> bool {
-        expiry == Expiry::NEVER || self.item().state().has_expiry()
+        expiry == Expiry::NEVER || self.item().state().fields().expiry
     }
 
     /// Gives the item an expiry that it can hold.
     pub fn set_expiry_in_place(&mut self, expiry: Expiry) {
-        if self.item().state().has_expiry() {
+        if self.item().state().fields().expiry {
             let mut class = self.space.class(self.class()).lock();
             self.entry.meta_right(class.pages.token_mut()).set_expiry(expiry);
         }

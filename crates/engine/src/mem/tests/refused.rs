@@ -3,9 +3,9 @@
 use super::world::{FIELDS, LARGE, PAGE_SIZE_BYTES, SMALL, World, memory};
 use crate::layout::{ChunkAddress, ItemMeta};
 use crate::mem::arena::Arena;
+use crate::mem::chunk::{NewItem, ValueShape};
 use crate::mem::class_token::HeadPin;
 use crate::mem::list::List;
-use crate::mem::new_item::{NewItem, ValueShape};
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::Entry;
 use slabwise_base::PageId;

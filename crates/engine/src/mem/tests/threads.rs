@@ -2,12 +2,10 @@
 
 use super::world::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::ItemMeta;
-use crate::mem::chunk::OwnedChunk;
+use crate::mem::chunk::{NewItem, OwnedChunk, Remains, ValueShape};
 use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
-use crate::mem::new_item::{NewItem, ValueShape};
-use crate::mem::remains::Remains;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::{Entry, Removed, Stripe};
 use slabwise_base::sync::{Mutex, lock};
@@ -185,6 +183,6 @@ fn values_are_whole_while_threads_write_evict_and_free() {
     let queued = class.queue.iter_from_tail(&class.token).count() as u64;
     let linked: usize = cache.stripes.iter().map(|stripe| lock(stripe).table().item_count()).sum();
     assert_eq!((queued, linked as u64), (class.queue.count(), class.queue.count()));
-    assert_eq!(u64::from(cache.memory.pages.page(slabwise_base::PageId(0)).used()), queued);
+    assert_eq!(u64::from(cache.memory.page(slabwise_base::PageId(0)).used()), queued);
     assert!(queued <= u64::from(CHUNKS_MAX));
 }

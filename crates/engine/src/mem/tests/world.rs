@@ -2,12 +2,10 @@
 
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
-use crate::mem::chunk::OwnedChunk;
+use crate::mem::chunk::{NewItem, OwnedChunk, Remains, ValueShape};
 use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
-use crate::mem::new_item::{NewItem, ValueShape};
-use crate::mem::remains::Remains;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::{Entry, Removed, Stripe, StripeGuard};
@@ -117,7 +115,7 @@ impl World {
     }
 
     pub fn used(&self, class: ClassId) -> u32 {
-        self.memory.pages.page(self.page(class)).used()
+        self.memory.page(self.page(class)).used()
     }
 
     pub fn new_item(&mut self, key: &[u8], value: &[u8]) -> NewItem {
