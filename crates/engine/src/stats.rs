@@ -1,7 +1,6 @@
 //! Readings for people and policies, and the counters of workers that they sum.
 //!
-//! A worker's counters are written by one thread and summed when they are read. Each field of a table of
-//! counters has a namesake in the stats, which holds its sum.
+//! A worker's counters are written by one thread and summed when they are read.
 
 use crate::class::CLASS_NUMBERS;
 use crate::counters::{ClassCounters, MoverCounters};
@@ -9,57 +8,113 @@ use slabwise_base::ClassId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The whole cache at a moment. Counters count since the start, and are sums over all handles.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct EngineStats {
-    /// Items in the cache.
-    pub items: u64,
-    /// Items ever stored.
-    pub items_total: u64,
-    /// Counted bytes of the items: header, key and value.
-    pub bytes: u64,
-    /// The memory limit in bytes.
-    pub memory_limit_bytes: u64,
-    /// Bytes a page.
-    pub page_size_bytes: u64,
-    /// Pages that hold memory.
-    pub pages: u64,
-    /// Of these, pages that no class owns.
-    pub pages_free: u64,
-    /// Heap bytes of the index.
-    pub index_bytes: u64,
-    /// Buckets of the index.
-    pub index_buckets: u64,
-    /// What the mover did.
-    pub mover: MoverCounters,
-    /// Whether a page is being moved.
-    pub mover_running: bool,
-    /// Gets that found nothing.
-    pub get_misses: u64,
-    /// Look-ups of any kind that found an expired item.
-    pub get_expired: u64,
-    /// Look-ups of any kind that found a flushed item.
-    pub get_flushed: u64,
-    /// Touches, of `gat` too.
-    pub touches: u64,
-    /// Touches that found nothing.
-    pub touch_misses: u64,
-    /// Gets that were to touch what they found, and found nothing; of `gat` only.
-    pub gat_misses: u64,
-    /// Deletes that found nothing.
-    pub delete_misses: u64,
-    /// Increments that found nothing.
-    pub incr_misses: u64,
-    /// Decrements that found nothing.
-    pub decr_misses: u64,
-    /// Compare-and-swaps that found nothing.
-    pub cas_misses: u64,
-    /// Stores refused because the item was too large.
-    pub store_too_large: u64,
-    /// Stores refused because there was no memory.
-    pub store_no_memory: u64,
-    /// The sum over all classes.
-    pub total: ClassStats,
+/// Stats, and the table of counters that a worker keeps for them: each counter has a namesake in the stats, which
+/// holds its sum.
+macro_rules! tallies {
+    (
+        $(#[$doc:meta])*
+        pub struct $stats:ident { $($(#[$read_doc:meta])* pub $read:ident: $read_type:ty,)+ }
+        $(#[$tallies_doc:meta])*
+        counted by $tallies:ident { $($(#[$field_doc:meta])* $field:ident,)+ }
+        $(by queue { $($(#[$queues_doc:meta])* $queues:ident,)+ })?
+        $(by class { $classes:ident: $class_tallies:ty })?
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $stats {
+            $($(#[$read_doc])* pub $read: $read_type,)+
+            $($(#[$field_doc])* pub $field: u64,)+
+            $($($(#[$queues_doc])* pub $queues: [u64; 4],)+)?
+        }
+
+        $(#[$tallies_doc])*
+        #[derive(Debug, Default)]
+        pub struct $tallies {
+            $(pub $field: Counter,)+
+            $($(pub $queues: [Counter; 4],)+)?
+            $($classes: Box<[$class_tallies]>,)?
+        }
+
+        impl $stats {
+            /// Adds what one handle counted.
+            pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
+                $(self.$field += tallies.$field.get();)+
+                $($(
+                    for (sum, counter) in self.$queues.iter_mut().zip(&tallies.$queues) {
+                        *sum += counter.get();
+                    }
+                )+)?
+            }
+
+            /// Subtracts what an earlier reading holds of them.
+            fn subtract_tallies(&mut self, earlier: &$stats) {
+                $(self.$field = self.$field.saturating_sub(earlier.$field);)+
+                $($(
+                    for (count, before) in self.$queues.iter_mut().zip(earlier.$queues) {
+                        *count = count.saturating_sub(before);
+                    }
+                )+)?
+            }
+        }
+    };
+}
+
+tallies! {
+    /// The whole cache at a moment. Counters count since the start, and are sums over all handles.
+    pub struct EngineStats {
+        /// Items in the cache.
+        pub items: u64,
+        /// Counted bytes of the items: header, key and value.
+        pub bytes: u64,
+        /// The memory limit in bytes.
+        pub memory_limit_bytes: u64,
+        /// Bytes a page.
+        pub page_size_bytes: u64,
+        /// Pages that hold memory.
+        pub pages: u64,
+        /// Of these, pages that no class owns.
+        pub pages_free: u64,
+        /// Heap bytes of the index.
+        pub index_bytes: u64,
+        /// Buckets of the index.
+        pub index_buckets: u64,
+        /// What the mover did.
+        pub mover: MoverCounters,
+        /// Whether a page is being moved.
+        pub mover_running: bool,
+        /// The sum over all classes.
+        pub total: ClassStats,
+    }
+    /// Everything that one [`Handle`](crate::Handle) counts.
+    counted by HandleCounters {
+        /// Gets that found nothing.
+        get_misses,
+        /// Look-ups of any kind that found an expired item.
+        get_expired,
+        /// Look-ups of any kind that found a flushed item.
+        get_flushed,
+        /// Touches, of `gat` too.
+        touches,
+        /// Touches that found nothing.
+        touch_misses,
+        /// Gets that were to touch what they found, and found nothing; of `gat` only.
+        gat_misses,
+        /// Deletes that found nothing.
+        delete_misses,
+        /// Increments that found nothing.
+        incr_misses,
+        /// Decrements that found nothing.
+        decr_misses,
+        /// Compare-and-swaps that found nothing.
+        cas_misses,
+        /// Stores refused because the item was too large.
+        store_too_large,
+        /// Stores refused because there was no memory.
+        store_no_memory,
+        /// Items ever stored.
+        items_total,
+    }
+    by class { classes: ClassOperations }
 }
 
 /// Where the pages are.
@@ -82,64 +137,70 @@ impl PageStats {
     }
 }
 
-/// One class at a moment, or the sum over all.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClassStats {
-    /// Which class; `None` in a sum.
-    pub class: Option<ClassId>,
-    /// Whether it is in the table no more, and drains.
-    pub retired: bool,
-    /// Bytes a chunk; 0 in a sum.
-    pub chunk_size_bytes: usize,
-    /// Chunks a page; 0 in a sum.
-    pub chunks_per_page: usize,
-    /// Pages, a draining one included.
-    pub pages: u64,
-    /// Chunks in use.
-    pub used_chunks: u64,
-    /// Chunks not in use.
-    pub free_chunks: u64,
-    /// Counted bytes of its items.
-    pub item_bytes: u64,
-    /// Units that its items cost to recompute, as far as that is known.
-    pub cost_held: u64,
-    /// Items by queue: hot, warm, cold, temp.
-    pub items: [u64; 4],
-    /// The age of each queue's tail in ticks, in a sum the oldest's; `None` for an empty queue.
-    pub tail_age_ticks: [Option<u32>; 4],
-    /// What happened to its items without a client asking.
-    pub counters: ClassCounters,
-    /// Gets that hit and did not touch, by the queue the item was in.
-    pub hits_to: [u64; 4],
-    /// Stores tried.
-    pub sets: u64,
-    /// Deletes that hit.
-    pub delete_hits: u64,
-    /// Increments that hit.
-    pub incr_hits: u64,
-    /// Decrements that hit.
-    pub decr_hits: u64,
-    /// Compare-and-swaps that stored.
-    pub cas_hits: u64,
-    /// Compare-and-swaps that met another value.
-    pub cas_badval: u64,
-    /// Touches that hit, those that were gets included.
-    pub touch_hits: u64,
-    /// Gets that touched what they found.
-    pub gat_hits: u64,
-    /// Gets that count as hits and are no use of an item that was there: they leave no mark, or vivified.
-    pub unshown_hits: u64,
-    /// Stores under keys that held nothing.
-    pub inserted: u64,
-    /// Of these, those that told a cost.
-    pub costs_told: u64,
-    /// Units that what they stored costs to recompute, as far as that is known.
-    pub cost_paid: u64,
-    /// Units that what gets hit costs to recompute, as far as that is known.
-    pub cost_saved: u64,
-    /// What its number had counted for earlier classes, which is no part of the counts above. A class's number
-    /// is its own for as long as this is the same allocation.
-    pub before: Option<Arc<ClassStats>>,
+tallies! {
+    /// One class at a moment, or the sum over all.
+    pub struct ClassStats {
+        /// Which class; `None` in a sum.
+        pub class: Option<ClassId>,
+        /// Whether it is in the table no more, and drains.
+        pub retired: bool,
+        /// Bytes a chunk; 0 in a sum.
+        pub chunk_size_bytes: usize,
+        /// Chunks a page; 0 in a sum.
+        pub chunks_per_page: usize,
+        /// Pages, a draining one included.
+        pub pages: u64,
+        /// Chunks in use.
+        pub used_chunks: u64,
+        /// Chunks not in use.
+        pub free_chunks: u64,
+        /// Counted bytes of its items.
+        pub item_bytes: u64,
+        /// Units that its items cost to recompute, as far as that is known.
+        pub cost_held: u64,
+        /// Items by queue: hot, warm, cold, temp.
+        pub items: [u64; 4],
+        /// The age of each queue's tail in ticks, in a sum the oldest's; `None` for an empty queue.
+        pub tail_age_ticks: [Option<u32>; 4],
+        /// What happened to its items without a client asking.
+        pub counters: ClassCounters,
+        /// What its number had counted for earlier classes, which is no part of the counts above. A class's number
+        /// is its own for as long as this is the same allocation.
+        pub before: Option<Arc<ClassStats>>,
+    }
+    /// Operations by class; of those on an item that is there, its class.
+    counted by ClassOperations {
+        /// Stores tried.
+        sets,
+        /// Deletes that hit.
+        delete_hits,
+        /// Increments that hit.
+        incr_hits,
+        /// Decrements that hit.
+        decr_hits,
+        /// Compare-and-swaps that stored.
+        cas_hits,
+        /// Compare-and-swaps that met another value.
+        cas_badval,
+        /// Touches that hit, those that were gets included.
+        touch_hits,
+        /// Gets that touched what they found.
+        gat_hits,
+        /// Gets that count as hits and are no use of an item that was there: they leave no mark, or vivified.
+        unshown_hits,
+        /// Stores under keys that held nothing.
+        inserted,
+        /// Of these, those that told a cost.
+        costs_told,
+        /// Units that what they stored costs to recompute, as far as that is known.
+        cost_paid,
+        /// Units that what gets hit costs to recompute, as far as that is known.
+        cost_saved,
+    }
+    by queue {
+        /// Gets that hit and did not touch, by the queue the item was in.
+        hits_to,
+    }
 }
 
 impl ClassStats {
@@ -184,47 +245,6 @@ impl Counter {
     }
 }
 
-/// A table of counters: the struct, and how the stats add it and subtract an earlier reading.
-macro_rules! tallies {
-    (
-        $(#[$doc:meta])*
-        $tallies:ident, summed in $stats:ident:
-        { $($field:ident,)+ }
-        $(by queue { $($queues:ident,)+ })?
-        $(by class { $classes:ident: $class_tallies:ty })?
-    ) => {
-        $(#[$doc])*
-        #[derive(Debug, Default)]
-        pub struct $tallies {
-            $(pub $field: Counter,)+
-            $($(pub $queues: [Counter; 4],)+)?
-            $($classes: Box<[$class_tallies]>,)?
-        }
-
-        impl $stats {
-            /// Adds what one handle counted.
-            pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
-                $(self.$field += tallies.$field.get();)+
-                $($(
-                    for (sum, counter) in self.$queues.iter_mut().zip(&tallies.$queues) {
-                        *sum += counter.get();
-                    }
-                )+)?
-            }
-
-            /// Subtracts what an earlier reading holds of them.
-            fn subtract_tallies(&mut self, earlier: &$stats) {
-                $(self.$field = self.$field.saturating_sub(earlier.$field);)+
-                $($(
-                    for (count, before) in self.$queues.iter_mut().zip(earlier.$queues) {
-                        *count = count.saturating_sub(before);
-                    }
-                )+)?
-            }
-        }
-    };
-}
-
 impl EngineStats {
     /// What was counted after an earlier reading; what is there now is as in this one.
     #[must_use]
@@ -253,46 +273,6 @@ impl ClassStats {
         stats.subtract_tallies(earlier);
         stats
     }
-}
-
-tallies! {
-    /// Operations by class; of those on an item that is there, its class.
-    ClassOperations, summed in ClassStats: {
-        sets,
-        delete_hits,
-        incr_hits,
-        decr_hits,
-        cas_hits,
-        cas_badval,
-        touch_hits,
-        gat_hits,
-        unshown_hits,
-        inserted,
-        costs_told,
-        cost_paid,
-        cost_saved,
-    }
-    by queue { hits_to, }
-}
-
-tallies! {
-    /// Everything that one [`Handle`](crate::Handle) counts.
-    HandleCounters, summed in EngineStats: {
-        get_misses,
-        get_expired,
-        get_flushed,
-        touches,
-        touch_misses,
-        gat_misses,
-        delete_misses,
-        incr_misses,
-        decr_misses,
-        cas_misses,
-        store_too_large,
-        store_no_memory,
-        items_total,
-    }
-    by class { classes: ClassOperations }
 }
 
 impl HandleCounters {
