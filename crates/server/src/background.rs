@@ -154,7 +154,7 @@ fn crawl(shared: &Shared<'_>) {
                 let (before, start) = (crawl_counts(shared), shared.clock.now());
                 begin_crawl(shared);
                 let outcome = finish_crawl(shared);
-                let crawl = crawl_counts(shared).since(before);
+                let crawl = crawl_counts(shared).since(&before);
                 period.step(crawl);
                 if shared.tunables.crawler_enabled.load(Relaxed) {
                     shared.watch.write(&WatchEvent::Crawl {

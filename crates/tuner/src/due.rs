@@ -4,8 +4,7 @@
 //! come since the policy was stepped, or since it came into force: they are looked at again after a tick.
 
 use crate::profiling::Profiling;
-use slabwise_base::Now;
-use slabwise_base::Ticks;
+use slabwise_base::{Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_policy::Trigger;
 
@@ -19,42 +18,31 @@ pub(crate) struct Due {
     counted: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
-    Over,
-    Ticks(u32),
-    /// It never is.
-    Forever,
-}
-
 impl Due {
+    /// Ticks until it is due; `None`: it never is.
     pub fn wait(
         &mut self,
         trigger: Trigger,
         engine: &Engine,
         profiling: Option<&Profiling>,
         now: Now,
-    ) -> Wait {
+    ) -> Option<u32> {
         let period = match trigger {
-            Trigger::Never => return Wait::Forever,
+            Trigger::Never => return None,
             Trigger::EveryTicks(period) => {
                 let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
-                return match period.saturating_sub(waited) {
-                    0 => Wait::Over,
-                    rest => Wait::Ticks(rest),
-                };
+                return Some(period.saturating_sub(waited));
             }
             Trigger::EveryGets(count)
             | Trigger::EveryMisses(count)
             | Trigger::EveryEvictions(count)
             | Trigger::EveryShadowHits(count) => count as f64,
         };
-        let Some(count) = count(trigger, engine, profiling) else { return Wait::Forever };
+        let count = count(trigger, engine, profiling)?;
         let counted = self.counted.get_or_insert(count);
         // Profiles forget what they counted of classes that are gone.
         *counted = counted.min(count);
-        let since = count - *counted;
-        if since >= period { Wait::Over } else { Wait::Ticks(LOOK_TICKS) }
+        Some(if count - *counted >= period { 0 } else { LOOK_TICKS })
     }
 
     /// The policy is stepped now; `trigger` is the one that it is stepped by.

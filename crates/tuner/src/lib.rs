@@ -22,9 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
-mod budget;
 mod due;
-mod hit_time;
 mod learning;
 mod load;
 mod pacing;
@@ -32,28 +30,24 @@ mod profiling;
 mod record;
 mod requested_policy;
 mod sampler;
-mod step;
 mod view;
 
 pub use board::{Board, ProfileReport, Shown};
-pub use budget::MoveBudget;
-pub use hit_time::HitTime;
 pub use learning::{Learning, SizesReport};
-pub use load::{Load, LoadClassifier};
+pub use load::{HitTime, Load, LoadClassifier, MoveBudget};
 pub use pacing::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ITEMS_PER_STEP,
-    TunerPace,
+    TunerPace, TunerStep,
 };
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
 pub use sampler::{Caller, Sampler, Samples};
-pub use step::TunerStep;
 pub use view::snapshot;
 
 use board::Reporter;
-use due::{Due, Wait};
-use record::{Counts, Records};
+use due::Due;
+use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
 use slabwise_policy::sizes::LearnerOptions;
@@ -244,14 +238,13 @@ impl Tuner {
             return TunerStep::Asked { page_move: next, outcome };
         }
         self.learn(engine, now);
-        let counts = Counts { gets: engine.gets_ever(), misses: engine.misses_ever() };
+        let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
         self.records.note(counts);
         let trigger = self.policy.trigger();
         let profiling = self.profiling.as_ref();
-        match self.due.wait(trigger, engine, profiling, now) {
-            Wait::Over => {}
-            Wait::Ticks(ticks) => return self.idle(Some(ticks), now),
-            Wait::Forever => return self.idle(None, now),
+        let ticks = self.due.wait(trigger, engine, profiling, now);
+        if ticks != Some(0) {
+            return self.idle(ticks, now);
         }
         self.due.step(trigger, engine, profiling, now);
         let snapshot = self.snapshot(engine, now);
@@ -262,12 +255,9 @@ impl Tuner {
         if !self.pending.is_empty() {
             return TunerStep::Working;
         }
-        match self.due.wait(trigger, engine, self.profiling.as_ref(), now) {
-            Wait::Ticks(ticks) => self.idle(Some(ticks), now),
-            // It asks to be stepped without a pause, but has nothing to do.
-            Wait::Over => self.idle(Some(1), now),
-            Wait::Forever => self.idle(None, now),
-        }
+        let ticks = self.due.wait(trigger, engine, self.profiling.as_ref(), now);
+        // It may ask to be stepped without a pause, but has nothing to do.
+        self.idle(ticks.map(|ticks| ticks.max(1)), now)
     }
 
     /// Looks at the sizes of items, if they are learned and it is time to.

@@ -1,12 +1,34 @@
-//! How long drivers wait between steps.
+//! What a step comes to, and how long drivers wait until the next.
 //!
-//! A driver carries out a step, tells its pace what came of it, and waits as long as the pace says. A step that
+//! A driver carries out a step, reports to its pace what came of it, and waits as long as the pace says. A step that
 //! found much to do shortens the next wait, one that found nothing lengthens it, so an idle server wakes a few times
 //! a second.
 
-use crate::step::TunerStep;
-use slabwise_base::Ticks;
+use slabwise_base::{Ticks, counts};
+use slabwise_engine::ReassignError;
+use slabwise_policy::PageMove;
 use std::time::Duration;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TunerStep {
+    /// There is more to do: call again soon.
+    Working,
+    /// There is more to do: call again soon. A planned move was asked for.
+    Asked {
+        /// The move.
+        page_move: PageMove,
+        /// Whether it began; if not, the cache has changed since it was planned.
+        outcome: Result<(), ReassignError>,
+    },
+    /// There is more to do, after so long.
+    Rest(Duration),
+    /// Nothing to do for this many ticks, unless a move is asked for by hand.
+    Idle {
+        /// Ticks until the policy is due, or there may be something to look at; `None` if it never is.
+        ticks: Option<u32>,
+    },
+}
 
 /// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
@@ -90,22 +112,13 @@ impl TunerPace {
     }
 }
 
-/// What crawls of the expired items did so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CrawlCounts {
-    /// Items looked at.
-    pub checked: u64,
-    /// Items reclaimed.
-    pub reclaimed: u64,
-}
-
-impl CrawlCounts {
-    /// What was done after `before`.
-    pub fn since(self, before: CrawlCounts) -> CrawlCounts {
-        CrawlCounts {
-            checked: self.checked - before.checked,
-            reclaimed: self.reclaimed - before.reclaimed,
-        }
+counts! {
+    /// What crawls of the expired items did so far.
+    pub struct CrawlCounts {
+        /// Items looked at.
+        checked,
+        /// Items reclaimed.
+        reclaimed,
     }
 }
 
@@ -145,8 +158,7 @@ impl Default for CrawlPeriod {
 
 #[cfg(test)]
 mod tests {
-    use super::{Backoff, CrawlCounts, CrawlPeriod, TICK, TunerPace};
-    use crate::step::TunerStep;
+    use super::{Backoff, CrawlCounts, CrawlPeriod, TICK, TunerPace, TunerStep};
     use std::time::Duration;
 
     #[test]
@@ -195,7 +207,7 @@ mod tests {
         let (start, useful, useless) = (counts(5, 1), counts(1005, 11), counts(1005, 10));
         let next = |period, after: CrawlCounts| {
             let mut period = CrawlPeriod { period };
-            period.step(after.since(start));
+            period.step(after.since(&start));
             period.get()
         };
         let (min, max) = (CrawlPeriod::MIN, CrawlPeriod::MAX);

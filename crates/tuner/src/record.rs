@@ -10,7 +10,7 @@
 //! told as one, from what was before the first. A plan for another reason that comes too soon is measured on what
 //! there was in between.
 
-use slabwise_base::Ticks;
+use slabwise_base::{Ticks, counts};
 use slabwise_policy::{Plan, Prediction};
 use std::collections::VecDeque;
 
@@ -21,26 +21,14 @@ pub(crate) const SERIES_GETS_MAX: u64 = EFFECT_GETS_MAX / 4;
 /// Gets and misses are noted as often: so many times in [`EFFECT_GETS_MAX`].
 const NOTES_MAX: usize = 16;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub gets: u64,
-    pub misses: u64,
-}
-
-impl Counts {
-    fn since(self, before: Counts) -> Effect {
-        let (gets, misses) = (self.gets - before.gets, self.misses - before.misses);
-        Effect { gets, misses }
+counts! {
+    /// Gets since the start, or of a while.
+    pub struct Effect {
+        /// Gets.
+        gets,
+        /// Of these, those that missed.
+        misses,
     }
-}
-
-/// Gets of a while, and those of them that missed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
-    /// Gets.
-    pub gets: u64,
-    /// Of these, those that missed.
-    pub misses: u64,
 }
 
 impl Effect {
@@ -96,9 +84,9 @@ impl PlanRecord {
 /// The record, and what it is measured by.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    notes: VecDeque<Counts>,
+    notes: VecDeque<Effect>,
     last: Option<PlanRecord>,
-    settled: Option<Counts>,
+    settled: Option<Effect>,
 }
 
 impl Records {
@@ -106,7 +94,7 @@ impl Records {
         self.last.as_ref()
     }
 
-    pub fn note(&mut self, counts: Counts) {
+    pub fn note(&mut self, counts: Effect) {
         let step = EFFECT_GETS_MAX / NOTES_MAX as u64;
         if self.notes.back().is_none_or(|last| counts.gets - last.gets >= step) {
             self.notes.push_back(counts);
@@ -118,14 +106,14 @@ impl Records {
         if let Some(last) = &mut self.last {
             let start = *self.settled.get_or_insert(counts);
             if last.after.gets < EFFECT_GETS_MAX {
-                last.after = counts.since(start);
+                last.after = counts.since(&start);
             }
         }
     }
 
-    pub fn plan(&mut self, plan: &Plan, counts: Counts, at: Ticks) {
+    pub fn plan(&mut self, plan: &Plan, counts: Effect, at: Ticks) {
         let Some(first) = plan.moves.first() else { return };
-        let before = self.notes.front().map(|&oldest| counts.since(oldest));
+        let before = self.notes.front().map(|oldest| counts.since(oldest));
         // What comes before its last move is before no later plan.
         self.notes.clear();
         self.settled = None;
@@ -155,7 +143,7 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, EFFECT_GETS_MAX, Effect, Records, SERIES_GETS_MAX};
+    use super::{EFFECT_GETS_MAX, Effect, Records, SERIES_GETS_MAX};
     use slabwise_base::{ClassId, Ticks};
     use slabwise_policy::{PageMove, Plan, Prediction};
 
@@ -164,7 +152,7 @@ mod tests {
         let mut records = Records::default();
         let page_move = PageMove { victim: ClassId(0), receiver: None, reason: "test" };
         let plan = Plan { moves: vec![page_move; 2], ..Plan::default() };
-        let mut counts = Counts::default();
+        let mut counts = Effect::default();
         let mut serve = |records: &mut Records, gets: u64, one_in: u64, is_settled: bool| {
             for _ in 0..gets / 1_000 {
                 counts.gets += 1_000;
@@ -198,7 +186,7 @@ mod tests {
     #[derive(Default)]
     struct Scene {
         records: Records,
-        counts: Counts,
+        counts: Effect,
     }
 
     impl Scene {
