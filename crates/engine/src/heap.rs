@@ -105,12 +105,6 @@ impl Pages {
         }
     }
 
-    /// Marks the slots of a page that were never handed out as free, so that its bytes alone tell which
-    /// of them hold something.
-    pub fn blank_fresh(&mut self, id: PageId) {
-        self.token.blank_fresh(id);
-    }
-
     /// Takes a free chunk: the one freed last on the page touched last, else one never used.
     #[inline]
     pub fn take(&mut self) -> Option<OwnedChunk> {
@@ -160,12 +154,6 @@ impl Pages {
         if page.used() + 1 == self.chunks_per_page() && page.state() == PageState::Owned {
             self.push_partial(id);
         }
-    }
-
-    /// Lists all free chunks of a page in the order of their slots, those never handed out included, so
-    /// that who takes them one by one in that order finds each at the head.
-    pub fn list_in_order(&mut self, id: PageId) {
-        self.token.list_in_order(id);
     }
 
     /// Takes a page out of service: from here on it hands out nothing.

@@ -67,7 +67,7 @@ pub use class_token::{ClassToken, HeadPin, MoverToken};
 pub use item::{HeldValue, InHand, Item, Linked, Pin, Queued, ReadsMeta, Right, ValuePin};
 pub use list::{List, Unqueued};
 pub use memory::{Memory, Page, PageState};
-pub use restore::{Broken, Restore, RestoredItem};
+pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entered, Entry, Removed, Stripe, StripeGuard};
 

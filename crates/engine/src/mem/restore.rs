@@ -75,7 +75,7 @@ impl<'i> Entry<'i> {
     }
 }
 
-fn ensure(invariant: &'static str, address: ChunkAddress, holds: bool) -> Result<(), Broken> {
+pub fn ensure(invariant: &'static str, address: ChunkAddress, holds: bool) -> Result<(), Broken> {
     if holds { Ok(()) } else { Err(Broken { invariant, address }) }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Settings come first. A later start must have the same ones, or chunks would not be where they were.
 
-use super::outcome::ColdReason;
+use super::outcome::{ColdReason, Stop};
 use crate::class::{CHAINED, CLASS_NUMBERS};
 use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, Lane, Order, dispatch};
@@ -31,10 +31,7 @@ const NONE: &str = "-";
 pub struct Saved {
     /// The number behind the arena.
     pub seal: u64,
-    /// The date of the stop.
-    pub unix_time: Duration,
-    /// What the clock read then.
-    pub elapsed: Duration,
+    pub stop: Stop,
     pub flush: FlushSaved,
     pub index_buckets: u64,
     /// The class table in force, which need not be the configured one.
@@ -89,8 +86,8 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     };
     settings(config).iter().for_each(|(name, value)| line(name, value));
     line("seal", &saved.seal);
-    line("unix_time_ns", &saved.unix_time.as_nanos());
-    line("clock_ns", &saved.elapsed.as_nanos());
+    line("unix_time_ns", &saved.stop.unix_time.as_nanos());
+    line("clock_ns", &saved.stop.elapsed.as_nanos());
     line("cas", &saved.flush.last_cas);
     line("flush_cas_bound", &saved.flush.cas_bound);
     line("flush_due_second", &saved.flush.due_second);
@@ -101,8 +98,8 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("page_owners", &compose_owners(&saved.owners));
     for class in queueing(&saved.table, &saved.retired) {
         line(&queue_tails(class), &compose_tails(&saved.tails[class.index()]));
-        let [inflation, entry_bar, has_evicted] = saved.rankings[class.index()];
-        line(&ranking(class), &format!("{inflation},{entry_bar},{has_evicted}"));
+        let ranks = saved.rankings[class.index()].map(|number| number.to_string()).join(",");
+        line(&ranking(class), &ranks);
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
@@ -110,9 +107,8 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
 
 /// The tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
 fn compose_tails(tails: &Tails) -> String {
-    let offset = |tail: &Option<ChunkAddress>| match tail {
-        Some(address) => address.offset().to_string(),
-        None => NONE.to_owned(),
+    let offset = |tail: &Option<ChunkAddress>| {
+        tail.map_or(NONE.to_owned(), |address| address.offset().to_string())
     };
     let lane = |(lane, tails): (&Lane, &[Option<ChunkAddress>; 4])| {
         format!("{}:{}", lane.0, tails.each_ref().map(offset).join(","))
@@ -136,13 +132,7 @@ fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
     classes
 }
 
-/// For tests that forge a file.
-#[cfg(all(test, not(loom)))]
-pub fn checksum_for_test(text: &str) -> String {
-    checksum(text)
-}
-
-fn checksum(text: &str) -> String {
+pub fn checksum(text: &str) -> String {
     format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
 }
 
@@ -153,9 +143,9 @@ fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
 
 /// Runs of pages of one owner: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
 fn compose_owners(owners: &[Option<ClassId>]) -> String {
-    let runs = owners.chunk_by(|a, b| a == b).map(|run| match run[0] {
-        Some(class) => format!("{}*{}", class.0, run.len()),
-        None => format!("{NONE}*{}", run.len()),
+    let runs = owners.chunk_by(|a, b| a == b).map(|run| {
+        let owner = run[0].map_or(NONE.to_owned(), |class| class.0.to_string());
+        format!("{owner}*{}", run.len())
     });
     runs.collect::<Vec<String>>().join(",")
 }
@@ -195,9 +185,11 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
     let pages = (config.arena_size_bytes() / config.page_size_bytes as u64) as usize;
     let mut saved = Saved {
         seal: fields.number("seal")?,
-        unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
-        // Clock and counter go on from here: they must have somewhere to go.
-        elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
+        stop: Stop {
+            unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
+            // Clock and counter go on from here: they must have somewhere to go.
+            elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
+        },
         flush: FlushSaved {
             last_cas: fields.number("cas").map(lower_half)?,
             cas_bound: fields.number("flush_cas_bound")?,
@@ -205,25 +197,20 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
             mark: fields.number("flush_mark")?,
         },
         index_buckets: fields.number("index_buckets")?,
-        table: parse_table(fields.text("class_table")?, config)
-            .ok_or_else(|| torn("class_table"))?,
+        table: fields.parsed("class_table", |text| parse_table(text, config))?,
         retired: Vec::new(),
         owners: Vec::new(),
         tails: vec![Tails::new(); CLASS_NUMBERS],
         rankings: vec![[0; 3]; CLASS_NUMBERS],
     };
-    saved.retired = parse_retired(fields.text("retired_classes")?, &saved.table, config)
-        .ok_or_else(|| torn("retired_classes"))?;
+    saved.retired =
+        fields.parsed("retired_classes", |text| parse_retired(text, &saved.table, config))?;
     let queueing = queueing(&saved.table, &saved.retired);
-    saved.owners = parse_owners(fields.text("page_owners")?, &queueing, pages)
-        .ok_or_else(|| torn("page_owners"))?;
+    saved.owners = fields.parsed("page_owners", |text| parse_owners(text, &queueing, pages))?;
     for class in queueing {
-        let name = queue_tails(class);
-        saved.tails[class.index()] = parse_tails(fields.text(&name)?, config.arena_size_bytes())
-            .ok_or_else(|| torn(&name))?;
-        let name = ranking(class);
-        saved.rankings[class.index()] =
-            parse_ranking(fields.text(&name)?).ok_or_else(|| torn(&name))?;
+        let tails = |text: &str| parse_tails(text, config.arena_size_bytes());
+        saved.tails[class.index()] = fields.parsed(&queue_tails(class), tails)?;
+        saved.rankings[class.index()] = fields.parsed(&ranking(class), parse_ranking)?;
     }
     Ok(saved)
 }
@@ -244,12 +231,21 @@ struct Fields<'t> {
 impl<'t> Fields<'t> {
     /// The value of the next line, which must be of this name.
     fn text(&mut self, name: &str) -> Result<&'t str, ColdReason> {
-        let line = self.lines.next().and_then(|line| line.strip_prefix(name));
-        line.and_then(|line| line.strip_prefix('=')).ok_or_else(|| torn(name))
+        let line = self.lines.next();
+        let value = line.and_then(|line| line.strip_prefix(name)?.strip_prefix('='));
+        value.ok_or_else(|| torn(name))
+    }
+
+    fn parsed<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, ColdReason> {
+        parse(self.text(name)?).ok_or_else(|| torn(name))
     }
 
     fn number<T: FromStr>(&mut self, name: &str) -> Result<T, ColdReason> {
-        self.text(name)?.parse().map_err(|_| torn(name))
+        self.parsed(name, |text| text.parse().ok())
     }
 }
 
@@ -301,13 +297,10 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
         let count: usize = count.parse().ok()?;
         let owner = match owner {
             NONE => None,
-            class => {
-                let class = ClassId(class.parse().ok()?);
-                Some(class).filter(|class| *class != CHAINED && classes.contains(class))?;
-                Some(class)
-            }
+            class => Some(ClassId(class.parse().ok()?)),
         };
-        if count > pages_max - owners.len() {
+        let known = owner.is_none_or(|class| class != CHAINED && classes.contains(&class));
+        if !known || count > pages_max - owners.len() {
             return None;
         }
         owners.resize(owners.len() + count, owner);
@@ -322,28 +315,25 @@ fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
         let (lane, offsets) = lane.split_once(':')?;
         let lane = Lane(lane.parse().ok().filter(|&lane| lane <= Lane::MAX.0)?);
         let in_order = tails.last_key_value().is_none_or(|(last, _)| *last < lane);
-        in_order.then_some(())?;
-        tails.insert(lane, parse_lane_tails(offsets, arena_size_bytes)?);
+        tails.insert(lane, parse_lane_tails(offsets, arena_size_bytes).filter(|_| in_order)?);
     }
     Some(tails)
 }
 
 fn parse_ranking(text: &str) -> Option<[u32; 3]> {
-    let numbers: Vec<u32> =
-        text.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
-    numbers.try_into().ok()
+    let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
 }
 
 fn parse_lane_tails(text: &str, arena_size_bytes: u64) -> Option<[Option<ChunkAddress>; 4]> {
-    let mut offsets = text.split(',');
-    let mut tails = [None; 4];
-    for tail in &mut tails {
-        let offset = offsets.next()?;
-        if offset != NONE {
-            let offset: u64 = offset.parse().ok()?;
-            let possible = offset < arena_size_bytes && offset.is_multiple_of(8);
-            *tail = possible.then(|| Some(ChunkAddress::from_offset(offset as usize)))?;
+    let parse = |offset: &str| {
+        if offset == NONE {
+            return Some(None);
         }
-    }
-    offsets.next().is_none().then_some(tails)
+        let offset: u64 = offset.parse().ok()?;
+        let possible = offset < arena_size_bytes && offset.is_multiple_of(8);
+        possible.then(|| Some(ChunkAddress::from_offset(offset as usize)))
+    };
+    let tails: Option<Vec<_>> = text.split(',').map(parse).collect();
+    tails?.try_into().ok()
 }

@@ -63,7 +63,7 @@ impl Kind for Published {
     }
 
     fn begin(&self, class: &mut ClassState, page: PageId) {
-        class.pages.list_in_order(page);
+        class.pages.token_mut().list_in_order(page);
     }
 
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {

@@ -2,7 +2,7 @@
 //! refused; it never crashes.
 
 use super::{Start, TestFile, config, live, live_and_close, seeds};
-use crate::background::restart::meta::{checksum_for_test, parse};
+use crate::background::restart::meta::{checksum, parse};
 use crate::config::EngineConfig;
 use crate::layout::HEADER_SIZE_BYTES;
 use crate::{ColdReason, RestartError};
@@ -173,7 +173,7 @@ fn hostile(meta: &str, random: &mut Random) -> String {
     };
     lines[index] = format!("{name}={}", parts.join(","));
     let body = lines.join("\n") + "\n";
-    format!("{body}checksum={}\n", checksum_for_test(&body))
+    format!("{body}checksum={}\n", checksum(&body))
 }
 
 #[test]
