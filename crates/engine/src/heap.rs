@@ -76,7 +76,6 @@ impl Pages {
         self.partial
     }
 
-    /// Takes an empty page.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         let id = self.token.adopt(page);
         self.number(id);
@@ -112,7 +111,6 @@ impl Pages {
         self.take_on(page)
     }
 
-    /// A free chunk on any page but one.
     pub fn take_beside(&mut self, page: PageId) -> Option<OwnedChunk> {
         let mut candidate = self.partial?;
         if candidate == page {
@@ -285,7 +283,6 @@ impl Pool {
         Some(page)
     }
 
-    /// Takes a page back from a class.
     pub fn put(&mut self, page: UnusedPage) {
         self.free.push(page);
     }

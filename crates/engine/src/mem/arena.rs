@@ -171,7 +171,6 @@ impl Arena {
         unsafe { self.base.copy_from_nonoverlapping(other.base, self.size_bytes) };
     }
 
-    /// Bytes reserved.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }

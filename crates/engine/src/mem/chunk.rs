@@ -1,11 +1,4 @@
 //! Chunks, items and pages that one holder alone may write: from the free list to publication, and back.
-//!
-//! ```text
-//!   ClassToken::take --> OwnedChunk --NewItem::begin--> NewItem --Entry::insert, replace--> item of a table
-//!        ^                   |                            |                                   |
-//!        '------ give -------'<-------- into_chunks ------'          ended, nobody pins it    |
-//!                            ^--------------- Remains::into_chunk <---------------------------'
-//! ```
 
 use super::arena::Header;
 use super::item::{InHand, Item, Linked, Pin, UNKNOWN_COST, body_bytes};
@@ -80,7 +73,6 @@ impl OwnedChunk {
         ClassId(self.size_and_class as u8)
     }
 
-    /// Refuses another memory than its own.
     #[inline]
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a chunk is used with the memory that it is of");
@@ -147,7 +139,6 @@ impl UnusedPage {
         self.page
     }
 
-    /// Refuses another memory than its own.
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a page is used with the memory that it is of");
     }

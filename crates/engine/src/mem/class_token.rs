@@ -81,7 +81,6 @@ impl ClassToken {
         self.chunks_per_page = (self.memory.page_size_bytes() / size_bytes) as u32;
     }
 
-    /// Gives the class an unused page.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         page.check(&self.memory);
         assert!(self.chunk_size_bytes > 0, "a class has a chunk size before it has a page");
@@ -110,7 +109,6 @@ impl ClassToken {
         page
     }
 
-    /// The chunk in a slot of a page of this class.
     #[inline]
     fn chunk_at(&self, page: PageId, slot: u32) -> ChunkAddress {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
@@ -178,7 +176,6 @@ impl ClassToken {
         unsafe { OwnedChunk::new(&self.memory, address, self.chunk_size_bytes, self.class) }
     }
 
-    /// Takes a chunk of this class back.
     #[inline]
     pub fn give(&mut self, chunk: OwnedChunk) {
         chunk.check(&self.memory);
@@ -249,7 +246,6 @@ impl ClassToken {
         unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
     }
 
-    /// What such a chunk holds.
     fn kind_at(&self, id: PageId, slot: u32) -> Kind {
         self.header_at(id, slot).state().load().kind()
     }
@@ -391,7 +387,6 @@ pub struct MoverToken {
 }
 
 impl MoverToken {
-    /// Refuses another memory than its own.
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a mover moves items of its own memory");
     }

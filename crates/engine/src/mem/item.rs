@@ -13,7 +13,7 @@
 
 use super::arena::Header;
 use super::memory::Memory;
-use super::state::{Kind, State};
+use super::state::{Kind, State, StateWord};
 use crate::layout::{
     CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
 };
@@ -23,7 +23,6 @@ use std::marker::PhantomData;
 /// What stands there in an item of unknown cost: the code of no cost.
 pub(super) const UNKNOWN_COST: u16 = u16::MAX;
 
-/// Bytes of a body's address.
 pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
 
 const _: () = assert!(CHUNK_ALIGN_BYTES == 8);
@@ -139,7 +138,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.memory
     }
 
-    /// Where its first chunk is.
     #[inline]
     pub fn address(self) -> ChunkAddress {
         self.address
@@ -162,7 +160,6 @@ impl<'t, R: Right> Item<'t, R> {
         unsafe { self.bytes(state.layout().key(), state.key_len()) }
     }
 
-    /// The client's opaque number.
     #[inline]
     pub fn client_flags(self) -> u32 {
         if !self.state().fields().flags {
@@ -204,7 +201,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.memory.counted_size_bytes(state.key_len(), value_len, state.fields()) as u64
     }
 
-    /// The class of its first chunk.
     #[inline]
     pub fn chunk_class(self) -> ClassId {
         self.memory.class_of(self.address)
@@ -226,7 +222,6 @@ impl<'t, R: Right> Item<'t, R> {
         self.header().set_cas(cas);
     }
 
-    /// The time of the last access.
     #[inline]
     pub fn time(self) -> Ticks {
         self.header().time()
@@ -238,35 +233,10 @@ impl<'t, R: Right> Item<'t, R> {
         self.header().set_time(time);
     }
 
-    /// Marks a hit: the first makes it fetched, the next active. Returns the state before.
+    /// What is noted of its use in its state word; anybody may set it.
     #[inline]
-    pub fn mark_hit(self) -> State {
-        self.header().state().mark_hit()
-    }
-
-    /// Marks it as in use where it is queued, without a hit.
-    pub fn mark_active(self) {
-        self.header().state().mark_active();
-    }
-
-    /// Marks it stale, for anyone to claim.
-    pub fn mark_stale(self) {
-        self.header().state().mark_stale();
-    }
-
-    /// Notes that a client may store it anew. True: it was not noted before.
-    pub fn claim(self) -> bool {
-        self.header().state().claim()
-    }
-
-    /// Notes whether a client chose its CAS value.
-    pub fn set_given_cas(self, given: bool) {
-        self.header().state().set_given_cas(given);
-    }
-
-    /// Takes over the marks of another item.
-    pub fn inherit(self, from: State) {
-        self.header().state().inherit(from);
+    pub fn marks(self) -> &'t StateWord {
+        self.header().state()
     }
 
     /// Pins it; `None`: it is not linked any more, or too many pin it.
@@ -276,7 +246,6 @@ impl<'t, R: Right> Item<'t, R> {
         pinned.then(|| unsafe { Pin::new(self.memory, self.address) })
     }
 
-    /// Whether nobody pins it.
     #[inline]
     pub fn is_unpinned(self) -> bool {
         self.state().pins() == 0
@@ -303,7 +272,6 @@ impl<'t, R: ReadsMeta> Item<'t, R> {
         unsafe { Item::new(self.memory, self.address) }
     }
 
-    /// When it ends.
     #[inline]
     pub fn expiry(self) -> Expiry {
         let state = self.state();

@@ -327,8 +327,9 @@ impl StateWord {
         before & (PINS_MASK | PLACE_MASK) == 1
     }
 
-    /// Marks a hit: the first makes it fetched, the next active. Writes only when that changes.
-    pub(super) fn mark_hit(&self) -> State {
+    /// Marks a hit: the first makes it fetched, the next active. Returns the state before; writes only
+    /// a change.
+    pub fn mark_hit(&self) -> State {
         let word = self.0.load(Ordering::Relaxed);
         let bit = if word & FETCHED == 0 { FETCHED } else { ACTIVE };
         if word & bit == 0 {
@@ -338,33 +339,33 @@ impl StateWord {
     }
 
     /// Marks it as in use where it is queued, without a hit.
-    pub(super) fn mark_active(&self) {
+    pub fn mark_active(&self) {
         if !self.load().active() {
             self.0.fetch_or(ACTIVE, Ordering::Relaxed);
         }
     }
 
     /// Marks it stale, for anyone to claim. Stripe locked, or owner.
-    pub(super) fn mark_stale(&self) {
+    pub fn mark_stale(&self) {
         self.0.fetch_or(STALE, Ordering::Relaxed);
         self.0.fetch_and(!CLAIMED, Ordering::Relaxed);
     }
 
-    /// Notes that a client may store it anew. True: nobody had been told so before.
-    pub(super) fn claim(&self) -> bool {
+    /// Notes that a client may store it anew. True: it was not noted before.
+    pub fn claim(&self) -> bool {
         self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
     /// Notes whether a client chose its CAS value. Stripe locked, or owner. Release: who sees it sees the
     /// time or the CAS value that was set before it.
-    pub(super) fn set_given_cas(&self, given: bool) {
+    pub fn set_given_cas(&self, given: bool) {
         if self.load().has_given_cas() != given {
             self.0.fetch_xor(GIVEN_CAS, Ordering::Release);
         }
     }
 
     /// Takes over the marks of the item that it is a copy of. Owner.
-    pub(super) fn inherit(&self, from: State) {
+    pub fn inherit(&self, from: State) {
         self.0.fetch_or(from.0 & CARRIED, Ordering::Relaxed);
     }
 }

@@ -74,7 +74,6 @@ impl Stripe {
         Stripe { table: Table::new(), memory: Arc::clone(memory), number }
     }
 
-    /// The table, to look at.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -118,7 +117,6 @@ impl Stripe {
         self.table.candidate(hash).map(|address| unsafe { self.linked(address) })
     }
 
-    /// The item of a key.
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<Linked<'_>> {
         let (_, address) = self.find(hash, |item| item.key() == key)?;
         // SAFETY: the address comes from the table.
@@ -202,7 +200,6 @@ impl<'i> Entry<'i> {
         self.address
     }
 
-    /// The locked stripe.
     pub fn stripe(&self) -> &Stripe {
         &self.guard
     }
@@ -326,7 +323,7 @@ impl Entered<'_> {
     /// Ranks an item that stores a rank.
     pub fn set_rank(&mut self, rank: u32) {
         // SAFETY: the table is borrowed exclusively, and no class knows of the item.
-        unsafe { write_rank(self.memory, self.address, rank) };
+        unsafe { write_word(self.memory, self.address, place_of_rank, rank) };
     }
 }
 
@@ -459,33 +456,40 @@ impl ValueRight<'_> {
 impl MetaRight<'_> {
     /// Changes when an item that stores an expiry ends.
     pub fn set_expiry(&mut self, expiry: Expiry) {
-        let state = self.state();
-        assert!(state.fields().expiry, "an item without the field cannot take an expiry in place");
-        // SAFETY: 1. within the item, which stores an expiry. 2. Others need the stripe or the class to reach it.
-        let field = unsafe { self.memory.arena.write(self.address, state.layout().expiry(), 4) };
-        field.copy_from_slice(&expiry.to_bits().to_le_bytes());
+        let at = |state: State| {
+            let stores = state.fields().expiry;
+            assert!(stores, "an item without the field cannot take an expiry in place");
+            state.layout().expiry()
+        };
+        // SAFETY: others need the stripe or the class to read or write expiries.
+        unsafe { write_word(self.memory, self.address, at, expiry.to_bits()) };
     }
 
     /// Ranks an item that stores a rank.
     pub fn set_rank(&mut self, rank: u32) {
         // SAFETY: others need the stripe or the class to read or write ranks.
-        unsafe { write_rank(self.memory, self.address, rank) };
+        unsafe { write_word(self.memory, self.address, place_of_rank, rank) };
     }
+}
 
-    fn state(&self) -> State {
-        // SAFETY: a chunk of this memory starts here.
-        unsafe { self.memory.arena.header_of(self.address) }.state().load()
-    }
+fn place_of_rank(state: State) -> usize {
+    assert!(state.fields().rank, "an item without the field cannot take a rank");
+    state.layout().rank()
 }
 
 /// # Safety
 ///
-/// At `address` of this memory is an item whose rank nobody else reads or writes.
-unsafe fn write_rank(memory: &Memory, address: ChunkAddress, rank: u32) {
+/// At `address` of this memory is an item; `at` says where a field of four bytes is that an item in this state stores,
+/// and nobody else reads or writes it.
+unsafe fn write_word(
+    memory: &Memory,
+    address: ChunkAddress,
+    at: impl FnOnce(State) -> usize,
+    word: u32,
+) {
     // SAFETY: a chunk of this memory starts here.
     let state = unsafe { memory.arena.header_of(address) }.state().load();
-    assert!(state.fields().rank, "an item without the field cannot take a rank");
-    // SAFETY: 1. within the item, which stores a rank. 2. Nobody else reads or writes it.
-    let field = unsafe { memory.arena.write(address, state.layout().rank(), 4) };
-    field.copy_from_slice(&rank.to_le_bytes());
+    // SAFETY: 1. within the item, which stores the field. 2. Nobody else reads or writes it.
+    let field = unsafe { memory.arena.write(address, at(state), 4) };
+    field.copy_from_slice(&word.to_le_bytes());
 }

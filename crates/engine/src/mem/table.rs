@@ -9,13 +9,12 @@
 //! its low `L + 1` bits if that bucket exists, else to its low `L` bits. Each insertion splits at most
 //! one bucket, so growth never stops anybody, and memory follows the most items there ever were.
 //!
-//! Laws: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
+//! Invariants: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
 //! in exactly one chain or on the free list, and holds an entry while it is in a chain.
 
 use super::arena::prefetch;
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
 
-/// Entries a bucket.
 pub const ENTRY_COUNT: usize = 10;
 
 /// The mean load, in entries a bucket, above which a bucket is split. Models have few items, and are to
@@ -67,7 +66,6 @@ struct Overflow {
     free_count: u32,
 }
 
-/// The table of one stripe.
 pub struct Table {
     segments: Vec<Segment>,
     overflow: Overflow,
@@ -145,7 +143,6 @@ impl Table {
         }
     }
 
-    /// Entries in the table.
     pub fn item_count(&self) -> usize {
         self.item_count as usize
     }
@@ -359,7 +356,7 @@ impl Table {
         &mut segments[index / SEGMENT_BUCKETS][index % SEGMENT_BUCKETS]
     }
 
-    /// Recomputes the laws; panics naming the one that is broken.
+    /// Panics with the invariant's name if one is broken.
     pub fn check(&self, hash_of: impl Fn(ChunkAddress) -> u64) {
         let mut seen = 0;
         let mut overflow_seen = 0;
@@ -393,7 +390,6 @@ impl Table {
 }
 
 impl Overflow {
-    /// An empty bucket.
     fn take(&mut self) -> u32 {
         if let Some(index) = self.free_head.checked_sub(1) {
             let bucket = self.bucket_mut(index);

@@ -180,7 +180,7 @@ impl<'e> Handle<'e> {
                             Err(_) => return DeleteOutcome::OutOfMemory,
                         },
                     };
-                    found.item().mark_stale();
+                    found.item().marks().mark_stale();
                     space.flush.give_cas(found.item(), new_cas, now);
                     return DeleteOutcome::Done;
                 }
@@ -303,7 +303,7 @@ impl<'e> Handle<'e> {
                 if text.len == old_len {
                     // It would have been written in place, had there been nobody reading, and a field for
                     // its expiry.
-                    changed.item().inherit(found.item().state());
+                    changed.item().marks().inherit(found.item().state());
                 }
                 let cas = publish_over(changed, found, new_cas, now);
                 Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
@@ -335,7 +335,7 @@ fn empty_over(
     now: Now,
 ) {
     let cas = if stale {
-        empty.item().mark_stale();
+        empty.item().marks().mark_stale();
         new_cas
     } else {
         new_cas.or(Some(found.item().cas()))

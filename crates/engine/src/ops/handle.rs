@@ -140,7 +140,7 @@ impl<'e> Handle<'e> {
         if let Some(cost) = found.item().cost() {
             counters.cost_saved.add(u64::from(cost.units()));
             if self.space.class(found.class()).costs_are_apart() {
-                found.item().mark_active();
+                found.item().marks().mark_active();
             }
         }
     }
@@ -248,14 +248,14 @@ impl<'e> Found<'e> {
     /// Marks a hit. Returns whether the item had been hit before.
     #[inline(always)]
     pub fn mark_hit(&mut self, now: Now) -> bool {
-        let state = self.item().mark_hit();
+        let state = self.item().marks().mark_hit();
         self.date(state, now);
         state.fetched()
     }
 
     /// Marks the item as in use, without a hit.
     pub fn mark_use(&mut self, now: Now) {
-        self.item().mark_active();
+        self.item().marks().mark_active();
         self.date(self.item().state(), now);
     }
 
@@ -295,7 +295,7 @@ impl<'e> Found<'e> {
     /// its value was copied.
     pub fn supersede(&mut self, copy: NewItem) {
         let old = self.item().state();
-        copy.item(&self.space.memory).inherit(old);
+        copy.item(&self.space.memory).marks().inherit(old);
         let removed = self.entry.replace(copy);
         self.space.unlink(removed);
         let mut class = self.space.class(self.class()).lock();
@@ -366,7 +366,7 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
     /// Notes that this client may store it anew; false if another has been told so. The note lasts until
     /// the item is stored or marked stale.
     pub fn claim(&self) -> bool {
-        self.item.claim()
+        self.item.marks().claim()
     }
 
     /// Bytes that the item takes, as the stats count them.

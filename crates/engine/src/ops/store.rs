@@ -123,9 +123,9 @@ impl Join {
     /// Gives the joined item the marks that it keeps or gets.
     fn mark(self, joined: &Reservation<'_>, found: &Found<'_>) {
         if self == Join::Stale {
-            joined.item().mark_stale();
+            joined.item().marks().mark_stale();
             if found.item().state().claimed() {
-                joined.item().claim();
+                joined.item().marks().claim();
             }
         }
     }

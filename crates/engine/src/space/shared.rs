@@ -418,12 +418,12 @@ impl Flush {
         match given {
             Some(cas) => {
                 item.set_time(self.mark.later(item.time(), now));
-                item.set_given_cas(true);
+                item.marks().set_given_cas(true);
                 item.set_cas(cas);
             }
             None => {
                 item.set_cas(self.last_cas.fetch_add(1, Relaxed) + 1);
-                item.set_given_cas(false);
+                item.marks().set_given_cas(false);
             }
         }
     }

@@ -148,7 +148,7 @@ impl Cache {
             _ => {
                 let pin = self.find(key).and_then(|entry| {
                     check(entry.item().value_in_first_chunk());
-                    entry.item().mark_hit();
+                    entry.item().marks().mark_hit();
                     entry.item().pin()
                 });
                 if let Some(pin) = pin {
