@@ -66,6 +66,8 @@ pub struct ClassState {
     pub sizes: ItemSizes,
     pub costs: ItemCosts,
     order: ClassOrder,
+    /// The rules in force for hot, warm and cold; items move to their new places as they are met.
+    pub segments: Segments,
     /// [`Class::costs_are_apart`].
     costs_are_apart: Arc<AtomicBool>,
     /// What its number has counted, for all its classes.
@@ -82,7 +84,7 @@ pub struct Class {
 
 impl Class {
     /// A class without pages, for nothing yet.
-    pub fn vacant(token: ClassToken, order: ClassOrder) -> Class {
+    pub fn vacant(token: ClassToken, order: ClassOrder, segments: Segments) -> Class {
         let costs_are_apart = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             pages: Pages::new(token),
@@ -91,6 +93,7 @@ impl Class {
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
             order,
+            segments,
             costs_are_apart: Arc::clone(&costs_are_apart),
             counters: ClassCounters::default(),
         };
@@ -204,18 +207,6 @@ impl ClassState {
     /// Continues its order from what a restart kept.
     pub fn restore_order(&mut self, saved: [u32; 3]) {
         dispatch!(&mut self.order, restore(saved));
-    }
-
-    /// Changes the rules for hot, warm and cold; items move to their new places as they are met.
-    pub fn set_segments(&mut self, rules: Segments) {
-        if let Some(own) = dispatch!(&mut self.order, segments_mut()) {
-            *own = rules;
-        }
-    }
-
-    /// The queue that a new item enters.
-    pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
-        dispatch!(&self.order, queue_for_new(is_short_lived))
     }
 
     /// The age of a queue's tail, in ticks; of several lanes' the oldest.

@@ -181,7 +181,7 @@ impl Engine {
     /// The chunks of the page that is moving; `None`: none is.
     pub fn chunks_of_moving_page(&self) -> Option<usize> {
         let mover = lock(&self.cache.mover);
-        mover.job.as_ref().map(|job| job.chunks_per_page(&self.space().memory))
+        mover.job.as_ref().map(|job| self.config().page_size_bytes / job.chunk_size_bytes)
     }
 
     /// The mover's counters.

@@ -24,13 +24,14 @@ impl ClassState {
     /// The order, and what it may read.
     #[inline]
     fn order_and_view(&mut self) -> (&mut ClassOrder, View<'_>) {
-        let ClassState { order, lanes, costs, pages, .. } = self;
-        (order, View { pages, lanes, costs })
+        let ClassState { order, lanes, costs, pages, segments, .. } = self;
+        (order, View { pages, lanes, costs, segments })
     }
 
     #[inline]
     fn view(&self) -> View<'_> {
-        View { pages: &self.pages, lanes: &self.lanes, costs: &self.costs }
+        let ClassState { lanes, costs, pages, segments, .. } = self;
+        View { pages, lanes, costs, segments }
     }
 
     /// Takes over a queue that another process left, from its tail on; returns the number of its items.
@@ -55,6 +56,11 @@ impl ClassState {
         change(&mut self.lanes, place, |empty| *empty = list);
         self.note_tail(place.lane);
         Ok(count)
+    }
+
+    /// The queue that a new item enters.
+    pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
+        dispatch!(&self.order, queue_for_new(&self.view(), is_short_lived))
     }
 
     #[inline]
@@ -312,9 +318,9 @@ const LOOKS_MAX: usize = 64;
 
 /// What a step of a search came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VictimStep {
-    /// The last item of this queue is to be evicted: it is unpinned and still queued.
-    Found(Place),
+pub enum VictimStep<T = Place> {
+    /// The queue whose last item is to be evicted: it is unpinned and still queued.
+    Found(T),
     /// None yet: the class may be unlocked before the next step.
     Further,
     /// The class has no item that could be evicted.

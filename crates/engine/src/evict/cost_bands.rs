@@ -23,7 +23,7 @@
 //! Invariant: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
 
 use super::lanes::{Lane, Lanes, Place};
-use super::order::{Info, LruConfig, Order, Segments, Victim, View, coldest_in, first_lane};
+use super::order::{Info, Order, Victim, View, coldest_in, first_lane};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
@@ -63,17 +63,14 @@ fn are_far(least: Lane, highest: Lane) -> bool {
 }
 
 /// The segmented LRUs of one class.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CostBands {
-    segments: Segments,
     bands: Bands,
 }
 
 impl CostBands {
-    /// A class whose bands have these limits each.
-    pub fn new(limits: &LruConfig) -> CostBands {
-        let segments = Segments { limits: *limits, is_exact: false };
-        CostBands { segments, bands: Bands::default() }
+    pub fn new() -> CostBands {
+        CostBands::default()
     }
 
     /// The lane that gives up an item next.
@@ -117,6 +114,7 @@ fn cost_of(view: &View<'_>, item: Queued<'_>) -> f64 {
 
 impl Order for CostBands {
     const INFO: Info = Info {
+        is_segmented: true,
         uses_costs: true,
         can_switch: true,
         ..Info::new(
@@ -126,22 +124,13 @@ impl Order for CostBands {
     };
 
     #[inline]
-    fn segments(&self) -> Option<&Segments> {
-        Some(&self.segments)
-    }
-
-    fn segments_mut(&mut self) -> Option<&mut Segments> {
-        Some(&mut self.segments)
-    }
-
-    #[inline]
     fn lane_of(&self, item: Queued<'_>) -> Lane {
         band_of(item.cost())
     }
 
     #[inline]
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
-        let target = self.segments.balance(view, place, now)?;
+        let target = view.segments.balance(view, place, now)?;
         if place.queue == QueueKind::Cold {
             self.bands.note_look(place.lane, true);
         }
@@ -155,7 +144,7 @@ impl Order for CostBands {
     #[inline]
     fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
         let lane = self.lane_to_evict(view, now);
-        let step = self.segments.victim(view, lane, moves);
+        let step = view.segments.victim(view, lane, moves);
         match step {
             Victim::Move(step) if step.from.queue == QueueKind::Cold => {
                 self.bands.note_look(lane, true);

@@ -42,6 +42,8 @@ pub struct Info {
     /// Its name in options and specifications.
     pub name: &'static str,
     pub help: &'static str,
+    /// Whether it moves items between hot, warm and cold by the class's [`Segments`].
+    pub is_segmented: bool,
     /// Whether costs of items change what leaves.
     pub uses_costs: bool,
     pub stores_rank: bool,
@@ -59,6 +61,7 @@ impl Info {
         Info {
             name,
             help,
+            is_segmented: false,
             uses_costs: false,
             stores_rank: false,
             acts_on_hits: false,
@@ -89,17 +92,6 @@ pub trait Order {
     /// What is fixed about the kind.
     const INFO: Info;
 
-    /// Its rules for hot, warm and cold, if it has these queues.
-    #[inline]
-    fn segments(&self) -> Option<&Segments> {
-        None
-    }
-
-    /// Its rules for hot, warm and cold, to change.
-    fn segments_mut(&mut self) -> Option<&mut Segments> {
-        None
-    }
-
     /// The lane of an item, by what the item stores.
     #[inline]
     fn lane_of(&self, _item: Queued<'_>) -> Lane {
@@ -107,8 +99,12 @@ pub trait Order {
     }
 
     #[inline]
-    fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
-        self.segments().map_or(QueueKind::Cold, |rules| rules.queue_for_new(is_short_lived))
+    fn queue_for_new(&self, view: &View<'_>, is_short_lived: bool) -> QueueKind {
+        if Self::INFO.is_segmented {
+            view.segments.queue_for_new(is_short_lived)
+        } else {
+            QueueKind::Cold
+        }
     }
 
     /// Where an item enters that was meant for `queue`.
@@ -120,16 +116,15 @@ pub trait Order {
 
     /// What a hit does to a queued item. Asked only where hits act.
     #[inline]
-    fn hit(&mut self, _view: &View<'_>, item: Queued<'_>) -> Hit {
-        let lane = self.lane_of(item);
-        self.segments().map_or(Hit::Stay, |rules| rules.hit(lane))
+    fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
+        if Self::INFO.is_segmented { view.segments.hit(self.lane_of(item)) } else { Hit::Stay }
     }
 
     /// The queue that the last item of a queue moves to by its share of the lane or, with the time, by its age.
     /// `None`: it stays, or there is none.
     #[inline]
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
-        self.segments().and_then(|rules| rules.balance(view, place, now))
+        if Self::INFO.is_segmented { view.segments.balance(view, place, now) } else { None }
     }
 
     /// The queue whose last item the search for a victim would look at first.
@@ -141,9 +136,10 @@ pub trait Order {
     /// The next step of a search for a victim after `moves` moves.
     #[inline]
     fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
-        match self.segments() {
-            Some(rules) => rules.victim(view, first_lane(view), moves),
-            None => self.coldest(view, now).map_or(Victim::Nothing, Victim::Evict),
+        if Self::INFO.is_segmented {
+            view.segments.victim(view, first_lane(view), moves)
+        } else {
+            self.coldest(view, now).map_or(Victim::Nothing, Victim::Evict)
         }
     }
 
@@ -233,6 +229,7 @@ pub struct View<'c> {
     pub lanes: &'c Lanes,
     pub pages: &'c Pages,
     pub costs: &'c ItemCosts,
+    pub segments: &'c Segments,
 }
 
 impl<'c> View<'c> {

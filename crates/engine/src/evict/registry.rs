@@ -63,6 +63,7 @@ macro_rules! kinds {
         }
 
         /// Calls a method of [`Order`] on the order of whatever kind.
+        #[collapse_debuginfo(yes)]
         macro_rules! dispatch {
             ($dollar order:expr, $dollar method:ident $dollar arguments:tt) => {
                 match $dollar order {
@@ -77,10 +78,10 @@ macro_rules! kinds {
 // In the order in which help and statistics list them.
 kinds! {
     ($)
-    CostBands: cost_bands(lru);
-    Segmented: segmented(lru);
-    Lru: lru(lru);
-    Reserved: reserved(lru, reserved);
+    CostBands: cost_bands();
+    Segmented: segmented();
+    Lru: lru();
+    Reserved: reserved(reserved);
     GreedyDualSize: greedydual_size();
     GdWheel: gd_wheel(gd_wheel);
 }

@@ -15,7 +15,7 @@
 //! comes (the thesis's prose), and then stays as it is.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, LruConfig, Move, Order, Segments, View};
+use super::order::{Entry, Hit, Info, Move, Order, View};
 use super::ranking::{Inflation, cost_units, is_above};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
@@ -54,7 +54,6 @@ impl Default for ReservedConfig {
 /// The queues of one class.
 #[derive(Debug)]
 pub struct Reserved {
-    segments: Segments,
     config: ReservedConfig,
     inflation: Inflation,
     /// What an item must rank above to enter the reserved queue (M).
@@ -63,9 +62,8 @@ pub struct Reserved {
 
 impl Reserved {
     /// A class that has evicted nothing yet.
-    pub fn new(limits: &LruConfig, config: &ReservedConfig) -> Reserved {
-        let segments = Segments { limits: *limits, is_exact: false };
-        Reserved { segments, config: *config, inflation: Inflation::default(), entry_bar: 0 }
+    pub fn new(config: &ReservedConfig) -> Reserved {
+        Reserved { config: *config, inflation: Inflation::default(), entry_bar: 0 }
     }
 
     /// The rank of an item of this cost, now.
@@ -110,20 +108,12 @@ impl Reserved {
 
 impl Order for Reserved {
     const INFO: Info = Info {
+        is_segmented: true,
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
         ..Info::new("reserved", "as published")
     };
-
-    #[inline]
-    fn segments(&self) -> Option<&Segments> {
-        Some(&self.segments)
-    }
-
-    fn segments_mut(&mut self) -> Option<&mut Segments> {
-        Some(&mut self.segments)
-    }
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         let rank = self.rank_of(item.cost());

@@ -1,28 +1,17 @@
 //! `eviction=segmented`: memcached's segmented LRU (`order.rs`).
 
-use super::order::{Info, LruConfig, Order, Segments};
+use super::order::{Info, Order};
 
-/// The segmented LRU of one class.
 #[derive(Debug)]
-pub struct Segmented {
-    segments: Segments,
-}
+pub struct Segmented;
 
 impl Segmented {
-    pub fn new(limits: &LruConfig) -> Segmented {
-        Segmented { segments: Segments { limits: *limits, is_exact: false } }
+    pub fn new() -> Segmented {
+        Segmented
     }
 }
 
 impl Order for Segmented {
-    const INFO: Info = Info { can_switch: true, ..Info::new("segmented", "that one") };
-
-    #[inline]
-    fn segments(&self) -> Option<&Segments> {
-        Some(&self.segments)
-    }
-
-    fn segments_mut(&mut self) -> Option<&mut Segments> {
-        Some(&mut self.segments)
-    }
+    const INFO: Info =
+        Info { is_segmented: true, can_switch: true, ..Info::new("segmented", "that one") };
 }

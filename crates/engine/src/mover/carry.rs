@@ -10,13 +10,7 @@ use crate::class::{CHAINED, Class};
 use crate::counters::Busy;
 use crate::layout::ChunkAddress;
 use crate::mem::{Copied, Entry, HeadPin, Kind, Pin, State};
-
-/// What became of an item that was to be dropped.
-pub enum Dropped {
-    Item,
-    Nothing,
-    Held,
-}
+use crate::space::Victim;
 
 impl Pass<'_> {
     /// Carries what is in a chunk to the spare one.
@@ -48,28 +42,27 @@ impl Pass<'_> {
         if !self.space.config.eviction_enabled {
             return Err(Busy::NoRoom);
         }
-        match self.drop_holder(address) {
-            Dropped::Item => {
-                self.counters.evicted += 1;
-                self.progress();
-                Err(Busy::NoRoom)
-            }
-            Dropped::Nothing => Ok(()),
-            Dropped::Held => Err(Busy::Held),
+        let pin = match self.pin_holder(address) {
+            HeadPin::Pinned(pin) => pin,
+            HeadPin::Held => return Err(Busy::Held),
+            HeadPin::NoBody => return Ok(()),
+        };
+        let is_dropped = self.drop_pinned(&pin);
+        self.space.unpin(pin);
+        if !is_dropped {
+            return Err(Busy::Held);
         }
+        self.counters.evicted += 1;
+        self.progress();
+        Err(Busy::NoRoom)
     }
 
     /// Carries an item to a spare chunk. `None`: somebody holds it. `Some`: what was carried.
     fn move_item(&mut self, old: ChunkAddress) -> Option<Kind> {
-        let pin = self.pin_queued(old, |state| self.job.carries_pinned(state))?;
+        let pin = self.pin_queued(old, |state| self.carries_pinned(state))?;
         let carried = self.carry_pinned_item(&pin);
         self.space.unpin(pin);
         carried
-    }
-
-    /// Pins a queued item that nobody else holds; `None`: there is none here, or it is held.
-    pub fn pin_unheld(&self, item: ChunkAddress) -> Option<Pin> {
-        self.pin_queued(item, |_| false)
     }
 
     /// Pins a queued item that nobody else holds, or that may be `shared`.
@@ -98,7 +91,7 @@ impl Pass<'_> {
 
     /// Whether an item may be carried now: no one but the mover pins it, or that does not matter.
     fn may_carry(&self, pin: &Pin, entry: &mut Entry<'_>) -> bool {
-        entry.value_right(Some(pin)).is_some() || self.job.carries_pinned(entry.item().state())
+        entry.value_right(Some(pin)).is_some() || self.carries_pinned(entry.item().state())
     }
 
     /// Carries an item to the last spare, which is of another class.
@@ -180,53 +173,33 @@ impl Pass<'_> {
         class.pages.token().pin_head_of(body, self.token)
     }
 
-    /// Pins the item that a body belongs to; `None`: somebody holds it, or the chunk is no body any more.
-    pub fn pin_head_alone(&self, body: ChunkAddress) -> Option<Pin> {
-        match self.pin_head_of(body) {
-            HeadPin::Pinned(pin) => Some(pin),
-            HeadPin::Held | HeadPin::NoBody => None,
+    /// Pins the item that a chunk holds, or holds a part of, if nobody else holds it.
+    pub fn pin_holder(&self, chunk: ChunkAddress) -> HeadPin {
+        match self.state_of(chunk).kind() {
+            Kind::Free => HeadPin::NoBody,
+            Kind::Item => self.pin_queued(chunk, |_| false).map_or(HeadPin::Held, HeadPin::Pinned),
+            Kind::Body => self.pin_head_of(chunk),
         }
     }
 
-    /// Drops the item that a chunk holds, or holds a part of.
-    pub fn drop_holder(&self, chunk: ChunkAddress) -> Dropped {
-        let pin = match self.state_of(chunk).kind() {
-            Kind::Free => return Dropped::Nothing,
-            Kind::Item => match self.pin_unheld(chunk) {
-                Some(pin) => pin,
-                None => return Dropped::Held,
-            },
-            Kind::Body => match self.pin_head_of(chunk) {
-                HeadPin::Pinned(pin) => pin,
-                HeadPin::Held => return Dropped::Held,
-                HeadPin::NoBody => return Dropped::Nothing,
-            },
-        };
-        let dropped = self.drop_pinned(&pin);
-        self.space.unpin(pin);
-        dropped
-    }
-
-    /// Drops an item that the mover pins, if nobody else does.
-    pub fn drop_pinned(&self, pin: &Pin) -> Dropped {
-        let queue_class = pin.item(&self.space.memory).queue_class();
-        let (detached, wanted, ended) = {
-            let mut class = self.space.class(queue_class).lock();
+    /// Drops an item that the mover pins. False: somebody else holds it.
+    pub fn drop_pinned(&self, pin: &Pin) -> bool {
+        let (space, now) = (self.space, self.now);
+        let item = pin.item(&space.memory);
+        let (hash, queue_class) = (space.hash_of(item), item.queue_class());
+        let victim = {
+            let mut class = space.class(queue_class).lock();
             let queued = class.pages.token().queued_pinned(pin);
             let Some(item) = queued.filter(|item| item.state().pins() == 1) else {
-                return Dropped::Held;
+                return false;
             };
-            let (leaving, wanted) =
-                (self.space.leaving(item, self.now), self.space.wanted_eviction(item, self.now));
-            let ended = leaving.count(&mut class);
-            (class.detach_pinned(pin), wanted, ended)
+            let leaving = space.leaving(item, now);
+            leaving.count(&mut class);
+            Victim { pin: class.detach_pinned(pin), leaving, now }
         };
-        if let Some(expiry) = wanted {
-            self.space.show_eviction(&detached, expiry, self.now);
-        }
-        self.space.remove_detached(&detached, ended);
-        self.space.unpin(detached);
-        Dropped::Item
+        let chunk = space.finish_eviction(victim, hash, queue_class);
+        debug_assert!(chunk.is_none(), "the mover's pin is still there");
+        true
     }
 
     fn carry_body_of_pinned(&mut self, pin: &Pin, old: ChunkAddress) -> Option<Kind> {

@@ -5,9 +5,7 @@
 use crate::class::ClassState;
 use crate::counters::{Busy, MoverCounters};
 use crate::layout::ChunkAddress;
-use crate::mem::{
-    Kind as ChunkKind, Memory, MoverToken, OwnedChunk, Page, PageState, State, UnusedPage,
-};
+use crate::mem::{Kind as ChunkKind, MoverToken, OwnedChunk, Page, PageState, State, UnusedPage};
 use crate::space::Space;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
@@ -83,14 +81,14 @@ pub struct Order {
 pub struct Job {
     pub order: Order,
     pub page: PageId,
-    chunk_size_bytes: usize,
+    pub chunk_size_bytes: usize,
     /// The next slot of the first pass.
-    slot: u32,
+    pub slot: u32,
     /// Slots that were ever handed out; those above hold stale bytes of the page's last owner.
-    slot_end: u32,
+    pub slot_end: u32,
     /// Chunks to meet again in this pass. An emptied one is never used again, so after the first pass
     /// those that were held are all that is left.
-    todo: Vec<ChunkAddress>,
+    pub todo: Vec<ChunkAddress>,
     /// Chunks that were held when they were met in this pass.
     pub held: Vec<ChunkAddress>,
     /// Room outside the page that no item has taken yet.
@@ -119,62 +117,6 @@ pub struct Start {
 }
 
 impl Job {
-    pub fn new(
-        order: Order,
-        page: PageId,
-        state: &ClassState,
-        slot_end: u32,
-        start: Start,
-        now: Now,
-    ) -> Job {
-        Job {
-            order,
-            page,
-            chunk_size_bytes: state.chunk_size_bytes(),
-            slot: 0,
-            slot_end,
-            todo: Vec::new(),
-            held: Vec::new(),
-            spares: Vec::new(),
-            cut: Vec::new(),
-            freed: None,
-            progress_at: now.ticks,
-            start,
-        }
-    }
-
-    /// The chunk to visit next; `None` at the end of a pass.
-    pub fn next_chunk(&mut self, memory: &Memory) -> Option<ChunkAddress> {
-        if self.slot < self.slot_end {
-            self.slot += 1;
-            return Some(memory.chunk_at(self.page, self.slot - 1, self.chunk_size_bytes));
-        }
-        self.todo.pop()
-    }
-
-    /// Lets the chunk visited last be the next, too.
-    pub fn meet_again(&mut self) {
-        self.slot -= 1;
-    }
-
-    pub fn chunk_size_bytes(&self) -> usize {
-        self.chunk_size_bytes
-    }
-
-    pub fn chunks_per_page(&self, memory: &Memory) -> usize {
-        memory.page_size_bytes() / self.chunk_size_bytes
-    }
-
-    /// Begins another pass, over what was held in the last.
-    pub fn begin_pass(&mut self) {
-        self.todo = std::mem::take(&mut self.held);
-    }
-
-    /// Whether an item in this state is carried although somebody pins it.
-    pub fn carries_pinned(&self, state: State) -> bool {
-        self.order.kind.carries_pinned(state)
-    }
-
     /// Gives back the room that no item has taken.
     pub fn return_spares(&mut self, space: &Space) {
         self.spares.drain(..).for_each(|chunk| space.give_free(chunk));
@@ -204,7 +146,18 @@ pub enum Met {
 impl Pass<'_> {
     /// The chunk to visit next; `None` at the end of a pass.
     pub fn next_chunk(&mut self) -> Option<ChunkAddress> {
-        self.job.next_chunk(&self.space.memory)
+        let job = &mut *self.job;
+        if job.slot < job.slot_end {
+            job.slot += 1;
+            let memory = &self.space.memory;
+            return Some(memory.chunk_at(job.page, job.slot - 1, job.chunk_size_bytes));
+        }
+        job.todo.pop()
+    }
+
+    /// Whether an item in this state is carried although somebody pins it.
+    pub fn carries_pinned(&self, state: State) -> bool {
+        self.job.order.kind.carries_pinned(state)
     }
 
     pub fn state_of(&self, address: ChunkAddress) -> State {
@@ -223,7 +176,7 @@ impl Pass<'_> {
                 None => return Met::Busy(Busy::Unlinked),
             },
         };
-        if holder.pins() == 0 || self.job.carries_pinned(state) {
+        if holder.pins() == 0 || self.carries_pinned(state) {
             Met::Carriable
         } else if holder.linked() {
             Met::Busy(Busy::Held)

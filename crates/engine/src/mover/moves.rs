@@ -227,7 +227,20 @@ impl Mover {
                 order.kind.begin(&mut state, page);
                 let (rescued, evicted) = (self.counters.carried(), self.counters.evicted);
                 let start = Start { nanos: None, gets, chunks: entry.used(), rescued, evicted };
-                self.job = Some(Job::new(order, page, &state, entry.fresh(), start, now));
+                self.job = Some(Job {
+                    order,
+                    page,
+                    chunk_size_bytes: state.chunk_size_bytes(),
+                    slot: 0,
+                    slot_end: entry.fresh(),
+                    todo: Vec::new(),
+                    held: Vec::new(),
+                    spares: Vec::new(),
+                    cut: Vec::new(),
+                    freed: None,
+                    progress_at: now.ticks,
+                    start,
+                });
                 return;
             }
         }
@@ -270,7 +283,7 @@ impl Mover {
             self.complete(space, job, at);
             return MoverStep::Done;
         }
-        job.begin_pass();
+        job.todo = std::mem::take(&mut job.held);
         self.rest(space, job, REST_WHILE_HELD, at)
     }
 

@@ -1,7 +1,8 @@
 //! Getting with more than a look: a new expiry, an item made where there is none. And the opposite, a look that
 //! leaves no trace: nothing is marked, counted or removed.
 
-use super::handle::{Found, Handle, ItemView, Lookup};
+use super::handle::{Found, Handle, Lookup};
+use super::item::ItemView;
 use super::reservation::{Reservation, ReserveError, Spare};
 use super::store::publish_new;
 use crate::layout::ItemMeta;

@@ -3,11 +3,13 @@
 mod change;
 mod get;
 mod handle;
+mod item;
 mod reservation;
 mod store;
 
 pub use change::{ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, Leave};
 pub use get::{GetOptions, Life, Met, Seen, Vivify};
-pub use handle::{Cache, Handle, ItemView, Pinned};
+pub use handle::{Cache, Handle};
+pub use item::{ItemView, Pinned};
 pub use reservation::{Reservation, ReserveError, class_of_size};
 pub use store::{StoreConditions, StoreMode, StoreOutcome};

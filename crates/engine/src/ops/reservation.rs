@@ -13,7 +13,8 @@
 //!
 //! Chunks come from the free lists of the class, the pool, eviction, and at the last from a page of another class.
 
-use super::handle::{Cache, Found, Pinned};
+use super::handle::{Cache, Found};
+use super::item::Pinned;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
 use crate::mem::{InHand, Item, NewItem, OwnedChunk, ValueShape};
 use crate::size_map::Choice;
@@ -177,7 +178,7 @@ pub fn class_of_size(
 
 /// The fields that an item stores of which this is said.
 fn fields_of(space: &Space, meta: ItemMeta) -> ItemFields {
-    let rank = space.config.eviction.stores_rank();
+    let rank = space.ranks_items;
     ItemFields {
         flags: meta.client_flags != 0,
         expiry: meta.expiry != Expiry::NEVER,

@@ -102,19 +102,8 @@ pub enum Evicted {
 #[must_use = "a victim that is not removed stays in the index"]
 pub struct Victim {
     pub pin: Pin,
-    /// Its expiry, if somebody wants to see it leave.
-    wanted: Option<Expiry>,
-    /// It is no eviction: it had expired, or was flushed.
-    ended: bool,
-    now: Now,
-}
-
-/// What one step of a search for a victim came to.
-enum Detached {
-    Victim(Victim),
-    /// None yet: let go of the class for a moment, and go on.
-    Further,
-    Nothing,
+    pub leaving: Leaving,
+    pub now: Now,
 }
 
 impl Space {
@@ -161,9 +150,9 @@ impl Space {
         let mut search = VictimSearch::default();
         let victim = loop {
             match self.detach_victim(&mut search, &mut self.class(from).lock(), now) {
-                Detached::Victim(victim) => break victim,
-                Detached::Further => {}
-                Detached::Nothing => return Evicted::Nothing,
+                VictimStep::Found(victim) => break victim,
+                VictimStep::Further => {}
+                VictimStep::Nothing => return Evicted::Nothing,
             }
         };
         let hash = self.hash_of(victim.pin.item(&self.memory));
@@ -179,19 +168,19 @@ impl Space {
         search: &mut VictimSearch,
         state: &mut ClassState,
         now: Now,
-    ) -> Detached {
+    ) -> VictimStep<Victim> {
         let place = match search.step(state, now.ticks) {
             VictimStep::Found(place) => place,
-            VictimStep::Further => return Detached::Further,
-            VictimStep::Nothing => return Detached::Nothing,
+            VictimStep::Further => return VictimStep::Further,
+            VictimStep::Nothing => return VictimStep::Nothing,
         };
-        let Some(victim) = state.tail(place) else { return Detached::Nothing };
-        let (leaving, wanted) = (self.leaving(victim, now), self.wanted_eviction(victim, now));
-        let ended = leaving.count(state);
+        let Some(victim) = state.tail(place) else { return VictimStep::Nothing };
+        let leaving = self.leaving(victim, now);
+        leaving.count(state);
         state.note_evicted(place, now.ticks);
         match state.detach_tail(place) {
-            Some(pin) => Detached::Victim(Victim { pin, wanted, ended, now }),
-            None => Detached::Nothing,
+            Some(pin) => VictimStep::Found(Victim { pin, leaving, now }),
+            None => VictimStep::Nothing,
         }
     }
 
@@ -204,9 +193,9 @@ impl Space {
             let count_now = count.min(victims.len() + VICTIMS_A_HOLD_MAX);
             while victims.len() < count_now {
                 match self.detach_victim(&mut search, &mut state, now) {
-                    Detached::Victim(victim) => victims.push(victim),
-                    Detached::Further => break,
-                    Detached::Nothing => return victims,
+                    VictimStep::Found(victim) => victims.push(victim),
+                    VictimStep::Further => break,
+                    VictimStep::Nothing => return victims,
                 }
                 search = VictimSearch::default();
             }
@@ -216,10 +205,10 @@ impl Space {
 
     /// Removes a detached victim, of whose key this is the hash. `Some`: its chunk, if nobody else holds it and it serves `class`.
     pub fn finish_eviction(&self, victim: Victim, hash: u64, class: ClassId) -> Option<OwnedChunk> {
-        if let Some(expiry) = victim.wanted {
-            self.show_eviction(&victim.pin, expiry, victim.now);
+        if self.tap.wants_evictions() && !victim.leaving.has_ended {
+            self.show_eviction(&victim);
         }
-        self.remove_hashed(&victim.pin, hash, victim.ended);
+        self.remove_hashed(&victim.pin, hash, victim.leaving.has_ended);
         let chunk = self.unpin_to_owned(victim.pin)?;
         // The page may be draining: an eviction is given the victim's chunk wherever it lies, or a class whose
         // coldest items share the draining page could evict one after the other and still have no chunk. The mover
@@ -231,20 +220,18 @@ impl Space {
         Some(chunk)
     }
 
+    /// What is to be known of an item that leaves; its expiry stands still under the class's lock, and not under
+    /// the pin that follows.
     pub fn leaving(&self, item: Queued<'_>, now: Now) -> Leaving {
         Leaving {
             state: item.state(),
             has_ended: self.death_of(item, now).is_some(),
-            is_to_end: item.expiry().second().is_some(),
+            expiry: item.expiry(),
             age_ticks: item.time().age_at(now.ticks),
         }
     }
 
     /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
-    pub fn remove_detached(&self, pin: &Pin, ended: bool) {
-        self.remove_hashed(pin, self.hash_of(pin.item(&self.memory)), ended);
-    }
-
     fn remove_hashed(&self, pin: &Pin, hash: u64, ended: bool) {
         let stripe = self.index.lock(hash);
         if let Ok(entry) = Entry::find_address(stripe, hash, pin.address()) {
@@ -259,27 +246,17 @@ impl Space {
         }
     }
 
-    /// The expiry of a victim that is to be shown once it is detached; `None` if nobody wants to see it,
-    /// or if it has ended: then its memory is reclaimed and nothing is lost.
-    #[inline]
-    pub fn wanted_eviction(&self, victim: Queued<'_>, now: Now) -> Option<Expiry> {
-        // The expiry stands still under the class's lock, and not under the pin that follows.
-        let wanted = self.tap.wants_evictions() && self.death_of(victim, now).is_none();
-        wanted.then(|| victim.expiry())
-    }
-
-    /// Shows a victim that the caller has detached and pinned.
     #[cold]
-    pub fn show_eviction(&self, pin: &Pin, expiry: Expiry, now: Now) {
+    fn show_eviction(&self, Victim { pin, leaving, now }: &Victim) {
         let victim = pin.item(&self.memory);
         self.tap.show_eviction(&Eviction {
             key: victim.key(),
             value_len: victim.value_len(),
-            expiry,
+            expiry: leaving.expiry,
             last_access: victim.time(),
             fetched: victim.state().fetched(),
             class: self.shown_class(victim.queue_class()),
-            now,
+            now: *now,
         });
     }
 
@@ -296,7 +273,7 @@ impl Space {
         let pin = state.detach_tail(place);
         drop(state);
         if let Some(pin) = pin {
-            self.remove_detached(&pin, true);
+            self.remove_hashed(&pin, self.hash_of(pin.item(&self.memory)), true);
             self.unpin(pin);
         }
         None
@@ -312,29 +289,28 @@ impl Space {
     }
 }
 
-/// What is to be counted of an item that leaves.
+/// What is to be known of an item that leaves.
 pub struct Leaving {
     state: State,
+    /// It is no eviction: it had expired, or was flushed.
     has_ended: bool,
-    is_to_end: bool,
+    expiry: Expiry,
     age_ticks: u32,
 }
 
 impl Leaving {
-    /// Counts the item. True: it is no eviction, the item has ended.
-    pub fn count(&self, class: &mut ClassState) -> bool {
+    pub fn count(&self, class: &mut ClassState) {
         let counters = &mut class.counters;
         if self.has_ended {
             counters.reclaimed += 1;
             counters.direct_reclaims += 1;
             counters.expired_unfetched += u64::from(!self.state.fetched());
-            return true;
+            return;
         }
         counters.evicted += 1;
         counters.evicted_age_seconds = u64::from(self.age_ticks / Ticks::PER_SECOND);
-        counters.evicted_nonzero += u64::from(self.is_to_end);
+        counters.evicted_nonzero += u64::from(self.expiry != Expiry::NEVER);
         counters.evicted_unfetched += u64::from(!self.state.fetched());
         counters.evicted_active += u64::from(self.state.active());
-        false
     }
 }

@@ -86,6 +86,8 @@ pub struct Space {
     temporary_ttl: AtomicU32,
     /// Whether classes keep one queue in exact order of use.
     pub exact_order: AtomicBool,
+    /// Whether items store a rank.
+    pub ranks_items: bool,
     /// Whether a hit may move its item.
     pub acts_on_hits: AtomicBool,
     pub tap: Tap,
@@ -123,8 +125,8 @@ impl Space {
         let memory = Arc::new(Memory::new(arena, page_size_bytes, config.size_model));
         let (kind, options) = (config.eviction, &config.eviction_options);
         let order = || ClassOrder::new(kind, options);
-        let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order());
         let segments = Segments { limits: options.lru, is_exact: kind.is_exact() };
+        let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order(), segments);
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
@@ -143,6 +145,7 @@ impl Space {
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&options.lru)),
             exact_order: AtomicBool::new(kind.is_exact()),
+            ranks_items: kind.stores_rank(),
             acts_on_hits: AtomicBool::new(kind.is_exact() || kind.acts_on_hits()),
             tap: Tap::default(),
             memory,
@@ -174,7 +177,7 @@ impl Space {
         self.exact_order.store(segments.is_exact, Relaxed);
         let acts_on_hits = segments.is_exact || self.config.eviction.acts_on_hits();
         self.acts_on_hits.store(acts_on_hits, Relaxed);
-        self.queueing_classes().for_each(|class| class.lock().set_segments(*segments));
+        self.queueing_classes().for_each(|class| class.lock().segments = *segments);
     }
 
     /// Where the pages are; cheap.

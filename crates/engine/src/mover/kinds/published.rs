@@ -20,8 +20,7 @@
 use crate::class::ClassState;
 use crate::counters::Busy;
 use crate::layout::ChunkAddress;
-use crate::mem::{Kind as ChunkKind, Pin, UnusedPage};
-use crate::mover::carry::Dropped;
+use crate::mem::{HeadPin, Kind as ChunkKind, Pin, UnusedPage};
 use crate::mover::job::{Candidate, Job, Kind, Pass, PassStep};
 use slabwise_base::PageId;
 
@@ -54,7 +53,8 @@ impl Kind for Published {
             match self.visit(pass, address) {
                 Visit::Cut => pass.progress(),
                 Visit::Busy => {
-                    pass.job.meet_again();
+                    // The same chunk is the next, too.
+                    pass.job.slot -= 1;
                     return PassStep::Rests;
                 }
             }
@@ -83,7 +83,7 @@ impl Published {
         if pass.job.freed.take_if(|&mut freed| freed == address).is_some() {
             pass.counters.reallocated += 1;
         }
-        let Some(pin) = pin_holder(pass, address) else {
+        let HeadPin::Pinned(pin) = pass.pin_holder(address) else {
             pass.counters.pinned += 1;
             pass.counters.note_busy(Busy::Held);
             return Visit::Busy;
@@ -112,9 +112,9 @@ impl Published {
             pass.counters.note_busy(Busy::NoRoom);
             return Visit::Busy;
         }
-        let dropped = pass.drop_pinned(&pin);
+        let is_dropped = pass.drop_pinned(&pin);
         pass.space.unpin(pin);
-        if matches!(dropped, Dropped::Item) {
+        if is_dropped {
             pass.counters.evicted += 1;
             pass.progress();
         }
@@ -137,15 +137,6 @@ fn cut_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
         pass.job.cut.push(class.pages.take_at(address));
     }
     free
-}
-
-/// Pins the item that a chunk holds or belongs to; `None`: somebody holds it.
-fn pin_holder(pass: &Pass<'_>, address: ChunkAddress) -> Option<Pin> {
-    match pass.state_of(address).kind() {
-        ChunkKind::Item => pass.pin_unheld(address),
-        ChunkKind::Body => pass.pin_head_alone(address),
-        ChunkKind::Free => None,
-    }
 }
 
 /// Case 1. The item may be used by then: the stripe is only tried.

@@ -181,7 +181,7 @@ fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) ->
 fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
     let memory = &pass.space.memory;
     let (pins, others) = pin_plain_items(pass, batch);
-    let size_bytes = pass.job.chunk_size_bytes().min(PREFETCH_SIZE_BYTES_MAX);
+    let size_bytes = pass.job.chunk_size_bytes.min(PREFETCH_SIZE_BYTES_MAX);
     for (pin, spare) in pins.iter().zip(pass.job.spares.iter().rev()) {
         pin.item(memory).prefetch_neighbours();
         memory.prefetch_chunk(pin.address(), size_bytes);
