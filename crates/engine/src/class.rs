@@ -7,25 +7,27 @@
 //! with which chunk size, changes while the cache serves: `space/change.rs`.
 //!
 //! Which item leaves next is the matter of the class's order (`evict`): the class shows it the queues and
-//! applies what it answers (`class/queues.rs`).
+//! applies what it answers.
 //!
 //! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
 //! invariants of the lists in `heap.rs` and `mem/list.rs`.
 
-mod queues;
-
 use crate::counters::ClassCounters;
-use crate::evict::{ClassOrder, ItemCosts, Lanes, Order, Segments, dispatch};
+use crate::evict::{
+    ClassOrder, Entry as OrderEntry, Hit, ItemCosts, ItemSizes, Lane, Lanes, Move, Order, Place,
+    Segments, Victim, View, dispatch,
+};
 use crate::heap::Pages;
+use crate::layout::ChunkAddress;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
-use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
+use crate::mem::{
+    Broken, ClassToken, Entered, Entry, List, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed,
+    Restore, Unqueued, UnusedPage,
+};
 use crate::size_map::Choice;
-pub use queues::{VictimSearch, VictimStep};
-use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, PageId, SizeHistogram, Ticks};
-use std::cmp::Reverse;
+use slabwise_base::{ClassId, Cost, PageId, Ticks};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -48,11 +50,15 @@ pub enum Standing {
     Retired,
 }
 
-/// How cold an item is; greater is colder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Coldness {
-    age_ticks: u32,
-    cas: Reverse<u64>,
+/// What a step of a search came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimStep<T = Place> {
+    /// The queue whose last item is to be evicted: it is unpinned and still queued.
+    Found(T),
+    /// None yet: the class may be unlocked before the next step.
+    Further,
+    /// The class has no item that could be evicted.
+    Nothing,
 }
 
 /// What a class's lock protects.
@@ -61,7 +67,7 @@ pub struct ClassState {
     /// Its pages, and its token.
     pub pages: Pages,
     standing: Standing,
-    lanes: Lanes,
+    pub lanes: Lanes,
     /// Of what is in them.
     pub sizes: ItemSizes,
     pub costs: ItemCosts,
@@ -111,7 +117,6 @@ impl Class {
     }
 }
 
-// The queues of a class are reached through its state alone.
 impl ClassState {
     pub fn id(&self) -> ClassId {
         self.pages.class()
@@ -139,7 +144,7 @@ impl ClassState {
     /// Takes the class out of the table.
     pub fn retire(&mut self) {
         assert_eq!(self.standing, Standing::Present, "only a class of the table is retired");
-        self.standing = if self.page_count() == 0 { Standing::Vacant } else { Standing::Retired };
+        self.standing = if self.pages.count() == 0 { Standing::Vacant } else { Standing::Retired };
     }
 
     /// Takes a retired class into the table again.
@@ -168,7 +173,7 @@ impl ClassState {
     }
 
     fn note_parting(&mut self) {
-        if self.page_count() == 0 && self.standing == Standing::Retired {
+        if self.pages.count() == 0 && self.standing == Standing::Retired {
             self.standing = Standing::Vacant;
         }
     }
@@ -178,20 +183,11 @@ impl ClassState {
         self.pages.chunk_size_bytes()
     }
 
-    /// Pages it owns, draining ones included.
-    pub fn page_count(&self) -> u32 {
-        self.pages.count()
-    }
-
     /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and chunks that are
     /// owned.
     pub fn unqueued_count(&self) -> u64 {
         self.pages.used_count()
             - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
-    }
-
-    pub fn lanes(&self) -> &Lanes {
-        &self.lanes
     }
 
     /// Counted bytes in all its queues.
@@ -221,87 +217,338 @@ impl ClassState {
         QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
     }
 
-    /// How cold the item is that the search for a victim looks at first: its age, and among equals the
-    /// older store is colder. `None`: the class has no item.
-    pub fn coldness(&self, now: Ticks) -> Option<Coldness> {
-        let item = self.coldest(now)?;
-        Some(Coldness { age_ticks: item.time().age_at(now), cas: Reverse(item.cas()) })
-    }
-}
-
-/// Items by bucket of [`slabwise_base::size_histogram`]. Those of a class lie close together, just below its chunk
-/// size, so what is counted of all of them takes little more than one histogram.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ItemSizes {
-    /// The bucket that `items` begins with.
-    first: usize,
-    items: Vec<u64>,
-}
-
-impl ItemSizes {
-    /// Counts an item that enters the queues.
+    /// The order, and what it may read.
     #[inline]
-    pub fn add(&mut self, size_bytes: u64) {
-        let bucket = bucket_of(size_bytes as usize);
-        match self.items.get_mut(bucket.wrapping_sub(self.first)) {
-            Some(items) => *items += 1,
-            None => *self.grown(bucket) += 1,
-        }
+    fn order_and_view(&mut self) -> (&mut ClassOrder, View<'_>) {
+        let ClassState { order, lanes, costs, pages, segments, .. } = self;
+        (order, View { pages, lanes, costs, segments })
     }
 
-    /// Counts one that leaves them, of the same size as it came with.
     #[inline]
-    pub fn remove(&mut self, size_bytes: u64) {
-        self.items[bucket_of(size_bytes as usize) - self.first] -= 1;
+    fn view(&self) -> View<'_> {
+        let ClassState { lanes, costs, pages, segments, .. } = self;
+        View { pages, lanes, costs, segments }
     }
 
-    #[cold]
-    fn grown(&mut self, bucket: usize) -> &mut u64 {
-        if self.items.is_empty() {
-            self.first = bucket;
-        }
-        if bucket < self.first {
-            let before = std::iter::repeat_n(0, self.first - bucket);
-            self.items.splice(..0, before);
-            self.first = bucket;
-        }
-        let index = bucket - self.first;
-        if index >= self.items.len() {
-            self.items.resize(index + 1, 0);
-        }
-        &mut self.items[index]
-    }
-
-    pub fn add_to(&self, histogram: &mut SizeHistogram) {
-        for (index, &items) in self.items.iter().enumerate() {
-            histogram.add_to_bucket(self.first + index, items);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ItemSizes;
-    use slabwise_base::{Random, SizeHistogram};
-
-    #[test]
-    fn it_counts_as_a_histogram_does() {
-        let seed = 7;
-        let mut random = Random::new(seed);
-        let (mut sizes, mut present, mut expected) =
-            (ItemSizes::default(), Vec::new(), SizeHistogram::default());
-        for _ in 0..10_000 {
-            let size_bytes = 100 + random.below(10_000);
+    /// Takes over a queue that another process left, from its tail on; returns the number of its items.
+    pub fn restore_queue(
+        &mut self,
+        restore: &Restore,
+        place: Place,
+        tail: Option<ChunkAddress>,
+    ) -> Result<u64, Broken> {
+        let ClassState { order, sizes, costs, pages, .. } = self;
+        let list = restore.list(pages.token_mut(), (tail, place.queue), |item| {
+            if dispatch!(order, lane_of(item)) != place.lane {
+                let (invariant, address) = ("an item is in its lane", item.address());
+                return Err(Broken { invariant, address });
+            }
+            let size_bytes = item.counted_size_bytes();
             sizes.add(size_bytes);
-            present.push(size_bytes);
-            if random.below(3) == 0 {
-                let gone = present.swap_remove(random.below(present.len() as u64) as usize);
-                sizes.remove(gone);
+            costs.add(item.cost());
+            Ok(size_bytes)
+        })?;
+        let count = list.count();
+        change(&mut self.lanes, place, |empty| *empty = list);
+        self.note_tail(place.lane);
+        Ok(count)
+    }
+
+    /// The queue that a new item enters.
+    pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
+        dispatch!(&self.order, queue_for_new(&self.view(), is_short_lived))
+    }
+
+    #[inline]
+    pub fn lane_of(&self, item: Queued<'_>) -> Lane {
+        dispatch!(&self.order, lane_of(item))
+    }
+
+    #[inline]
+    fn place_of(&self, item: Queued<'_>) -> Place {
+        Place { lane: self.lane_of(item), queue: item.state().queue() }
+    }
+
+    /// Queues an item that has just entered its table, as the newest of a queue, which is `queue` unless the order
+    /// has another.
+    pub fn enqueue(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+        let OrderEntry { place, .. } = self.enter(&mut item, queue);
+        self.queue_newest(item, place);
+    }
+
+    /// Queues an item that was carried here from another class, in `queue`, where its age belongs.
+    pub fn enqueue_carried(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+        let OrderEntry { place, rank, .. } = self.enter(&mut item, queue);
+        if rank.is_some() {
+            // Ranks of two classes do not compare: it is ranked as new.
+            return self.queue_newest(item, place);
+        }
+        let size_bytes = self.count_entering(item.item().without_value());
+        let token = self.pages.token_mut();
+        change(&mut self.lanes, place, |list| {
+            list.insert_by_age(token, item, place.queue, size_bytes)
+        });
+        self.balance_after(place);
+    }
+
+    /// Queues the copy of a queued item in its place; both are of one size. `Some`: nobody pins the old one.
+    pub fn replace(&mut self, old: Removed, new: Entered<'_>) -> Option<Remains> {
+        let item = old.queued(self.pages.token()).expect("a queued item is replaced");
+        let place = self.place_of(item);
+        let token = self.pages.token_mut();
+        change(&mut self.lanes, place, |list| list.take_place(token, old, new))
+    }
+
+    /// Ranks an item that is to enter `queue`, and makes room for it.
+    fn enter(&mut self, item: &mut Entered<'_>, queue: QueueKind) -> OrderEntry {
+        let (order, view) = self.order_and_view();
+        let entry = dispatch!(order, enter(&view, item.item().without_value(), queue));
+        if let Some(rank) = entry.rank {
+            item.set_rank(rank);
+        }
+        if let Some(displaced) = entry.displaced {
+            self.displace(displaced);
+        }
+        entry
+    }
+
+    fn displace(&mut self, displaced: Move) {
+        self.apply(displaced);
+        // The next to enter will displace this one.
+        if let Some(next) = self.lanes.queue(displaced.from).tail_address() {
+            self.pages.token().memory().prefetch_item(next);
+        }
+    }
+
+    fn queue_newest(&mut self, item: Entered<'_>, place: Place) {
+        let size_bytes = self.count_entering(item.item().without_value());
+        let token = self.pages.token_mut();
+        change(&mut self.lanes, place, |list| list.push_head(token, item, place.queue, size_bytes));
+        self.note_tail(place.lane);
+        self.balance_after(place);
+    }
+
+    fn count_entering(&mut self, item: Queued<'_>) -> u64 {
+        let size_bytes = item.counted_size_bytes();
+        self.sizes.add(size_bytes);
+        self.costs.add(item.cost());
+        size_bytes
+    }
+
+    fn balance_after(&mut self, entered: Place) {
+        if entered.queue != QueueKind::Cold {
+            let _: bool = self.balance(entered.lane, &[QueueKind::Hot, QueueKind::Warm], None);
+        }
+    }
+
+    /// Looks at the tails of every lane once; moves what is over its share of the lane or too old. Returns
+    /// whether anything moved.
+    pub fn balance_all(&mut self, now: Ticks) -> bool {
+        let queues = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm];
+        let (mut from, mut has_moved) = (Lane::FIRST, false);
+        while let Some(lane) = self.lanes.next_from(from) {
+            has_moved |= self.balance(lane, &queues, Some(now));
+            from = Lane(lane.0 + 1);
+        }
+        has_moved
+    }
+
+    #[inline]
+    fn balance(&mut self, lane: Lane, queues: &[QueueKind], now: Option<Ticks>) -> bool {
+        let mut has_moved = false;
+        for &queue in queues {
+            let (order, view) = self.order_and_view();
+            if let Some(target) = dispatch!(order, balance(&view, Place { lane, queue }, now)) {
+                self.apply(Move::within(lane, queue, target));
+                has_moved = true;
             }
         }
-        present.iter().for_each(|&size_bytes| expected.add(size_bytes as usize, 1));
-        let mut found = SizeHistogram::default();
-        sizes.add_to(&mut found);
-        assert!(found.bars().eq(expected.bars()), "seed {seed}");
+        has_moved
     }
+
+    /// A hit, where hits act: the item goes where it then belongs.
+    pub fn hit(&mut self, entry: &mut Entry<'_>) {
+        if !entry.item().state().queued() {
+            return;
+        }
+        let (order, view) = self.order_and_view();
+        let hit = dispatch!(order, hit(&view, entry.item().without_value()));
+        let (to, is_counted) = match hit {
+            Hit::Stay => return,
+            Hit::Rank(rank) => return entry.meta_right(self.pages.token_mut()).set_rank(rank),
+            Hit::Enter(to, is_counted) => (to, is_counted),
+        };
+        // The rank may decide about the lane: the old one is read before it changes.
+        let from = self.place_of(entry.item().without_value());
+        if let Some(rank) = to.rank {
+            entry.meta_right(self.pages.token_mut()).set_rank(rank);
+        }
+        if let Some(displaced) = to.displaced {
+            self.displace(displaced);
+        }
+        let size_bytes = entry.item().counted_size_bytes();
+        self.shift(from, to.place, size_bytes, |list, token| {
+            Some(list.take_entry(token, entry, size_bytes))
+        });
+        if is_counted {
+            self.count_move(from, to.place);
+        }
+    }
+
+    /// Notes that the last item of a queue is evicted.
+    pub fn note_evicted(&mut self, place: Place, now: Ticks) {
+        let (order, view) = self.order_and_view();
+        if let Some(item) = view.tail(place) {
+            dispatch!(order, note_evicted(&view, item, now));
+        }
+    }
+
+    /// Ends an item that has left its table: out of its queue if it is in one, and unlinked. `Some`: nobody
+    /// pins it, so the caller frees it.
+    pub fn unlink(&mut self, item: Removed) -> Option<Remains> {
+        let Some(queued) = item.queued(self.pages.token()) else {
+            return item.unlink(self.pages.token().memory());
+        };
+        let place = self.place_of(queued);
+        let counted = (queued.counted_size_bytes(), queued.cost());
+        self.take_out(place, counted, |list, token, size_bytes| {
+            list.unlink(token, item, size_bytes)
+        })
+    }
+
+    /// Takes the last item of a queue out and pins it, so that it can be removed without this lock.
+    pub fn detach_tail(&mut self, place: Place) -> Option<Pin> {
+        let item = self.tail(place)?;
+        let counted = (item.counted_size_bytes(), item.cost());
+        self.take_out(place, counted, List::detach_tail)
+    }
+
+    /// Takes a pinned item out of its queue, and pins it once more.
+    pub fn detach_pinned(&mut self, pin: &Pin) -> Pin {
+        let item = self.pages.token().queued_pinned(pin).expect("the item is queued here");
+        let (place, counted) = (self.place_of(item), (item.counted_size_bytes(), item.cost()));
+        self.take_out(place, counted, |list, token, size_bytes| {
+            list.detach_pinned(token, pin, size_bytes)
+        })
+    }
+
+    /// Lets an item of this size and cost, which `take` takes out, leave its queue.
+    #[inline]
+    fn take_out<R>(
+        &mut self,
+        place: Place,
+        (size_bytes, cost): (u64, Option<Cost>),
+        take: impl FnOnce(&mut List, &mut ClassToken, u64) -> R,
+    ) -> R {
+        self.sizes.remove(size_bytes);
+        self.costs.remove(cost);
+        let token = self.pages.token_mut();
+        let taken = change(&mut self.lanes, place, |list| take(list, token, size_bytes));
+        self.note_tail(place.lane);
+        taken
+    }
+
+    /// Makes a move that the order wants.
+    pub fn apply(&mut self, Move { from, to, is_counted }: Move) {
+        let Some(tail) = self.tail(from) else { return };
+        let size_bytes = tail.counted_size_bytes();
+        self.shift(from, to, size_bytes, |list, token| list.take_tail(token, size_bytes));
+        if is_counted {
+            self.count_move(from, to);
+        }
+    }
+
+    fn count_move(&mut self, from: Place, to: Place) {
+        let counters = &mut self.counters;
+        let moves = match to.queue {
+            queue if queue == from.queue => &mut counters.moves_within_lru,
+            QueueKind::Cold => &mut counters.moves_to_cold,
+            _ => &mut counters.moves_to_warm,
+        };
+        *moves += 1;
+    }
+
+    /// Moves a queued item of this size, which `take` takes out, to the head of another queue, or of its own.
+    #[inline]
+    fn shift(
+        &mut self,
+        from: Place,
+        to: Place,
+        size_bytes: u64,
+        take: impl for<'c> FnOnce(&mut List, &'c mut ClassToken) -> Option<Unqueued<'c>>,
+    ) {
+        let ClassState { lanes, pages, .. } = self;
+        let token = pages.token_mut();
+        if from == to {
+            change(lanes, from, |list| {
+                if let Some(item) = take(list, token) {
+                    item.push_head(list, to.queue, size_bytes);
+                }
+            });
+        } else {
+            let Some(item) = change(lanes, from, |list| take(list, token)) else { return };
+            change(lanes, to, |list| item.push_head(list, to.queue, size_bytes));
+            self.note_tail(from.lane);
+        }
+        self.note_tail(to.lane);
+    }
+
+    #[inline]
+    fn note_tail(&mut self, lane: Lane) {
+        let (order, view) = self.order_and_view();
+        dispatch!(order, note_tail(&view, lane));
+    }
+
+    #[inline]
+    pub fn tail(&self, place: Place) -> Option<Queued<'_>> {
+        self.lanes.queue(place).tail(self.pages.token())
+    }
+
+    /// Where the search for a victim begins: the coldest item but for pins and hits.
+    pub fn coldest(&self, now: Ticks) -> Option<Queued<'_>> {
+        self.tail(dispatch!(&self.order, coldest(&self.view(), now))?)
+    }
+
+    /// The item that the order gives up, after the moves that come before; `Nothing` if it is pinned, too.
+    pub fn choose_victim(&mut self, now: Ticks) -> VictimStep {
+        self.note_costs();
+        let mut moves = 0;
+        loop {
+            let (order, view) = self.order_and_view();
+            match dispatch!(order, victim(&view, moves, now)) {
+                Victim::Evict(place) => {
+                    let is_unpinned = self.tail(place).is_some_and(Queued::is_unpinned);
+                    return if is_unpinned {
+                        VictimStep::Found(place)
+                    } else {
+                        VictimStep::Nothing
+                    };
+                }
+                Victim::Move(step) => self.apply(step),
+                Victim::Further => return VictimStep::Further,
+                Victim::Nothing => return VictimStep::Nothing,
+            }
+            moves += 1;
+        }
+    }
+
+    fn note_costs(&mut self) {
+        let are_apart = dispatch!(&self.order, costs_are_apart(&self.view()));
+        if self.costs_are_apart.load(Relaxed) != are_apart {
+            self.costs_are_apart.store(are_apart, Relaxed);
+        }
+    }
+}
+
+/// Changes a queue of these lanes.
+#[inline]
+fn change<R>(lanes: &mut Lanes, place: Place, change: impl FnOnce(&mut List) -> R) -> R {
+    let queue = lanes.queue_mut(place);
+    let was_empty = queue.count() == 0;
+    let changed = change(queue);
+    let is_empty = queue.count() == 0;
+    if was_empty != is_empty {
+        lanes.note_use(place, !is_empty);
+    }
+    changed
 }

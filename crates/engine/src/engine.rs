@@ -316,14 +316,14 @@ impl Engine {
 /// Adds what a class holds, and what happened in it.
 fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
     let state = class.lock();
-    stats.pages += u64::from(state.page_count());
+    stats.pages += u64::from(state.pages.count());
     stats.used_chunks += state.pages.used_count();
     stats.free_chunks += state.pages.free_count();
     stats.item_bytes += state.item_bytes();
     stats.cost_held += state.costs.units;
     stats.counters += &state.counters;
     for kind in QueueKind::ALL {
-        stats.items[kind.index()] += state.lanes().count(kind);
+        stats.items[kind.index()] += state.lanes.count(kind);
         let age = &mut stats.tail_age_ticks[kind.index()];
         *age = (*age).max(state.tail_age(kind, now.ticks));
     }

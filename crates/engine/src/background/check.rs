@@ -19,10 +19,10 @@ pub fn check(space: &Space) {
     for class in &space.classes {
         let state = class.lock();
         if state.standing() == Standing::Vacant {
-            assert_eq!(state.page_count(), 0, "a vacant number owns no page");
+            assert_eq!(state.pages.count(), 0, "a vacant number owns no page");
             continue;
         }
-        owned += state.page_count();
+        owned += state.pages.count();
         check_pages(space, &state);
         check_queues(&state, &mut queued);
     }
@@ -96,7 +96,7 @@ fn check_pages(space: &Space, state: &ClassState) {
         pages += 1;
         used += u64::from(in_use);
     }
-    assert_eq!(pages, state.page_count(), "a class counts its pages");
+    assert_eq!(pages, state.pages.count(), "a class counts its pages");
     assert_eq!(used, state.pages.used_count(), "a class counts its chunks in use");
 }
 
@@ -104,18 +104,18 @@ fn check_pages(space: &Space, state: &ClassState) {
 fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     let mut sizes = SizeHistogram::default();
     let mut costs = ItemCosts::default();
-    let lanes: Vec<Lane> = state.lanes().all().collect();
+    let lanes: Vec<Lane> = state.lanes.all().collect();
     for kind in QueueKind::ALL {
-        let is_in_use = state.lanes().occupied(kind).iter().all(|lane| lanes.contains(&lane));
+        let is_in_use = state.lanes.occupied(kind).iter().all(|lane| lanes.contains(&lane));
         assert!(is_in_use, "a lane that holds an item in a queue is in use");
     }
-    let count = |lane, queue| state.lanes().queue(Place { lane, queue }).count();
+    let count = |lane, queue| state.lanes.queue(Place { lane, queue }).count();
     let holds = |lane| QueueKind::ALL.map(|queue| count(lane, queue)) != [0; 4];
     assert!(lanes.iter().all(|&lane| holds(lane)), "a lane in use holds an item");
-    assert_eq!(state.lanes().are_many(), lanes.len() > 1, "lanes in use are counted");
+    assert_eq!(state.lanes.are_many(), lanes.len() > 1, "lanes in use are counted");
     for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
-        let queue = state.lanes().queue(Place { lane, queue: kind });
-        let is_occupied = state.lanes().occupied(kind).first_from(lane) == Some(lane);
+        let queue = state.lanes.queue(Place { lane, queue: kind });
+        let is_occupied = state.lanes.occupied(kind).first_from(lane) == Some(lane);
         assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
         queue.check(state.pages.token());
         let (mut count, mut bytes) = (0, 0);

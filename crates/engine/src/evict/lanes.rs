@@ -1,4 +1,4 @@
-//! The lanes of a class: as many sets of queues as its eviction kind tells items apart.
+//! The lanes of a class, as many sets of queues as its eviction kind tells items apart, and sums of what is in them.
 //!
 //! | eviction kind | lanes |
 //! |---|---|
@@ -11,6 +11,8 @@
 //! queue exactly while that queue of the lane holds an item, and in use exactly while it is in one of these sets.
 
 use crate::mem::{List, QueueKind};
+use slabwise_base::size_histogram::bucket_of;
+use slabwise_base::{Cost, SizeHistogram};
 
 /// Which of its class's lanes an item is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -185,9 +187,92 @@ fn lanes_of(at: usize, word: u64) -> impl Iterator<Item = Lane> {
         .map(move |rest| Lane((at * 64) as u16 + rest.trailing_zeros() as u16))
 }
 
+/// Sums over the items in the queues of a class whose cost is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemCosts {
+    pub count: u64,
+    pub units: u64,
+}
+
+impl ItemCosts {
+    /// The mean of the known costs, in units; at least 1.
+    pub fn mean(&self) -> u64 {
+        (self.units / self.count.max(1)).max(1)
+    }
+
+    /// Counts an item that enters.
+    #[inline]
+    pub fn add(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count += 1;
+            self.units += u64::from(cost.units());
+        }
+    }
+
+    /// Counts an item that leaves.
+    #[inline]
+    pub fn remove(&mut self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.count -= 1;
+            self.units -= u64::from(cost.units());
+        }
+    }
+}
+
+/// Items by bucket of [`slabwise_base::size_histogram`]. Those of a class lie close together, just below its chunk
+/// size, so what is counted of all of them takes little more than one histogram.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ItemSizes {
+    /// The bucket that `items` begins with.
+    first: usize,
+    items: Vec<u64>,
+}
+
+impl ItemSizes {
+    /// Counts an item that enters the queues.
+    #[inline]
+    pub fn add(&mut self, size_bytes: u64) {
+        let bucket = bucket_of(size_bytes as usize);
+        match self.items.get_mut(bucket.wrapping_sub(self.first)) {
+            Some(items) => *items += 1,
+            None => *self.grown(bucket) += 1,
+        }
+    }
+
+    /// Counts one that leaves them, of the same size as it came with.
+    #[inline]
+    pub fn remove(&mut self, size_bytes: u64) {
+        self.items[bucket_of(size_bytes as usize) - self.first] -= 1;
+    }
+
+    #[cold]
+    fn grown(&mut self, bucket: usize) -> &mut u64 {
+        if self.items.is_empty() {
+            self.first = bucket;
+        }
+        if bucket < self.first {
+            let before = std::iter::repeat_n(0, self.first - bucket);
+            self.items.splice(..0, before);
+            self.first = bucket;
+        }
+        let index = bucket - self.first;
+        if index >= self.items.len() {
+            self.items.resize(index + 1, 0);
+        }
+        &mut self.items[index]
+    }
+
+    pub fn add_to(&self, histogram: &mut SizeHistogram) {
+        for (index, &items) in self.items.iter().enumerate() {
+            histogram.add_to_bucket(self.first + index, items);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Lane, LaneSet};
+    use super::{ItemSizes, Lane, LaneSet};
+    use slabwise_base::{Random, SizeHistogram};
 
     #[test]
     fn a_set_holds_what_was_set_and_finds_the_next() {
@@ -204,5 +289,26 @@ mod tests {
         assert_eq!(set.last(), Some(Lane(64)));
         assert_eq!(set.first_from(Lane(201)), None);
         assert_eq!(set.first_from(Lane(1_000)), None);
+    }
+
+    #[test]
+    fn it_counts_as_a_histogram_does() {
+        let seed = 7;
+        let mut random = Random::new(seed);
+        let (mut sizes, mut present, mut expected) =
+            (ItemSizes::default(), Vec::new(), SizeHistogram::default());
+        for _ in 0..10_000 {
+            let size_bytes = 100 + random.below(10_000);
+            sizes.add(size_bytes);
+            present.push(size_bytes);
+            if random.below(3) == 0 {
+                let gone = present.swap_remove(random.below(present.len() as u64) as usize);
+                sizes.remove(gone);
+            }
+        }
+        present.iter().for_each(|&size_bytes| expected.add(size_bytes as usize, 1));
+        let mut found = SizeHistogram::default();
+        sizes.add_to(&mut found);
+        assert!(found.bars().eq(expected.bars()), "seed {seed}");
     }
 }

@@ -31,10 +31,8 @@ mod reserved;
 mod segmented;
 
 pub use gd_wheel::GdWheelConfig;
-pub use lanes::{Lane, Lanes, Place};
-pub use order::{
-    COLDEST_FIRST, Entry, Hit, ItemCosts, LruConfig, Move, Order, Segments, Victim, View,
-};
+pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
+pub use order::{COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Segments, Victim, View};
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
 pub use reserved::{ReservedConfig, ReservedRank};

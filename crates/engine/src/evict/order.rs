@@ -31,10 +31,10 @@
 //! In exact order there is one queue, COLD: a hit moves its item to the head, and what is still in the others
 //! moves to COLD.
 
-use super::lanes::{Lane, Lanes, Place};
+use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::{Cost, Seconds, Ticks};
+use slabwise_base::{Seconds, Ticks};
 
 /// What is fixed about an eviction kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,38 +242,6 @@ impl<'c> View<'c> {
     #[inline]
     pub fn chunk_count(&self) -> u64 {
         u64::from(self.pages.count()) * u64::from(self.pages.chunks_per_page())
-    }
-}
-
-/// Sums over the items in the queues of a class whose cost is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ItemCosts {
-    pub count: u64,
-    pub units: u64,
-}
-
-impl ItemCosts {
-    /// The mean of the known costs, in units; at least 1.
-    pub fn mean(&self) -> u64 {
-        (self.units / self.count.max(1)).max(1)
-    }
-
-    /// Counts an item that enters.
-    #[inline]
-    pub fn add(&mut self, cost: Option<Cost>) {
-        if let Some(cost) = cost {
-            self.count += 1;
-            self.units += u64::from(cost.units());
-        }
-    }
-
-    /// Counts an item that leaves.
-    #[inline]
-    pub fn remove(&mut self, cost: Option<Cost>) {
-        if let Some(cost) = cost {
-            self.count -= 1;
-            self.units -= u64::from(cost.units());
-        }
     }
 }
 

@@ -219,7 +219,7 @@ impl Mover {
             // A first page granted beyond the limit stays, or the class would be granted another.
             let keeps_one =
                 space.config.first_page_beyond_limit && state.standing() == Standing::Present;
-            if keeps_one && state.page_count() < 2 {
+            if keeps_one && state.pages.count() < 2 {
                 return;
             }
             let entry = space.memory.page(page);
@@ -364,9 +364,9 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class gives all its pages in the end.
         let retired = state.standing() == Standing::Retired;
-        let rank = (has_spare, retired, age.unwrap_or(0), state.page_count());
+        let rank = (has_spare, retired, age.unwrap_or(0), state.pages.count());
         let can_give = Some(id) != receiver
-            && state.page_count() > 0
+            && state.pages.count() > 0
             && (has_spare || space.config.eviction_enabled);
         can_give.then_some((rank, id))
     });

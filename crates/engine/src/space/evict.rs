@@ -3,13 +3,21 @@
 //! An eviction holds no stripe. A victim is taken out of its queue and pinned in one step under its class's
 //! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
 //! Between the two steps the item can be read, replaced or deleted as ever.
+//!
+//! A search for a victim first asks the class's order which item leaves, and which others move before. Where that item
+//! is pinned, the queues are walked lane by lane, in the order COLD, HOT, WARM, TEMP: a pinned item goes to the
+//! head of its queue, out of the next search's way.
+//!
+//! Invariant: under one hold of the class's lock a search looks at a bounded number of items; it goes on from
+//! there, and ends without a victim only when it has passed every item of the class.
 
 use super::shared::{AccessKind, Eviction, Space};
-use crate::class::{CHAINED, ClassState, Standing, VictimSearch, VictimStep};
-use crate::evict::Place;
+use crate::class::{CHAINED, ClassState, Standing, VictimStep};
+use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed, State};
 use slabwise_base::sync::{MutexGuard, lock};
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
+use std::cmp::Reverse;
 
 impl Space {
     /// A free chunk of a locked class, from a new page if need be, which only a class of the table gets.
@@ -20,7 +28,7 @@ impl Space {
         if state.standing() != Standing::Present {
             return None;
         }
-        let beyond_limit = self.config.first_page_beyond_limit && state.page_count() == 0;
+        let beyond_limit = self.config.first_page_beyond_limit && state.pages.count() == 0;
         let page = lock(&self.pool).take(&self.memory, beyond_limit)?;
         state.adopt(page);
         state.pages.take()
@@ -106,6 +114,59 @@ pub struct Victim {
     pub now: Now,
 }
 
+/// How many items a step of a walk looks at.
+const LOOKS_MAX: usize = 64;
+
+/// A search for a victim, step by step.
+#[derive(Debug, Default)]
+struct VictimSearch {
+    /// Whether the order has been asked: its candidate is pinned, or there is none.
+    is_walking: bool,
+    /// The lane that is being walked, and those before it that were passed.
+    lane: Option<Lane>,
+    /// Queues of it that were passed as a whole, of [`COLDEST_FIRST`].
+    queues_passed: usize,
+    /// Pinned items of the next queue that were passed.
+    items_passed: u64,
+}
+
+impl VictimSearch {
+    fn step(&mut self, class: &mut ClassState, now: Ticks) -> VictimStep {
+        if !self.is_walking {
+            match class.choose_victim(now) {
+                VictimStep::Nothing => self.is_walking = true,
+                step => return step,
+            }
+        }
+        for _ in 0..LOOKS_MAX {
+            let from = self.lane.unwrap_or_default();
+            let Some(lane) = class.lanes.next_from(from) else {
+                return VictimStep::Nothing;
+            };
+            if self.lane != Some(lane) {
+                (self.lane, self.queues_passed, self.items_passed) = (Some(lane), 0, 0);
+            }
+            let Some(&queue) = COLDEST_FIRST.get(self.queues_passed) else {
+                (self.lane, self.queues_passed) = (Some(Lane(lane.0 + 1)), 0);
+                continue;
+            };
+            let place = Place { lane, queue };
+            match class.tail(place) {
+                Some(tail) if self.items_passed < class.lanes.queue(place).count() => {
+                    if tail.is_unpinned() {
+                        return VictimStep::Found(place);
+                    }
+                    class.counters.tail_pinned += 1;
+                    class.apply(Move::within(lane, queue, queue));
+                    self.items_passed += 1;
+                }
+                _ => (self.queues_passed, self.items_passed) = (self.queues_passed + 1, 0),
+            }
+        }
+        VictimStep::Further
+    }
+}
+
 impl Space {
     /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
     /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
@@ -141,8 +202,15 @@ impl Space {
     }
 
     fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
-        let coldness = |id| self.class(id).lock().coldness(now.ticks);
-        coldness(CHAINED).is_some_and(|chained| Some(chained) > coldness(class))
+        let chained = self.coldness(CHAINED, now);
+        chained.is_some() && chained > self.coldness(class, now)
+    }
+
+    /// How cold the item is that a search in a class looks at first: its age in ticks, and among equals the older
+    /// store is colder. `None`: the class has no item.
+    pub fn coldness(&self, class: ClassId, now: Now) -> Option<(u32, Reverse<u64>)> {
+        let class = self.class(class).lock();
+        class.coldest(now.ticks).map(|item| (item.time().age_at(now.ticks), Reverse(item.cas())))
     }
 
     /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
@@ -282,7 +350,7 @@ impl Space {
     /// A queue whose last item has ended and that nobody pins.
     fn ended_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
         let places = |lane| QueueKind::ALL.into_iter().map(move |queue| Place { lane, queue });
-        state.lanes().all().flat_map(places).find(|&place| {
+        state.lanes.all().flat_map(places).find(|&place| {
             let ended = |tail: Queued<'_>| tail.is_unpinned() && self.death_of(tail, now).is_some();
             state.tail(place).is_some_and(ended)
         })

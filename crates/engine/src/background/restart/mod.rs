@@ -159,14 +159,14 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
     let mut retired = Vec::new();
     for class in space.queueing_classes() {
         let mut state = class.lock();
-        let tail = |lane, queue| state.lanes().queue(Place { lane, queue }).tail_address();
+        let tail = |lane, queue| state.lanes.queue(Place { lane, queue }).tail_address();
         let of_lane = |lane| QueueKind::ALL.map(|queue| tail(lane, queue));
-        tails[state.id().index()] = state.lanes().all().map(|lane| (lane, of_lane(lane))).collect();
+        tails[state.id().index()] = state.lanes.all().map(|lane| (lane, of_lane(lane))).collect();
         rankings[state.id().index()] = state.saved_order();
         if state.standing() == Standing::Retired {
             retired.push((state.id(), state.chunk_size_bytes()));
         }
-        if state.page_count() == 0 {
+        if state.pages.count() == 0 {
             continue;
         }
         let owner = Some(state.id());

@@ -107,9 +107,8 @@ fn make_room_in_either(pass: &mut Pass<'_>, successor: Choice) -> bool {
     if !space.config.eviction_enabled {
         return false;
     }
-    let coldness = |id: ClassId| space.class(id).lock().coldness(now.ticks);
     let mut order = [pass.job.order.victim, successor.id];
-    if coldness(successor.id) > coldness(pass.job.order.victim) {
+    if space.coldness(successor.id, now) > space.coldness(pass.job.order.victim, now) {
         order.reverse();
     }
     order.into_iter().any(|class| match space.evict_for_carried(class, now) {
