@@ -10,7 +10,6 @@ use crate::class::{CHAINED, Class};
 use crate::counters::Busy;
 use crate::layout::ChunkAddress;
 use crate::mem::{Copied, Entry, HeadPin, Kind, Pin, State};
-use crate::space::Victim;
 
 impl Pass<'_> {
     /// Carries what is in a chunk to the spare one.
@@ -195,7 +194,7 @@ impl Pass<'_> {
             };
             let leaving = space.leaving(item, now);
             leaving.count(&mut class);
-            Victim { pin: class.detach_pinned(pin), leaving, now }
+            leaving.out(class.detach_pinned(pin), now)
         };
         let chunk = space.finish_eviction(victim, hash, queue_class);
         debug_assert!(chunk.is_none(), "the mover's pin is still there");

@@ -231,10 +231,11 @@ impl<'e> Handle<'e> {
                     };
                     if let Some(first) = made.take() {
                         self.counters().items_total.bump();
-                        let new = publish_new(space, stripe, first, conditions.new_cas, now);
+                        let (new, class) =
+                            publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {
                             value: initial.value,
-                            cas: end_store(new, key.hash()),
+                            cas: end_store(new, class, key.hash()),
                             is_new: true,
                             expiry_before: Expiry::NEVER,
                         };

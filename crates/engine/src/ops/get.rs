@@ -194,7 +194,7 @@ impl<'e> Handle<'e> {
     ) -> R {
         let space = self.space();
         self.counters().items_total.bump();
-        let mut found = publish_new(space, stripe, reservation, cas, now);
+        let (mut found, _) = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
         let met = Met { is_new: true, expiry_before: Expiry::NEVER };
         self.show(&mut found, options.marks, now, |view| f(view, met))

@@ -9,7 +9,7 @@ use super::reservation::{Reservation, ReserveError, Spare};
 use crate::layout::ItemMeta;
 use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
-use slabwise_base::{LookupKey, Now};
+use slabwise_base::{ClassId, LookupKey, Now};
 
 /// On what a store depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,8 +189,9 @@ impl<'e> Handle<'e> {
                     self.counters().items_total.bump();
                     self.count_insertion(&reservation);
                     let (hash, value_len) = (reservation.hash(), reservation.value_len());
-                    let new = publish_new(space, stripe, reservation, conditions.new_cas, now);
-                    let cas = end_store(new, hash);
+                    let (new, class) =
+                        publish_new(space, stripe, reservation, conditions.new_cas, now);
+                    let cas = end_store(new, class, hash);
                     return StoreOutcome::Stored { cas, value_len };
                 }
             };
@@ -318,14 +319,14 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// Publishes a filled reservation under its key, which leads to nothing.
+/// Publishes a filled reservation under its key, which leads to nothing. Returns the class in whose queue it is.
 pub fn publish_new<'e>(
     space: &'e Space,
     stripe: StripeGuard<'e>,
     reservation: Reservation<'_>,
     cas: Option<u64>,
     now: Now,
-) -> Found<'e> {
+) -> (Found<'e>, ClassId) {
     let hash = reservation.hash();
     let (item, short_lived) = finish(space, reservation, cas, now);
     let (mut entry, has_grown) =
@@ -333,8 +334,8 @@ pub fn publish_new<'e>(
     if has_grown {
         space.charge_index();
     }
-    enqueue_new(space, &mut entry, short_lived);
-    Found { space, entry }
+    let class = enqueue_new(space, &mut entry, short_lived);
+    (Found { space, entry }, class)
 }
 
 /// Publishes a reservation in the place of the item found under its key, as new. Returns its CAS value.
@@ -349,16 +350,16 @@ pub fn publish_over(
     let (item, short_lived) = finish(space, reservation, cas, now);
     let removed = found.entry.replace(item);
     let remains = space.unlink_unfreed(removed);
-    enqueue_new(space, &mut found.entry, short_lived);
-    let cas = end_store(found, hash);
+    let class = enqueue_new(space, &mut found.entry, short_lived);
+    let cas = end_store(found, class, hash);
     space.free_remains(remains);
     cas
 }
 
 /// Lets the stripe of an item go that was just published, and shows the access. Returns its CAS value.
 #[inline(always)]
-pub fn end_store(found: Found<'_>, hash: u64) -> u64 {
-    let (space, cas, class) = (found.space, found.item().cas(), found.class());
+pub fn end_store(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
+    let (space, cas) = (found.space, found.item().cas());
     drop(found);
     space.show_access(hash, AccessKind::Store, Some(class));
     cas
@@ -379,9 +380,12 @@ fn finish(
     (new, short_lived)
 }
 
-fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) {
+/// Returns the class in whose queue the item is.
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
     let item = entry.entered();
-    let mut class = space.class(item.queue_class()).lock();
+    let id = item.queue_class();
+    let mut class = space.class(id).lock();
     let queue = class.queue_for_new(short_lived);
     class.enqueue(item, queue);
+    id
 }

@@ -110,8 +110,10 @@ pub enum Evicted {
 #[must_use = "a victim that is not removed stays in the index"]
 pub struct Victim {
     pub pin: Pin,
-    pub leaving: Leaving,
-    pub now: Now,
+    /// It is no eviction: it had expired, or was flushed.
+    has_ended: bool,
+    expiry: Expiry,
+    now: Now,
 }
 
 /// How many items a step of a walk looks at.
@@ -247,7 +249,7 @@ impl Space {
         leaving.count(state);
         state.note_evicted(place, now.ticks);
         match state.detach_tail(place) {
-            Some(pin) => VictimStep::Found(Victim { pin, leaving, now }),
+            Some(pin) => VictimStep::Found(leaving.out(pin, now)),
             None => VictimStep::Nothing,
         }
     }
@@ -273,10 +275,10 @@ impl Space {
 
     /// Removes a detached victim, of whose key this is the hash. `Some`: its chunk, if nobody else holds it and it serves `class`.
     pub fn finish_eviction(&self, victim: Victim, hash: u64, class: ClassId) -> Option<OwnedChunk> {
-        if self.tap.wants_evictions() && !victim.leaving.has_ended {
+        if self.tap.wants_evictions() && !victim.has_ended {
             self.show_eviction(&victim);
         }
-        self.remove_hashed(&victim.pin, hash, victim.leaving.has_ended);
+        self.remove_hashed(&victim.pin, hash, victim.has_ended);
         let chunk = self.unpin_to_owned(victim.pin)?;
         // The page may be draining: an eviction is given the victim's chunk wherever it lies, or a class whose
         // coldest items share the draining page could evict one after the other and still have no chunk. The mover
@@ -315,12 +317,12 @@ impl Space {
     }
 
     #[cold]
-    fn show_eviction(&self, Victim { pin, leaving, now }: &Victim) {
+    fn show_eviction(&self, Victim { pin, expiry, now, .. }: &Victim) {
         let victim = pin.item(&self.memory);
         self.tap.show_eviction(&Eviction {
             key: victim.key(),
             value_len: victim.value_len(),
-            expiry: leaving.expiry,
+            expiry: *expiry,
             last_access: victim.time(),
             fetched: victim.state().fetched(),
             class: self.shown_class(victim.queue_class()),
@@ -380,5 +382,10 @@ impl Leaving {
         counters.evicted_nonzero += u64::from(self.expiry != Expiry::NEVER);
         counters.evicted_unfetched += u64::from(!self.state.fetched());
         counters.evicted_active += u64::from(self.state.active());
+    }
+
+    /// The item, out of its queue and pinned.
+    pub fn out(self, pin: Pin, now: Now) -> Victim {
+        Victim { pin, has_ended: self.has_ended, expiry: self.expiry, now }
     }
 }

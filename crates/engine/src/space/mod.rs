@@ -17,7 +17,7 @@ mod evict;
 mod shared;
 
 pub use change::ClassChangeError;
-pub use evict::{Evicted, Victim};
+pub use evict::Evicted;
 pub use shared::{
     AccessKind, AccessObserver, Death, Eviction, EvictionObserver, FlushSaved, KeyAccess, Space,
     Tap,
