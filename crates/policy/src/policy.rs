@@ -44,10 +44,7 @@ pub enum Wants {
 impl Wants {
     /// Whether a policy without profiles does not do what it is for.
     pub fn needs_profiles(self) -> bool {
-        match self {
-            Wants::Counts | Wants::AnyProfiles => false,
-            Wants::Profiles | Wants::RecentProfiles => true,
-        }
+        matches!(self, Wants::Profiles | Wants::RecentProfiles)
     }
 }
 

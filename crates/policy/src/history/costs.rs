@@ -1,15 +1,14 @@
 //! What items and misses of each class cost.
 //!
-//! The *cost of a miss* is the mean cost of the items that were stored under keys that led to nothing: in a look-aside
-//! cache such a store follows a miss, and tells what it took to make up for it. The mean is over the last
-//! [`STORES`] of those that told a cost, and at most about twice as many: right within two hundredths or so where some
-//! items cost twenty times as much as others. A class that nobody stores to keeps its last.
+//! The *cost of a miss* is the mean cost of the items that were stored under new keys: in a look-aside cache such a
+//! store follows a miss. The mean is over the last [`STORES`] to twice as many of those that gave a cost: right within
+//! two hundredths or so where some items cost twenty times as much as others. A class without stores keeps its last
+//! mean.
 //!
-//! Costs are told beside their mean over all classes, so that limits that are given in misses hold whatever the unit.
-//! What did not tell its cost counts as what did in its class; a class of which fewer than [`STORES_MIN`] did
-//! counts as the mean of all.
+//! Costs are relative to their mean over all classes, so that limits in misses hold whatever the unit. Items without a
+//! cost count as the others of their class; a class with fewer than [`STORES_MIN`] costs counts as the mean of all.
 //!
-//! Laws: relative costs are above 0; where all that are known are equal, and where none is, each is exactly 1.
+//! Invariants: relative costs are above 0; where all known ones are equal, or none is known, each is exactly 1.
 
 use crate::history::per_class::PerClass;
 use crate::{ClassSnapshot, Snapshot};

@@ -1,15 +1,14 @@
 //! memcached's page policy of today (`slab_automove=1`, since 1.5.0).
 //!
-//! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and
-//! moves at most one page:
+//! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and moves at most one
+//! page:
 //!
-//! 1. A class with free chunks for more than two and a half pages, that neither evicted nor got a
-//!    page in the whole window, gives a page to the free pool, once memory is full. The next look
-//!    comes at once, so that what is free is free soon.
-//! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one
-//!    whose tail is youngest among those that keep evicting, if the younger age is below a ratio of
-//!    the older. *Keeps evicting* means in more than half of the window's seconds, or more than a
-//!    quarter of all evictions on average; and in the last second, too.
+//! 1. A class with free chunks for more than two and a half pages that neither evicted nor received a page in its
+//!    window gives a page to the free pool, once memory is full. The next step follows at once.
+//! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one whose tail is
+//!    youngest among those that keep evicting, if the younger age is below a ratio of the older. *Keeps evicting* means
+//!    in more than half of the window's seconds, or more than a quarter of all evictions on average; and in the last
+//!    second, too.
 //!
 //! Ages are whole seconds, averaged over the window, as in memcached.
 

@@ -2,15 +2,14 @@
 //!
 //! Every ten seconds it looks at what each class evicted since the last look, its *window*:
 //!
-//! - the *winner* of a window is the class that evicted most. A class that wins three windows one after the
-//!   other needs a page, and goes on to need one with every window that it wins after that;
-//! - a class that evicted nothing in three windows one after the other, and owned three pages or more in
-//!   each, can give one. The first of these by size gives.
+//! - the *winner* of a window is the class that evicted most. A class needs a page from the third window on that it
+//!   wins in a row;
+//! - a class can give one if it evicted nothing in three windows in a row and owned three pages or more in each. The
+//!   first of these by size gives.
 //!
-//! A page moves when there is both, so at most six in a minute. Its weakness: it nearly never moves one. A
-//! class that evicts a single item in half a minute gives nothing, and where two classes take turns at
-//! evicting most neither ever receives. Li and Cox (EuroSys 2015) call it ineffective; Hu and others (ATC 2015)
-//! found no effect on misses.
+//! A page moves when there is both, so at most six in a minute. Weakness: a class that evicts a single item in half a
+//! minute gives nothing, and of two classes that alternate as winners neither receives. Li and Cox (EuroSys 2015) call
+//! it ineffective; Hu and others (ATC 2015) found no effect on misses.
 
 use crate::history::per_class::PerClass;
 use crate::options::{PolicyOption, TICKS_MAX, options};

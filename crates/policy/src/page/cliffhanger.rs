@@ -1,43 +1,34 @@
-//! Cliffhanger (A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Cliffhanger: Scaling Performance Cliffs in Web
-//! Memory Caches", NSDI 2016).
+//! Cliffhanger (A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Cliffhanger: Scaling Performance Cliffs in Web Memory
+//! Caches", NSDI 2016).
 //!
-//! *Hill climbing.* A shadow hit, a get that one page more would have made a hit, tells the
-//! slope of a class's hit curve where the class stands. Each earns its class a credit of some bytes at the
-//! expense of another class drawn at random. Where credits make a page, a page moves. So classes drift until
-//! their slopes are equal, which on concave hit curves is the best split.
+//! *Hill climbing.* A shadow hit is a get that one page more would have made a hit: it samples the slope of a class's
+//! hit curve. Each earns its class a credit of some bytes, which a class drawn at random pays. Credits for a page move
+//! a page. So slopes become equal, which on concave hit curves is the best split.
 //!
-//! *Cliffs.* Where the curve is flat first and steep later, the slope at hand says
-//! nothing, and the class starves below the cliff:
+//! *Cliffs.* Where the curve is flat first and steep later, the local slope says nothing, and the class starves:
 //!
 //! ```text
-//!   misses |----__ . c                   c: the class stands here, its slope is flat
+//!   misses |----__ . c                   c: the class is here, its slope is flat
 //!          |   l   ' - . -----.
 //!          |               ' - .|        l, r: pointers where the lower hull touches the curve,
 //!          |                     ' r____ one at each side of the cliff
 //!          +-------------------------- chunks
 //! ```
 //!
-//! Published are two pointers that search for the ends of the cliff by the shadow hits on either side of them,
-//! and a queue split in two by hash, in shares that give it the misses of the line from l to r (Talus).
+//! The paper searches for the ends of a cliff by two pointers, and splits the queue in two by hash, in shares that give
+//! it the misses of the line from l to r (Talus). Differences here:
 //!
-//! What differs here:
+//! - The pointers are put at once where the hull touches the class's curve. Without a curve cliffs are not seen.
+//! - The engine's queue cannot be split, so the class has the misses of its curve and only *earns* by the line: as many
+//!   credits as the line's slope makes shadow hits of its gets. It climbs to r where the line is steeper than the
+//!   others' slopes and shrinks to l where it is not, and gains nothing on the way.
+//! - Credits are counted in bytes of pages; the class deepest in debt gives the page. Payers of a class's credits are
+//!   drawn at most [`DRAWS_MAX`] times a step.
 //!
-//! - a page policy has the class's curve at hand, so the pointers are put at once where the hull touches it, and
-//!   need no shadow queues of their own. Without a curve cliffs are not seen;
-//! - the engine's class has one queue, which cannot be split: between l and r it has the misses of the curve and
-//!   not those of the line. The class only *earns* by the line: as many credits as shadow hits that the line's
-//!   slope makes of its gets. So it climbs to r where the line is steeper than the others' slopes, and is emptied
-//!   to l where it is not, and gains nothing on the way;
-//! - credits are counted in bytes of pages, and the class deepest in debt gives the page;
-//! - shadow hits come a step at a time, so that the payers of one class's credits are drawn at most
-//!   [`DRAWS_MAX`] times a step.
+//! Weaknesses: payers are drawn whatever they lose, so pages wander about the best split. It climbs a page at a time.
+//! Steps come with shadow hits: where every class is on a plateau there are none.
 //!
-//! Weaknesses: who pays is drawn whatever it loses, so pages wander about the best split, the more the smaller
-//! they are. It climbs by local slopes, a page at a time. And steps come with shadow hits: where every class
-//! stands on a plateau there are none, and no cliff is looked for.
-//!
-//! Laws: what one class is credited others pay, so that the credits of classes that stay sum to nothing; only
-//! classes of two pages or more pay, and a class keeps one.
+//! Invariants: credits of classes that stay sum to zero; only classes of two pages or more pay, and a class keeps one.
 
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;

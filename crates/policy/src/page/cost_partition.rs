@@ -1,8 +1,7 @@
-//! Cost-based partitioning (D. Carra and P. Michiardi, "Cost-based Memory Partitioning and Management in
-//! Memcached", IMDM 2015), the successor of [`psa`](super::psa).
+//! Cost-based partitioning (D. Carra and P. Michiardi, "Cost-based Memory Partitioning and Management in Memcached",
+//! IMDM 2015), the successor of [`psa`](super::psa).
 //!
-//! Misses count with what they cost, and only if an eviction is to blame: a key that was never there would
-//! have missed with any memory. Over the last M misses, for class i:
+//! Misses count with their costs, and only if the key had been evicted. Over the last M misses, for class i:
 //!
 //! ```text
 //!   m_i   gets of keys that had been evicted, times the mean cost of a miss
@@ -11,16 +10,15 @@
 //!   risk  m_i / (r_i s_i)        of a class without requests: none
 //! ```
 //!
-//! Every M misses one page moves from the class of least risk to the one of greatest m among the others. The
-//! authors tell evicted keys by two Bloom filters that take turns; here the profile tells them
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves. Where
-//! nobody gives costs, a miss costs 1.
+//! Every M misses one page moves from the class of least risk to the one of greatest m among the others. The authors
+//! find evicted keys by two Bloom filters; here the profile counts them
+//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves.
+//! Where no client gives costs, a miss costs 1.
 //!
-//! Weaknesses: the misses a class has are not those it would lose with a page, so a loop that no memory at hand
-//! can hold draws all pages; and the share of misses falls with the pages twice, so that the largest class gives
-//! first, whatever it does with them.
+//! Weaknesses: a class's misses are not those it would save with a page, so a loop that no memory can hold draws all
+//! pages; and the share of misses falls with the pages twice, so the largest class gives first.
 //!
-//! Laws: those of [`psa`](super::psa).
+//! Invariants: those of [`psa`](super::psa).
 
 use super::psa::{PsaOptions, least_risk_to_most_misses};
 use crate::history::changes::Changes;

@@ -1,9 +1,8 @@
-//! The page policy of GD-Wheel (C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value
-//! Stores", EuroSys 2015, the section on slab rebalancing).
+//! The page policy of GD-Wheel (C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value Stores",
+//! EuroSys 2015, the section on slab rebalancing).
 //!
-//! A byte of a class is worth the mean cost of recomputing an item over the bytes that it takes. Whenever a
-//! class must evict, and its bytes are worth more than those of the class where they are worth least, it is
-//! given a page of that class at once.
+//! A byte of a class is worth the mean cost of an item over its bytes. A class that must evict takes a page of the
+//! class whose bytes are worth least, if its own are worth more.
 //!
 //! ```text
 //!   cost a byte   class 0  #########  evicts: receives
@@ -11,15 +10,13 @@
 //!                 class 2  ##         gives while it owns two pages or more
 //! ```
 //!
-//! The engine evicts an item where the published policy moves a page, so that a page is planned for each page's
-//! worth of such stores. Bytes of an item are those of its chunks. Costs are those of the items that a class holds;
-//! where nobody gives costs, a chunk's worth costs 1.
+//! The engine evicts an item where the published policy moves a page, so a page is planned for each page's worth of
+//! such stores. Bytes of an item are those of its chunks. Where no client gives costs, a chunk costs 1.
 //!
-//! Weaknesses: an eviction alone shows no need, so pages move as long as costly classes store anything; the
-//! cheapest class is emptied to its last page before the next cheapest gives one, whatever its hits; and where
-//! costs are equal small items take all.
+//! Weaknesses: pages move as long as costly classes store anything; the cheapest class is emptied to its last page
+//! before the next cheapest gives one, whatever its hits; where costs are equal small items take all.
 //!
-//! Laws: a receiver's bytes are worth more than its victim's; a class keeps one page.
+//! Invariants: a receiver's bytes are worth more than its victim's; a class keeps one page.
 
 use super::draw::draw;
 use crate::history::changes::{Changes, pages_asked};

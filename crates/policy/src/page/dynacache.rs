@@ -7,16 +7,15 @@
 //!                              --> maximise sum f_i h_i(m_i) under sum m_i <= M
 //! ```
 //!
-//! With f_i the class's share of gets. The fit is the concave hull of the curve at the buckets' ends; of
-//! concave pieces, taking the steepest first is the maximum, so no solver is needed. There is no
-//! threshold: the paper divides an application's memory anew as a whole. So does a round here, up to a thousand
-//! pages or so; of a larger cache it does a part, so that no plan is carried out that is long out of date.
+//! f_i is the class's share of gets. The fit is the concave hull of the curve at the buckets' ends; taking the steepest
+//! of concave pieces first is the maximum, so no solver is needed. As in the paper there is no threshold, and a round
+//! divides the memory as a whole, up to a thousand pages or so.
 //!
-//! Its strength: any number of pages in no time. Its weakness: it is blind to cliffs. Where memory ends on
-//! the way down a hull that spans a cliff, what it gives there brings no hit.
+//! Strength: any number of pages in no time. Weakness: it is blind to cliffs. Where memory ends on the way down a hull
+//! that spans a cliff, the pages there bring no hit.
 //!
-//! Laws: at most `moves_max` moves a round; a class that holds items keeps a page; free pages in the pool mean
-//! that nobody needs help.
+//! Invariants: at most `moves_max` moves a round; a class that holds items keeps a page; while the pool has pages
+//! nothing moves.
 
 use crate::options::{PolicyOption, options};
 use crate::policy::Policy;

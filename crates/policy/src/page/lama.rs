@@ -1,31 +1,25 @@
 //! LAMA: the split that misses least, by dynamic programming over the classes' curves.
 //!
-//! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
-//! Locality-aware Memory Allocation for Key-value Cache", ATC 2015.
+//! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized Locality-aware Memory
+//! Allocation for Key-value Cache", ATC 2015.
 //!
 //! ```text
 //!   every M gets:  curves --> best_split --> gain past the threshold? --> the N pages of least risk
 //!                                                      '-- no: nothing
 //! ```
 //!
-//! Its curves are those of footprints over the last M gets, as published; or of stack distances, of which
-//! older ones fade. Both come with the snapshot, and a server makes them from a sample of the keys, over as
-//! many more gets as the sample needs.
+//! Curves are of footprints over the last M gets, as published, or of stack distances that decay. A sample of the keys
+//! takes as many more gets as it needs. The risk of a page is its class's references a page, as in PSA (D. Carra, P.
+//! Michiardi, ICC 2014). The order of receivers is not published; here the one that gains most a page is first. The
+//! objective is misses or the time of gets, as published, or, ours, the cost of misses.
 //!
-//! The risk of taking a page from a class is its references a page, as in PSA (D. Carra, P. Michiardi,
-//! "Memory Partitioning in Memcached: An Experimental Performance Analysis", ICC 2014). Which receiver comes
-//! first is not published; here it is the one that gains most a page.
+//! The published program takes O(classes * pages^2) time: minutes for 64 GB of 1 MiB pages. Here a cache of more than
+//! [`UNITS_MAX`] pages is divided by as many units of several pages, which takes a second at most.
 //!
-//! The published program takes O(classes * pages^2) time: minutes for 64 GB of 1 MiB pages. Here a cache of more
-//! than [`UNITS_MAX`] pages is divided by as many units of several pages, which takes a second at most.
+//! Strength: it sees a cliff at any distance. Weaknesses: its time; a class whose keys have not been reused yet is
+//! worth nothing to it; what does not fit one round waits M gets.
 //!
-//! What is made least is misses or the time of gets, as published; or, ours, what misses cost.
-//!
-//! Its strength: it sees a cliff from any distance and goes there. Its weaknesses: the time that takes, the worth
-//! of a class whose keys have not come twice yet is nothing to it, and what it cannot do in one round waits M gets.
-//!
-//! Laws: at most N moves a round; a class that holds items keeps a page; free pages in the pool mean that
-//! nobody needs help.
+//! Invariants: at most N moves a round; a class that holds items keeps a page; while the pool has pages nothing moves.
 
 use crate::history::costs::MissCosts;
 use crate::options::{COUNT_MAX, Choice, PolicyOption, options};

@@ -1,17 +1,14 @@
-//! Periodic Slab Allocation (D. Carra and P. Michiardi, "Memory Partitioning in Memcached: An Experimental
-//! Performance Analysis", ICC 2014).
+//! Periodic Slab Allocation (D. Carra and P. Michiardi, "Memory Partitioning in Memcached: An Experimental Performance
+//! Analysis", ICC 2014).
 //!
-//! Every M misses one page moves: to the class that missed most since the last step, from the one with the
-//! least *risk* among the others, that is the fewest requests a page since then.
+//! Every M misses one page moves: to the class that missed most since the last step, from the one with the least *risk*
+//! among the others: the fewest requests a page since then. Misses are those of the class's
+//! [profile](crate::ClassProfile), or without one its stores: in a look-aside cache as many.
 //!
-//! A class's misses are those that its [profile](crate::ClassProfile) tells where keys are profiled, and
-//! otherwise its stores: in a look-aside cache as many.
+//! Weaknesses: a class whose keys are used once misses most and receives page after page, and none of them saves a
+//! miss; [`cost_partition`](super::cost_partition) is its authors' answer. It never comes to rest.
 //!
-//! Weaknesses: misses are not what a page would save. A class whose keys are asked for once misses most and is
-//! given page after page, and none of them saves a miss; [`cost_partition`](super::cost_partition) is its
-//! authors' answer. And as one page moves every M misses whatever they are, it never comes to rest.
-//!
-//! Laws: at most one move a step, however late the step comes; a class keeps one page.
+//! Invariants: at most one move a step, however late the step is; a class keeps one page.
 
 use crate::history::changes::{Changes, Counts};
 use crate::options::{PolicyOption, options};

@@ -1,4 +1,4 @@
-//! The page policy that goes with the eviction kind `reserved`.
+//! The page policy that belongs to the eviction kind `reserved`.
 //!
 //! Source: V. S. R. Coelho, "Study and optimization of the memory management in Memcached", thesis, NOVA University of
 //! Lisbon, 2018: sections 3.3 (its Algorithm 2) and 4.4.
@@ -6,28 +6,27 @@
 //! ```text
 //!   hit ratio a second   90  91  92  91 | 91  84  77  79 |      best so far: 92
 //!                                                  '-- more than a tenth below the best: one page moves
-//!   m  stores under keys that led to nothing since the warm-up: a miss each
+//!   m  stores of new keys since the warm-up: a miss each
 //!   r  hits since then, and m
 //!   cb cost a byte of what the class holds
 //!   a page goes from the class of least m * cb / r to the one of most
 //! ```
 //!
-//! Where the text leaves a choice, here is what was chosen:
+//! Choices where the text leaves one:
 //!
-//! - One sentence of section 4.4 has giver and receiver the other way round; Algorithm 2, and all other sentences, have
-//!   them as here.
-//! - A sample is the hit ratio of the gets since the last sample, not that since the beginning. A second of fewer than
-//!   [`SAMPLE_GETS_MIN`] gets tells too little and is counted with the next: ours.
-//! - The best is the best of all samples, however old: the text has an array of 200 seconds, but compares with "the
-//!   maximum point that was seen".
+//! - One sentence of section 4.4 has giver and receiver the other way round; Algorithm 2 and all others are as here.
+//! - A sample is the hit ratio of the gets since the last sample. A second of fewer than [`SAMPLE_GETS_MIN`] gets is
+//!   counted with the next: ours.
+//! - The best is that of all samples: the text has an array of 200 seconds, but compares with "the maximum point that
+//!   was seen".
 //! - A look moves one page at most, however many of its samples are low.
 //! - The warm-up, whose end the authors signal by hand, ends when classes first own all the memory.
-//! - The bytes of a class are those of the chunks that it uses. Where nobody gives costs a chunk's worth costs 1.
+//! - The bytes of a class are those of its used chunks. Where no client gives costs, a chunk costs 1.
 //!
-//! Weaknesses: a hit ratio that is lower for good, as after a change of workload, moves a page at every look for ever;
-//! one that has always been bad moves none. What one class gains is not asked: a scan has the highest m / r.
+//! Weaknesses: a hit ratio that is lower for good moves a page at every look; one that was always bad moves none. A
+//! scan has the highest m / r.
 //!
-//! Laws: at most one move a step, and none but at a look after a fall; a class keeps one page.
+//! Invariants: at most one move a step, and only at a look after a fall; a class keeps one page.
 
 use super::cost_per_byte::worths;
 use crate::history::per_class::PerClass;

@@ -1,8 +1,8 @@
-//! Facebook's page policy (R. Nishtala et al., "Scaling Memcache at Facebook", NSDI 2013, section
-//! 3.1.2 on adaptive slab allocation), made for small pages and short steps.
+//! Facebook's page policy (R. Nishtala et al., "Scaling Memcache at Facebook", NSDI 2013, section 3.1.2 on adaptive
+//! slab allocation), made for small pages and short steps.
 //!
-//! If the oldest item of every class were equally old, the classes together would be one LRU. So
-//! memory is to go to a class that evicts items much younger than the others' oldest:
+//! If the oldest items of all classes are equally old, the classes together are one LRU. So memory goes to a class that
+//! evicts items much younger than the others' oldest:
 //!
 //! ```text
 //!   tail age   class 0  ##############################     gives: oldest tail
@@ -11,25 +11,21 @@
 //!              class 2  #####  evicting                    needs: 20 % below the mean
 //! ```
 //!
-//! A class *needs* when since the last step it evicted, or was refused memory, has less than a page
-//! of free chunks, and its tail is at least `gap_percent` younger than the mean of the other classes
-//! that could give. It is given a page from the oldest of these, provided that one is as much older,
-//! too. Free pages' worth of chunks go first, to those in need or to the pool.
+//! A class *needs* a page if since the last step it evicted or was refused memory, has less than a page of free chunks,
+//! and its tail is at least `gap_percent` younger than the mean of the others that could give. It receives a page from
+//! the oldest of these, if that one is as much older, too. Free pages' worth of chunks go first, to those in need or to
+//! the pool.
 //!
-//! Why a steady workload comes to rest: a receiver must have used up what it was given before it
-//! needs again, and only then is its tail age a true one; within a step, ages are projected from
-//! the pages already promised; inside the gap nobody needs; and for `hold_ticks` after a class has
-//! given it does not receive, nor the other way round.
+//! A steady workload comes to rest: a receiver uses up what it received before it needs again; within a step, ages are
+//! projected from the pages already promised; and for `hold_ticks` after a class has given it does not receive, nor the
+//! other way round.
 //!
-//! What is compared is a choice ([`Worth`]). Ages alone make the classes one LRU. But a chunk is the
-//! price of an item, and a hit costs the same whatever the item's size: if the chance of another hit
-//! falls as one over the time since the last (the common shape of reuse), a byte at the tail of a
-//! class earns one over age times chunk size. So `page_policy=space_time` balances that product, the
-//! space-time that a class spends on its last item: large items must be younger to stay. It is to
-//! this policy what GreedyDual-Size (Cao and Irani, USITS 1997) is to LRU, at the price of a number a
-//! class.
+//! [`Worth`] says what is compared. A hit is worth the same whatever the item's size. If the chance of another hit
+//! falls as one over the time since the last, a byte at the tail earns one over age times chunk size, and `space_time`
+//! balances that product: large items must be younger to stay. It is to `tail_age` what GreedyDual-Size (Cao and Irani,
+//! USITS 1997) is to LRU.
 //!
-//! Laws: at most `moves_max` moves a step; a class keeps one page unless it is empty.
+//! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
 use crate::history::per_class::PerClass;
 use crate::options::{PolicyOption, TICKS_MAX, options};
@@ -93,8 +89,6 @@ pub(crate) struct Leave {
 #[derive(Clone, Copy, Debug)]
 struct Outlook {
     class: ClassSnapshot,
-    pages: u64,
-    free_chunks: u64,
     /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced, by what a
     /// miss costs.
     weighed_age: f64,
@@ -163,8 +157,6 @@ impl TailAge {
             let pressed = memory.update(class, now);
             Outlook {
                 class: *class,
-                pages: class.pages,
-                free_chunks: class.free_chunks,
                 weighed_age: match worth {
                     Worth::Age => f64::from(class.tail_age_ticks),
                     Worth::SpaceTime => {
@@ -204,7 +196,7 @@ impl TailAge {
     fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
         let needs = |outlook: &&Outlook| {
             let mean = mean_weighed_age_but(outlooks, outlook);
-            let used_up = outlook.free_chunks < outlook.class.chunks_per_page as u64;
+            let used_up = outlook.class.free_chunks < outlook.class.chunks_per_page as u64;
             outlook.pressed
                 && outlook.may_receive
                 && used_up
@@ -230,12 +222,12 @@ impl TailAge {
     fn promise(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
         let victim = outlook_of(outlooks, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
-        if victim.free_chunks < chunks {
+        if victim.class.free_chunks < chunks {
             // Its coldest items go: in an LRU that turns over steadily, age is as the room.
-            victim.weighed_age *= (victim.pages - 1) as f64 / victim.pages as f64;
+            victim.weighed_age *= (victim.class.pages - 1) as f64 / victim.class.pages as f64;
         }
-        victim.free_chunks = victim.free_chunks.saturating_sub(chunks);
-        victim.pages -= 1;
+        victim.class.free_chunks = victim.class.free_chunks.saturating_sub(chunks);
+        victim.class.pages -= 1;
         victim.may_receive = false;
         self.memory.of(page_move.victim).gave_at = Some(now);
 
@@ -244,8 +236,9 @@ impl TailAge {
             memory.received_at = Some(now);
             memory.busy_at = now;
             let receiver = outlook_of(outlooks, receiver);
-            receiver.weighed_age *= (receiver.pages + 1) as f64 / receiver.pages.max(1) as f64;
-            receiver.pages += 1;
+            receiver.weighed_age *=
+                (receiver.class.pages + 1) as f64 / receiver.class.pages.max(1) as f64;
+            receiver.class.pages += 1;
             receiver.may_give = false;
         }
     }
@@ -265,8 +258,8 @@ fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
         let other = |outlook: &&Outlook| outlook.class.class != but.class.class;
         outlooks.iter().filter(other).filter(|outlook| outlook.can_give())
     };
-    let pages: u64 = others().map(|outlook| outlook.pages).sum();
-    let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.pages as f64).sum();
+    let pages: u64 = others().map(|outlook| outlook.class.pages).sum();
+    let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.class.pages as f64).sum();
     (pages > 0).then(|| sum / pages as f64)
 }
 
@@ -296,7 +289,7 @@ impl Memory {
 impl Outlook {
     /// Whether a page may be taken although its items must make room.
     fn can_give(&self) -> bool {
-        self.may_give && self.pages > 1
+        self.may_give && self.class.pages > 1
     }
 
     /// Whether a page may be taken without any item's loss, and is not missed.
@@ -305,8 +298,8 @@ impl Outlook {
         let (pages_kept, spare_pages) = if empty { (0, 0) } else { (1, options.spare_pages) };
         self.may_give
             && self.quiet
-            && self.pages > pages_kept
-            && self.free_chunks >= (1 + spare_pages) * self.class.chunks_per_page as u64
+            && self.class.pages > pages_kept
+            && self.class.free_chunks >= (1 + spare_pages) * self.class.chunks_per_page as u64
     }
 }
 

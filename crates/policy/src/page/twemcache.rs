@@ -1,5 +1,5 @@
-//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): a store
-//! that finds no free chunk takes a whole page from any class.
+//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): a store that finds no
+//! free chunk takes a whole page from any class.
 //!
 //! ```text
 //!   store, no free chunk in class 2
@@ -8,22 +8,17 @@
 //!                 its items go, and the page with them, to class 2
 //! ```
 //!
-//! *Random* makes classes lose pages as they own them and win them as they store: the split drifts to where
-//! every class evicts at the same rate a page. *Lra* (least recently accessed) keeps pages in the order of
-//! their last access, a hit or a store of any of their items.
+//! Weaknesses: neither considers what a page's items are worth; the last page of a class is taken like any other; there
+//! is no rest while a class evicts. A scan takes nearly all pages.
 //!
-//! Weaknesses: neither asks what a page's items were worth, the last page of a class goes like any other, and
-//! there is no rest as long as anybody evicts. A scan takes nearly all pages.
+//! Differences here: the engine evicts an item where Twemcache takes a page, so a page is planned for each page's worth
+//! of such stores, and arrives behind them; a page of the class's own stays. The engine keeps no order of pages, so
+//! *lra* (least recently accessed) estimates it: with `a` accesses to `p` pages, a page of a class is accessed `a/p`
+//! times, and the class where that is least gives; among equals, the one with the oldest tail. Accesses decay by half
+//! over [`TwemcacheOptions::half_life`].
 //!
-//! What differs here. The engine evicts an item where Twemcache takes a page, so that a page is planned for
-//! each page's worth of such stores, and arrives behind them; where the page is one of the class's own nothing
-//! moves. What becomes of the page's items is the mover's matter. The engine keeps no order of pages, so *lra*
-//! estimates it: of a class with `a` accesses to `p` pages in a while a page is accessed `a/p` times, and the
-//! page accessed longest ago is likely to be of the class where that is least; among equals, of the one with
-//! the oldest tail. Accesses fade, by half over [`TwemcacheOptions::half_life`].
-//!
-//! Laws: a plan takes pages that were there at the snapshot, so none twice; where more are asked for than a step
-//! may take, each page asked for is as likely to be given, and the rest is forgotten.
+//! Invariants: a plan takes pages of the snapshot, so none twice; where more are needed than a step may take, each is
+//! as likely to be given, and the rest is forgotten.
 
 use super::draw::draw;
 use crate::history::changes::{Changes, Counts, pages_asked};

@@ -8,22 +8,19 @@
 //!                                      '--split--> moves: which pages go first
 //! ```
 //!
-//! The cost of a split is the sum of its classes' misses, each times what a miss of the class costs more
-//! than a hit. Less is better.
+//! The cost of a split is the sum of its classes' misses, each times its class's cost of a miss above a hit.
 //!
-//! Laws of every split: it has no more pages than there are; each class has its `pages_min`; between two
-//! equally cheap splits the one nearer to the present is taken, so that nothing moves without gain.
+//! Invariants of every split: it has at most the given pages; each class has its `pages_min`; of equally cheap splits
+//! it is the one nearest to the present, so that nothing moves without gain.
 
 mod class_curve;
 mod exact;
 mod hull;
 mod moves;
 mod near;
-mod objective;
-mod prediction;
 mod what_if;
 
-pub use class_curve::{ClassCurve, cost};
+pub use class_curve::{ClassCurve, Objective, cost};
 pub(crate) use class_curve::{class_curves, least_move_price};
 pub use exact::best_split;
 pub(crate) use exact::best_split_in_units;
@@ -31,6 +28,5 @@ pub(crate) use hull::{Size, hull, hull_split};
 pub(crate) use moves::Moves;
 pub use near::near_best_split;
 pub(crate) use near::near_best_split_at;
-pub use objective::Objective;
-pub(crate) use prediction::predict;
+pub(crate) use what_if::predict;
 pub use what_if::{WhatIf, what_if};

@@ -5,18 +5,17 @@
 //!     |
 //!   hull_split   steepest segments first; its slope at the end gives a bound that no split beats
 //!     |
-//!   filled       what is left goes where it saves most. Near the bound? Done: the common case
+//!   filled       the rest of the pages goes where it saves most. Near the bound? Done: the common case
 //!     |
 //!   core         else a cliff does not fit: dynamic programming over the sizes that could still be part of a
 //!     |          better split, with states thinned to a fixed number
 //!     '--> the better of the two
 //! ```
 //!
-//! The problem is the multiple-choice knapsack: of each class one size. Its relaxation, where sizes between
-//! a hull's corners may be had, gives the price λ of a page; a size's *loss* is what it costs more than
-//! its class's best size at that price. A split costs the bound, its losses and λ for each page that it
-//! leaves unused. So no size with a loss above the gap of a split already known is part of a better
-//! one: few are left, the core. Source: D. Pisinger, "A minimal algorithm for the multiple-choice
+//! The problem is the multiple-choice knapsack: of each class one size. Its relaxation allows sizes between a hull's
+//! corners and gives the price λ of a page. A size's *loss* is its cost above that of its class's best size at λ. A
+//! split costs the bound, its losses, and λ for each unused page. So a size with a loss above the gap of a known split
+//! is part of no better one: few are left, the core. Source: D. Pisinger, "A minimal algorithm for the multiple-choice
 //! knapsack problem", European Journal of Operational Research 83, 1995.
 
 use super::exact::best_split_at;

@@ -1,7 +1,25 @@
-//! What more or less memory would bring.
+//! What curves say of another split, and of more or less memory.
 
 use super::{ClassCurve, class_curves, near_best_split};
-use crate::Snapshot;
+use crate::{Prediction, Snapshot};
+
+/// Misses before and after. Of the snapshot's gets those of keys never stored miss before and after.
+pub(crate) fn predict(
+    snapshot: &Snapshot,
+    classes: &[ClassCurve],
+    before: &[u64],
+    after: &[u64],
+) -> Prediction {
+    let unstored = snapshot.unstored_share();
+    let references: f64 = classes.iter().map(ClassCurve::references).sum();
+    let miss_ratio = |split| misses(classes, split) / references.max(f64::MIN_POSITIVE);
+    let per_thousand = |split| 1_000.0 * (unstored + (1.0 - unstored) * miss_ratio(split));
+    Prediction { misses_before: per_thousand(before), misses_after: per_thousand(after) }
+}
+
+fn misses(classes: &[ClassCurve], split: &[u64]) -> f64 {
+    classes.iter().zip(split).map(|(class, &pages)| class.misses(pages)).sum()
+}
 
 /// A memory size and the miss ratio expected of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,9 +49,7 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
     let at = |memory_percent: u64| {
         let split = near_best_split(&classes, pages * memory_percent / 100);
-        let misses: f64 =
-            classes.iter().zip(&split).map(|(class, &pages)| class.misses(pages)).sum();
-        let miss_ratio = unstored + (1.0 - unstored) * misses / references;
+        let miss_ratio = unstored + (1.0 - unstored) * misses(&classes, &split) / references;
         WhatIf { memory_percent, miss_ratio }
     };
     MEMORY_PERCENTS.map(at).to_vec()

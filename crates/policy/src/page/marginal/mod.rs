@@ -1,4 +1,5 @@
-//! slabwise's own: LAMA's goal for any number of pages, and moves only where they pay.
+//! slabwise's own policy: LAMA's goal (X. Hu and others, ATC 2015) for any number of pages, with moves only where they
+//! pay.
 //!
 //! ```text
 //!   step   young classes, free chunks ----------> space_time's moves, at once
@@ -7,41 +8,33 @@
 //!                                                        no: nothing      yes: a new target
 //! ```
 //!
-//! Every class wants its next page to save as much as any other's last one costs: the *marginal* gains of
-//! all are to be equal, or, where curves have cliffs, the whole way down to pay. The goal, and its
-//! objectives, are LAMA's (X. Hu and others, ATC 2015); the split is [`near_best_split`](crate::split::near_best_split).
-//! The rest is what keeps it quick and quiet, and makes of misses what they cost:
+//! The *marginal* gains of all classes are to be equal: the next page of one saves as much as the last page of any
+//! other costs. Where a curve has a cliff, the whole way down has to pay.
+//! [`near_best_split`](crate::split::near_best_split) finds the split. The rest keeps the policy quick and quiet:
 //!
-//! - *Costs.* Where items carry costs, a class's misses count as many times as their mean cost is above that of all
-//!   classes; so does the age of a young class's tail, the other way round. Where they carry none, or all the same,
+//! - *Costs.* A miss of a class counts by its cost beside the mean of all classes. Without costs, or with equal ones,
 //!   every plan is that of the miss ratio.
-//! - *References lately.* A class's curve tells the shape. How much more or less it counts than when its
-//!   references were made, its gets of the last fifty thousand or so tell, which are counted, not sampled. So a
-//!   change of popularity is seen before curves have forgotten.
-//! - *Price.* A page's move costs as much as the page would save of `move_price` misses a get, were they
-//!   spread over all pages. So slopes that are equal but for noise move nothing.
-//! - *Proof.* A better split is first a proposal. It is taken when what it would have saved since then, by the
-//!   curves of each look, makes up for the items that its moves drop, as one buys skis once renting has cost
-//!   as much. What noise proposes has mostly gone before. A gain of `gain_sure` needs no proof.
-//! - *Stretch.* A sampled cliff stands a few percent too near or too far. Where the misses measured at
-//!   the present size are not the curve's, but would be with the curve stretched a little, it is stretched.
-//! - *Youth.* A class used for the first time, or again after a silence, has no curve that says what its
-//!   keys will do when they come again. Until it has been asked for twice its chunks it is given pages
-//!   by the age of its tail as under `space_time` (see [`TailAge`]), and its pages are not divided. One that is next to
-//!   silent is given none.
-//! - *Idle chunks.* What was free for a whole window while the class did not grow is of no use to it,
-//!   whatever its curve says (its items expire, say): the curve counts as level from there, and the
-//!   pages go to whoever needs them, or to the pool. A silent class's pages are worth nothing.
+//! - *References lately.* A curve gives the shape. The gets of the last fifty thousand or so, counted and not sampled,
+//!   give its weight, so a change of popularity is seen before curves have decayed.
+//! - *Price.* A page's move costs as much as the page would save of `move_price` misses a get, were they spread over
+//!   all pages. So slopes that differ only by noise move nothing.
+//! - *Proof.* A better split is first a proposal. It becomes the target once it would have saved, by the curves of each
+//!   look since, as much as the items that its moves drop cost. A gain of `gain_sure` needs no proof.
+//! - *Stretch.* A sampled cliff is a few percent too near or too far. Where the measured misses fit the curve only if
+//!   it is stretched a little, it is stretched.
+//! - *Youth.* A class that is new, or used again after a silence, has no curve to rely on. Until it has had requests
+//!   for twice its chunks it receives pages by [`TailAge`] as under `space_time`, and gives none. A nearly silent class
+//!   receives none.
+//! - *Idle chunks.* Chunks that were free for a whole window while the class did not grow are of no use to it, whatever
+//!   its curve says: the curve counts as level from there.
 //!
-//! Laws: at most a 64th of the pages move a step, and no more than 64, but always up to eight may, whatever
-//! for; a class that holds items keeps a page; while the pool has pages nothing moves; a class that gives or
-//! takes for want of a curve does neither for another reason in the same step.
+//! Invariants: a step moves at most a 64th of the pages and at most 64, but may always move eight; a class that holds
+//! items keeps a page; while the pool has pages nothing moves; a class in an urgent move is in no other move of that
+//! step. At rest, no split costs so much less that its gain exceeds `gain_min` and the price of the moves together,
+//! except for half a percent of the cost, the error of the splitter.
 //!
-//! And at rest under curves that hold: no split costs so much less that its gain is above `gain_min` and the price of
-//! the moves to it together, but for half a percent of the cost, by which the splitter may be off.
-//!
-//! Its weakness: keys of a class that come again otherwise than they did, as often as before, are seen only as
-//! its curve forgets.
+//! Weakness: if keys of a class are reused in another pattern, but as often, the policy sees it only as the curve
+//! decays.
 
 mod usage;
 
