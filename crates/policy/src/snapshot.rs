@@ -79,6 +79,11 @@ pub struct ClassSnapshot {
 }
 
 impl ClassSnapshot {
+    /// Allocations that found no free chunk, ever: items evicted and stores refused.
+    pub(crate) fn pressed(&self) -> u64 {
+        self.evicted + self.out_of_memory
+    }
+
     /// A class that owns nothing and to which nothing has happened.
     pub fn empty(class: ClassId, chunk_size_bytes: usize, chunks_per_page: usize) -> ClassSnapshot {
         ClassSnapshot { class, chunk_size_bytes, chunks_per_page, ..ClassSnapshot::default() }

@@ -72,19 +72,13 @@ impl ClassKeys {
         }
     }
 
-    /// Takes in how many hits there ever were; what the sample lacks since the last call has this weight.
+    /// Takes in how many hits there ever were; what the sample lacks since the last call has this weight, 0 where it
+    /// is known to lack hits for another reason than that their keys are not in it.
     pub fn note_hits(&mut self, ever: u64, weight: f64) {
         if let Some(told) = self.hits_told.replace(ever) {
             let since = ever.saturating_sub(told) as f64;
             self.hits_missing += (since - self.hits_sampled) * weight;
         }
-        self.hits_sampled = 0.0;
-    }
-
-    /// Takes in the same where the sample is known to lack hits since the last call, for another reason than that
-    /// their keys are not in it: nothing follows from these.
-    pub fn pass_over_hits(&mut self, ever: u64) {
-        self.hits_told = Some(ever);
         self.hits_sampled = 0.0;
     }
 

@@ -1,9 +1,8 @@
-//! Weights that fade: an event counts half after a half-life of further ones. The half-life grows with what
-//! has been seen, up to a most.
+//! Decaying weights: an event counts half after a half-life of further ones, which grows with the number of events up
+//! to a maximum.
 //!
-//! Old weights are not made smaller; new ones are made larger, and all are divided by the present one when
-//! they are read. So an event costs one power of two. Before weights grow out of range their owner divides
-//! them all.
+//! Old weights stay; new ones become larger, and all are divided by the present one when they are read. So an event
+//! costs one power of two. Before weights overflow their owner divides them all.
 
 /// Beyond this all weights are to be divided.
 const WEIGHT_MAX: f64 = (1u64 << 40) as f64;

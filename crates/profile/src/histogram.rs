@@ -1,9 +1,9 @@
-//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance, and of no
-//! less than a grain.
+//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance, and of at least a
+//! grain.
 //!
-//! The grain is for distances that are sampled: what lies closer together than the keys that one key of the
-//! sample stands for was not told apart in the first place. It is a power of two and only grows, so that old steps
-//! lie within new ones. So memory goes by the keys in the sample, and not by those that they stand for.
+//! A sampled distance is no more exact than the number of keys that one key of the sample represents: the grain. It is
+//! a power of two and only grows, so that old steps are within new ones. So memory depends on the keys in the sample
+//! only.
 
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};

@@ -1,11 +1,10 @@
-//! What a profiler keeps of each key it looks at: one record of 24 bytes, found by the key's hash.
+//! What a profiler keeps of each sampled key: one record of 24 bytes, found by the key's hash.
 //!
 //! ```text
 //!   hash --> index (open addressing, linear probing) --> number --> record
 //! ```
 //!
-//! A key has the same number as long as it is known, so stacks name it by four bytes. A number that is free
-//! goes to the next new key.
+//! A key keeps its number as long as it is known, so stacks name it by four bytes. A free number is reused.
 
 use crate::reuse_windows::UsedAt;
 use slabwise_base::ClassId;

@@ -1,24 +1,22 @@
-//! What misses cost, measured where nobody tells it: the time from a miss to the store of the same key, smoothed
+//! What misses cost, measured where no client gives costs: the time from a miss to the store of the same key, smoothed
 //! by class and key prefix.
 //!
 //! ```text
 //!   miss --> waiting: when each key was missed first --store--> its class's mean, and its prefix's
-//!                 |--> answered: something else made the item, which tells no time
+//!                 |--> answered: something else made the item, which gives no time
 //!                 '--> late, or forgotten: the store came late, or never while newer ones waited
 //! ```
 //!
-//! Laws: keys outside the sample leave nothing behind; memory is bounded by the options; a noted miss waits, or became
-//! one of the four; all follows from the calls.
+//! Invariants: keys outside the sample leave no trace; memory is bounded by the options; a noted miss waits, or became
+//! one of the four; results follow from the calls.
 //!
-//! What it cannot know, each with a test below:
-//! - *Warmers.* A store of a key that nobody missed says nothing: a cache that is only ever filled ahead has no
-//!   costs.
-//! - *Batch fills.* A client that misses many keys, makes all values and then stores them took the whole batch's time
-//!   for each, as far as this can tell: its keys seem dearer than one by one.
-//! - *Concurrent misses.* Of several clients that miss a key before it is stored the first miss counts, and the first
-//!   store: the others' stores say nothing.
-//! - *Who gives up.* A store that comes later than `wait_us_max` is taken for another's; the miss is forgotten.
-//! - A client that waits for something else between a miss and the store, a queue or a lock, waits for it here too.
+//! Its limits, each with a test below:
+//! - *Warmers.* A store of a key that was not missed is not counted: a cache that is only filled ahead has no costs.
+//! - *Batch fills.* For a client that misses many keys, makes all values and then stores them, each key takes the time
+//!   of the batch.
+//! - *Concurrent misses.* If several clients miss a key before it is stored, the first miss and the first store count.
+//! - *Late stores.* A store later than `wait_us_max` does not count; the miss is forgotten.
+//! - A client that waits between a miss and the store, for a queue or a lock, counts that, too.
 
 use crate::key_map::KeyMap;
 use slabwise_base::random::mix;

@@ -8,42 +8,40 @@
 //!        stack of class 0   of class 1 ...   absent keys      (order of use; a key is in one of them)
 //!               | distance / rate  '--- reuse time ---.
 //!               v                                     v
-//!          Histogram --> Mrc                    ReuseWindows --> Mrc    (weights 1 / rate; fading; of
+//!          Histogram --> Mrc                    ReuseWindows --> Mrc    (weights 1 / rate; decaying; of
 //!                                                                       the last M gets, where wanted)
 //! ```
 //!
-//! Sources: the sample, its rescaling and the bound on its keys are those of SHARDS (Waldspurger and others,
-//! FAST 2015, sections 3 and 4: SHARDS-adj, and fixed size by lowering the threshold); distances are those of
-//! an LRU (Mattson and others, 1970).
+//! Sources: the sample, its rescaling and the bound on its keys are those of SHARDS (Waldspurger and others, FAST 2015,
+//! sections 3 and 4: SHARDS-adj, and fixed size by lowering the threshold); distances are those of an LRU (Mattson and
+//! others, 1970).
 //!
-//! What an access counts:
+//! How an access is counted:
 //!
-//! - A get of a key in a stack is a reference of that stack's class at its distance, scaled. If it hit, the key goes
-//!   on top. If it missed, the key stays where it is until it is stored: further gets of it, which miss as well,
-//!   count at the distance of the first, or a little farther.
-//! - A get of a deleted key is a reference that misses at every size: no cache would have had it.
-//! - A miss of a key that was never stored waits for the store, which tells the class, and then counts as
-//!   a first reference. It waits for ever where no store follows: such gets miss whatever the memory, and
-//!   [`Profiler::unstored_gets`] counts them.
-//! - A hit of a key that is not known (stored before the profiler looked) is noted, not counted: its
-//!   distance is unknown. So is one of a key that missed and was not seen to be stored, as a get vivified it.
+//! - A get of a key in a stack is a reference of that stack's class at its scaled distance. If it hit, the key moves to
+//!   the top. If it missed, the key keeps its place until it is stored: further misses count at about the same
+//!   distance.
+//! - A get of a deleted key is a reference that misses at every size.
+//! - A miss of a key that was never stored waits for the store, which gives the class, and then counts as a first
+//!   reference. Where no store follows, [`Profiler::unstored_gets`] counts it: it misses whatever the memory.
+//! - A hit of an unknown key (stored before the profiler started) is noted, not counted: its distance is unknown. So is
+//!   one of a key that missed and was not seen to be stored, as a get vivified it.
 //! - A store puts the key on top of its class's stack, out of any other's, and is no reference.
 //! - A delete takes it out and keeps its class, so that its next miss is known not to be the first.
 //!
-//! Laws: keys never number more than `keys_max`; a key is in the stack that its record says, on the slot that it
-//! says, and in no other; without fading and at rate 1 curves are those of exact stack distances, at their
-//! points.
+//! Invariants: there are at most `keys_max` keys; a key is in the stack and on the slot of its record, and in no other;
+//! without decay and at rate 1 curves are those of exact stack distances, at their points.
 //!
-//! History is bounded, too: beyond what a class could hold in [`HISTORY_FACTOR`] times the present memory the
-//! keys used longest ago are forgotten, and of the absent ones those beyond an eighth of all. Where keys are too
-//! many, history gives way first, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither comes
-//! back: what was forgotten is not known, and a sample that grew again would be of other keys.
+//! History is bounded, too. The least recently used keys beyond what a class could hold in [`HISTORY_FACTOR`] times the
+//! present memory are forgotten, and absent keys beyond an eighth of all. Where keys are too many, first the history
+//! shrinks, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither grows again: a larger sample
+//! would be of other keys.
 //!
-//! What reuse times of classes take, with two generations of their curves, is not there for keys: as much as is usual from
-//! the first sizes on, as the table of keys does not shrink. So where they are begun only when there are all the keys that
-//! there may be, memory is above its bound by as much.
+//! Reuse times of classes and two generations of their curves take memory from the keys: the usual amount from the
+//! first sizes on, as the table of keys does not shrink. If they begin when all keys are in use, memory exceeds its
+//! bound.
 //!
-//! Who may call it: one thread at a time, with accesses in the order of their times. It has no clock.
+//! One thread at a time may call it, with accesses in the order of their times. It has no clock.
 
 mod stacks;
 
@@ -168,7 +166,7 @@ impl Profiler {
     /// Tells the same where accesses were lost since the last call: these hits are not compared with the
     /// sample's. Those lost are not those of hot keys, and would be taken for near hits.
     pub fn pass_over_hits(&mut self, class: ClassId, ever: u64) {
-        self.stacks.class_mut(class).pass_over_hits(ever);
+        self.stacks.class_mut(class).note_hits(ever, 0.0);
     }
 
     /// Takes an access in. One of a key that is not sampled is passed over, and once sizes are told so is a hit or

@@ -6,21 +6,18 @@
 //!                      '------------ a curve -----------'
 //! ```
 //!
-//! A reuse that began in an earlier window is counted with its true time. When the window is full, it takes
-//! the place of the last one, of all classes at once: so their curves are of the same gets, the last M to 2 M of them.
-//! A sample's window takes longer: until it has as many sampled gets as there are in M, or enough of them, for curves
-//! of fewer are chance.
+//! A reuse that began in an earlier window is counted with its true time. A full window replaces the last one, of all
+//! classes at once, so their curves are of the same gets, the last M to 2 M. A sample's window takes longer: until it
+//! has as many sampled gets as there are in M, or enough of them.
 //!
-//! The mean footprint of windows of w references follows from reuse times alone,
-//! `fp(w + 1) - fp(w) = share of references with reuse times > w`, first references being endless, and a
-//! reuse after t references is a miss below fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the
-//! working-set model", CACM 1972, for that relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for
-//! the misses; X. Hu and others, "LAMA", ATC 2015, for footprints of the last M references by class.
+//! The mean footprint of windows of w references follows from reuse times alone, `fp(w + 1) - fp(w) = share of
+//! references with reuse times > w`, first references being endless, and a reuse after t references is a miss below
+//! fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the working-set model", CACM 1972, for that
+//! relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC
+//! 2015, for footprints of the last M references by class.
 //!
-//! In a sample of the keys each reference stands for `scale` references of its class, so a class's clock goes
-//! forward by as much. Reuse times are told apart by steps of 6 %.
-//!
-//! Law: a class's time is that of all its references, whatever part of the keys is sampled when.
+//! In a sample of the keys each reference counts as `scale` references of its class, and so does its clock. So a
+//! class's time is that of all its references, whatever the rate. Reuse times have steps of 6 %.
 
 use crate::histogram::Histogram;
 use crate::mrc::{Hits, Mrc};

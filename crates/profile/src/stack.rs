@@ -6,10 +6,10 @@
 //!                                '- distance = keys behind it
 //! ```
 //!
-//! Where a key is, its owner keeps; the stack tells when it moves a key to another slot. When the slots are
-//! used up, the keys are moved together: O(log n) a use over all, for n keys.
+//! Its owner keeps each key's slot; the stack reports when it moves a key to another one. When the slots are used up,
+//! the keys are moved together: O(log n) a use on average, for n keys.
 //!
-//! Law: a slot is marked exactly if a key is on it; no key is before `oldest`, none from `next` on.
+//! Invariant: a slot is marked exactly if a key is on it; no key is before `oldest`, none from `next` on.
 
 use crate::marks::Marks;
 

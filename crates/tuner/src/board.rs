@@ -1,15 +1,14 @@
-//! What a tuner shows of itself, so that nobody has to wait for its steps.
+//! What a tuner shows of itself, so that readers do not wait for its steps.
 //!
 //! ```text
-//!   step, step, step ... --puts what is new--> | board | --reads a copy--> whoever answers `stats`
+//!   step, step, step ... --writes news--> | board | --reads a copy--> `stats`
 //! ```
 //!
-//! What was planned is shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses come, and
-//! what more or less memory would bring every [`WHAT_IF_TICKS`], as that takes the longest, or when accesses
-//! have doubled.
+//! Plans are shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses arrive, and the effect of
+//! more or less memory every [`WHAT_IF_TICKS`], as that takes longest, or when accesses have doubled.
 //!
-//! Laws: the board is locked for a copy of some hundred bytes, and no other lock is taken meanwhile; curves are
-//! made, and memory is divided, by the one who steps.
+//! Invariants: the board is locked for a copy of some hundred bytes, and no other lock is taken meanwhile; the thread
+//! that steps makes curves and divides memory.
 
 use crate::learning::SizesReport;
 use crate::profiling::{Profiling, ProfilingStats};

@@ -1,7 +1,7 @@
 //! When a policy is due.
 //!
-//! A trigger by time is due after its ticks; the first time at once. One by counts is due when so many have
-//! come since the policy was stepped, or since it came into force: they are looked at again after a tick.
+//! A trigger by time is due after its ticks, and at first at once. One by counts is due after its number of events
+//! since the policy was last stepped or became active; they are checked again after a tick.
 
 use crate::profiling::Profiling;
 use slabwise_base::{Now, Ticks};

@@ -6,8 +6,9 @@
 //!                                              '--> SizesReport, on the board
 //! ```
 //!
-//! Laws: a table that somebody else has set meanwhile is not overwritten; a look is made every [`LOOK_TICKS`] at most, and only while no planned move waits; a change that the engine
-//! refuses is made no other way, and tried again at the next look.
+//! Invariants: a table that was set elsewhere meanwhile is not overwritten; there is at most one look in
+//! [`LOOK_TICKS`], and only while no planned move waits; a change that the engine refuses is tried again at the next
+//! look.
 
 use crate::view::snapshot;
 use slabwise_base::size_histogram::bucket_of;

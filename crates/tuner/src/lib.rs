@@ -10,15 +10,14 @@
 //! ```
 //!
 //! A driver calls [`Tuner::step`] again and again: a thread of the server, the lab on virtual time. The tuner never
-//! waits; the only clock it reads is the one that profiling was given. What a driver has to decide is here, too, and
-//! takes time as an argument: which load there is ([`LoadClassifier`]), which policy is requested
-//! ([`RequestedPolicy`]), how long a hit takes ([`HitTime`]), and how long to wait between steps ([`TunerPace`],
-//! [`Backoff`], [`CrawlPeriod`]).
+//! waits; the only clock it reads is the one that profiling was given. A driver's other decisions are here, too, and
+//! take time as an argument: the load ([`LoadClassifier`]), the requested policy ([`RequestedPolicy`]), the time of a
+//! hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
 //!
-//! Laws: a plan is carried out, or what is left of it dropped, before the policy is asked again; a step
-//! visits at most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in
-//! between, however often it is stepped, so that no more pages move than [`MoveBudget::pages_per_second`]; a
-//! move asked for by hand is carried out like a planned one.
+//! Invariants: a plan is carried out, or the rest of it dropped, before the policy is stepped again; a step visits at
+//! most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in between, so that no
+//! more pages move than [`MoveBudget::pages_per_second`]; a move that a command requests is carried out like a planned
+//! one.
 #![forbid(unsafe_code)]
 
 mod board;

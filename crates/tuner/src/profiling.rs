@@ -1,4 +1,4 @@
-//! Profiling while the cache serves: the engine's tap, a queue, a profiler, and what they may cost.
+//! Profiling while the cache serves: the engine's access observer, a queue, a profiler, and what they may cost.
 //!
 //! ```text
 //!   Engine --tap--> Sampler --queue--> Profiler --> profiles of the classes
@@ -6,12 +6,11 @@
 //!      '----------- threshold ------------'      which keys are shown: fewer as they grow too many
 //! ```
 //!
-//! Laws: the engine shows no key that the profiler would pass over, but for those already in the queue when the
-//! threshold falls; a step takes in what waits, at most a full queue; memory is bounded by the options, time by
-//! [`ProfilingOptions::accesses_per_second_max`], or four times as many accesses where keys in the sample are few.
-//! Of profiles there are two generations at most, the one made last and
-//! the one shown last, whoever has copies of either: their curves are shared. Only who reads what is shown may
-//! hold an older one, until he has answered.
+//! Invariants: the engine shows no key that the profiler would pass over, except for those already in the queue when
+//! the threshold falls; a step takes in at most a full queue; memory is bounded by the options, time by
+//! [`ProfilingOptions::accesses_per_second_max`], or four times as many accesses where sampled keys are few. There are
+//! at most two generations of profiles, the one made last and the one shown last: copies share their curves. Only a
+//! reader of what is shown may hold an older one.
 
 use crate::sampler::{Caller, Sampler, Samples};
 use slabwise_base::{ClassId, Clock, Now, Ticks};

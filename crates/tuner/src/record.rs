@@ -1,14 +1,13 @@
-//! What was planned last, and what came of it.
+//! What was planned last, and its effect.
 //!
 //! ```text
 //!   gets  ...|--- up to 100,000 ---| plan, moves |--- up to 100,000 ---|...
 //!              miss ratio before                    miss ratio after
 //! ```
 //!
-//! The miss ratio while pages move belongs to neither. A policy may carry out one decision in plans one after the
-//! other: a plan that follows within [`SERIES_GETS_MAX`] gets, for the same reason, continues the last one. They are
-//! told as one, from what was before the first. A plan for another reason that comes too soon is measured on what
-//! there was in between.
+//! The miss ratio while pages move belongs to neither. A policy may carry out one decision in several plans: a plan
+//! that follows within [`SERIES_GETS_MAX`] gets, for the same reason, continues the last one, and both are one record.
+//! A plan for another reason that follows too soon is measured on the gets in between.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_policy::{Plan, Prediction};

@@ -1,5 +1,4 @@
-//! From the engine's tap to whoever profiles: a bounded queue between the threads that serve and the one that
-//! tunes.
+//! A bounded queue from the engine's access observer, on the threads that serve, to the thread that tunes.
 //!
 //! ```text
 //!   worker: Engine -> tap -> Sampler --dated, pushed--> | queue | --> Samples: the tuner's thread
@@ -7,9 +6,9 @@
 //!                               '- half full: calls -----------------------------^
 //! ```
 //!
-//! Laws: a sampler never waits: where the queue is full the access is dropped, and counted; what was pushed
-//! comes out once, in the order in which it was pushed; whoever takes out may sleep until he is called, which he
-//! is at most once between two times that he begins.
+//! Invariants: a sampler never waits: an access that finds the queue full is dropped, and counted; accesses are popped
+//! once, in the order in which they were pushed; the consumer may sleep until it is called, which happens at most once
+//! between two calls of [`Samples::begin`].
 
 use slabwise_base::Clock;
 use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};

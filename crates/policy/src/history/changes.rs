@@ -53,7 +53,7 @@ impl Counts {
         Counts {
             hits: class.hits,
             sets: class.sets,
-            pressed: class.evicted + class.out_of_memory,
+            pressed: class.pressed(),
             profiled: profile.map(|profile| Profiled {
                 misses: profile.misses,
                 misses_by_eviction: profile.misses_by_eviction,

@@ -16,7 +16,8 @@ use crate::history::per_class::PerClass;
 use crate::options::{PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
-use slabwise_base::{ClassId, Random, Ticks};
+use slabwise_base::{Random, Ticks};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// A class owns at least one page more than this before it gives one to another class.
@@ -58,13 +59,6 @@ struct Second {
     dirty: bool,
     evicted: bool,
     evicted_share: f64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    class: ClassId,
-    age_seconds: u64,
-    evicts_now: bool,
 }
 
 impl Policy for Automove {
@@ -137,25 +131,18 @@ impl Automove {
         if self.steps <= self.options.window_len {
             return None;
         }
-        let mut oldest: Option<Candidate> = None;
-        let mut youngest: Option<Candidate> = None;
-        for (class, Memory { window, .. }) in snapshot.classes.iter().zip(self.memory.iter()) {
-            let evicts_now = window.back().is_some_and(|now| now.evicted);
-            let age_seconds = self.age_mean(window);
-            let candidate = Candidate { class: class.class, age_seconds, evicts_now };
-            let older = oldest.map_or(0, |oldest| oldest.age_seconds);
-            if class.pages > VICTIM_PAGES_KEPT && candidate.age_seconds > older {
-                oldest = Some(candidate);
-            }
-            let younger = youngest.map_or(u64::MAX, |youngest| youngest.age_seconds);
-            if self.keeps_evicting(window) && candidate.age_seconds < younger {
-                youngest = Some(candidate);
-            }
-        }
-        let (oldest, youngest) = (oldest?, youngest?);
-        let far_apart =
-            (youngest.age_seconds as f64) < oldest.age_seconds as f64 * self.options.age_ratio;
-        (youngest.evicts_now && far_apart).then_some(PageMove {
+        let each = || {
+            let each = snapshot.classes.iter().zip(self.memory.iter());
+            each.map(|(class, Memory { window, .. })| (class, self.age_mean(window), window))
+        };
+        // Of equals the first, as in memcached.
+        let givers = each().filter(|(class, age, _)| class.pages > VICTIM_PAGES_KEPT && *age > 0);
+        let (oldest, age_oldest, _) = givers.min_by_key(|(_, age, _)| Reverse(*age))?;
+        let takers = each().filter(|(.., window)| self.keeps_evicting(window));
+        let (youngest, age_youngest, window) = takers.min_by_key(|(_, age, _)| *age)?;
+        let evicts_now = window.back().is_some_and(|now| now.evicted);
+        let far_apart = (age_youngest as f64) < age_oldest as f64 * self.options.age_ratio;
+        (evicts_now && far_apart).then_some(PageMove {
             victim: oldest.class,
             receiver: Some(youngest.class),
             reason: "oldest tail to the youngest that keeps evicting",

@@ -68,8 +68,7 @@ pub struct TailAge {
 
 #[derive(Clone, Copy, Debug)]
 struct Memory {
-    evicted: u64,
-    out_of_memory: u64,
+    pressed: u64,
     gave_at: Option<Ticks>,
     received_at: Option<Ticks>,
     /// When it last evicted, was refused memory or received: since then it may hold spare chunks.
@@ -149,12 +148,21 @@ impl TailAge {
     /// Compares the snapshot with what is remembered, and remembers it.
     fn look(&mut self, snapshot: &Snapshot) -> Vec<Outlook> {
         let now = snapshot.now;
-        self.memory.follow(snapshot, |class| Memory::new(class, now));
+        self.memory.follow(snapshot, |class| Memory {
+            pressed: class.pressed(),
+            gave_at: None,
+            received_at: None,
+            busy_at: now,
+        });
         let (hold_ticks, worth) = (self.options.hold_ticks, self.worth);
         let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
         let each = snapshot.classes.iter().zip(self.memory.iter_mut());
         each.map(|(class, memory)| {
-            let pressed = memory.update(class, now);
+            let pressed = class.pressed() > memory.pressed;
+            memory.pressed = class.pressed();
+            if pressed {
+                memory.busy_at = now;
+            }
             Outlook {
                 class: *class,
                 weighed_age: match worth {
@@ -261,29 +269,6 @@ fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
     let pages: u64 = others().map(|outlook| outlook.class.pages).sum();
     let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.class.pages as f64).sum();
     (pages > 0).then(|| sum / pages as f64)
-}
-
-impl Memory {
-    fn new(class: &ClassSnapshot, now: Ticks) -> Memory {
-        Memory {
-            evicted: class.evicted,
-            out_of_memory: class.out_of_memory,
-            gave_at: None,
-            received_at: None,
-            busy_at: now,
-        }
-    }
-
-    /// Takes the counts over; says whether the class was pressed for memory since the last time.
-    fn update(&mut self, class: &ClassSnapshot, now: Ticks) -> bool {
-        let pressed = class.evicted > self.evicted || class.out_of_memory > self.out_of_memory;
-        self.evicted = class.evicted;
-        self.out_of_memory = class.out_of_memory;
-        if pressed {
-            self.busy_at = now;
-        }
-        pressed
-    }
 }
 
 impl Outlook {

@@ -1,19 +1,19 @@
 //! What a cache that holds items should change its table to.
 //!
-//! A change pays if it loses less than before by more than what it costs:
+//! A change pays if it loses less than before by more than it costs:
 //!
-//! - each class costs something, as it leaves about half a page unused; one that holds nothing goes for that, and
-//!   [`fill_gaps`](super::fill_gaps) brings back what unknown items may need;
-//! - each byte of an item whose chunk would have another size costs something, as it has to be carried or evicted.
+//! - each class leaves about half a page unused; an empty one goes for that, and [`fill_gaps`](super::fill_gaps)
+//!   restores what unknown items may need;
+//! - each byte of an item whose chunk changes its size has to be carried or evicted.
 //!
 //! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside all those
-//! that some part is rounded up to: of two sizes that take as much, the larger one may move more. With B(j) the bytes
-//! of all parts up to candidate j, m the price of a byte that moves, and p(j) the present size before j, the parts
-//! between i and j in chunks of size j cost, beside what these take,
+//! that some part is rounded up to. With B(j) the bytes of all parts up to candidate j, m the price of a byte that
+//! moves, and p(j) the present size before j, the parts between i and j in chunks of size j cost, beside what these
+//! take,
 //!
 //! ```text
 //!   m * (B(j) - B(i))               if j is new
-//!   m * (B(p(j)) - B(i))            if j is present and i is below p(j): what lay in smaller chunks moves
+//!   m * (B(p(j)) - B(i))            if j is present and i is below p(j): the parts in smaller chunks move
 //!   0                               if j is present and i is not below p(j)
 //! ```
 //!

@@ -1,12 +1,11 @@
 //! The best table of each number of classes, by dynamic programming.
 //!
-//! Which sizes may be chunks. A table stays as good if each of its sizes shrinks to the largest part that it holds,
-//! rounded up; and, where pages count, if it then grows to the largest size of which a page holds as many, for what a
-//! chunk takes hangs on that number alone. So only such sizes are candidates, one for each number of chunks a page:
-//! at most 2 * sqrt(page / align) of them. Of sizes that take as much the largest is given, as items that are not yet
-//! known may be a little larger.
+//! Candidates: a table stays as good if each of its sizes shrinks to the largest part that it holds, rounded up, and
+//! then, where pages count, grows to the largest size of which a page holds as many. So there is one candidate for each
+//! number of chunks a page: at most 2 * sqrt(page / align). Larger of equals is better for items that are not yet
+//! known.
 //!
-//! The recurrence. Let W(j) be the weight of all parts up to candidate j, t(j) what a chunk of it takes, and L(k, j)
+//! The recurrence: let W(j) be the weight of all parts up to candidate j, t(j) what a chunk of it takes, and L(k, j)
 //! the least that these parts take in k classes of which the last is j:
 //!
 //! ```text
@@ -16,13 +15,12 @@
 //!
 //! Slopes -W(i) fall with i, and places t(j) rise with j, so all of L(k, ..) is found in O(n) by
 //! [`Lines`](super::layers::Lines), and all tables of up to k classes in O(k n). The cost has the Monge property, as
-//! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'; hence each class more saves at most what the one before
-//! saved (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the concave Monge
-//! property and applications", Discrete & Computational Geometry 12, 1994).
+//! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'; hence each class more saves at most what the one
+//! before saved (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the
+//! concave Monge property and applications", Discrete & Computational Geometry 12, 1994).
 //!
-//! Memory: the choices, 4 bytes for each candidate and class, until the tables are read off. For 63 classes that is 200 KB
-//! where pages of 1 MiB count and sizes are multiples of 8, whatever the items; where pages do not count it may be 33 MB,
-//! if there are items of all 131,072 sizes up to 1 MiB.
+//! Memory: 4 bytes for each candidate and class. For 63 classes that is 200 KB where pages of 1 MiB count and sizes are
+//! multiples of 8; where pages do not count it may be 33 MB, if there are items of all 131,072 sizes up to 1 MiB.
 
 use super::error::{BadArgument, SizesError};
 use super::layers::{Candidates, Layers, Lines};

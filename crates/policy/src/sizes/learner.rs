@@ -4,28 +4,25 @@
 //!   SizeSnapshot --enough seen? at rest?--> exact_change --enough gained?--> Lesson: change, or why not
 //! ```
 //!
-//! What is lost by the present table is measured on the items in the cache; the best table for them is
-//! [`exact_change`](super::exact_change)'s, at a price for each byte that would have to move and for each class. The
-//! rest is when to act on it:
+//! The best table for the items in the cache is that of [`exact_change`](super::exact_change), at a price for each byte
+//! that would move and for each class. This module decides when to change to it:
 //!
-//! - *Evidence.* A table is learned from [`LearnerOptions::items_min`] items on, and not before this part of the
-//!   memory holds them: until then memory is not scarce.
-//! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and each byte that moves its
-//!   price. That rises with the memory in use: what moves in a cache that is half empty costs some processor time only, in
-//!   a full one other items leave for it. So tables are learned early, and changed late only for much.
-//! - *Proof.* What fits the items of the moment may fit the next ones worse: memory still fills, a page policy divides it
-//!   anew, the workload changes. So the best table is first a proposal, and put to the proof: when as many items have been
-//!   stored as there are (a *turn*), it must save on what is in the cache then what a change must save. Then the change is
-//!   made, to what is best by that time. A gain of [`LearnerOptions::gain_sure`] needs no proof.
-//! - *Patience.* After each change the proof takes twice as many turns, up to [`LearnerOptions::turns_max`], so that a
-//!   cache whose sizes never rest changes its table less and less often; a sure gain ends the patience. And while classes
-//!   of an earlier table drain, or before a turn of items was stored under the new one, what is in the cache is no
-//!   evidence.
-//! - *Spare classes.* Numbers that the best table does not need go to its widest gaps: they cost nothing as long as they
-//!   hold nothing, and what comes into a gap one day does not lie in a chunk twice its size.
+//! - *Evidence.* There must be [`LearnerOptions::items_min`] items in [`LearnerOptions::filled_min`] of the memory:
+//!   until then memory is not scarce.
+//! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and the price of each byte that
+//!   moves. That price rises with the memory in use: in a cache that is half empty moving costs processor time only, in
+//!   a full one other items are evicted. So tables are learned early, and changed late only for a large gain.
+//! - *Proof.* A table that fits the items of the moment may fit the next ones worse. So the best table is first a
+//!   proposal. When as many items have been stored as there are (a *turn*), it must save enough on the items in the
+//!   cache by then. The change is then made to the best table of that time. A gain of [`LearnerOptions::gain_sure`]
+//!   needs no proof.
+//! - *Patience.* After each change a proof takes twice as many turns, up to [`LearnerOptions::turns_max`], so a cache
+//!   whose sizes never rest changes its table ever less often; a sure gain resets this. While classes of an earlier
+//!   table drain, or before a turn of items was stored under the new one, the items in the cache are no evidence.
+//! - *Spare classes.* Numbers that the best table does not need fill its widest gaps: an empty class costs nothing.
 //!
-//! Laws: a steady cache comes to rest, because the best table for what it holds is then in force but for chance, and
-//! gains that chance explains are below the price of moving; the learner answers from its snapshots alone.
+//! Invariants: a steady cache comes to rest, because gains by chance are below the price of moving; results follow from
+//! the snapshots alone.
 
 use super::change::{Change, ChangePrices, exact_change};
 use super::error::SizesError;

@@ -10,18 +10,15 @@
 //!                                           '-----> fill_gaps  sizes for items that are not yet known
 //! ```
 //!
-//! [`SizeLearner`] says when a cache that serves should change, and to what.
+//! [`SizeLearner`] decides when a cache that serves should change, and to what.
 //!
-//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end.
-//! What a table *loses* is what the chunks of all parts take, less the bytes of the items. Every part lies in the
-//! least chunk that holds it.
+//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end. A table
+//! *loses* what the chunks of all parts take, less the bytes of the items. A part is in the least chunk that holds it.
 //!
-//! Laws:
-//!
-//! - a table ascends, is within the layout's limits, and ends with its largest chunk, so that every part fits;
-//! - no table of at most as many classes loses less than [`exact`]'s, and it loses no more with more classes;
-//! - [`exact_change`] answers the present table unless another one is better by more than what it costs;
-//! - everything follows from the arguments and, in [`hill_climb`], from the seed.
+//! Invariants: a table ascends, is within the layout's limits, and ends with its largest chunk, so that every part
+//! fits; no table of at most as many classes loses less than [`exact`]'s, which loses no more with more classes;
+//! [`exact_change`] returns the present table unless another is better by more than the change costs; results follow
+//! from the arguments and, in [`hill_climb`], from the seed.
 
 mod change;
 mod error;

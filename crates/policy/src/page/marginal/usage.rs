@@ -40,8 +40,8 @@ pub(super) struct Usage {
     /// It has had the same pages, all full, since so many looks.
     full_looks: u32,
     pub stretch: f64,
-    /// Calls for memory ever at the last step, and whether there was one since the step before.
-    calls: u64,
+    /// Allocations without a free chunk at the last step, and whether there was one since the step before.
+    pressed: u64,
     pub is_pressed: bool,
     marks: [Option<Mark>; 2],
     free_chunks_min: u64,
@@ -83,7 +83,7 @@ impl Usage {
             grown_up: false,
             full_looks: 0,
             stretch: 1.0,
-            calls: calls(class),
+            pressed: class.pressed(),
             is_pressed: false,
             marks: [None, None],
             free_chunks_min: class.free_chunks,
@@ -100,8 +100,8 @@ impl Usage {
 
     pub fn note(&mut self, class: &ClassSnapshot) {
         self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
-        self.is_pressed = calls(class) > self.calls;
-        self.calls = calls(class);
+        self.is_pressed = class.pressed() > self.pressed;
+        self.pressed = class.pressed();
         if class.pages != self.pages || class.free_chunks >= class.chunks_per_page as u64 {
             (self.pages, self.full_looks) = (class.pages, 0);
         }
@@ -217,10 +217,6 @@ fn requests(class: &ClassSnapshot) -> u64 {
 
 fn attempts(class: &ClassSnapshot) -> u64 {
     requests(class) + class.out_of_memory
-}
-
-fn calls(class: &ClassSnapshot) -> u64 {
-    class.evicted + class.out_of_memory
 }
 
 #[cfg(test)]
