@@ -35,7 +35,6 @@ impl Program {
 pub struct Cache {
     pub program: Program,
     pub layout: ChunkLayout,
-    /// The largest item (`-I`).
     pub item_size_bytes_max: usize,
     /// The least number that it takes in `slab_sizes`.
     pub listed_min: usize,

@@ -19,15 +19,10 @@ use std::path::Path;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistogramLine {
-    /// Nothing: empty, or a comment.
     Blank,
     Words,
     End,
-    Items {
-        form: Form,
-        size_bytes: usize,
-        items: u64,
-    },
+    Items { form: Form, size_bytes: usize, items: u64 },
 }
 
 /// How the lines of a file are written; one for the whole file.

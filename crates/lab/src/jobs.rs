@@ -62,7 +62,6 @@ struct Planned<'s> {
     directory: PathBuf,
 }
 
-/// Runs what is asked for; in the end, an error if not all of it ran.
 pub fn run(args: &RunArgs) -> Result<(), LabError> {
     if let Some(threads) = args.jobs {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
@@ -118,7 +117,6 @@ fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
     Err("--traces belongs to frontier: run that, or all".into())
 }
 
-/// Draws the reports in a folder again, and the index over them.
 pub fn report(directory: &Path) -> Result<(), LabError> {
     let index = report::redraw(&registry::specs(), directory)?;
     for error in &index.left_out {
@@ -199,7 +197,6 @@ fn resident_mib_max() -> Option<u64> {
     Some(kib >> 10)
 }
 
-/// Writes the result, whole or not at all.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
     let failed = |error| unwritable(path, &error);
     let json = serde_json::to_string_pretty(outcome).expect("an outcome is plain data");

@@ -51,7 +51,6 @@ pub fn all() -> Vec<Entry> {
     FILES.iter().map(|(name, text, read)| read(name, text)).collect()
 }
 
-/// Every experiment's file, in the order in which they are listed.
 pub fn specs() -> Vec<Spec> {
     all().into_iter().map(|entry| entry.spec).collect()
 }

@@ -54,7 +54,6 @@ impl Server {
         Ok(allocation)
     }
 
-    /// Its classes, by chunk size.
     pub fn classes(&mut self) -> Result<Vec<SlabClass>, ServerError> {
         Ok(self.statistics.ask_rows("stats slabs")?.slab_classes())
     }

@@ -21,7 +21,6 @@ pub struct Dump {
     pub command: &'static str,
     pub looked_at: u64,
     pub is_cut: bool,
-    /// Items by class and size.
     items: BTreeMap<(u64, usize), u64>,
 }
 

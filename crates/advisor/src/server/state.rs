@@ -18,7 +18,6 @@ pub struct ServerState {
     pub item_count: u64,
     /// Chunk sizes of its present table that are known, ascending, the largest included.
     pub table: Vec<usize>,
-    /// The classes that own pages, by their numbers.
     pub classes: BTreeMap<u64, ClassState>,
 }
 

@@ -21,7 +21,6 @@ pub struct Sight {
 pub struct Side {
     /// Of each range, how many classes have pages, and bytes of those.
     ranges: Vec<(u32, u64)>,
-    /// Gets and misses at each look.
     looks: Vec<(u64, u64)>,
 }
 
@@ -111,7 +110,6 @@ fn fewer(ours: f64, rival: f64) -> String {
     }
 }
 
-/// A range of a side: how much of the memory, and in how many classes.
 fn cell(side: &Side, range: usize) -> String {
     let (classes, bytes) = side.ranges.get(range).copied().unwrap_or_default();
     if classes == 0 {

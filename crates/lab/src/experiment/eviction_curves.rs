@@ -19,7 +19,6 @@ use serde::Deserialize;
 use slabwise_base::random::mix;
 use slabwise_profile::{Distances, KeyMap, Mrc, StackDistances};
 
-/// Sizes that are simulated, evenly below all keys.
 const SIZES: u64 = 6;
 const RATE: f64 = 0.1;
 

@@ -35,7 +35,6 @@ pub trait Experiment {
         None
     }
 
-    /// Whether it can be run against real servers.
     fn has_live(&self) -> bool {
         false
     }

@@ -141,7 +141,6 @@ pub const COLOURS: [RGBColor; 8] = [
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 
-/// Narrow enough that its text can be read on a phone.
 pub const WIDTH: u32 = 480;
 const CURVES_HEIGHT: u32 = 300;
 const BAR_HEIGHT: u32 = 26;
@@ -152,7 +151,6 @@ const TEXT_SIZE: u32 = 13;
 const MARGIN: u32 = 8;
 /// For half of an axis' last number.
 const END_MARGIN: u32 = 24;
-/// Behind the longest bar, for its number.
 const ROOM_SHARE: f64 = 0.25;
 
 pub const OURS_COLOUR: usize = 0;
@@ -160,7 +158,6 @@ pub const PUBLISHED_COLOUR: usize = 4;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// How high a drawing is, as [`WIDTH`] is wide.
 pub fn height(drawing: &Drawing<'_>) -> u32 {
     match drawing {
         Drawing::Curves { .. } => CURVES_HEIGHT,

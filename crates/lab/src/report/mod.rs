@@ -25,7 +25,6 @@ use page::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Why there is no report. The text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ReportError(String);
@@ -119,7 +118,6 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ReportError {
     ReportError(format!("cannot read {shown}: {error}; give the folder that lab run wrote to"))
 }
 
-/// The folder and those in it, in order of their names.
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let failed = |error| unreadable(directory, &error);
     let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>();

@@ -3,7 +3,7 @@
 use super::chart::{
     Absent, COLOURS, Drawing, OURS_COLOUR, PUBLISHED_COLOUR, STYLE, WIDTH, height, svg,
 };
-use crate::result::{Figure, Outcome, Row, Spec, number};
+use crate::result::{Figure, Outcome, Row, Spec, shown};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::path::PathBuf;
 
@@ -158,10 +158,6 @@ fn findings(rows: &[&Row]) -> Markup {
 
 fn said(row: &Row) -> String {
     [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
-}
-
-fn shown(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), number)
 }
 
 /// How far ours lies from what was published: in points where both are percentages, else in percent of it.

@@ -11,5 +11,5 @@ pub mod outcome;
 mod spec;
 
 pub(crate) use outcome::measures;
-pub use outcome::{COMMIT, Measure, Outcome, Row, Series, least, mean, most, number};
+pub use outcome::{COMMIT, Measure, Outcome, Row, Series, least, mean, most, number, shown};
 pub use spec::{Draw, Figure, Spec};

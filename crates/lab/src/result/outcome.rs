@@ -40,7 +40,7 @@ macro_rules! measures {
 }
 pub(crate) use measures;
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub measure: String,
     pub text: String,
@@ -87,7 +87,6 @@ pub fn table(rows: &[Row], scale: f64) -> String {
     };
     let head = ["", "", "paper", &format!("paper, at {scale}"), "ours", "", ""];
     let cells = rows.iter().map(|row| {
-        let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
         let place = row.place.as_deref().map_or_else(String::new, |place| format!("[{place}]"));
         let note = [row.remark().unwrap_or_default(), &place].join(" ");
         line([
@@ -104,6 +103,10 @@ pub fn table(rows: &[Row], scale: f64) -> String {
     let numbers = vec![right; if is_scaled { 3 } else { 2 }];
     let columns = [vec![left; 2], numbers, vec![left; 2]].concat();
     slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
+}
+
+pub fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
 }
 
 pub fn number(value: f64) -> String {
@@ -144,13 +147,11 @@ pub struct Outcome {
     pub seed: u64,
     /// The size of the run; 1 is the published one.
     pub scale: f64,
-    /// Whether real servers were measured.
     pub live: bool,
     pub setup: Vec<(String, String)>,
     pub rows: Vec<Row>,
     pub paper: Paper,
     pub series: Vec<Series>,
-    /// Traces that it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<PathBuf>,
     /// What its report draws of these beside the file's figures.
@@ -192,16 +193,13 @@ impl Outcome {
         let published =
             published.iter().find(|figure| figure.measure == name && figure.variant == variant);
         let factor = if scaling == Scaling::WithRun { self.scale } else { 1.0 };
-        let (ours, note) = match found {
-            Ok(value) => (Some(value), None),
-            Err(why) => (None, Some(why)),
-        };
+        let note = found.as_ref().err().cloned();
         self.rows.push(Row {
             measure: name.to_owned(),
             text: text.to_owned(),
             variant: variant.to_owned(),
             unit: unit.to_owned(),
-            ours,
+            ours: found.ok(),
             published: published.map(|figure| figure.value),
             published_at_scale: published.map(|figure| figure.value * factor),
             place: published.map(|figure| figure.place.clone()),
@@ -229,16 +227,10 @@ impl Outcome {
         [x_unit, y_unit]: [&'static str; 2],
         points: impl IntoIterator<Item = (f64, f64)>,
     ) {
-        let (x, y) = points.into_iter().unzip();
+        let (name, variant) = (name.into(), variant.into());
         let (x_unit, y_unit) = (x_unit.into(), y_unit.into());
-        self.series.push(Series {
-            name: name.into(),
-            variant: variant.into(),
-            x_unit,
-            y_unit,
-            x,
-            y,
-        });
+        let (x, y) = points.into_iter().unzip();
+        self.series.push(Series { name, variant, x_unit, y_unit, x, y });
     }
 
     /// Says how the last row is to be read.
@@ -258,13 +250,11 @@ impl Outcome {
             measure: figure.measure.clone(),
             text: figure.measure.replace('_', " "),
             variant: figure.variant.clone(),
-            unit: String::new(),
-            ours: None,
             published: Some(figure.value),
-            published_at_scale: None,
             place: Some(figure.place.clone()),
             explained: figure.explained.clone(),
             note: figure.explained.is_none().then(|| "not measured by this version".to_owned()),
+            ..Row::default()
         });
         let rows: Vec<Row> = rows.collect();
         self.rows.extend(rows);

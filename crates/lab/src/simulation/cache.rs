@@ -27,7 +27,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Adds a request whose item takes `size_bytes`.
     pub fn add(&mut self, request: &Request, size_bytes: u32) {
         let next = self.numbers.len() as u32;
         let key = *self.numbers.entry(request.key).or_insert(next);

@@ -76,7 +76,6 @@ impl Simulation for Gdsf {
     }
 }
 
-/// Steps of a power of two.
 const STEPS_LOG2: u32 = 4;
 const NEVER: u32 = u32::MAX;
 

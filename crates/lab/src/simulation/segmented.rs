@@ -19,14 +19,12 @@
 use super::cache::Simulation;
 use super::queues::Queues;
 
-/// The share of the items that HOT may hold, in percent.
 const HOT_PERCENT: u64 = 20;
 const WARM_PERCENT: u64 = 40;
 /// A hot item older than this factor of the cold tail's age goes to COLD.
 const HOT_AGE_FACTOR: f64 = 0.2;
 /// The same for a warm one.
 const WARM_AGE_FACTOR: f64 = 2.0;
-/// How often the maintainer looks at the queues after a get or store.
 const MAINTAINER_LOOKS_MAX: usize = 4;
 /// How many active items a search for a victim puts off.
 const VICTIM_ACTIVE_MAX: usize = 31;

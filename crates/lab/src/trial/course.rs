@@ -14,9 +14,7 @@ pub struct Course {
     pub changed_at: u64,
     pub window_requests: u64,
     pub misses: Vec<u64>,
-    /// Microseconds of all answers by window.
     pub answer_us: Vec<f64>,
-    /// Pages by class at the end of each window.
     pub pages: Vec<Vec<u64>>,
     /// Pages that had arrived by the end of each window.
     pub moved: Vec<u64>,
@@ -45,7 +43,6 @@ impl Course {
         self.misses[windows].iter().sum::<u64>() as f64 / requests
     }
 
-    /// The mean time of an answer between two requests, in microseconds.
     pub fn answer_us_between(&self, from: u64, to: u64) -> f64 {
         let (windows, requests) = self.windows_between(from, to);
         self.answer_us[windows].iter().sum::<f64>() / requests

@@ -175,7 +175,6 @@ impl ClassCurves {
         }
     }
 
-    /// The split of `pages` pages with the fewest misses.
     pub fn fewest_misses(&self, pages: u64) -> Split {
         Split::best(&self.mrcs, &self.chunks_per_page, &vec![1.0; self.mrcs.len()], pages)
     }

@@ -7,7 +7,6 @@ use slabwise_policy::sizes::SizesError;
 use slabwise_replay::ReplayError;
 use slabwise_replay::workload::WorkloadError;
 
-/// What ends an experiment before its result. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     #[error("{0}")]

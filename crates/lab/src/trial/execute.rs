@@ -31,7 +31,6 @@ use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub enum Divider<'t> {
-    /// A page policy, by a tuner's steps.
     Policy(Box<PagePolicy>),
     Told(Told<'t>),
 }
@@ -39,7 +38,6 @@ pub enum Divider<'t> {
 /// Splits that are decided outside; pages move one at a time, as fast as the mover can.
 #[derive(Clone, Copy)]
 pub struct Told<'t> {
-    /// The requests before which a split is decided, ascending.
     pub at: &'t [u64],
     /// The split that is decided at that place in `at`, by the pages owned then.
     pub split: &'t (dyn Fn(usize, &[u64]) -> Split + Sync),

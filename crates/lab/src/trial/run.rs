@@ -89,7 +89,6 @@ impl Requests {
 pub struct Run<'s> {
     pub workload: &'s WorkloadSetup,
     pub cache: &'s CacheSetup,
-    /// Its memory limit in MiB at scale 1.
     pub memory_mib: u64,
     /// Of each part of the workload's keys, how many are stored before the first request, hottest last.
     pub preload: &'s [u64],

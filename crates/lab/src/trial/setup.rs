@@ -17,7 +17,6 @@ fn yes() -> bool {
     true
 }
 
-/// Requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSetup {
@@ -41,11 +40,9 @@ pub struct WorkloadSetup {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierSetup {
-    /// How many times as long as the workload's their values were.
     pub value_factor: f64,
 }
 
-/// The engine, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetup {
@@ -173,7 +170,6 @@ impl AnswerSetup {
         }
     }
 
-    /// Microseconds of a miss of a value of so many bytes.
     pub fn of_miss_us(&self, value_len: f64) -> f64 {
         self.miss_us + self.miss_us_per_kib * value_len / 1024.0
     }
@@ -242,7 +238,6 @@ pub fn scaled(count: u64, scale: f64) -> u64 {
     place_at(count, scale).max(1)
 }
 
-/// A place in the run times the scale.
 pub fn place_at(requests: u64, scale: f64) -> u64 {
     (requests as f64 * scale).round() as u64
 }
@@ -257,7 +252,6 @@ pub struct StreamsSetup {
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
     pub name: String,
-    /// Keys of a loop; none for a workload.
     pub loop_keys: Option<u64>,
     #[serde(default)]
     pub is_recorded: bool,

@@ -28,7 +28,6 @@ pub struct Cache<'e> {
 }
 
 impl<'e> Cache<'e> {
-    /// The most requests of a batch.
     pub const BATCH_MAX: usize = 32;
 
     pub fn new(engine: &'e Engine) -> Cache<'e> {

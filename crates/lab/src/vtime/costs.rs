@@ -24,7 +24,6 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Sleeps that are measured.
 const SLEEPS: u32 = 200;
 
 /// A sleep of one length, as this machine carries it out: the mean of several.

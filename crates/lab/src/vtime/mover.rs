@@ -41,7 +41,6 @@ const CHUNKS_A_STEP_MAX: f64 = 256.0;
 
 /// Why pages move here, in the engine's record.
 const REASON: &str = "lab: split by exact curves";
-/// How long a move that the engine refused waits.
 const RETRY_NANOS: f64 = 1e6;
 
 pub struct Mover<'e> {

@@ -26,7 +26,6 @@ impl<'e> Maintainer<'e> {
         Maintainer { engine, due_at_nanos, backoff: Backoff::default() }
     }
 
-    /// Takes the steps that are due until `nanos`.
     #[inline]
     pub fn work_until(&mut self, nanos: f64) {
         while self.due_at_nanos <= nanos {
@@ -38,7 +37,6 @@ impl<'e> Maintainer<'e> {
     }
 }
 
-/// Nanoseconds of a tick.
 const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
 
 pub struct Tuned<'e> {

@@ -65,7 +65,6 @@ struct Places {
     page_ends: f64,
     unused: f64,
     items: f64,
-    /// Free chunks and pages, in pages.
     unused_pages: f64,
 }
 
@@ -234,7 +233,6 @@ fn add_measured_prices(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tr
     }
 }
 
-/// What is told of every table, by the number of classes.
 const IN_SERIES: [Measure; 11] = [
     STEADY,
     BEST_SPLIT,
@@ -249,7 +247,6 @@ const IN_SERIES: [Measure; 11] = [
     MISSING_SPLIT,
 ];
 
-/// The rows of the tables since `first_row`, as curves.
 fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], first_row: usize) {
     let stream = &learned.stream.name;
     for measure in IN_SERIES {

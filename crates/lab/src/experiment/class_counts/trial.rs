@@ -18,11 +18,9 @@ use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, geometric};
 use slabwise_profile::Mrc;
 
-/// The best tables of several numbers of classes, and others beside them, on some workloads.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassCountsSetup {
-    /// The numbers of classes that tables are made for, ascending.
     pub class_counts: Vec<usize>,
     pub geometric: Vec<GeometricSetup>,
     /// What a class is tried to cost in the prediction, in pages.
@@ -68,7 +66,6 @@ pub struct Learned<'s> {
     pub value_len_max: u32,
 }
 
-/// Passes over the requests of a workload, and makes the tables.
 pub fn learn<'s>(
     setup: &'s ClassCountsSetup,
     stream: &'s StreamSetup,
@@ -168,7 +165,6 @@ fn whole_cache(
 pub struct Finding<'s> {
     pub table: &'s Table,
     pub course: Course,
-    /// The miss ratio of the best split by exact curves.
     pub best_split: f64,
 }
 

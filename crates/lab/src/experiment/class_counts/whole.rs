@@ -21,10 +21,8 @@ const SLOTS_MIN: usize = 1 << 12;
 /// Curves are exact at multiples of so many bytes.
 const STEP_BYTES: u64 = 4 << 10;
 
-/// The items of a stream in the order of their last use.
 #[derive(Debug)]
 pub struct WholeCache {
-    /// Each key's slot.
     slots: HashMap<u64, usize>,
     /// By slot: the key that was last used there, and its item's bytes; 0 for none.
     items: Vec<(u64, u32)>,
@@ -70,7 +68,6 @@ impl WholeCache {
         self.distances.record(needed.map(|bytes| bytes.div_ceil(STEP_BYTES) - 1));
     }
 
-    /// Misses by bytes of memory, of what was counted.
     pub fn curve(&self) -> Mrc {
         self.distances.mrc(1).in_bytes(STEP_BYTES)
     }
@@ -138,7 +135,6 @@ pub struct Table {
 
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// Misses by bytes of items.
     pub curve: Mrc,
     pub pages: f64,
     pub page_size_bytes: f64,

@@ -10,7 +10,6 @@ use slabwise_engine::EvictionKind;
 use slabwise_replay::workload::{CostMix, Op, Request, Zipf};
 use std::collections::BTreeMap;
 
-/// Ways to keep what is costly, on the same keys at the same costs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSetup {
@@ -40,7 +39,6 @@ pub struct CostSetup {
 #[serde(deny_unknown_fields)]
 pub struct CostAnswerSetup {
     pub hit_us: f64,
-    /// A miss, for each unit of its cost.
     pub miss_us_a_unit: f64,
 }
 

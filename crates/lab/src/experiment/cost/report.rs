@@ -5,7 +5,6 @@ use super::trial::Tally;
 use crate::result::{Outcome, mean, measures, number};
 use slabwise_replay::workload::CostMix;
 
-/// A setting under a mix, with as many keys as make its hit ratio.
 pub struct Case<'s> {
     pub setting: &'s Setting,
     pub mix: CostMix,
@@ -44,7 +43,6 @@ impl Finding<'_> {
         self.row(variant)?.figures(figure)
     }
 
-    /// By seed, how many percent less the first takes than the second.
     pub fn less(&self, pair: [&Variant; 2], figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
         let [figures, others] = pair.map(|variant| self.figures(variant, &figure));
         let pairs = figures?.into_iter().zip(others?);
@@ -61,7 +59,6 @@ impl Finding<'_> {
     }
 }
 
-/// How many percent less the first figure is than the other.
 pub fn less_percent(figure: f64, other: f64) -> f64 {
     if other > 0.0 { (1.0 - figure / other) * 100.0 } else { 0.0 }
 }

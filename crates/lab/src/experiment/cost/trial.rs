@@ -110,7 +110,6 @@ pub fn bytes_of_pages(config: &EngineConfig) -> f64 {
 }
 
 impl Trial<'_> {
-    /// Runs it; why it cannot be.
     pub fn go(&self) -> Result<Result<Tally, String>, ExperimentError> {
         let policy = match policy(self.variant) {
             Ok(policy) => policy,
@@ -213,7 +212,6 @@ impl Going<'_, '_> {
 /// Of ranks that are hashed, so many times the keys are followed to their keys; the others fall on all alike.
 const FOLLOWED: u64 = 8;
 
-/// Units that a request would cost, on average.
 pub fn units_a_request(
     setup: &CostSetup,
     setting: &Setting,
@@ -257,7 +255,6 @@ fn chances(setup: &CostSetup, setting: &Setting, keys: u64) -> Vec<f64> {
     chances
 }
 
-/// Ranks that are looked at one by one.
 const HEAD_RANKS: u64 = 1_000;
 /// How much later the next group of ranks begins.
 const GROUP_GROWTH: f64 = 1.02;
@@ -346,9 +343,7 @@ fn largest(most: f64, is_small: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The most runs for one number of keys.
 const RUNS_MAX: usize = 4;
-/// How near is near enough, in percentage points.
 const NEAR_POINTS: f64 = 0.02;
 /// No more is foretold: a hit ratio of 1 takes no key at all.
 const FORETOLD_MAX: f64 = 0.999;

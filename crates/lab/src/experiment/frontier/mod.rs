@@ -158,7 +158,6 @@ fn read(
     Ok((requests, catalog))
 }
 
-/// What an engine as a server has it comes to.
 fn served(
     setup: &FrontierSetup,
     server: &ServerSetup,

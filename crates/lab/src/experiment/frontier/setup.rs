@@ -16,7 +16,6 @@ use std::path::Path;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontierSetup {
-    /// Memory limits, in percent of what all keys would take together.
     pub memory_percent: Vec<f64>,
     /// Bytes of an item beside key and value, in simulations.
     pub item_overhead_bytes: u32,
@@ -68,7 +67,6 @@ pub struct Finding {
     pub memory_share: f64,
 }
 
-/// Replays a stream to a memcached of its own, as fast as it answers.
 pub fn go(
     stream: &StreamSetup,
     limit_bytes: u64,

@@ -35,7 +35,6 @@ measures! {
     FEWER: "fewer_pages_percent", "fewer pages than by the old sizes", "%", Fixed;
 }
 
-/// What variants are called.
 pub const OLD: &str = "old sizes";
 pub const PRINTED: &str = "printed sizes";
 pub const CLIMB: &str = "hill climbing";
@@ -45,9 +44,7 @@ pub const EXACT: &str = "exact";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LearnedClassesSetup {
-    /// Items of each distribution.
     pub items: u64,
-    /// Climbs from each kind of start.
     pub restarts: u64,
     /// Of the items, so many MiB are stored where pages are counted.
     pub stored_mib: u64,
@@ -243,7 +240,6 @@ impl KnownWaste<'_> {
     }
 }
 
-/// Spreads are tried up to this part of the mean.
 const SD_SHARE_MAX: f64 = 0.4;
 const STEPS: u32 = 800;
 const FINE_STEPS: u32 = 40;
@@ -362,12 +358,10 @@ pub fn cases<'a>(spec: &Spec, setup: &'a LearnedClassesSetup) -> Vec<Case<'a>> {
     cases
 }
 
-/// How many times the printed deviation it is.
 fn sd_ratio(case: &Case) -> f64 {
     case.sd_bytes / case.setup.sd_bytes_printed
 }
 
-/// Items of these sizes, every size by itself.
 pub fn demands_of(sizes: &[usize]) -> Vec<Demand> {
     let mut items: BTreeMap<usize, u64> = BTreeMap::new();
     sizes.iter().for_each(|&size| *items.entry(size).or_default() += 1);

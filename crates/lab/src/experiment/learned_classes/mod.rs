@@ -109,7 +109,6 @@ fn add_law(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
     Ok(())
 }
 
-/// Wastes before and after.
 fn add_wastes(
     outcome: &mut Outcome,
     case: &Case,

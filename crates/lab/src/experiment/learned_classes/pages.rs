@@ -118,7 +118,6 @@ impl<'a> Stored<'a> {
 
 #[derive(Clone, Debug)]
 pub struct Climbs {
-    /// The bytes that each wastes, the least first.
     pub wastes: Vec<f64>,
     pub mean_iterations: f64,
 }

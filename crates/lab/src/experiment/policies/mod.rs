@@ -67,7 +67,6 @@ impl Experiment for PoliciesSetup {
     }
 }
 
-/// A trial for every variant under every memory limit, in the order of the file.
 fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, ExperimentError> {
     let cost = VisitCost::new(setup.visit_ns)?;
     let trial = |variant: &'_ Variant, memory_mib| {

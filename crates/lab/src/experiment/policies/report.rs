@@ -22,7 +22,6 @@ pub const BOUND: &str = "bound";
 pub struct Findings<'s> {
     pub setup: &'s PoliciesSetup,
     pub scale: f64,
-    /// By variant and memory limit.
     pub trials: Vec<Finding<'s>>,
     /// By memory limit in MiB.
     pub bounds: BTreeMap<u64, Bound>,

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use slabwise_replay::workload::{Op, Request};
 use std::collections::BTreeMap;
 
-/// Page policies on one workload, every one of them from the same start.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoliciesSetup {

@@ -27,7 +27,6 @@ pub struct TwoPhaseSetup {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSetup {
-    /// The scale where none is asked for.
     pub scale: f64,
     /// Requests, at scale 1, between two looks at the allocation.
     pub poll_requests: u64,
