@@ -1,15 +1,28 @@
 //! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
 //!
 //! ```text
-//!   registry --> jobs: an experiment at a scale --> outcome --> table, result.json, report
+//!   name or all --> planned: experiment, scale, folder --> done already? --yes--> next
+//!                                                              '--no--> run --> table, result.json, report.html
 //! ```
+//!
+//! Experiments follow one another, for some of them measure time; the runs within one are parallel. So the memory is at
+//! most that of as many caches as there are threads (`--jobs`).
+//!
+//! Invariants: an experiment that cannot run does not keep the others from running; a result is written whole or not at
+//! all, so that a resumed run trusts what is there.
 
-use crate::jobs::{self, RunArgs, print};
-use crate::registry;
+use crate::experiment::{Job, Progress};
+use crate::registry::{self, Entry};
+use crate::report::{self, RESULT_FILE};
+use crate::result::{COMMIT, Outcome};
 use clap::{Parser, Subcommand};
+use slabwise_base::Clock;
 use slabwise_text::command;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs;
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run published experiments again on this engine, and see the paper's figures beside ours.
@@ -33,7 +46,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
     /// Where the results are
-    #[arg(value_name = "DIR", default_value = jobs::DIRECTORY)]
+    #[arg(value_name = "DIR", default_value = DIRECTORY)]
     directory: PathBuf,
 }
 
@@ -44,8 +57,8 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     };
     let done = match args.command {
         Command::List => print(&list()),
-        Command::Run(args) => jobs::run(&args),
-        Command::Report(args) => jobs::report(&args.directory),
+        Command::Run(args) => run(&args),
+        Command::Report(args) => report(&args.directory),
     };
     command::finish("slabwise lab", done)
 }
@@ -55,4 +68,196 @@ fn list() -> String {
     let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let lines = specs.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.title));
     lines.collect()
+}
+
+/// Where results are written, each in a folder of its experiment's name.
+const DIRECTORY: &str = "slabwise-lab";
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// The experiment's name; all for each in turn
+    name: String,
+    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]; of all, what
+    /// cannot be so small or large is run as near as it can be
+    #[arg(long, value_name = "F")]
+    scale: Option<f64>,
+    /// Everything random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where result.json is written [default: slabwise-lab/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Drive real servers by the wire: memcached, if there is one, and slabwise
+    #[arg(long)]
+    live: bool,
+    /// Leave out what the folder has a result of already, by the same program, seed and scale
+    #[arg(long)]
+    resume: bool,
+    /// Of frontier: run the traces in this folder, too (their formats: slabwise replay --help)
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+    /// Threads, which is as many caches as are in memory at a time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+/// Why the command stops. Each text says what to do.
+type LabError = Box<dyn std::error::Error>;
+
+struct Planned<'s> {
+    entry: &'s Entry,
+    scale: f64,
+    directory: PathBuf,
+}
+
+fn run(args: &RunArgs) -> Result<(), LabError> {
+    if let Some(threads) = args.jobs {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.get()).build_global();
+        pool.map_err(|error| format!("--jobs {threads}: {error}"))?;
+    }
+    let is_alone = args.name != "all";
+    let mut entries = registry::all();
+    let known = entries.iter().map(|entry| entry.spec.name.clone()).collect::<Vec<_>>().join(", ");
+    match is_alone {
+        true => entries.retain(|entry| entry.spec.name == args.name),
+        false => entries.retain(|entry| !args.live || entry.setup.has_live()),
+    }
+    if entries.is_empty() {
+        let name = &args.name;
+        let text = format!("no experiment is called '{name}': choose one of {known}, or all");
+        return Err(text.into());
+    }
+    if let Some(directory) = &args.traces {
+        add_traces(&mut entries, directory)?;
+    }
+    let jobs = entries.iter().map(|entry| Planned::new(entry, args, is_alone));
+    let jobs: Vec<Planned<'_>> = jobs.collect::<Result<_, _>>()?;
+    let mut failed = Vec::new();
+    for (index, job) in jobs.iter().enumerate() {
+        if !is_alone {
+            print(&format!("{} of {}: {}\n", index + 1, jobs.len(), job.entry.spec.name))?;
+        }
+        match job.run(args) {
+            Ok(()) => {}
+            Err(error) if is_alone => return Err(error),
+            Err(error) => {
+                eprintln!("slabwise lab: {}: {error}", job.entry.spec.name);
+                failed.push(job.entry.spec.name.clone());
+            }
+        }
+    }
+    if !is_alone {
+        report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let failed = failed.join(", ");
+    Err(format!("not run: {failed}; what is above says why, and --resume runs only them").into())
+}
+
+fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
+    for Entry { spec, setup } in entries {
+        if setup.add_traces(&mut spec.figures_added, directory)? {
+            return Ok(());
+        }
+    }
+    Err("--traces belongs to frontier: run that, or all".into())
+}
+
+fn report(directory: &Path) -> Result<(), LabError> {
+    let index = report::redraw(&registry::specs(), directory)?;
+    for error in &index.left_out {
+        eprintln!("slabwise lab: left out: {error}");
+    }
+    print(&format!("all of them: {}\n", index.path.display()))
+}
+
+impl Planned<'_> {
+    /// The experiment at the scale asked for. Among all, one that cannot be so small or large is run as near as it can be.
+    fn new<'s>(entry: &'s Entry, args: &RunArgs, is_alone: bool) -> Result<Planned<'s>, LabError> {
+        let spec = &entry.spec;
+        let live_scale = entry.setup.live_scale().filter(|_| args.live);
+        let asked = args.scale.or(live_scale).unwrap_or(spec.scale);
+        let scale = if is_alone { asked } else { spec.nearest_scale(asked) };
+        spec.check_scale(scale)?;
+        let directory = match &args.out {
+            Some(out) if is_alone => out.clone(),
+            Some(out) => out.join(&spec.name),
+            None => Path::new(DIRECTORY).join(&spec.name),
+        };
+        Ok(Planned { entry, scale, directory })
+    }
+
+    fn run(&self, args: &RunArgs) -> Result<(), LabError> {
+        let spec = &self.entry.spec;
+        let path = self.directory.join(RESULT_FILE);
+        if args.resume && self.is_done(args, &path) {
+            return print(&format!("done already: {}\n", path.display()));
+        }
+        let clock = Clock::real();
+        let began_nanos = clock.moment().nanos;
+        let mut outcome = self.outcome(args)?;
+        outcome.traces.clone_from(&args.traces);
+        let used = used(clock.moment().nanos - began_nanos);
+        print(&format!("{}\n{}", spec.title, outcome.text()))?;
+        write(&outcome, &path)?;
+        let report = report::write(spec, &outcome, &self.directory, None)?;
+        print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
+    }
+
+    /// Whether there is a result of the same origin: it would be equal, but for measured times.
+    fn is_done(&self, args: &RunArgs, path: &Path) -> bool {
+        let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        found.is_some_and(|found: Outcome| {
+            let is_of_run = found.seed == args.seed && found.scale == self.scale;
+            let is_of_kind = found.live == args.live && found.traces == args.traces;
+            found.commit == COMMIT && is_of_run && is_of_kind
+        })
+    }
+
+    fn outcome(&self, args: &RunArgs) -> Result<Outcome, LabError> {
+        let Entry { spec, setup } = self.entry;
+        if args.live && !setup.has_live() {
+            let name = &spec.name;
+            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
+            return Err(text.into());
+        }
+        let progress = Progress::default();
+        let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
+        Ok(setup.run(&job)?)
+    }
+}
+
+fn used(nanos: u64) -> String {
+    let seconds = nanos as f64 / 1e9;
+    match resident_mib_max() {
+        Some(mib) => format!("after {seconds:.0} s; {mib} MiB resident at most so far"),
+        None => format!("after {seconds:.0} s"),
+    }
+}
+
+/// The most memory that the process ever held, in MiB, where the system tells.
+fn resident_mib_max() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib >> 10)
+}
+
+fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
+    let failed = |error| unwritable(path, &error);
+    let json = serde_json::to_string_pretty(outcome).expect("an outcome is plain data");
+    let partial = path.with_extension("json.partial");
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
+}
+
+fn print(text: &str) -> Result<(), LabError> {
+    let printed = std::io::stdout().write_all(text.as_bytes());
+    printed.map_err(|error| unwritable(Path::new("stdout"), &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> LabError {
+    format!("cannot write {}: {error}; give another --out", path.display()).into()
 }

@@ -1,7 +1,7 @@
 //! The laboratory: published experiments, run again on this engine and, where they can be, on real servers.
 //!
 //! ```text
-//! registry: every experiment's file and set-up      cli, jobs: run them one after the other
+//! registry: every experiment's file and set-up      cli: runs them one after the other
 //! experiment/NAME: set-up --> trials --> rows       demo: a server beside memcached's rules, in a terminal
 //! trial: one run of a workload on one engine        report: an outcome as a page
 //! vtime: the engine on virtual time                 result: rows, series, figures, an experiment's file
@@ -18,7 +18,6 @@ mod demo;
 mod exact_lru;
 mod experiment;
 mod footprint;
-mod jobs;
 mod registry;
 mod report;
 mod result;

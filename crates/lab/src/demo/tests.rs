@@ -1,4 +1,4 @@
-use super::sight::{Side, Sight};
+use super::{Side, Sight};
 
 fn seen(classes: &[(u64, u64)], looks: &[(u64, u64)]) -> Side {
     let mut side = Side::default();

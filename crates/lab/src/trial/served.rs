@@ -2,7 +2,9 @@
 
 use super::error::ExperimentError;
 use super::execute::{profiling_options, tuner};
+use super::setup::eviction;
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
+use serde::Deserialize;
 use slabwise_base::{Clock, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
 use slabwise_policy::PagePolicy;
@@ -15,18 +17,23 @@ use std::sync::Arc;
 /// longer than a chunk.
 pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
 
-#[derive(Clone, Copy, Debug)]
-pub struct ServedSetup<'s> {
+/// An engine set up as a server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServedSetup {
+    pub name: String,
     /// As memcached does, or by slabwise's defaults.
+    #[serde(default)]
     pub is_memcached: bool,
-    pub policy: &'s str,
+    pub policy: String,
+    #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     pub mover: MoverName,
-    pub operations_per_second: f64,
-    pub visit_ns: f64,
+    #[serde(default)]
+    pub scale_min: f64,
 }
 
-impl ServedSetup<'_> {
+impl ServedSetup {
     pub fn engine_config(&self, memory_limit_bytes: u64, seed: u64) -> EngineConfig {
         let ours = EngineConfig {
             hash_seed: seed,
@@ -65,8 +72,12 @@ pub struct Served<'e> {
 
 impl<'e> Served<'e> {
     /// Around an engine of the set-up's configuration, from the start of time on.
-    pub fn new(setup: &ServedSetup<'_>, engine: &'e Engine) -> Result<Served<'e>, ExperimentError> {
-        let policy = PagePolicy::with_options(setup.policy, &[]);
+    pub fn new(
+        setup: &ServedSetup,
+        engine: &'e Engine,
+        (operations_per_second, visit_ns): (f64, f64),
+    ) -> Result<Served<'e>, ExperimentError> {
+        let policy = PagePolicy::with_options(&setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
         let dates = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
@@ -76,8 +87,8 @@ impl<'e> Served<'e> {
         }
         Ok(Served {
             engine,
-            rate: Rate::new(setup.operations_per_second),
-            tuned: Tuned::new(engine, tuner, VisitCost::new(setup.visit_ns)?),
+            rate: Rate::new(operations_per_second),
+            tuned: Tuned::new(engine, tuner, VisitCost::new(visit_ns)?),
             maintainer: Maintainer::new(engine),
             cache: Cache::new(engine),
             gets: 0,

@@ -1,7 +1,6 @@
 //! The frontier, small.
 
-use super::FrontierSetup;
-use super::setup::add as add_traces;
+use super::{FrontierSetup, add_traces};
 use crate::experiment::{Experiment, Job};
 use crate::registry;
 
