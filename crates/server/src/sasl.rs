@@ -8,19 +8,15 @@
 //!   Authenticated, if the file says so; else Anonymous
 //! ```
 //!
-//! Laws: every attempt begins by forgetting who the client was, so that a failed one leaves nobody in; a
+//! Invariants: every attempt begins by forgetting who the client was, so that a failed one leaves nobody in; a
 //! step without a beginning is a failed one; what is compared takes as long however much of it agrees.
 //!
 //! Passwords cross the wire as they are: use it where the network is trusted, or with TLS.
-//!
-//! Who may call it: the session of a client of the binary protocol.
 
 use crate::passwords::{PasswordFile, Verdict};
 
-/// The names of the mechanisms, separated by spaces.
+/// The names of the mechanisms, of which there is one.
 pub const MECHANISMS: &[u8] = b"PLAIN";
-
-const PLAIN: &[u8] = b"PLAIN";
 
 /// How far a client has come in saying who it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +55,7 @@ impl Exchange {
         passwords: Option<&PasswordFile>,
     ) -> Answer {
         self.end();
-        if !mechanism.eq_ignore_ascii_case(PLAIN) {
+        if !mechanism.eq_ignore_ascii_case(MECHANISMS) {
             return Answer::Refused;
         }
         if response.is_empty() {
@@ -77,19 +73,14 @@ impl Exchange {
     }
 
     fn judge(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
-        let verdict = match (Credentials::parse(response), passwords) {
-            (Some(Credentials { user, password }), Some(passwords)) => {
-                passwords.check(user, password)
-            }
-            _ => Verdict::Unknown,
-        };
-        match verdict {
-            Verdict::Known => {
-                *self = Exchange::Authenticated;
-                Answer::Authenticated
-            }
-            Verdict::Unknown => Answer::Refused,
+        if let (Some(Credentials { user, password }), Some(passwords)) =
+            (Credentials::parse(response), passwords)
+            && passwords.check(user, password) == Verdict::Known
+        {
+            *self = Exchange::Authenticated;
+            return Answer::Authenticated;
         }
+        Answer::Refused
     }
 }
 

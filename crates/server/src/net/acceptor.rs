@@ -39,12 +39,6 @@ struct Pause {
     connections: u64,
 }
 
-enum Accepted {
-    One(OwnedFd, Address),
-    None,
-    NoDescriptors,
-}
-
 impl<'e> Acceptor<'e> {
     /// An acceptor for these listeners, which hears these signals: also those that came before.
     pub fn new(
@@ -82,9 +76,7 @@ impl<'e> Acceptor<'e> {
                     Token(index) => self.accept_from(index),
                 }
             }
-            if self.pause.as_ref().is_some_and(|pause| self.is_over(pause)) {
-                self.resume();
-            }
+            self.resume_if_over();
         }
         Ok(())
     }
@@ -124,52 +116,36 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Accepts all who wait, as the edge will not be told again.
+    /// Accepts all clients that wait, as there is no further event for them.
     fn accept_from(&mut self, index: usize) {
         let fast = self.shared.settings.maxconns_fast;
         let connections_max = u64::from(self.shared.settings.connections_max);
         while self.pause.is_none() {
-            // Counted once, before the look: a pause waits for a close after this count, so that one
-            // that happens meanwhile ends it.
+            // Counted before the look: a pause waits for a close after this count, so that one that happens
+            // meanwhile ends it.
             let open = self.connections();
             let is_full = open >= connections_max;
             if is_full && !fast {
                 return self.pause(open);
             }
-            match self.accept_one(index) {
-                Accepted::One(socket, _) if is_full => {
-                    self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
-                    // The client may be gone already; it is turned away either way.
-                    let _ = sys::send(socket.as_fd(), TOO_MANY);
-                }
-                Accepted::One(socket, address) => self.deal_out(index, socket, address),
-                Accepted::None => return,
-                Accepted::NoDescriptors => {
+            let (socket, peer) = match sys::accept(self.listeners[index].socket.as_fd()) {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if sys::is_out_of_descriptors(&error) => {
                     tracing::warn!("too many open connections: no file descriptors are left");
                     return self.pause(open);
                 }
-            }
-        }
-    }
-
-    fn accept_one(&self, index: usize) -> Accepted {
-        loop {
-            match sys::accept(self.listeners[index].socket.as_fd()) {
-                Ok((socket, peer)) => {
-                    return Accepted::One(
-                        socket,
-                        peer.map_or(Address::UnixClient, Address::Internet),
-                    );
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Accepted::None,
-                Err(error) if sys::is_out_of_descriptors(&error) => return Accepted::NoDescriptors,
                 // The client gave up while it waited: look at the next.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    tracing::warn!("cannot accept a connection: {error}");
-                    return Accepted::None;
-                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return tracing::warn!("cannot accept a connection: {error}"),
+            };
+            if is_full {
+                self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
+                // The client may be gone already; it is turned away either way.
+                let _ = sys::send(socket.as_fd(), TOO_MANY);
+            } else {
+                self.deal_out(index, socket, peer.map_or(Address::UnixClient, Address::Internet));
             }
         }
     }
@@ -199,11 +175,6 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    fn is_over(&self, pause: &Pause) -> bool {
-        let connections = self.connections();
-        connections == 0 || connections < pause.connections
-    }
-
     /// Stops listening, so that the kernel turns further clients away instead of queueing them, until
     /// fewer than `connections` are open.
     fn pause(&mut self, connections: u64) {
@@ -215,8 +186,11 @@ impl<'e> Acceptor<'e> {
         self.set_backlog(0);
     }
 
-    fn resume(&mut self) {
-        let Some(pause) = self.pause.take() else { return };
+    fn resume_if_over(&mut self) {
+        let open = self.connections();
+        let Some(pause) = self.pause.take_if(|pause| open == 0 || open < pause.connections) else {
+            return;
+        };
         let paused_us = (self.shared.clock.nanos() - pause.since_nanos) / 1_000;
         let counters = &self.shared.counters;
         counters.time_in_listen_disabled_us.fetch_add(paused_us, Ordering::Relaxed);

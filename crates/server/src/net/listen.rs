@@ -45,25 +45,26 @@ fn remedy(error: &io::Error) -> &'static str {
 
 impl Listeners {
     pub fn bind(settings: &Settings) -> Result<Listeners, ListenError> {
-        let mut all = Vec::new();
+        let at = |place: String| move |error| ListenError { place, error };
+        let backlog = settings.listen_backlog;
+        let (mut all, mut datagram) = (Vec::new(), Vec::new());
         match &settings.listen {
             Listen::Unix { path, mode } => {
-                let place = path.display().to_string();
-                let listener = listen_unix(path, *mode, settings)
-                    .map_err(|error| ListenError { place, error })?;
-                all.push(listener);
+                let listener = listen_unix(path, *mode, settings);
+                all.push(listener.map_err(at(path.display().to_string()))?);
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
-                    listen_tcp(address, settings.listen_backlog, &mut all)
-                        .map_err(|error| ListenError { place: address.to_string(), error })?;
+                    let opened =
+                        on_each(address, |candidate| listen_tcp(candidate, address, backlog));
+                    all.extend(opened.map_err(at(address.to_string()))?);
                 }
             }
         }
-        let mut datagram = Vec::new();
+        let count = settings.threads_per_udp_port();
         for address in &settings.udp {
-            bind_udp(address, settings.threads_per_udp_port(), &mut datagram)
-                .map_err(|error| ListenError { place: format!("UDP {address}"), error })?;
+            let opened = on_each(address, |candidate| bind_udp(candidate, count));
+            datagram.extend(opened.map_err(at(format!("UDP {address}")))?);
         }
         Ok(Listeners { datagram, all })
     }
@@ -99,29 +100,12 @@ fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listen
     Ok(Listener { socket, address, security, protocol })
 }
 
-fn listen_tcp(address: &ListenAddress, backlog: i32, all: &mut Vec<Listener>) -> io::Result<()> {
-    on_each_address(address, all, |candidate| listen_on(candidate, address, backlog))
-}
-
-fn bind_udp(
-    address: &ListenAddress,
-    count: usize,
-    all: &mut Vec<DatagramSockets>,
-) -> io::Result<()> {
-    on_each_address(address, all, |candidate| {
-        let sockets = sys::bind_udp(candidate, count)?;
-        let bound = sys::local_address(sockets[0].as_fd()).unwrap_or(*candidate);
-        Ok(DatagramSockets { sockets, address: bound })
-    })
-}
-
 /// Opens what listens on every address that a name stands for; one that works is enough, as a machine
 /// may lack IPv6 though its resolver does not.
-fn on_each_address<T>(
+fn on_each<T>(
     address: &ListenAddress,
-    all: &mut Vec<T>,
     open: impl Fn(&SocketAddr) -> io::Result<T>,
-) -> io::Result<()> {
+) -> io::Result<Vec<T>> {
     let candidates: Vec<SocketAddr> = match &address.host {
         Some(host) => (host.as_str(), address.port).to_socket_addrs()?.collect(),
         None => vec![
@@ -129,7 +113,7 @@ fn on_each_address<T>(
             SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),
         ],
     };
-    let opened_before = all.len();
+    let mut all = Vec::new();
     let mut failure = io::ErrorKind::AddrNotAvailable.into();
     for candidate in candidates {
         match open(&candidate) {
@@ -137,10 +121,10 @@ fn on_each_address<T>(
             Err(error) => failure = error,
         }
     }
-    if all.len() > opened_before { Ok(()) } else { Err(failure) }
+    if all.is_empty() { Err(failure) } else { Ok(all) }
 }
 
-fn listen_on(
+fn listen_tcp(
     candidate: &SocketAddr,
     address: &ListenAddress,
     backlog: i32,
@@ -150,4 +134,10 @@ fn listen_on(
     let bound = sys::local_address(socket.as_fd()).unwrap_or(*candidate);
     let &ListenAddress { security, protocol, .. } = address;
     Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
+}
+
+fn bind_udp(candidate: &SocketAddr, count: usize) -> io::Result<DatagramSockets> {
+    let sockets = sys::bind_udp(candidate, count)?;
+    let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*candidate);
+    Ok(DatagramSockets { sockets, address })
 }

@@ -4,8 +4,9 @@
 use crate::config::{ListenSecurity, Protocol};
 use crate::shared::Client;
 use mio::Waker;
+use slabwise_base::sync::lock;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A connection on its way to its worker.
 pub(super) struct NewConnection {
@@ -27,7 +28,7 @@ impl Mailbox {
     }
 
     pub(super) fn send(&self, connection: NewConnection) {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        lock(&self.connections).push(connection);
         self.wake();
     }
 
@@ -38,6 +39,6 @@ impl Mailbox {
     }
 
     pub(super) fn take(&self) -> Vec<NewConnection> {
-        std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.connections))
     }
 }

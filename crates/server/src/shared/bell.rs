@@ -1,7 +1,7 @@
 //! What the threads of the background wait at, so that none has to look whether there is work.
 //!
-//! Laws: a call is heard once, by the driver it is for, also when it came before the driver waited;
-//! when the bell rings, every wait ends, now and for ever.
+//! Invariants: a call is heard once, by the driver it is for, also when it came before the driver waited;
+//! when the bell rings, every wait ends, now and later.
 
 use slabwise_base::sync::lock;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -9,7 +9,7 @@
 //! readers without a lock: a word for each class, and one for each prefix in a class, found by hash. Two prefixes
 //! of one place take turns; the one that is not there has its class's mean meanwhile.
 //!
-//! Law: a mean on the board was the clock's when that prefix, or a key of that class, was last timed.
+//! Invariant: a mean on the board was the clock's when that prefix, or a key of that class, was last timed.
 
 use slabwise_base::random::mix;
 use slabwise_base::sampling::is_sampled;
@@ -54,18 +54,22 @@ impl MeasuredCosts {
         }
     }
 
+    /// The hash of a key in the sample.
+    fn sampled<'k>(&self, key: impl LookupKey<'k>) -> Option<u64> {
+        let hash = key.hashed_by(&self.hasher).hash();
+        is_sampled(hash, self.threshold).then_some(hash)
+    }
+
     /// A get missed this key.
     pub fn missed<'k>(&self, key: impl LookupKey<'k>, at_nanos: impl FnOnce() -> u64) {
-        let hash = key.hashed_by(&self.hasher).hash();
-        if is_sampled(hash, self.threshold) {
+        if let Some(hash) = self.sampled(key) {
             lock(&self.clock).missed(hash, at_nanos());
         }
     }
 
     /// This key's item was made by what tells no time.
     pub fn answered<'k>(&self, key: impl LookupKey<'k>) {
-        let hash = key.hashed_by(&self.hasher).hash();
-        if is_sampled(hash, self.threshold) {
+        if let Some(hash) = self.sampled(key) {
             lock(&self.clock).answered(hash);
         }
     }
@@ -121,8 +125,8 @@ const COST_BITS: u32 = u16::BITS;
 impl Board {
     fn new() -> Board {
         Board {
-            classes: std::array::from_fn(|_| AtomicU32::new(0)),
-            prefixes: (0..PLACES).map(|_| AtomicU64::new(0)).collect(),
+            classes: std::array::from_fn(|_| AtomicU32::default()),
+            prefixes: std::iter::repeat_with(AtomicU64::default).take(PLACES).collect(),
         }
     }
 

@@ -13,36 +13,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The most prefixes that are counted, as in memcached.
 const PREFIX_COUNT_MAX: usize = 1 << 16;
 
-#[derive(Default)]
-struct Counts {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PrefixCounts {
     gets: u64,
     hits: u64,
     sets: u64,
     deletes: u64,
     /// Units of the items that gets hit.
-    cost_saved: u64,
+    pub(crate) cost_saved: u64,
     /// Units of the items stored where nothing was.
-    cost_paid: u64,
-}
-
-impl Counts {
-    /// Whether nothing was counted that memcached counts.
-    fn is_of_costs_alone(&self) -> bool {
-        self.gets + self.sets + self.deletes == 0
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PrefixCosts {
-    pub(crate) prefix: Box<[u8]>,
-    pub(crate) saved: u64,
-    pub(crate) paid: u64,
+    pub(crate) cost_paid: u64,
 }
 
 pub struct PrefixStats {
     delimiter: u8,
     pub(super) enabled: AtomicBool,
-    counts: Mutex<BTreeMap<Box<[u8]>, Counts>>,
+    counts: Mutex<BTreeMap<Box<[u8]>, PrefixCounts>>,
 }
 
 impl PrefixStats {
@@ -81,30 +67,22 @@ impl PrefixStats {
         self.record(key, |counts| counts.cost_paid += units);
     }
 
-    /// The prefixes that cost most, saved and paid together, and no more than so many; the costliest first.
-    pub(crate) fn costliest(&self, count_max: usize) -> Vec<PrefixCosts> {
+    /// The `count_max` prefixes that cost most, saved and paid together; the costliest first.
+    pub(crate) fn costliest(&self, count_max: usize) -> Vec<(Box<[u8]>, PrefixCounts)> {
+        let sum = |counts: &PrefixCounts| counts.cost_saved + counts.cost_paid;
         let counts = lock(&self.counts);
-        let mut costs: Vec<_> = counts
-            .iter()
-            .map(|(prefix, counts)| (counts.cost_saved + counts.cost_paid, prefix, counts))
-            .filter(|&(sum, ..)| sum > 0)
-            .collect();
-        costs.sort_by_key(|&(sum, prefix, _)| (Reverse(sum), prefix));
+        let mut costs: Vec<_> = counts.iter().filter(|(_, counts)| sum(counts) > 0).collect();
+        costs.sort_by_key(|&(prefix, counts)| (Reverse(sum(counts)), prefix));
         costs.truncate(count_max);
-        let costs = costs.into_iter().map(|(_, prefix, counts)| PrefixCosts {
-            prefix: prefix.clone(),
-            saved: counts.cost_saved,
-            paid: counts.cost_paid,
-        });
-        costs.collect()
+        costs.into_iter().map(|(prefix, counts)| (prefix.clone(), counts.clone())).collect()
     }
 
     pub fn clear(&self) {
         lock(&self.counts).clear();
     }
 
-    /// Lists prefixes with their counts, in order, from the one after `after` on, and no more than so many;
-    /// returns the last if there may be more.
+    /// Lists at most `count_max` prefixes after `after` with their counts, in order; returns the last if there may
+    /// be more.
     pub fn list(
         &self,
         after: Option<&[u8]>,
@@ -118,10 +96,11 @@ impl PrefixStats {
         for _ in 0..count_max {
             let (prefix, counts) = rest.next()?;
             last = Some(prefix);
-            if counts.is_of_costs_alone() {
+            let PrefixCounts { gets, hits, sets, deletes, .. } = counts;
+            // Where only costs were counted, memcached counts nothing.
+            if gets + sets + deletes == 0 {
                 continue;
             }
-            let Counts { gets, hits, sets, deletes, .. } = counts;
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
             write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
@@ -130,7 +109,7 @@ impl PrefixStats {
         last.cloned()
     }
 
-    fn record(&self, key: &[u8], count: impl FnOnce(&mut Counts)) {
+    fn record(&self, key: &[u8], count: impl FnOnce(&mut PrefixCounts)) {
         let Some(prefix_len) = key.iter().position(|&byte| byte == self.delimiter) else {
             return;
         };
@@ -146,7 +125,7 @@ impl PrefixStats {
 
 #[cfg(test)]
 mod tests {
-    use super::{PREFIX_COUNT_MAX, PrefixCosts, PrefixStats};
+    use super::{PREFIX_COUNT_MAX, PrefixCounts, PrefixStats};
 
     fn dump(stats: &PrefixStats) -> String {
         let mut out = Vec::new();
@@ -183,8 +162,11 @@ mod tests {
         stats.record_cost_saved(b"c:1", 5);
         stats.record_cost_saved(b"none", 100);
         assert_eq!(dump(&stats), "PREFIX plain get 1 hit 1 set 0 del 0\r\nEND\r\n");
-        let costs = |prefix: &[u8], saved, paid| PrefixCosts { prefix: prefix.into(), saved, paid };
-        let expected = [costs(b"b", 0, 7), costs(b"a", 5, 0), costs(b"c", 5, 0)];
+        let costs = |prefix: &[u8], cost_saved, cost_paid| {
+            (prefix.into(), PrefixCounts { cost_saved, cost_paid, ..PrefixCounts::default() })
+        };
+        let expected: [(Box<[u8]>, _); 3] =
+            [costs(b"b", 0, 7), costs(b"a", 5, 0), costs(b"c", 5, 0)];
         assert_eq!(stats.costliest(10), expected);
         assert_eq!(stats.costliest(2), expected[..2]);
     }

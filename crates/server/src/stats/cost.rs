@@ -37,13 +37,13 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
             rows.row(format_args!("{}:{name}", id.wire()), value);
         }
     }
-    for costs in shared.prefixes.costliest(PREFIXES_MAX) {
+    for (prefix, counts) in shared.prefixes.costliest(PREFIXES_MAX) {
         // A key in base64 may hold any byte.
-        let mut prefix = Vec::new();
-        percent_encoded(&mut prefix, &costs.prefix);
-        let prefix = String::from_utf8_lossy(&prefix);
-        rows.row(format_args!("prefix:{prefix}:cost_saved"), costs.saved);
-        rows.row(format_args!("prefix:{prefix}:cost_paid"), costs.paid);
+        let mut text = Vec::new();
+        percent_encoded(&mut text, &prefix);
+        let prefix = String::from_utf8_lossy(&text);
+        rows.row(format_args!("prefix:{prefix}:cost_saved"), counts.cost_saved);
+        rows.row(format_args!("prefix:{prefix}:cost_paid"), counts.cost_paid);
     }
     rows.end();
 }

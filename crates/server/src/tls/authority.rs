@@ -1,4 +1,4 @@
-//! Who decides whether a client's certificate is good.
+//! Verifiers of clients' certificates.
 
 use super::settings::ClientCertificates;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -12,7 +12,6 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// The judge for listeners that ask for this.
 pub(super) fn verifier(
     asked: ClientCertificates,
     authorities: &Arc<RootCertStore>,
@@ -34,13 +33,15 @@ pub(super) fn verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Without authorities every certificate is a stranger's. Memcached, too, starts so, and turns away
-/// whoever shows one.
+/// Without authorities every certificate is a stranger's. Memcached, too, starts so, and turns away every client
+/// that shows one.
 #[derive(Debug)]
 struct TrustsNobody {
     mandatory: bool,
     provider: Arc<CryptoProvider>,
 }
+
+const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
 impl ClientCertVerifier for TrustsNobody {
     fn client_auth_mandatory(&self) -> bool {
@@ -57,7 +58,7 @@ impl ClientCertVerifier for TrustsNobody {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        Err(UNKNOWN)
     }
 
     /// Never asked: no certificate is good.
@@ -67,7 +68,7 @@ impl ClientCertVerifier for TrustsNobody {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        Err(UNKNOWN)
     }
 
     fn verify_tls13_signature(
@@ -76,7 +77,7 @@ impl ClientCertVerifier for TrustsNobody {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        Err(UNKNOWN)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
