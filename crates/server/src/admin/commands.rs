@@ -4,7 +4,7 @@ use super::crawl::{Crawl, Listing, all_classes};
 use crate::context::WorkerContext;
 use crate::os::process;
 use crate::out::Out;
-use crate::shared::{CloseReason, Driver, Watcher};
+use crate::shared::{CloseReason, Driver, Shared, Watcher};
 use crate::wire::text::Reply;
 use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
@@ -13,6 +13,7 @@ use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
     ShutdownMode, WatchKinds,
 };
+use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What the session does after an order.
@@ -37,57 +38,17 @@ pub(crate) fn carry_out<'e>(
 ) -> Then<'e> {
     let shared = worker.shared;
     match order {
-        Admin::FlushAll(exptime) => flush_all(worker, exptime, reply),
-        Admin::Verbosity(level) => {
-            let level = level.min(VERBOSITY_MAX);
-            shared.tunables.verbosity.store(level, Relaxed);
-            process::set_verbosity(level as u8);
-            reply.line(reply::OK);
-        }
-        Admin::MemoryLimit(megabytes) => {
-            memory_limit(shared.engine, megabytes, reply);
-            // A lower limit means pages to give back.
-            shared.bell.call(Driver::Tuner);
-        }
-        Admin::Reassign { .. } if !shared.settings.reassign_enabled => {
-            reply.line(reply::REASSIGN_FORBIDDEN);
-        }
-        Admin::Reassign { victim, receiver } => {
-            reply.line(reassign(worker, victim, receiver).err().unwrap_or(reply::OK));
-        }
         Admin::Classes(Classes::Show) => reply.line(class_table(shared.engine).as_bytes()),
-        // Pages of classes that the new table lacks could never leave.
-        Admin::Classes(_) if !shared.settings.reassign_enabled => {
-            reply.line(reply::REASSIGN_FORBIDDEN);
-        }
-        Admin::Classes(Classes::Set(sizes)) => change_classes(worker, sizes, reply),
-        Admin::Classes(Classes::Learn) if !shared.settings.engine.eviction_enabled => {
-            reply.line(
-                b"CLIENT_ERROR class tables are not learned where nothing is evicted (-M)\r\n",
-            );
-        }
-        Admin::Classes(Classes::Learn) => {
-            shared.tunables.learn_classes.store(true, Relaxed);
-            shared.bell.call(Driver::Tuner);
-            reply.line(reply::OK);
-        }
-        Admin::Automove(setting) => {
-            automove(worker, setting);
-            shared.bell.call(Driver::Tuner);
-            reply.line(reply::OK);
-        }
-        Admin::Lru(LruRequest::Mode(_)) if !shared.engine.config().eviction.can_switch() => {
-            let name = shared.engine.config().eviction.name();
-            let error = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
-            reply.line(error.as_bytes());
-        }
-        Admin::Lru(request) => {
-            lru(worker, request);
-            reply.line(reply::OK);
-        }
         Admin::RefreshCertificates => refresh_certificates(worker, reply),
-        Admin::Debug(_) | Admin::Watch(_) => unreachable!("the session's own"),
-        Admin::Crawler(request) => return crawler(worker, request, reply),
+        Admin::Crawler(Crawler::Crawl(kind, classes)) => {
+            match crawl(worker, kind, classes, reply) {
+                Err(refusal) => reply.line(refusal),
+                Ok(crawl) => {
+                    reply.line(reply::OK);
+                    return crawl.map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)));
+                }
+            }
+        }
         Admin::Shutdown(_) if !shared.settings.shutdown_enabled => {
             reply.line(reply::SHUTDOWN_FORBIDDEN);
         }
@@ -100,18 +61,71 @@ pub(crate) fn carry_out<'e>(
             shared.stop_gracefully();
             return Then::Close(CloseReason::Shutdown);
         }
+        order => match obey(worker, order) {
+            Ok(()) => reply.line(reply::OK),
+            Err(refusal) => reply.line(&refusal),
+        },
     }
     Then::Nothing
 }
 
-fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime, reply: &mut Reply<'_>) {
-    if !worker.shared.settings.flush_enabled {
-        worker.shared.counters.flushes.fetch_add(1, Relaxed);
-        reply.line(reply::FLUSH_FORBIDDEN);
-        return;
+/// A line that says why an order is not obeyed.
+type Refusal = Cow<'static, [u8]>;
+
+fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
+    let Shared { settings, tunables, engine, bell, counters, .. } = worker.shared;
+    match order {
+        Admin::FlushAll { .. } if !settings.flush_enabled => {
+            counters.flushes.fetch_add(1, Relaxed);
+            return Err(reply::FLUSH_FORBIDDEN.into());
+        }
+        Admin::FlushAll(exptime) => end_all_items(worker, exptime),
+        Admin::Verbosity(level) => {
+            let level = level.min(VERBOSITY_MAX);
+            tunables.verbosity.store(level, Relaxed);
+            process::set_verbosity(level as u8);
+        }
+        Admin::MemoryLimit(megabytes) => {
+            set_memory_limit(engine, megabytes)?;
+            // A lower limit means pages to give back.
+            bell.call(Driver::Tuner);
+        }
+        // Pages of classes that a new table lacks could never leave.
+        Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
+            return Err(reply::REASSIGN_FORBIDDEN.into());
+        }
+        Admin::Reassign { victim, receiver } => reassign(worker, victim, receiver)?,
+        Admin::Classes(Classes::Set(sizes)) => change_classes(worker, sizes)?,
+        Admin::Classes(_) if !settings.engine.eviction_enabled => {
+            let refusal =
+                b"CLIENT_ERROR class tables are not learned where nothing is evicted (-M)\r\n";
+            return Err(refusal[..].into());
+        }
+        Admin::Classes(_) => {
+            tunables.learn_classes.store(true, Relaxed);
+            bell.call(Driver::Tuner);
+        }
+        Admin::Automove(setting) => {
+            match setting {
+                Automove::Level(level) => tunables.automove_level.store(level, Relaxed),
+                Automove::Ratio(ratio) => tunables.automove_ratio.store(ratio),
+                Automove::FreeRatio(ratio) => tunables.automove_free_ratio.store(ratio),
+                Automove::Window(seconds) => tunables.automove_window.store(seconds, Relaxed),
+            }
+            bell.call(Driver::Tuner);
+        }
+        Admin::Lru(request) => lru(worker, request)?,
+        Admin::Crawler(Crawler::Enable) => {
+            if tunables.crawler_enabled.swap(true, Relaxed) {
+                return Err(reply::CRAWLER_ALREADY_ENABLED.into());
+            }
+        }
+        Admin::Crawler(Crawler::Disable) => tunables.crawler_enabled.store(false, Relaxed),
+        Admin::Crawler(Crawler::Sleep(micros)) => tunables.crawler_sleep_us.store(micros, Relaxed),
+        Admin::Crawler(Crawler::Tocrawl(items)) => tunables.crawler_tocrawl.store(items, Relaxed),
+        _ => unreachable!("others are answered in a way of their own"),
     }
-    end_all_items(worker, exptime);
-    reply.line(reply::OK);
+    Ok(())
 }
 
 /// Everything stored before a time ends then, and counts as a flush; at once without one.
@@ -145,17 +159,15 @@ fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-fn memory_limit(engine: &Engine, megabytes: u32, reply: &mut Reply<'_>) {
-    reply.line(match megabytes {
-        0..MEMORY_LIMIT_MEGABYTES_MIN => reply::MEMORY_LIMIT_TOO_SMALL,
+fn set_memory_limit(engine: &Engine, megabytes: u32) -> Result<(), &'static [u8]> {
+    match megabytes {
+        0..MEMORY_LIMIT_MEGABYTES_MIN => Err(reply::MEMORY_LIMIT_TOO_SMALL),
         MEMORY_LIMIT_MEGABYTES_MIN..=MEMORY_LIMIT_MEGABYTES_MAX => {
-            match engine.set_memory_limit(u64::from(megabytes) << 20) {
-                Ok(()) => reply::OK,
-                Err(_) => reply::MEMORY_LIMIT_OUT_OF_BOUNDS,
-            }
+            let limit = engine.set_memory_limit(u64::from(megabytes) << 20);
+            limit.map_err(|_| reply::MEMORY_LIMIT_OUT_OF_BOUNDS)
         }
-        _ => reply::MEMORY_LIMIT_IN_BYTES,
-    });
+        _ => Err(reply::MEMORY_LIMIT_IN_BYTES),
+    }
 }
 
 const ANY_CLASS: i32 = -1;
@@ -201,36 +213,23 @@ fn class_table(engine: &Engine) -> String {
     format!("CLASSES {}\r\n", sizes.join("-"))
 }
 
-fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>, reply: &mut Reply<'_>) {
+fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(), Refusal> {
     let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
-    match worker.shared.engine.change_classes(&sizes) {
-        Ok(()) => {
-            // Whoever asks for a table means to keep it.
-            worker.shared.tunables.learn_classes.store(false, Relaxed);
-            // What the new table lacks is to be emptied.
-            worker.shared.bell.call(Driver::Tuner);
-            reply.line(reply::OK);
-        }
-        // The request is sound, and will be granted later.
-        Err(error @ ClassChangeError::Draining { .. }) => {
-            reply.line(format!("SERVER_ERROR {error}\r\n").as_bytes());
-        }
-        Err(error) => reply.line(format!("CLIENT_ERROR {error}\r\n").as_bytes()),
-    }
+    worker.shared.engine.change_classes(&sizes).map_err(|error| {
+        // Of those, one request is sound, and will be granted later.
+        let is_sound = matches!(error, ClassChangeError::Draining { .. });
+        let kind = if is_sound { "SERVER_ERROR" } else { "CLIENT_ERROR" };
+        format!("{kind} {error}\r\n").into_bytes()
+    })?;
+    // A client that gives a table means to keep it.
+    worker.shared.tunables.learn_classes.store(false, Relaxed);
+    // What the new table lacks is to be emptied.
+    worker.shared.bell.call(Driver::Tuner);
+    Ok(())
 }
 
-fn automove(worker: &WorkerContext<'_>, setting: Automove) {
-    let tunables = &worker.shared.tunables;
-    match setting {
-        Automove::Level(level) => tunables.automove_level.store(level, Relaxed),
-        Automove::Ratio(ratio) => tunables.automove_ratio.store(ratio),
-        Automove::FreeRatio(ratio) => tunables.automove_free_ratio.store(ratio),
-        Automove::Window(seconds) => tunables.automove_window.store(seconds, Relaxed),
-    }
-}
-
-fn lru(worker: &WorkerContext<'_>, request: LruRequest) {
-    let engine = worker.shared.engine;
+fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
+    let Shared { engine, tunables, .. } = worker.shared;
     match request {
         LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor } => {
             engine.set_lru(LruConfig {
@@ -241,54 +240,25 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) {
                 ..engine.lru()
             });
         }
+        LruRequest::Mode(_) if !engine.config().eviction.can_switch() => {
+            let name = engine.config().eviction.name();
+            let refusal = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
+            return Err(refusal.into_bytes().into());
+        }
         LruRequest::Mode(mode) => {
             let is_segmented = mode == LruMode::Segmented;
             engine.set_segmented(is_segmented);
-            worker.shared.tunables.lru_segmented.store(is_segmented, Relaxed);
+            tunables.lru_segmented.store(is_segmented, Relaxed);
         }
         LruRequest::TemporaryTtl(seconds) => {
             let ttl = u32::try_from(seconds).ok();
             if let Some(ttl) = ttl {
-                worker.shared.tunables.temporary_ttl.store(ttl, Relaxed);
+                tunables.temporary_ttl.store(ttl, Relaxed);
             }
             engine.set_lru(LruConfig { temporary_ttl: ttl.map(Seconds), ..engine.lru() });
         }
     }
-}
-
-fn crawler<'e>(
-    worker: &WorkerContext<'e>,
-    request: Crawler<'_>,
-    reply: &mut Reply<'_>,
-) -> Then<'e> {
-    let tunables = &worker.shared.tunables;
-    reply.line(match request {
-        Crawler::Enable => match tunables.crawler_enabled.swap(true, Relaxed) {
-            true => reply::CRAWLER_ALREADY_ENABLED,
-            false => reply::OK,
-        },
-        Crawler::Disable => {
-            tunables.crawler_enabled.store(false, Relaxed);
-            reply::OK
-        }
-        Crawler::Sleep(microseconds) => {
-            tunables.crawler_sleep_us.store(microseconds, Relaxed);
-            reply::OK
-        }
-        Crawler::Tocrawl(items) => {
-            tunables.crawler_tocrawl.store(items, Relaxed);
-            reply::OK
-        }
-        Crawler::Crawl(kind, classes) => match crawl(worker, kind, classes, reply) {
-            Err(refusal) => refusal,
-            Ok(None) => reply::OK,
-            Ok(Some(crawl)) => {
-                reply.line(reply::OK);
-                return Then::Crawl(Box::new(crawl));
-            }
-        },
-    });
-    Then::Nothing
+    Ok(())
 }
 
 /// Starts a crawl: one that lists, or `None` for one that only expires items.
