@@ -8,9 +8,8 @@ use crate::os::sys;
 use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
 use slabwise_base::{Clock, Moment};
 use slabwise_tuner::{
-    AutomoveSettings, Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load,
-    LoadClassifier, MAINTAINER_ITEMS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace,
-    TunerStep,
+    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load, LoadClassifier,
+    MAINTAINER_ITEMS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
 };
 use std::io;
 use std::ops::ControlFlow;
@@ -22,7 +21,7 @@ use std::time::Duration;
 /// The tuner that options and commands request, shown on the board. Once, before anything is served.
 pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let settings = shared.settings;
-    let policy = requested_policy(shared).policy(automove_settings(shared));
+    let policy = requested_policy(shared).policy(shared.tunables().automove);
     let mut tuner = Tuner::new(policy, settings.move_budget, settings.engine.hash_seed)
         .shown_on(Arc::clone(&shared.board));
     let now = clock.now();
@@ -38,21 +37,12 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
 
 /// Lets the class table be learned, or stay, as options and commands request.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
-    tuner.learn_classes(shared.tunables.learn_classes.load(Relaxed));
+    tuner.learn_classes(shared.tunables().learn_classes);
 }
 
 fn requested_policy(shared: &Shared<'_>) -> RequestedPolicy {
     let settings = shared.settings;
     RequestedPolicy::new(settings.reassign_enabled.then(|| settings.page_policy.clone()))
-}
-
-fn automove_settings(shared: &Shared<'_>) -> AutomoveSettings {
-    let tunables = &shared.tunables;
-    AutomoveSettings {
-        level: tunables.automove_level.load(Relaxed),
-        window_seconds: tunables.automove_window.load(Relaxed),
-        age_ratio: tunables.automove_ratio.load(),
-    }
 }
 
 /// Starts the drivers in `scope`; they end when the bell rings.
@@ -91,7 +81,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
     while shared.bell.wait(Driver::Tuner, pace.wait()) != Woken::Ring {
-        if let Some(policy) = requested.change(automove_settings(shared)) {
+        if let Some(policy) = requested.change(shared.tunables().automove) {
             tuner.set_policy(policy);
         }
         follow_learning(shared, &mut tuner);
@@ -156,7 +146,7 @@ fn crawl(shared: &Shared<'_>) {
                 let outcome = finish_crawl(shared);
                 let crawl = crawl_counts(shared).since(&before);
                 period.step(crawl);
-                if shared.tunables.crawler_enabled.load(Relaxed) {
+                if shared.tunables().crawler_enabled {
                     shared.watch.write(&WatchEvent::Crawl {
                         elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
                         next_seconds: period.get().as_secs(),
@@ -176,10 +166,10 @@ fn crawl(shared: &Shared<'_>) {
 
 /// Begins a crawl over everything, unless crawls are off or one that expires is under way.
 fn begin_crawl(shared: &Shared<'_>) {
-    let tunables = &shared.tunables;
-    if tunables.crawler_enabled.load(Relaxed) {
+    let tunables = shared.tunables();
+    if tunables.crawler_enabled {
         let classes = shared.engine.class_ids();
-        shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl.load(Relaxed));
+        shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl);
     }
 }
 
@@ -187,7 +177,7 @@ fn begin_crawl(shared: &Shared<'_>) {
 fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
-        let rest = Duration::from_micros(shared.tunables.crawler_sleep_us.load(Relaxed).into());
+        let rest = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
         if shared.bell.wait(Driver::Crawler, rest) == Woken::Ring {
             return ControlFlow::Break(());
         }
@@ -202,9 +192,10 @@ fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
 
 #[cfg(test)]
 mod tests {
-    use super::{automove_settings, requested_policy};
+    use super::requested_policy;
     use crate::config::{self, Request};
     use crate::session::testing::Fixture;
+    use slabwise_base::sync::lock;
 
     /// Window and ratio of the automover that options ask for, and then a command.
     fn automover(options: &str, ratio: Option<f64>) -> [String; 2] {
@@ -215,9 +206,9 @@ mod tests {
         let fixture = Fixture { settings: *settings, ..Fixture::new() };
         let shared = fixture.shared();
         if let Some(ratio) = ratio {
-            shared.tunables.automove_ratio.store(ratio);
+            lock(&shared.tunables).automove.age_ratio = ratio;
         }
-        let policy = requested_policy(&shared).policy(automove_settings(&shared));
+        let policy = requested_policy(&shared).policy(shared.tunables().automove);
         assert_eq!(policy.name(), "automove", "{options}");
         ["window_len", "age_ratio"].map(|option| policy.value(option).expect("it has both"))
     }

@@ -1,11 +1,12 @@
 //! Orders to the server.
 
-use super::crawl::{Crawl, Listing, all_classes};
+use super::crawl::{Crawl, Listing};
 use crate::context::WorkerContext;
 use crate::os::process;
 use crate::out::Out;
 use crate::shared::{CloseReason, Driver, Shared, Watcher};
 use crate::wire::text::Reply;
+use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Seconds};
 use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
@@ -73,7 +74,8 @@ pub(crate) fn carry_out<'e>(
 type Refusal = Cow<'static, [u8]>;
 
 fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
-    let Shared { settings, tunables, engine, bell, counters, .. } = worker.shared;
+    let Shared { settings, engine, bell, counters, .. } = worker.shared;
+    let tunables = || lock(&worker.shared.tunables);
     match order {
         Admin::FlushAll { .. } if !settings.flush_enabled => {
             counters.flushes.fetch_add(1, Relaxed);
@@ -82,7 +84,7 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         Admin::FlushAll(exptime) => end_all_items(worker, exptime),
         Admin::Verbosity(level) => {
             let level = level.min(VERBOSITY_MAX);
-            tunables.verbosity.store(level, Relaxed);
+            tunables().verbosity = level;
             process::set_verbosity(level as u8);
         }
         Admin::MemoryLimit(megabytes) => {
@@ -102,27 +104,27 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
             return Err(refusal[..].into());
         }
         Admin::Classes(_) => {
-            tunables.learn_classes.store(true, Relaxed);
+            tunables().learn_classes = true;
             bell.call(Driver::Tuner);
         }
         Admin::Automove(setting) => {
             match setting {
-                Automove::Level(level) => tunables.automove_level.store(level, Relaxed),
-                Automove::Ratio(ratio) => tunables.automove_ratio.store(ratio),
-                Automove::FreeRatio(ratio) => tunables.automove_free_ratio.store(ratio),
-                Automove::Window(seconds) => tunables.automove_window.store(seconds, Relaxed),
+                Automove::Level(level) => tunables().automove.level = level,
+                Automove::Ratio(ratio) => tunables().automove.age_ratio = ratio,
+                Automove::FreeRatio(ratio) => tunables().automove_free_ratio = ratio,
+                Automove::Window(seconds) => tunables().automove.window_seconds = seconds,
             }
             bell.call(Driver::Tuner);
         }
         Admin::Lru(request) => lru(worker, request)?,
         Admin::Crawler(Crawler::Enable) => {
-            if tunables.crawler_enabled.swap(true, Relaxed) {
+            if std::mem::replace(&mut tunables().crawler_enabled, true) {
                 return Err(reply::CRAWLER_ALREADY_ENABLED.into());
             }
         }
-        Admin::Crawler(Crawler::Disable) => tunables.crawler_enabled.store(false, Relaxed),
-        Admin::Crawler(Crawler::Sleep(micros)) => tunables.crawler_sleep_us.store(micros, Relaxed),
-        Admin::Crawler(Crawler::Tocrawl(items)) => tunables.crawler_tocrawl.store(items, Relaxed),
+        Admin::Crawler(Crawler::Disable) => tunables().crawler_enabled = false,
+        Admin::Crawler(Crawler::Sleep(micros)) => tunables().crawler_sleep_us = micros,
+        Admin::Crawler(Crawler::Tocrawl(items)) => tunables().crawler_tocrawl = items,
         _ => unreachable!("others are answered in a way of their own"),
     }
     Ok(())
@@ -142,7 +144,7 @@ pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
     }
     // Items of the seconds up to this one end: memcached shows the last of them.
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
-    shared.tunables.oldest_live.store(last, Relaxed);
+    lock(&shared.tunables).oldest_live = last;
 }
 
 /// Files are read and keys are checked, which takes milliseconds: the turn ends with it, so that others have
@@ -222,7 +224,7 @@ fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(
         format!("{kind} {error}\r\n").into_bytes()
     })?;
     // A client that gives a table means to keep it.
-    worker.shared.tunables.learn_classes.store(false, Relaxed);
+    lock(&worker.shared.tunables).learn_classes = false;
     // What the new table lacks is to be emptied.
     worker.shared.bell.call(Driver::Tuner);
     Ok(())
@@ -248,12 +250,12 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
         LruRequest::Mode(mode) => {
             let is_segmented = mode == LruMode::Segmented;
             engine.set_segmented(is_segmented);
-            tunables.lru_segmented.store(is_segmented, Relaxed);
+            lock(tunables).lru_segmented = is_segmented;
         }
         LruRequest::TemporaryTtl(seconds) => {
             let ttl = u32::try_from(seconds).ok();
             if let Some(ttl) = ttl {
-                tunables.temporary_ttl.store(ttl, Relaxed);
+                lock(tunables).temporary_ttl = ttl;
             }
             engine.set_lru(LruConfig { temporary_ttl: ttl.map(Seconds), ..engine.lru() });
         }
@@ -269,7 +271,7 @@ fn crawl<'e>(
     waiting: &Reply<'_>,
 ) -> Result<Option<Crawl<'e>>, &'static [u8]> {
     let shared = worker.shared;
-    if !shared.tunables.crawler_enabled.load(Relaxed) {
+    if !shared.tunables().crawler_enabled {
         return Err(reply::CRAWLER_DISABLED);
     }
     let dump_enabled = shared.settings.dump_enabled;
@@ -293,7 +295,7 @@ fn crawl<'e>(
     match listing {
         Some(listing) => Ok(Some(Crawl::new(classes, listing, Some(ticket)))),
         None => {
-            let items_max = shared.tunables.crawler_tocrawl.load(Relaxed);
+            let items_max = shared.tunables().crawler_tocrawl;
             shared.crawls.expire(ticket, classes, items_max);
             shared.bell.call(Driver::Crawler);
             Ok(None)
@@ -304,7 +306,7 @@ fn crawl<'e>(
 /// `all`, `hash` (which visits the same items), or class numbers between commas. Numbers that a
 /// class could have, but none has, stand for nothing.
 fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
-    let all = all_classes(engine);
+    let all = engine.class_ids();
     if list == b"all" || list == b"hash" {
         return Some(all);
     }

@@ -7,7 +7,7 @@ use crate::context::WorkerContext;
 use crate::shared::{CrawlTicket, Shared};
 use crate::wire::rows::Rows;
 use slabwise_base::{ClassId, Ticks};
-use slabwise_engine::{CrawlStep, CrawledItem, Crawler, Engine};
+use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
 use slabwise_protocol::text::{number, percent_encoded, reply};
 use std::os::fd::RawFd;
 
@@ -48,11 +48,6 @@ impl Listing {
     fn is_full(&self) -> bool {
         matches!(self, Listing::Cachedump { items_left: 0, .. })
     }
-}
-
-/// Every class there is, retired ones included.
-pub(crate) fn all_classes(engine: &Engine) -> Vec<ClassId> {
-    engine.class_ids()
 }
 
 impl<'e> Crawl<'e> {

@@ -4,7 +4,6 @@
 use super::option::{Stat, yes_no};
 use super::table::{self, FLAGS};
 use super::tunables::Running;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// memcached's order. Lines that are not in it follow those that are.
 const ORDER: &str = "\
@@ -45,17 +44,15 @@ const CLOCK_LEAD_SECONDS: u32 = 60;
 /// Lines that no option sets. External storage, kernel TLS and inline responses are never on here; their lines have
 /// memcached's defaults.
 static FACTS: &[Stat] = &[
-    Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live.load(Relaxed) {
+    Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live {
         // No flush yet.
         0 => "0".to_owned(),
         second => second.saturating_add(CLOCK_LEAD_SECONDS).to_string(),
     }),
     Stat::new("slab_automove_freeratio", Some("slabs automove freeratio 0.5"), |it| {
-        format!("{:.3}", it.tunables.automove_free_ratio.load())
+        format!("{:.3}", it.tunables.automove_free_ratio)
     }),
-    Stat::new("lru_segmented", Some("lru mode flat"), |it| {
-        yes_no(it.tunables.lru_segmented.load(Relaxed))
-    }),
+    Stat::new("lru_segmented", Some("lru mode flat"), |it| yes_no(it.tunables.lru_segmented)),
     Stat::new("num_threads_per_udp", None, |it| it.settings.threads_per_udp_port().to_string()),
     Stat::new("inline_ascii_response", None, |_| yes_no(false)),
     Stat::new("ext_item_size", None, |_| "512".to_owned()),

@@ -33,7 +33,7 @@ fn refusal(args: &[&str]) -> String {
 fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
     report(&Running {
         settings,
-        tunables: &Tunables::new(settings, &settings.engine),
+        tunables: Tunables::new(settings, &settings.engine),
         lru: settings.engine.eviction_options.lru,
         memory_limit_bytes: settings.engine.memory_limit_bytes,
         detail_enabled: settings.detail_enabled,

@@ -1,33 +1,26 @@
 //! Settings that commands change while the server runs.
-//!
-//! Each stands alone, so relaxed loads and stores do: no reader combines two of them.
 
 use super::settings::Settings;
 use slabwise_engine::{EngineConfig, LruConfig};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use slabwise_tuner::AutomoveSettings;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tunables {
-    pub verbosity: AtomicU32,
-    /// `slabs automove`: 0 off, 1 slow, 2 on every eviction.
-    pub automove_level: AtomicU32,
-    pub automove_ratio: Fraction,
-    pub automove_free_ratio: Fraction,
-    /// `slabs automove window`, in seconds.
-    pub automove_window: AtomicU32,
-    pub crawler_enabled: AtomicBool,
-    /// `lru_crawler sleep`, in microseconds.
-    pub crawler_sleep_us: AtomicU32,
+    pub verbosity: u32,
+    pub automove: AutomoveSettings,
+    pub automove_free_ratio: f64,
+    pub crawler_enabled: bool,
+    pub crawler_sleep_us: u32,
     /// `lru_crawler tocrawl`; 0 for all.
-    pub crawler_tocrawl: AtomicU32,
-    pub learn_classes: AtomicBool,
-    pub track_sizes: AtomicBool,
+    pub crawler_tocrawl: u32,
+    pub learn_classes: bool,
+    pub track_sizes: bool,
     /// `lru mode`: whether the queues are hot, warm and cold, and not one.
-    pub lru_segmented: AtomicBool,
+    pub lru_segmented: bool,
     /// `flush_all`: the last second whose items the last one ends; 0 before any.
-    pub oldest_live: AtomicU32,
+    pub oldest_live: u32,
     /// `lru temp_ttl`: the last one set, which `stats settings` shows even when it is off.
-    pub temporary_ttl: AtomicU32,
+    pub temporary_ttl: u32,
 }
 
 /// memcached's default for a setting that is off unless set.
@@ -41,19 +34,17 @@ impl Tunables {
         let temporary_ttl = config.eviction_options.lru.temporary_ttl;
         let temporary_ttl = temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
         Tunables {
-            verbosity: AtomicU32::new(settings.verbosity.into()),
-            automove_level: AtomicU32::new(settings.automove.level),
-            automove_ratio: Fraction::new(settings.automove.age_ratio),
-            automove_free_ratio: Fraction::new(AUTOMOVE_FREE_RATIO_DEFAULT),
-            automove_window: AtomicU32::new(settings.automove.window_seconds),
-            crawler_enabled: AtomicBool::new(settings.crawler_enabled),
-            crawler_sleep_us: AtomicU32::new(settings.crawler_sleep_us),
-            crawler_tocrawl: AtomicU32::new(settings.crawler_tocrawl),
-            learn_classes: AtomicBool::new(settings.learn_classes),
-            track_sizes: AtomicBool::new(settings.track_sizes),
-            lru_segmented: AtomicBool::new(config.eviction.begins_segmented()),
-            oldest_live: AtomicU32::new(0),
-            temporary_ttl: AtomicU32::new(temporary_ttl),
+            verbosity: settings.verbosity.into(),
+            automove: settings.automove,
+            automove_free_ratio: AUTOMOVE_FREE_RATIO_DEFAULT,
+            crawler_enabled: settings.crawler_enabled,
+            crawler_sleep_us: settings.crawler_sleep_us,
+            crawler_tocrawl: settings.crawler_tocrawl,
+            learn_classes: settings.learn_classes,
+            track_sizes: settings.track_sizes,
+            lru_segmented: config.eviction.begins_segmented(),
+            oldest_live: 0,
+            temporary_ttl,
         }
     }
 }
@@ -62,26 +53,8 @@ impl Tunables {
 pub struct Running<'r> {
     pub settings: &'r Settings,
     /// What commands have changed since.
-    pub tunables: &'r Tunables,
+    pub tunables: Tunables,
     pub lru: LruConfig,
     pub memory_limit_bytes: u64,
     pub detail_enabled: bool,
-}
-
-/// A fraction that several threads read and write.
-#[derive(Debug)]
-pub struct Fraction(AtomicU64);
-
-impl Fraction {
-    pub fn new(value: f64) -> Fraction {
-        Fraction(AtomicU64::new(value.to_bits()))
-    }
-
-    pub fn load(&self) -> f64 {
-        f64::from_bits(self.0.load(Ordering::Relaxed))
-    }
-
-    pub fn store(&self, value: f64) {
-        self.0.store(value.to_bits(), Ordering::Relaxed);
-    }
 }

@@ -24,8 +24,8 @@ pub struct Shared<'e> {
     pub(crate) clock: &'e Clock,
     /// The options, as the server was started.
     pub(crate) settings: &'e Settings,
-    /// What commands change while it runs.
-    pub(crate) tunables: Tunables,
+    /// What commands change while it runs. Under this lock no other is taken.
+    pub(crate) tunables: Mutex<Tunables>,
     pub(crate) counters: ConnectionCounters,
     /// Bytes from and to clients, by worker.
     pub(crate) traffic: Box<[Traffic]>,
@@ -76,7 +76,7 @@ impl<'e> Shared<'e> {
             engine,
             clock,
             settings,
-            tunables: Tunables::new(settings, engine.config()),
+            tunables: Mutex::new(Tunables::new(settings, engine.config())),
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             board: Arc::new(Board::default()),
@@ -119,6 +119,11 @@ impl<'e> Shared<'e> {
     #[inline]
     pub(crate) fn is_watched(&self, kinds: WatchKinds) -> bool {
         WatchKinds::from_bits(self.watch.kinds.load(Ordering::Relaxed)).intersects(kinds)
+    }
+
+    /// The present values.
+    pub(crate) fn tunables(&self) -> Tunables {
+        *lock(&self.tunables)
     }
 
     /// Whether requests are counted by key prefix.

@@ -186,7 +186,7 @@ impl General<'_, '_, '_> {
     fn background(&mut self) {
         let shared = self.worker.shared;
         let watched = self.watched;
-        if shared.tunables.crawler_enabled.load(Ordering::Relaxed) {
+        if shared.tunables().crawler_enabled {
             self.row("lru_crawler_running", u8::from(shared.crawls.is_running()));
             self.row("lru_crawler_starts", shared.crawls.starts());
         }

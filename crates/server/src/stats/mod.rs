@@ -12,13 +12,13 @@ mod sizes;
 
 pub(crate) use crate::wire::rows::{Rows, StatsForm};
 
-use crate::admin::crawl::{Crawl, Listing, all_classes};
+use crate::admin::crawl::{Crawl, Listing};
 use crate::config::{Running, report};
 use crate::context::WorkerContext;
 use slabwise_base::ClassId;
+use slabwise_base::sync::lock;
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{DetailMode, StatsRequest};
-use std::sync::atomic::Ordering;
 
 const SIZES_STATUS: &str = "sizes_status";
 
@@ -30,7 +30,6 @@ pub(crate) fn answer<'e>(
 ) -> Option<Crawl<'e>> {
     let shared = worker.shared;
     let engine = shared.engine;
-    let track_sizes = &shared.tunables.track_sizes;
     match question {
         StatsRequest::General => general::write(worker, rows),
         StatsRequest::Settings => write_settings(worker, rows),
@@ -41,17 +40,17 @@ pub(crate) fn answer<'e>(
         StatsRequest::Profile => profile::write(worker, rows),
         StatsRequest::Plan => moves::write_plan(worker, rows),
         StatsRequest::SizesPlan => sizes::write_plan(worker, rows),
-        StatsRequest::Sizes if track_sizes.load(Ordering::Relaxed) => sizes::write(engine, rows),
+        StatsRequest::Sizes if shared.tunables().track_sizes => sizes::write(engine, rows),
         StatsRequest::Sizes => {
             rows.row(SIZES_STATUS, "disabled");
             rows.end();
         }
         StatsRequest::SizesEnable => {
-            track_sizes.store(true, Ordering::Relaxed);
+            lock(&shared.tunables).track_sizes = true;
             rows.row(SIZES_STATUS, "enabled");
         }
         StatsRequest::SizesDisable => {
-            track_sizes.store(false, Ordering::Relaxed);
+            lock(&shared.tunables).track_sizes = false;
             rows.row(SIZES_STATUS, "disabled");
         }
         StatsRequest::Conns => {
@@ -69,7 +68,7 @@ pub(crate) fn answer<'e>(
             rows.refuse(reply::CACHEDUMP_FORBIDDEN);
         }
         StatsRequest::Cachedump { class_number, limit } => {
-            let mut classes = all_classes(engine);
+            let mut classes = engine.class_ids();
             classes.retain(|&class| Some(class) == ClassId::from_wire(class_number));
             return Some(Crawl::new(classes, Listing::cachedump(limit), None));
         }
@@ -114,7 +113,7 @@ fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let engine = shared.engine;
     let running = Running {
         settings: shared.settings,
-        tunables: &shared.tunables,
+        tunables: shared.tunables(),
         lru: engine.lru(),
         memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
         detail_enabled: shared.counts_prefixes(),

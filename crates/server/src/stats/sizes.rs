@@ -11,7 +11,6 @@ use slabwise_policy::sizes::Loss;
 use slabwise_tuner::SizesReport;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering;
 
 const SIZE_STEP_BYTES: usize = 32;
 
@@ -31,7 +30,7 @@ pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
 
 pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
-    let is_learned = shared.tunables.learn_classes.load(Ordering::Relaxed);
+    let is_learned = shared.tunables().learn_classes;
     rows.row("classes", if is_learned { "learned" } else { "fixed" });
     rows.row("present", Table(shared.engine.class_table().sizes()));
     if let Some(report) = shared.board.read().sizes.filter(|_| is_learned) {

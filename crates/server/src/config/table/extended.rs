@@ -4,7 +4,6 @@ use crate::config::option::{COUNT_MAX, ServerOption, Takes, option, switch, yes_
 use crate::config::settings::Draft;
 use slabwise_base::Seconds;
 use slabwise_engine::LruConfig;
-use std::sync::atomic::Ordering::Relaxed;
 
 const U32_MAX: i64 = u32::MAX as i64;
 
@@ -38,7 +37,7 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .default("1")
         .help("0: pages move only on command; 1: by the page policy; 2: at every eviction")
         .live_stat("slab_automove", "slabs automove 0", |it| {
-            it.tunables.automove_level.load(Relaxed).to_string()
+            it.tunables.automove.level.to_string()
         }),
     switch("no_slab_automove", |it| it.settings.automove.level = 0).help("as slab_automove=0"),
     option("slab_automove_ratio")
@@ -46,14 +45,14 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .default("0.8")
         .help("age ratio from which memcached's automover moves a page")
         .live_stat("slab_automove_ratio", "slabs automove ratio 0.5", |it| {
-            format!("{:.2}", it.tunables.automove_ratio.load())
+            format!("{:.2}", it.tunables.automove.age_ratio)
         }),
     option("slab_automove_window")
         .number(3, 1800, "seconds", |it, n| it.given.automove_window = Some(n as u32))
         .default("10")
         .help("seconds that memcached's automover looks back")
         .live_stat("slab_automove_window", "slabs automove window 20", |it| {
-            it.tunables.automove_window.load(Relaxed).to_string()
+            it.tunables.automove.window_seconds.to_string()
         }),
     option("slab_sizes")
         .checked("size-size-...", slab_sizes)
@@ -73,14 +72,10 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .help("let the largest chunk be a whole page"),
     switch("track_sizes", |it| it.settings.track_sizes = true)
         .help("keep `stats sizes` from the start")
-        .live_stat("track_sizes", "stats sizes_enable", |it| {
-            yes_no(it.tunables.track_sizes.load(Relaxed))
-        }),
+        .live_stat("track_sizes", "stats sizes_enable", |it| yes_no(it.tunables.track_sizes)),
     switch("lru_crawler", |it| it.settings.crawler_enabled = true)
         .help("reclaim expired items in the background (the default)")
-        .live_stat("lru_crawler", "lru_crawler disable", |it| {
-            yes_no(it.tunables.crawler_enabled.load(Relaxed))
-        }),
+        .live_stat("lru_crawler", "lru_crawler disable", |it| yes_no(it.tunables.crawler_enabled)),
     switch("no_lru_crawler", |it| it.settings.crawler_enabled = false)
         .help("reclaim expired items only when they are met"),
     option("lru_crawler_sleep")
@@ -88,14 +83,14 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .default("100")
         .help("microseconds the crawler waits between items")
         .live_stat("lru_crawler_sleep", "lru_crawler sleep 7", |it| {
-            it.tunables.crawler_sleep_us.load(Relaxed).to_string()
+            it.tunables.crawler_sleep_us.to_string()
         }),
     option("lru_crawler_tocrawl")
         .number(0, U32_MAX, "items", |it, n| it.settings.crawler_tocrawl = n as u32)
         .default("0")
         .help("most items a crawl looks at in a class; 0 for all")
         .live_stat("lru_crawler_tocrawl", "lru_crawler tocrawl 5", |it| {
-            it.tunables.crawler_tocrawl.load(Relaxed).to_string()
+            it.tunables.crawler_tocrawl.to_string()
         }),
     switch("lru_maintainer", |it| it.settings.lru_maintainer = true)
         .help("the segmented LRU with its thread (the default)")
@@ -131,9 +126,7 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .default("off")
         .help("items that live at most this long are only ever removed by expiry")
         .live_stat("temp_lru", "lru temp_ttl 5", |it| yes_no(it.lru.temporary_ttl.is_some()))
-        .live_stat("temporary_ttl", "lru temp_ttl 5", |it| {
-            it.tunables.temporary_ttl.load(Relaxed).to_string()
-        }),
+        .live_stat("temporary_ttl", "lru temp_ttl 5", |it| it.tunables.temporary_ttl.to_string()),
     switch("no_modern", no_modern).help("memcached 1.4's defaults"),
 ];
 

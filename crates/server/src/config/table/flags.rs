@@ -2,7 +2,6 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, Takes, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Flags that print something and end; the reader of the command line answers them itself.
 pub(in crate::config) const HELP: &str = "help";
@@ -83,9 +82,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .help("keep all memory from being paged out"),
     switch_flag('v', "verbose", |it| it.settings.verbosity = (it.settings.verbosity + 1).min(3))
         .help("say more; -vv and -vvv more still")
-        .live_stat("verbosity", "verbosity 2", |it| {
-            it.tunables.verbosity.load(Relaxed).to_string()
-        }),
+        .live_stat("verbosity", "verbosity 2", |it| it.tunables.verbosity.to_string()),
     flag('h', HELP).help("print this help and end"),
     flag('i', LICENSE).help("print the licence and end"),
     flag('V', VERSION).help("print the version and end"),
