@@ -20,25 +20,15 @@ pub const START_SECONDS_MAX: u64 = 30;
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Why a server could not be started.
+/// Why a server could not be started, with its program.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no such program, or it cannot be started.
-    #[error("{program} cannot be started: {source}")]
-    Spawn {
-        /// The program.
-        program: String,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// It ended, or did not listen in time.
-    #[error("{program} does not listen: {reason}")]
-    NotListening {
-        /// The program.
-        program: String,
-        /// What it wrote to stderr if that is kept, else how it ended.
-        reason: String,
-    },
+    /// There is no such program, or it cannot be started, for the system's reason.
+    #[error("{0} cannot be started: {1}")]
+    Spawn(String, #[source] io::Error),
+    /// It ended, or did not listen in time: what it wrote to stderr if that is kept, else how it ended.
+    #[error("{0} does not listen: {1}")]
+    NotListening(String, String),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -50,7 +40,7 @@ enum Stderr {
 }
 
 /// How a server is started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ServerCommand {
     program: PathBuf,
     arguments: Vec<String>,
@@ -61,12 +51,7 @@ pub struct ServerCommand {
 impl ServerCommand {
     /// The program without arguments.
     pub fn new(program: impl Into<PathBuf>) -> ServerCommand {
-        ServerCommand {
-            program: program.into(),
-            arguments: Vec::new(),
-            variables: Vec::new(),
-            stderr: Stderr::default(),
-        }
+        ServerCommand { program: program.into(), ..ServerCommand::default() }
     }
 
     /// The program on a free port of 127.0.0.1; more arguments may override that.
@@ -143,9 +128,8 @@ pub struct Server {
 impl Server {
     /// Starts the command and returns once it listens.
     pub fn start(command: &ServerCommand) -> Result<Server, StartError> {
-        let directory = tempfile::tempdir();
         let directory =
-            directory.map_err(|source| StartError::Spawn { program: command.program(), source })?;
+            tempfile::tempdir().map_err(|error| StartError::Spawn(command.program(), error))?;
         Server::start_in(directory, command)
     }
 
@@ -153,8 +137,7 @@ impl Server {
     pub fn start_in(directory: TempDir, command: &ServerCommand) -> Result<Server, StartError> {
         let port_file = directory.path().join("ports");
         let child = command.spawn(&port_file);
-        let child =
-            child.map_err(|source| StartError::Spawn { program: command.program(), source })?;
+        let child = child.map_err(|error| StartError::Spawn(command.program(), error))?;
         let mut server = Server { child, ports: Vec::new(), directory };
         match server.listening_ports(&port_file) {
             Ok(ports) => {
@@ -165,7 +148,7 @@ impl Server {
                 let said = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
                 let said = said.trim();
                 let reason = if said.is_empty() { error.to_string() } else { said.to_owned() };
-                Err(StartError::NotListening { program: command.program(), reason })
+                Err(StartError::NotListening(command.program(), reason))
             }
         }
     }

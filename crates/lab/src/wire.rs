@@ -32,7 +32,7 @@ impl Server {
         let (program, arguments) = command.split_first().expect("a command names its program");
         let path = match program.as_str() {
             "slabwise" => std::env::current_exe()
-                .map_err(|source| StartError::Spawn { program: program.clone(), source })?,
+                .map_err(|error| StartError::Spawn(program.clone(), error))?,
             other => PathBuf::from(other),
         };
         let command = ServerCommand::on_free_port(path).with(arguments).keeping_stderr();

@@ -20,7 +20,7 @@ fn memcached(arguments: &[&str]) -> Option<Server> {
     let command = ServerCommand::on_free_port("memcached").with(arguments);
     match Server::start(&command) {
         Ok(server) => Some(server),
-        Err(StartError::Spawn { source, .. }) if source.kind() == ErrorKind::NotFound => {
+        Err(StartError::Spawn(_, error)) if error.kind() == ErrorKind::NotFound => {
             eprintln!("memcached is not installed: this test checks nothing");
             None
         }

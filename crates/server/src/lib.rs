@@ -149,7 +149,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     {
         tracing::warn!("cannot write the ports to {}: {error}", path.display());
     }
-    let _pid_file = write_pid_file(settings);
+    let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let drivers = background::start(scope, &shared, tuner);
         let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
@@ -163,18 +163,6 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         restart::close_engine(engine, &clock)?;
     }
     Ok(())
-}
-
-/// As in memcached, a server whose pid file cannot be written serves all the same.
-fn write_pid_file(settings: &Settings) -> Option<PidFile> {
-    let path = settings.process.pid_file.as_ref()?;
-    match PidFile::write(path) {
-        Ok(file) => Some(file),
-        Err(error) => {
-            tracing::warn!("cannot write the pid file {}: {error}", path.display());
-            None
-        }
-    }
 }
 
 /// The file of the Unix socket; removed when dropped.

@@ -39,7 +39,10 @@ pub(crate) fn carry_out<'e>(
 ) -> Then<'e> {
     let shared = worker.shared;
     match order {
-        Admin::Classes(Classes::Show) => reply.line(class_table(shared.engine).as_bytes()),
+        Admin::Classes(Classes::Show) => {
+            let sizes = slab_sizes(shared.engine.class_table().sizes());
+            reply.line(format!("CLASSES {sizes}\r\n").as_bytes());
+        }
         Admin::RefreshCertificates => refresh_certificates(worker, reply),
         Admin::Crawler(Crawler::Crawl(kind, classes)) => {
             match crawl(worker, kind, classes, reply) {
@@ -209,10 +212,9 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     Ok(())
 }
 
-/// The sizes in the form in which they are given.
-fn class_table(engine: &Engine) -> String {
-    let sizes: Vec<String> = engine.class_table().sizes().iter().map(u32::to_string).collect();
-    format!("CLASSES {}\r\n", sizes.join("-"))
+/// Chunk sizes in the form in which they are given.
+pub(crate) fn slab_sizes(sizes: &[impl ToString]) -> String {
+    sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("-")
 }
 
 fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(), Refusal> {

@@ -7,7 +7,7 @@
 //! Signals are caught before anyone can know this process, by a socket or by a file, so that a signal stops it
 //! cleanly.
 
-use super::sys::{self, BecomeUserError};
+use super::sys;
 use crate::config::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
@@ -39,7 +39,7 @@ pub enum ProcessError {
     #[error("started as root: add '-u USER' to run as USER ('-u root' to stay root)")]
     RootWithoutUser,
     #[error("-u {0}: {1}")]
-    BecomeUser(String, BecomeUserError),
+    BecomeUser(String, String),
     #[error("-d: cannot go on in the background: {0}; leave -d out")]
     Daemonize(io::Error),
 }
@@ -55,7 +55,7 @@ pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
         .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
     if sys::is_root() {
         let user = settings.process.user.clone().ok_or(ProcessError::RootWithoutUser)?;
-        sys::become_user(&user).map_err(|error| ProcessError::BecomeUser(user, error))?;
+        sys::become_user(&user).map_err(|reason| ProcessError::BecomeUser(user, reason))?;
     }
     Ok(())
 }
@@ -93,8 +93,16 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Writes the file; it appears whole, so that no reader finds it empty.
-    pub fn write(path: &Path) -> io::Result<PidFile> {
+    /// Writes the file. As in memcached, a server that cannot write it serves all the same.
+    pub fn write(path: &Path) -> Option<PidFile> {
+        let written = PidFile::try_write(path).inspect_err(|error| {
+            tracing::warn!("cannot write the pid file {}: {error}", path.display());
+        });
+        written.ok()
+    }
+
+    /// The file appears whole, so that no reader finds it empty.
+    fn try_write(path: &Path) -> io::Result<PidFile> {
         if let Some(other) = running_process_in(path) {
             tracing::warn!("{} names process {other}, which is running", path.display());
         }

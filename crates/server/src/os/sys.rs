@@ -232,19 +232,12 @@ pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum BecomeUserError {
-    #[error("there is no such user")]
-    Unknown,
-    #[error("cannot become this user: {0}")]
-    Refused(io::Error),
-}
-
-pub fn become_user(name: &str) -> Result<(), BecomeUserError> {
+/// An error says why not, in words that follow the user's name.
+pub fn become_user(name: &str) -> Result<(), String> {
     use nix::errno::Errno as NixErrno;
     use nix::unistd;
-    let refused = |errno: NixErrno| BecomeUserError::Refused(errno.into());
-    let user = unistd::User::from_name(name).map_err(refused)?.ok_or(BecomeUserError::Unknown)?;
+    let refused = |errno: NixErrno| format!("cannot become this user: {}", io::Error::from(errno));
+    let user = unistd::User::from_name(name).map_err(refused)?.ok_or("there is no such user")?;
     match unistd::setgroups(&[]) {
         // Without the right to change groups there are none to give up.
         Ok(()) | Err(NixErrno::EPERM) => {}

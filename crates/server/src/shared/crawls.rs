@@ -1,4 +1,4 @@
-//! Who crawls: one at a time for those who ask, as in memcached.
+//! Crawls: one at a time for those who ask, as in memcached.
 //!
 //! A dump writes to one connection, so its session steps it and holds a [`CrawlTicket`]; closing the
 //! connection gives the ticket back. A crawl that only expires items belongs to nobody: it lies
@@ -6,24 +6,23 @@
 //!
 //! Invariants: a crawl that is asked for runs alone; one that nobody asked for also runs beside a dump, so
 //! that a client that does not read its dump keeps no expired item in memory.
+//!
+//! The lock is held for a step of the crawl that expires items, and never by a dump.
 
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now};
 use slabwise_engine::{self as engine, Crawler, Engine};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 #[derive(Default)]
-pub struct Crawls {
-    /// Bits: the ticket is out; a crawl that expires items is under way.
-    busy: AtomicU8,
-    starts: AtomicU64,
-    /// The walks that are left of the crawl that expires items, the last first. Set by the one who set [`EXPIRING`],
-    /// and taken before that is cleared.
-    expiring: Mutex<Option<Vec<Walk>>>,
-}
+pub struct Crawls(Mutex<State>);
 
-const TICKET_OUT: u8 = 1;
-const EXPIRING: u8 = 2;
+#[derive(Default)]
+struct State {
+    is_ticket_out: bool,
+    /// The walks that are left of the crawl that expires items, the last first.
+    expiring: Option<Vec<Walk>>,
+    starts: u64,
+}
 
 /// The right to crawl; given back when dropped.
 pub struct CrawlTicket<'e> {
@@ -55,40 +54,35 @@ fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<Walk> {
 impl Crawls {
     /// Takes the right to crawl; `None` while another crawl runs.
     pub fn begin(&self) -> Option<CrawlTicket<'_>> {
-        self.busy.compare_exchange(0, TICKET_OUT, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        self.starts.fetch_add(1, Ordering::Relaxed);
+        let mut state = lock(&self.0);
+        if state.is_ticket_out || state.expiring.is_some() {
+            return None;
+        }
+        state.is_ticket_out = true;
+        state.starts += 1;
         Some(CrawlTicket { crawls: self })
     }
 
     /// Leaves a crawl here that only expires items: of each of these classes at most `items_max`, or
-    /// all for 0.
+    /// all for 0. One that nobody asked for, and that began meanwhile, goes over everything already.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
-        // It can be had: the ticket is given only while it is clear, and it may be set beside a ticket only by the
-        // crawl that nobody asked for, which then goes over everything.
-        self.leave(classes, items_max);
+        lock(&self.0).expiring.get_or_insert_with(|| walks(classes, items_max));
         drop(ticket);
     }
 
     /// The same without having been asked, unless such a crawl is under way.
     pub fn expire_unasked(&self, classes: Vec<ClassId>, items_max: u32) {
-        if self.leave(classes, items_max) {
-            self.starts.fetch_add(1, Ordering::Relaxed);
+        let mut state = lock(&self.0);
+        if state.expiring.is_none() {
+            state.expiring = Some(walks(classes, items_max));
+            state.starts += 1;
         }
-    }
-
-    /// Whether no crawl that expires items was under way.
-    fn leave(&self, classes: Vec<ClassId>, items_max: u32) -> bool {
-        let is_free = self.busy.fetch_or(EXPIRING, Ordering::AcqRel) & EXPIRING == 0;
-        if is_free {
-            *lock(&self.expiring) = Some(walks(classes, items_max));
-        }
-        is_free
     }
 
     /// One bounded step of the crawl that expires items.
     pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
-        let mut expiring = lock(&self.expiring);
-        let Some(walks) = expiring.as_mut() else { return CrawlStep::Idle };
+        let expiring = &mut lock(&self.0).expiring;
+        let Some(walks) = expiring else { return CrawlStep::Idle };
         if let Some(walk) = walks.last_mut() {
             let mut seen = 0;
             let budget = budget_chunks.min(walk.items_left);
@@ -102,22 +96,22 @@ impl Crawls {
             return CrawlStep::Working;
         }
         *expiring = None;
-        self.busy.fetch_and(!EXPIRING, Ordering::Release);
         CrawlStep::Done
     }
 
     pub fn is_running(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) != 0
+        let state = lock(&self.0);
+        state.is_ticket_out || state.expiring.is_some()
     }
 
     pub fn starts(&self) -> u64 {
-        self.starts.load(Ordering::Relaxed)
+        lock(&self.0).starts
     }
 }
 
 impl Drop for CrawlTicket<'_> {
     fn drop(&mut self) {
-        self.crawls.busy.fetch_and(!TICKET_OUT, Ordering::Release);
+        lock(&self.crawls.0).is_ticket_out = false;
     }
 }
 

@@ -206,7 +206,7 @@ impl General<'_, '_, '_> {
 
     /// As in memcached, only with `-Z`.
     fn security(&mut self, tls: &Tls, counts: &TlsCounts) {
-        if tls.settings().session_cache {
+        if tls.settings.session_cache {
             self.row("ssl_new_sessions", counts.new_sessions);
         }
         self.rows(&[

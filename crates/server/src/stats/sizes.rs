@@ -4,13 +4,13 @@
 //! the table stays as it is. memcached has no such table.
 
 use super::Rows;
+use crate::admin::commands::slab_sizes;
 use crate::context::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::Engine;
 use slabwise_policy::sizes::Loss;
 use slabwise_tuner::SizesReport;
 use std::collections::BTreeMap;
-use std::fmt;
 
 const SIZE_STEP_BYTES: usize = 32;
 
@@ -32,7 +32,7 @@ pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
     let is_learned = shared.tunables().learn_classes;
     rows.row("classes", if is_learned { "learned" } else { "fixed" });
-    rows.row("present", Table(shared.engine.class_table().sizes()));
+    rows.row("present", slab_sizes(shared.engine.class_table().sizes()));
     if let Some(report) = shared.board.read().sizes.filter(|_| is_learned) {
         write_report(&report, worker.now.ticks, rows);
     }
@@ -53,7 +53,7 @@ fn write_report(report: &SizesReport, now: Ticks, rows: &mut Rows<'_>) {
         None => rows.row("look:waits_for", "nothing: the table was changed"),
     }
     let Some(best) = &report.best else { return };
-    rows.row("look:best", Table(&best.table));
+    rows.row("look:best", slab_sizes(&best.table));
     rows.row("look:moved_bytes", format_args!("{:.0}", best.moved_bytes));
     for (when, classes, loss) in
         [("now", best.classes_now, &best.loss_now), ("then", best.classes_then, &best.loss_then)]
@@ -72,17 +72,4 @@ fn write_loss(when: &str, loss: &Loss, rows: &mut Rows<'_>) {
     row("lost_at_page_ends", loss.page_end_bytes);
     row("lost_in_chains", loss.chained_bytes);
     row("lost", loss.total_bytes());
-}
-
-/// Chunk sizes as `-o slab_sizes` takes them.
-struct Table<'t, T>(&'t [T]);
-
-impl<T: fmt::Display> fmt::Display for Table<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, size) in self.0.iter().enumerate() {
-            let separator = if place > 0 { "-" } else { "" };
-            write!(f, "{separator}{size}")?;
-        }
-        Ok(())
-    }
 }

@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 
 /// The credentials in force.
 pub struct Tls {
-    settings: TlsSettings,
+    pub settings: TlsSettings,
     /// Held for a copy of a pointer, and while credentials are exchanged.
     configurations: Mutex<Arc<Configurations>>,
     refreshed_at: AtomicU32,
@@ -92,10 +92,6 @@ impl Tls {
 
     pub fn refreshed_at(&self) -> Seconds {
         Seconds(self.refreshed_at.load(Ordering::Relaxed))
-    }
-
-    pub fn settings(&self) -> &TlsSettings {
-        &self.settings
     }
 
     /// The server's side of a new connection, before its first byte.
