@@ -18,26 +18,19 @@ pub struct Head {
 /// The status of a reply, as its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
+#[expect(missing_docs, reason = "the names say it, and the messages")]
 pub enum Status {
-    /// It was done.
     Success = 0x00,
-    /// There is no such item.
     NotFound = 0x01,
-    /// There is an item already, or it has another CAS value.
     Exists = 0x02,
-    /// The item is larger than any may be.
     TooLarge = 0x03,
-    /// The request makes no sense.
     InvalidArguments = 0x04,
     /// There is nothing to append or prepend to.
     NotStored = 0x05,
-    /// What is stored is no number.
     NotNumeric = 0x06,
-    /// Not authenticated, or not allowed.
     AuthError = 0x20,
     /// The mechanism has another step.
     AuthContinue = 0x21,
-    /// There is no such command.
     UnknownCommand = 0x81,
     /// Nothing could be evicted for the item.
     OutOfMemory = 0x82,

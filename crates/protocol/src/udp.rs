@@ -10,10 +10,8 @@
 //! as it needs, numbered from 0, each saying how many there are and whose id it answers; in order of their
 //! numbers their payloads are what TCP would have carried.
 //!
-//! Laws: any bytes are parsed without a panic; the datagrams of a message are all full but the last; what
+//! Invariants: any bytes are parsed without a panic; the datagrams of a message are all full but the last; what
 //! cannot be numbered is refused as a whole and never cut.
-//!
-//! Who may call it: anyone with datagrams. It knows no socket and nothing of what the payload means.
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
@@ -31,22 +29,6 @@ pub struct Header {
     pub sequence: u16,
     /// How many datagrams the message has.
     pub total: u16,
-}
-
-/// What a server makes of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received<'a> {
-    /// Commands, and the number that their replies must bear.
-    Request {
-        /// The client's number.
-        request_id: u16,
-        /// The commands; at least a byte.
-        payload: &'a [u8],
-    },
-    /// No more than a header, or less: nobody asked anything.
-    Empty,
-    /// A part of a request of several datagrams, which no server puts together.
-    Part,
 }
 
 impl Header {
@@ -70,15 +52,12 @@ impl Header {
     }
 }
 
-/// Takes a request's datagram apart. Of the header only id and total count, as in memcached.
-pub fn receive(datagram: &[u8]) -> Received<'_> {
-    let Some(header) = Header::parse(datagram) else { return Received::Empty };
-    let payload = &datagram[HEADER_LEN..];
-    match header.total {
-        _ if payload.is_empty() => Received::Empty,
-        1 => Received::Request { request_id: header.request_id, payload },
-        _ => Received::Part,
-    }
+/// The number that replies to a request's datagram must bear, and its commands, a byte at least. Of the header only id
+/// and total count, as in memcached. `None`: nobody asked anything, or it is a part of a request of several datagrams,
+/// which no server puts together.
+pub fn receive(datagram: &[u8]) -> Option<(u16, &[u8])> {
+    let (header, payload) = (Header::parse(datagram)?, &datagram[HEADER_LEN..]);
+    (header.total == 1 && !payload.is_empty()).then_some((header.request_id, payload))
 }
 
 /// How many datagrams a message of `message_len` bytes takes; `None` if it has more than can be numbered.
@@ -88,7 +67,7 @@ pub fn datagram_count(message_len: usize) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEADER_LEN, Header, PAYLOAD_LEN_MAX, Received, datagram_count, receive};
+    use super::{HEADER_LEN, Header, PAYLOAD_LEN_MAX, datagram_count, receive};
 
     #[test]
     fn a_header_is_four_big_endian_numbers() {
@@ -100,14 +79,14 @@ mod tests {
 
     #[test]
     fn a_request_is_one_datagram_with_something_in_it() {
-        let request = Received::Request { request_id: 258, payload: b"x" };
+        let request = Some((258, &b"x"[..]));
         assert_eq!(receive(b"\x01\x02\0\0\0\x01\0\0x"), request);
         assert_eq!(receive(b"\x01\x02\0\x09\0\x01\xff\xffx"), request, "what does not count");
-        assert_eq!(receive(b"\x01\x02\0\0\0\x02\0\0x"), Received::Part);
-        assert_eq!(receive(b"\x01\x02\0\0\0\0\0\0x"), Received::Part);
-        assert_eq!(receive(b"\x01\x02\0\0\x01\x01\0\0x"), Received::Part);
+        assert_eq!(receive(b"\x01\x02\0\0\0\x02\0\0x"), None);
+        assert_eq!(receive(b"\x01\x02\0\0\0\0\0\0x"), None);
+        assert_eq!(receive(b"\x01\x02\0\0\x01\x01\0\0x"), None);
         for len in 0..=HEADER_LEN {
-            assert_eq!(receive(&b"\x01\x02\0\0\0\x01\0\0"[..len]), Received::Empty);
+            assert_eq!(receive(&b"\x01\x02\0\0\0\x01\0\0"[..len]), None);
         }
     }
 

@@ -291,57 +291,26 @@ pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
     }
 }
 
-/// `<key> <flags> <exptime> <bytes> [<cas>]`; whatever follows means nothing, but for [`has_cost_form`].
+/// `<key> <flags> <exptime> <bytes> [<cas>]`, or that of [`has_cost_form`]; whatever follows means nothing.
 fn store<'a>(
     verb: StoreVerb,
     words: &Words<'a>,
     cost_wire: CostWire,
 ) -> Result<Request<'a>, Refusal> {
-    if has_cost_form(verb, words) {
-        match cost_wire {
-            CostWire::On => return store_with_cost(verb, words),
-            CostWire::Off => refuse_cost(words)?,
-        }
+    let has_cost = has_cost_form(verb, words);
+    if has_cost && cost_wire == CostWire::Off {
+        refuse_cost(words)?;
     }
-    store_words(verb, words, 1, None)
-}
-
-/// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
-/// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
-fn has_cost_form(verb: StoreVerb, words: &Words<'_>) -> bool {
-    let has_cost = words.len() == if words.end_in_noreply() { 6 } else { 5 };
-    has_cost && matches!(verb, StoreVerb::Set | StoreVerb::Add | StoreVerb::Replace)
-}
-
-fn store_with_cost<'a>(verb: StoreVerb, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
-    let value_len = value_len(words.at(4)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
-    let units =
-        words::exact_u32(words.at(1)).ok_or(Refusal::with_value(reply::BAD_FORMAT, value_len))?;
-    store_words(verb, words, 2, Some(Cost::from_units(units)))
-}
-
-/// Refuses what can be read as a store with a cost: memcached would take its cost for client flags and its
-/// value for commands. What cannot is a line with a word too many, which means nothing.
-fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
-    let numbers = words::exact_u32(words.at(1)).is_some()
-        && words::unsigned_low_32(words.at(2)).is_some()
-        && words::signed_low_32(words.at(3)).is_some();
-    match value_len(words.at(4)) {
-        Some(value_len) if numbers => Err(Refusal::with_value(reply::COST_WIRE_OFF, value_len)),
-        _ => Ok(()),
-    }
-}
-
-/// A store whose client flags are the word at `flags_at`.
-fn store_words<'a>(
-    verb: StoreVerb,
-    words: &Words<'a>,
-    flags_at: usize,
-    cost: Option<Cost>,
-) -> Result<Request<'a>, Refusal> {
+    let has_cost = has_cost && cost_wire == CostWire::On;
+    // Client flags, lifetime and length stand next to each other.
+    let flags_at = if has_cost { 2 } else { 1 };
     // Without a length nobody knows where the value ends: what follows is read as commands.
     let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
     let refusal = Refusal::with_value(reply::BAD_FORMAT, value_len);
+    let cost = match has_cost {
+        true => Some(Cost::from_units(words::exact_u32(words.at(1)).ok_or(refusal)?)),
+        false => None,
+    };
     let verb = match verb {
         StoreVerb::Cas(_) => StoreVerb::Cas(words::exact_u64(words.at(4)).ok_or(refusal)?),
         verb => verb,
@@ -358,6 +327,25 @@ fn store_words<'a>(
         value_len,
         ..Store::default()
     }))
+}
+
+/// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
+/// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
+fn has_cost_form(verb: StoreVerb, words: &Words<'_>) -> bool {
+    let has_cost = words.len() == if words.end_in_noreply() { 6 } else { 5 };
+    has_cost && matches!(verb, StoreVerb::Set | StoreVerb::Add | StoreVerb::Replace)
+}
+
+/// Refuses what can be read as a store with a cost: memcached would take its cost for client flags and its
+/// value for commands. What cannot is a line with a word too many, which means nothing.
+fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
+    let numbers = words::exact_u32(words.at(1)).is_some()
+        && words::unsigned_low_32(words.at(2)).is_some()
+        && words::signed_low_32(words.at(3)).is_some();
+    match value_len(words.at(4)) {
+        Some(value_len) if numbers => Err(Refusal::with_value(reply::COST_WIRE_OFF, value_len)),
+        _ => Ok(()),
+    }
 }
 
 /// `<key> <delta>`.

@@ -32,7 +32,7 @@ use crate::session::{Next, Progress, Session};
 use crate::shared::{Client, ClientState, CloseReason};
 use slabwise_base::Seconds;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -293,19 +293,18 @@ impl<'e> Connection<'e> {
     /// behind what was left unread. Also returns how many bytes the read buffer holds then.
     fn receive(&mut self, lent: &mut Lent<'e>) -> io::Result<(Receipt, usize)> {
         let Lent { read_buffer, ciphertext, .. } = lent;
-        if let Some(target) = self.session.upload_target() {
-            let target_len = target.len();
-            debug_assert!(self.unread.bytes.is_empty(), "a value under way left input unread");
-            let receipt = self.stream.receive_two(target, read_buffer, ciphertext)?;
-            let direct = receipt.count().min(target_len);
-            self.session.upload_advance(direct);
-            return Ok((receipt, receipt.count() - direct));
-        }
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
-        let receipt = self.stream.receive(room, ciphertext)?;
-        Ok((receipt, head.len() + receipt.count()))
+        let target = self.session.upload_target().unwrap_or_default();
+        debug_assert!(target.is_empty() || head.is_empty(), "a value under way left input unread");
+        let target_len = target.len();
+        let receipt = self.stream.receive([target, room], ciphertext)?;
+        let direct = receipt.count().min(target_len);
+        if direct > 0 {
+            self.session.upload_advance(direct);
+        }
+        Ok((receipt, head.len() + receipt.count() - direct))
     }
 
     fn note_progress(&mut self, progress: Progress, lent: &Lent<'e>) -> io::Result<()> {
@@ -346,28 +345,22 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    pub fn socket(&self) -> &OwnedFd {
+    pub fn socket(&self) -> BorrowedFd<'_> {
         match self {
-            Stream::Plain(socket) => socket,
+            Stream::Plain(socket) => socket.as_fd(),
             Stream::Tls(tls) => tls.socket(),
         }
     }
 
-    /// Receives into `buffer`, which is not empty; TLS decrypts by way of `ciphertext`.
-    pub fn receive(&mut self, buffer: &mut [u8], ciphertext: &mut [u8]) -> io::Result<Receipt> {
-        match self {
-            Stream::Plain(socket) => sys::receive(socket.as_fd(), buffer),
-            Stream::Tls(tls) => tls.receive([&mut [], buffer], ciphertext),
-        }
-    }
-
-    pub fn receive_two(
+    /// Receives into the places, one after the other; the second is not empty. TLS decrypts by way of
+    /// `ciphertext`.
+    pub fn receive(
         &mut self,
-        first: &mut [u8],
-        second: &mut [u8],
+        [first, second]: [&mut [u8]; 2],
         ciphertext: &mut [u8],
     ) -> io::Result<Receipt> {
         match self {
+            Stream::Plain(socket) if first.is_empty() => sys::receive(socket.as_fd(), second),
             Stream::Plain(socket) => sys::receive_two(socket.as_fd(), first, second),
             Stream::Tls(tls) => tls.receive([first, second], ciphertext),
         }

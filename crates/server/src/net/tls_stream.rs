@@ -35,12 +35,14 @@ use rustls::HandshakeKind;
 use rustls::server::ServerConnection;
 use std::fmt::Display;
 use std::io::{self, IoSlice, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) struct TlsStream {
-    socket: OwnedFd,
+    /// Of whatever family: what is done with it is the same.
+    socket: TcpStream,
     tls: ServerConnection,
     counters: Arc<TlsCounters>,
     watch: Arc<WatchLog>,
@@ -65,11 +67,12 @@ impl TlsStream {
         counters: Arc<TlsCounters>,
         watch: Arc<WatchLog>,
     ) -> TlsStream {
+        let socket = socket.into();
         TlsStream { socket, tls, counters, watch, stage: Stage::Handshake, peer_ended: false }
     }
 
-    pub fn socket(&self) -> &OwnedFd {
-        &self.socket
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     pub fn is_handshaking(&self) -> bool {
@@ -190,7 +193,7 @@ impl TlsStream {
     /// Writes all ciphertext there is; `WouldBlock` when the socket takes no more.
     fn push_ciphertext(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut Socket(self.socket.as_fd())) {
+            match self.tls.write_tls(&mut &self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -237,22 +240,5 @@ impl Places<'_> {
             None => &mut first[self.filled..],
             Some(filled) => &mut second[filled..],
         }
-    }
-}
-
-/// What rustls writes to.
-struct Socket<'a>(BorrowedFd<'a>);
-
-impl Write for Socket<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::send(self.0, bytes)
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::send_vectored(self.0, slices)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

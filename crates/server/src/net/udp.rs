@@ -34,13 +34,12 @@
 use super::connection::{Lent, OutPool, Turn};
 use super::listen::DatagramSockets;
 use crate::os::sys;
-use crate::out::Out;
+use crate::out::{Flush, Out};
 use crate::session::{Next, Session};
 use crate::shared::{Client, ClientState};
+use slabwise_protocol::binary::REQUEST_MAGIC;
 use slabwise_protocol::text::{CostWire, parse, reply};
-use slabwise_protocol::udp::{
-    DATAGRAM_LEN_MAX, HEADER_LEN, Header, Received, datagram_count, receive,
-};
+use slabwise_protocol::udp::{DATAGRAM_LEN_MAX, HEADER_LEN, Header, datagram_count, receive};
 use slabwise_protocol::{Admin, CrawlKind, Crawler, Parsed, Request};
 use std::io;
 use std::net::SocketAddr;
@@ -135,12 +134,12 @@ impl<'e> UdpSocket<'e> {
                     lent.context.traffic.add_written(count);
                     bytes_left = bytes_left.saturating_sub(count);
                     match sending {
-                        Sending::Done => {}
-                        Sending::Blocked => {
+                        Flush::Drained => {}
+                        Flush::Blocked => {
                             self.blocked = true;
                             return Turn::AwaitWritable;
                         }
-                        Sending::Paused => return Turn::Again,
+                        Flush::Paused => return Turn::Again,
                     }
                 }
                 Some(exchange) if exchange.is_over => {
@@ -177,10 +176,10 @@ impl<'e> UdpSocket<'e> {
         if count > HEADER_LEN {
             lent.context.traffic.add_read(count);
         }
-        let Received::Request { request_id, payload } = receive(&self.buffer[..count]) else {
+        let Some((request_id, payload)) = receive(&self.buffer[..count]) else {
             return Brought::Nothing;
         };
-        let speaks_text = payload[0] != BINARY_REQUEST_MAGIC;
+        let speaks_text = payload[0] != REQUEST_MAGIC;
         self.client.note_active(lent.context.now.seconds);
         self.exchange = Some(Exchange {
             peer,
@@ -193,9 +192,6 @@ impl<'e> UdpSocket<'e> {
         Brought::Request
     }
 }
-
-/// What a request of the binary protocol begins with.
-const BINARY_REQUEST_MAGIC: u8 = 0x80;
 
 impl<'e> Exchange<'e> {
     /// Serves the next command, or a bounded part of it; its reply is under way when it is complete.
@@ -210,13 +206,8 @@ impl<'e> Exchange<'e> {
         self.unread.start += progress.consumed;
         match progress.next {
             Next::Yield if self.session.is_idle() => self.complete(),
-            Next::Yield => {
-                if self.reply.is_full() {
-                    self.refuse();
-                } else {
-                    self.reply.make_room(&mut lent.outs);
-                }
-            }
+            Next::Yield if self.reply.is_full() => self.refuse(),
+            Next::Yield => self.reply.make_room(&mut lent.outs),
             Next::Close => self.end(),
             Next::Read => {
                 // ONE-DATAGRAM
@@ -275,15 +266,6 @@ struct Message<'e> {
     total: u16,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sending {
-    Done,
-    /// The network takes no more for now.
-    Blocked,
-    /// As much is sent as this call may.
-    Paused,
-}
-
 /// The message has more datagrams than can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TooLong;
@@ -334,7 +316,7 @@ impl<'e> Message<'e> {
         socket: BorrowedFd<'_>,
         peer: &SocketAddr,
         bytes_max: usize,
-    ) -> (Sending, usize) {
+    ) -> (Flush, usize) {
         let mut sent_bytes = 0;
         while self.sequence < self.total {
             let mut datagram = [0; DATAGRAM_LEN_MAX];
@@ -342,7 +324,7 @@ impl<'e> Message<'e> {
             match sys::send_datagram(socket, &datagram[..len], peer) {
                 Ok(()) => sent_bytes += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return (Sending::Blocked, sent_bytes);
+                    return (Flush::Blocked, sent_bytes);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
@@ -352,11 +334,11 @@ impl<'e> Message<'e> {
             }
             self.advance(len - HEADER_LEN);
             if sent_bytes >= bytes_max && self.sequence < self.total {
-                return (Sending::Paused, sent_bytes);
+                return (Flush::Paused, sent_bytes);
             }
         }
         self.discard();
-        (Sending::Done, sent_bytes)
+        (Flush::Drained, sent_bytes)
     }
 
     /// The next datagram; returns its length.
@@ -390,9 +372,9 @@ impl<'e> Message<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, Sending, TooLong};
+    use super::{Message, TooLong};
     use crate::net::connection::OutPool;
-    use crate::out::PENDING_BYTES_MAX;
+    use crate::out::{Flush, PENDING_BYTES_MAX};
     use slabwise_base::{Clock, Random};
     use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode};
     use slabwise_protocol::udp::{HEADER_LEN, Header, PAYLOAD_LEN_MAX};
@@ -421,9 +403,9 @@ mod tests {
                 datagrams.push(buffer[..len].to_vec());
             }
             match sending {
-                Sending::Done => return datagrams,
-                Sending::Paused => assert!(count >= bytes_max),
-                Sending::Blocked => {}
+                Flush::Drained => return datagrams,
+                Flush::Paused => assert!(count >= bytes_max),
+                Flush::Blocked => {}
             }
         }
     }

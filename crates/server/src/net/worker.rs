@@ -28,7 +28,7 @@ use slab::Slab;
 use slabwise_base::Seconds;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -223,7 +223,13 @@ impl<'e> Worker<'e> {
         let turn = socket.turn(&mut self.lent);
         let token = Token(UDP_TOKEN_MIN + index);
         let wanted = turn == Turn::AwaitWritable;
-        watch_writable(&self.poll, token, &socket.socket, &mut socket.awaits_writable, wanted)
+        watch_writable(
+            &self.poll,
+            token,
+            socket.socket.as_fd(),
+            &mut socket.awaits_writable,
+            wanted,
+        )
     }
 
     fn watch_writable(&mut self, key: usize, wanted: bool) -> io::Result<()> {
@@ -319,7 +325,7 @@ impl<'e> Worker<'e> {
 fn watch_writable(
     poll: &Poll,
     token: Token,
-    socket: &OwnedFd,
+    socket: BorrowedFd<'_>,
     awaits_writable: &mut bool,
     wanted: bool,
 ) -> io::Result<()> {

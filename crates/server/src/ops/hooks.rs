@@ -26,31 +26,28 @@ pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
     worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
 }
 
-/// A store under way, as it is told afterwards.
-pub(crate) struct Announced {
-    key: Vec<u8>,
-    offered: Seen,
-}
+/// A store under way: its key, and the item that was offered.
+type Announced = (Vec<u8>, Seen);
 
 /// To be called before a filled reservation is stored; what it returns goes to [`stored`].
 #[inline]
 pub(crate) fn storing(
     worker: &WorkerContext<'_>,
     reservation: &mut Reservation<'_>,
-) -> Option<Box<Announced>> {
+) -> Option<Announced> {
     if !stores_are_watched(worker) {
         return None;
     }
     looking_up(worker, reservation.hashed_key());
     let offered = reservation.inspect();
-    Some(Box::new(Announced { key: reservation.key().to_vec(), offered }))
+    Some((reservation.key().to_vec(), offered))
 }
 
 /// To be called after a store that was announced, with what came of it.
 #[cold]
 pub(crate) fn stored(
     worker: &WorkerContext<'_>,
-    announced: &Announced,
+    (key, offered): Announced,
     conditions: &StoreConditions,
     outcome: StoreOutcome,
 ) {
@@ -58,19 +55,12 @@ pub(crate) fn stored(
     let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
     // What was offered is not the item that it became a part of.
-    let joined = (extends && is_stored).then(|| worker.handle.inspect(&announced.key, worker.now));
-    let item = joined.flatten().unwrap_or(announced.offered);
-    worker.shared.watch.write(&WatchEvent::Store {
-        key: &announced.key,
-        status: status(outcome, extends),
-        // A packet's set or replace that names the item it replaces.
-        command: if conditions.expected_cas.is_some() && !extends { "cas" } else { command(mode) },
-        expiry: item.expiry,
-        now: worker.now,
-        class: Some(item.class),
-        value_len: item.value_len,
-        descriptor: worker.descriptor,
-    });
+    let joined = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
+    let item = joined.flatten().unwrap_or(offered);
+    // A packet's set or replace that names the item it replaces.
+    let is_cas = conditions.expected_cas.is_some() && !extends;
+    let command = if is_cas { "cas" } else { command(mode) };
+    write_store(worker, &key, status(outcome, extends), command, Some(item));
 }
 
 /// To be called when there is no memory for a value, in place of [`stored`].
@@ -82,17 +72,28 @@ pub(crate) fn store_refused(
     error: ReserveError,
 ) {
     if worker.shared.is_watched(WatchKinds::MUTATIONS) {
-        worker.shared.watch.write(&WatchEvent::Store {
-            key,
-            status: status(error.into(), false),
-            command: command(mode),
-            expiry: Expiry::NEVER,
-            now: worker.now,
-            class: None,
-            value_len: 0,
-            descriptor: worker.descriptor,
-        });
+        write_store(worker, key, status(error.into(), false), command(mode), None);
     }
+}
+
+#[cold]
+fn write_store(
+    worker: &WorkerContext<'_>,
+    key: &[u8],
+    status: &str,
+    command: &'static str,
+    item: Option<Seen>,
+) {
+    worker.shared.watch.write(&WatchEvent::Store {
+        key,
+        status,
+        command,
+        expiry: item.map_or(Expiry::NEVER, |item| item.expiry),
+        now: worker.now,
+        class: item.map(|item| item.class),
+        value_len: item.map_or(0, |item| item.value_len),
+        descriptor: worker.descriptor,
+    });
 }
 
 /// To be called after a command made a number where there was none: watchers read it as an add.
@@ -124,17 +125,9 @@ pub(crate) fn emptied(
 
 #[cold]
 fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
-    let Some(item) = worker.handle.inspect(key, worker.now) else { return };
-    worker.shared.watch.write(&WatchEvent::Store {
-        key: key.bytes(),
-        status: "stored",
-        command,
-        expiry: item.expiry,
-        now: worker.now,
-        class: Some(item.class),
-        value_len: item.value_len,
-        descriptor: worker.descriptor,
-    });
+    if let Some(item) = worker.handle.inspect(key, worker.now) {
+        write_store(worker, key.bytes(), "stored", command, Some(item));
+    }
 }
 
 /// To be called before a delete; what it returns goes to [`deleted`] or [`emptied`].

@@ -145,7 +145,7 @@ impl<'e> Upload<'e> {
         let announced = hooks::storing(worker, &mut self.reservation);
         let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
         if let Some(announced) = announced {
-            hooks::stored(worker, &announced, &self.conditions, outcome);
+            hooks::stored(worker, announced, &self.conditions, outcome);
         }
         match outcome {
             // The value fitted, what it would have grown into does not: the item stays as it was.

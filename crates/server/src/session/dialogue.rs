@@ -30,14 +30,6 @@ enum Speech {
 }
 
 impl Speech {
-    fn of(first: u8, protocol: Protocol) -> Speech {
-        match protocol {
-            Protocol::Binary => Speech::Binary(Exchange::default()),
-            Protocol::Auto if first == REQUEST_MAGIC => Speech::Binary(Exchange::default()),
-            Protocol::Auto | Protocol::Ascii => Speech::Text,
-        }
-    }
-
     #[inline]
     fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
         match self {
@@ -304,16 +296,32 @@ impl<'e> Session<'e> {
                 }
             },
             Phase::Keys(keys) => {
-                let (phase, step) = match keys.step(worker, input, keys_max, out) {
+                let (phase, count) = match keys.step(worker, input, keys_max, out) {
                     KeysStep::GoesOn(step) => return step,
-                    KeysStep::Ended(count) => (Phase::Command, Step::Took(count)),
-                    KeysStep::Failed(count) => (Phase::SkipLine, Step::Took(count)),
+                    KeysStep::Ended(count) => (Phase::Command, count),
+                    KeysStep::Failed(count) => (Phase::SkipLine, count),
                 };
                 self.phase = phase;
-                step
+                Step::Took(count)
             }
-            Phase::Value(_) => self.value(worker, input, out),
-            Phase::Crawl(_) => self.crawl(worker, out),
+            Phase::Value(arriving) => {
+                let (count, is_over) = arriving.fill(input);
+                if !is_over {
+                    return Step::Pause(count, Next::Read);
+                }
+                let Phase::Value(arriving) = std::mem::take(&mut self.phase) else {
+                    unreachable!("it was a value above");
+                };
+                self.phase = Phase::Skip(arriving.finish(worker, &input[count..], out));
+                Step::Took(count)
+            }
+            Phase::Crawl(crawl) => {
+                if out.is_full() || !crawl.step(worker, out.bytes()) {
+                    return Step::Pause(0, Next::Yield);
+                }
+                self.phase = Phase::Command;
+                Step::Took(0)
+            }
             Phase::Watch(_) => Step::Pause(input.len(), Next::Read),
             Phase::Closed(_) => Step::Pause(input.len(), Next::Close),
             Phase::Skip(0) => {
@@ -341,12 +349,16 @@ impl<'e> Session<'e> {
             self.phase = Phase::Login;
             return Step::Took(0);
         }
-        // Where SASL is asked for nothing else is spoken, whatever the listener says.
-        let protocol = match worker.shared.settings.sasl_enabled {
-            true => Protocol::Binary,
-            false => self.protocol,
+        let is_binary = match self.protocol {
+            // Where SASL is asked for nothing else is spoken, whatever the listener says.
+            _ if worker.shared.settings.sasl_enabled => true,
+            Protocol::Auto => first == REQUEST_MAGIC,
+            Protocol::Ascii => false,
+            Protocol::Binary => true,
         };
-        self.speech = Speech::of(first, protocol);
+        if is_binary {
+            self.speech = Speech::Binary(Exchange::default());
+        }
         self.phase = Phase::Command;
         Step::Took(0)
     }
@@ -511,34 +523,6 @@ impl<'e> Session<'e> {
             compose::error(out.bytes(), head, Status::AuthError);
         }
         self.close(consumed, CloseReason::Error)
-    }
-
-    fn value(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
-        let Phase::Value(arriving) = &mut self.phase else {
-            unreachable!("called only while a value is read");
-        };
-        let (count, is_over) = arriving.fill(input);
-        if !is_over {
-            return Step::Pause(count, Next::Read);
-        }
-        let Phase::Value(arriving) = std::mem::take(&mut self.phase) else {
-            unreachable!("it was a value above");
-        };
-        let skip_len = arriving.finish(worker, &input[count..], out);
-        self.phase = Phase::Skip(skip_len);
-        Step::Took(count)
-    }
-
-    /// One step of the walk, and its end.
-    fn crawl(&mut self, worker: &mut WorkerContext<'e>, out: &mut Out<'e>) -> Step {
-        let Phase::Crawl(crawl) = &mut self.phase else {
-            unreachable!("called only while a crawl is on");
-        };
-        if out.is_full() || !crawl.step(worker, out.bytes()) {
-            return Step::Pause(0, Next::Yield);
-        }
-        self.phase = Phase::Command;
-        Step::Took(0)
     }
 
     fn close(&mut self, consumed: usize, reason: CloseReason) -> Step {
