@@ -276,13 +276,8 @@ pub enum Parsed<'a> {
 pub enum Refusal {
     /// What to answer a line, its end included; empty if the client wants none.
     Line(&'static [u8]),
-    /// What is wrong with a packet.
-    Packet {
-        /// What the reply repeats.
-        head: Head,
-        /// What is wrong.
-        fault: Fault,
-    },
+    /// What the reply to a packet repeats, and what is wrong with it.
+    Packet(Head, Fault),
 }
 
 impl Parsed<'_> {

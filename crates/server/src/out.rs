@@ -54,7 +54,9 @@ struct PinnedAt<'e> {
 /// and answers `WouldBlock` when it takes nothing.
 pub trait Sink {
     /// Takes some of the bytes; returns how many.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send_vectored(&[IoSlice::new(bytes)])
+    }
     /// Takes some of what the slices hold one after the other; returns how many bytes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 }

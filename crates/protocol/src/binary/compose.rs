@@ -12,23 +12,21 @@ const FLAGS_LEN: usize = 4;
 const KEY_LEN_AT: std::ops::Range<usize> = 2..4;
 const BODY_LEN_AT: std::ops::Range<usize> = 8..12;
 
-/// Lengths of a reply's parts, in bytes.
-#[derive(Clone, Copy, Default)]
-struct Lengths {
-    extras: u8,
-    key: u16,
-    body: u32,
-}
-
 /// Appends the 24 bytes that every reply begins with.
-fn head(out: &mut Vec<u8>, head: &Head, status: Status, lengths: Lengths, cas: u64) {
+fn head(
+    out: &mut Vec<u8>,
+    head: &Head,
+    status: Status,
+    (extras_len, key_len, body_len): (u8, u16, u32),
+    cas: u64,
+) {
     let mut bytes = [0; HEAD_LEN];
     bytes[0] = REPLY_MAGIC;
     bytes[1] = head.opcode;
-    bytes[KEY_LEN_AT].copy_from_slice(&lengths.key.to_be_bytes());
-    bytes[4] = lengths.extras;
+    bytes[KEY_LEN_AT].copy_from_slice(&key_len.to_be_bytes());
+    bytes[4] = extras_len;
     bytes[6..8].copy_from_slice(&(status as u16).to_be_bytes());
-    bytes[BODY_LEN_AT].copy_from_slice(&lengths.body.to_be_bytes());
+    bytes[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
     bytes[12..16].copy_from_slice(&head.opaque);
     bytes[16..24].copy_from_slice(&cas.to_be_bytes());
     out.extend_from_slice(&bytes);
@@ -36,13 +34,13 @@ fn head(out: &mut Vec<u8>, head: &Head, status: Status, lengths: Lengths, cas: u
 
 /// Appends a reply that has no body.
 pub fn success(out: &mut Vec<u8>, request: &Head, cas: u64) {
-    head(out, request, Status::Success, Lengths::default(), cas);
+    head(out, request, Status::Success, (0, 0, 0), cas);
 }
 
 /// Appends a reply whose body is text.
 pub fn text(out: &mut Vec<u8>, request: &Head, status: Status, text: &[u8]) {
-    let body = u32::try_from(text.len()).expect("texts are short");
-    head(out, request, status, Lengths { body, ..Lengths::default() }, 0);
+    let body_len = u32::try_from(text.len()).expect("texts are short");
+    head(out, request, status, (0, 0, body_len), 0);
     out.extend_from_slice(text);
 }
 
@@ -53,8 +51,8 @@ pub fn error(out: &mut Vec<u8>, request: &Head, status: Status) {
 
 /// Appends a miss that repeats the key instead of a text.
 pub fn miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
-    let lengths = Lengths { extras: 0, key: key_len(key), body: u32::from(key_len(key)) };
-    head(out, request, Status::NotFound, lengths, 0);
+    let key_len = key_len(key);
+    head(out, request, Status::NotFound, (0, key_len, key_len.into()), 0);
     out.extend_from_slice(key);
 }
 
@@ -67,8 +65,9 @@ pub fn hit(
     value_len: usize,
     cas: u64,
 ) {
-    let body = u32::try_from(FLAGS_LEN + key.len() + value_len).expect("values are below 2 GiB");
-    let lengths = Lengths { extras: FLAGS_LEN as u8, key: key_len(key), body };
+    let body_len =
+        u32::try_from(FLAGS_LEN + key.len() + value_len).expect("values are below 2 GiB");
+    let lengths = (FLAGS_LEN as u8, key_len(key), body_len);
     out.reserve(HEAD_LEN + FLAGS_LEN + key.len());
     head(out, request, Status::Success, lengths, cas);
     out.extend_from_slice(&client_flags.to_be_bytes());
@@ -77,8 +76,7 @@ pub fn hit(
 
 /// Appends the answer to increment and decrement.
 pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
-    let lengths = Lengths { body: size_of::<u64>() as u32, ..Lengths::default() };
-    head(out, request, Status::Success, lengths, cas);
+    head(out, request, Status::Success, (0, 0, size_of::<u64>() as u32), cas);
     out.extend_from_slice(&value.to_be_bytes());
 }
 

@@ -115,7 +115,7 @@ impl<'a> Frame<'a> {
 
     fn refused(&self, fault: Fault) -> Parsed<'a> {
         let skip_len = if fault.closes() { 0 } else { self.value_len };
-        let refusal = Refusal::Packet { head: self.head, fault };
+        let refusal = Refusal::Packet(self.head, fault);
         Parsed::Refused { refusal, consumed: self.consumed, skip_len }
     }
 

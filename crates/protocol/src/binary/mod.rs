@@ -23,8 +23,6 @@
 //! Two bodies that memcached misreads are held to the last invariant here: that of an unknown opcode, whose
 //! extras and key it skips twice, and one that is longer than its command asks for, which it goes on
 //! reading as a request. The first is skipped, the second refused.
-//!
-//! It keeps no state.
 
 pub mod compose;
 mod frame;

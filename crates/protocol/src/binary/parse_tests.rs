@@ -48,9 +48,7 @@ const CAS: Option<u64> = Some(7);
 #[track_caller]
 fn fault(input: &[u8]) -> (Fault, usize) {
     match parse(input) {
-        Parsed::Refused { refusal: Refusal::Packet { fault, .. }, skip_len, .. } => {
-            (fault, skip_len)
-        }
+        Parsed::Refused { refusal: Refusal::Packet(_, fault), skip_len, .. } => (fault, skip_len),
         other => panic!("{other:?}"),
     }
 }
@@ -186,7 +184,7 @@ fn every_command_has_its_own_parts_and_no_others() {
                     match parsed {
                         Parsed::Request { .. } => assert!(is_good, "{what}"),
                         Parsed::Refused {
-                            refusal: Refusal::Packet { fault: Fault::BadArguments, .. },
+                            refusal: Refusal::Packet(_, Fault::BadArguments),
                             ..
                         } => {
                             assert!(!is_good, "{what}");

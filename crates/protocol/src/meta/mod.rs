@@ -20,8 +20,6 @@
 //! - a refused append, prepend or add leaves the item that is there.
 //!
 //! Two flags are ours: `G<units>` of `ms` tells what an item costs to recompute, `g` of `mg` asks for it.
-//!
-//! It keeps no state.
 
 pub mod compose;
 mod line;

@@ -234,23 +234,12 @@ fn has_long_word(words: &[u8]) -> bool {
 /// What comes next on a retrieval's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextKey<'a> {
-    /// A key.
-    Key {
-        /// Its bytes, 1 to 250 of them.
-        key: &'a [u8],
-        /// Bytes of the input up to its end.
-        consumed: usize,
-    },
-    /// The end of the line.
-    End {
-        /// Bytes of the input up to and with the end of the line.
-        consumed: usize,
-    },
-    /// Perhaps a key, but its end is not in sight.
-    Incomplete {
-        /// Spaces before it, which can be forgotten.
-        consumed: usize,
-    },
+    /// A key of 1 to 250 bytes, and where in the input it ends.
+    Key(&'a [u8], usize),
+    /// The end of the line, and where it ends.
+    End(usize),
+    /// Perhaps a key, but its end is not in sight; spaces before it, which can be forgotten.
+    Incomplete(usize),
     /// A key that is too long. The rest of its line means nothing.
     TooLong,
 }
@@ -263,27 +252,27 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
         // The last byte may be the `\r` of the line's end.
         return match rest.len() {
             len if len > KEY_LEN_MAX + 1 => NextKey::TooLong,
-            _ => NextKey::Incomplete { consumed: start },
+            _ => NextKey::Incomplete(start),
         };
     };
     let mut key = &rest[..end];
     if rest[end] == b'\n' {
         key = key.strip_suffix(b"\r").unwrap_or(key);
         if key.is_empty() {
-            return NextKey::End { consumed: start + end + 1 };
+            return NextKey::End(start + end + 1);
         }
     }
     if key.len() > KEY_LEN_MAX {
         return NextKey::TooLong;
     }
-    NextKey::Key { key, consumed: start + key.len() }
+    NextKey::Key(key, start + key.len())
 }
 
 /// The key of a retrieval that has one, and the length of its line; `None` if there are several, or if the end
 /// of the line is not in sight.
 #[inline]
 pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
-    let NextKey::Key { key, consumed } = next_key(input) else { return None };
+    let NextKey::Key(key, consumed) = next_key(input) else { return None };
     match &input[consumed..] {
         [b'\r', b'\n', ..] => Some((key, consumed + 2)),
         [b'\n', ..] => Some((key, consumed + 1)),

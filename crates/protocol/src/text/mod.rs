@@ -16,8 +16,6 @@
 //!
 //! One form of a line is ours: a store with the item's cost, known from memcached's by the number of its words
 //! ([`CostWire`]).
-//!
-//! It keeps no state; whether keys or a value come next is the caller's to remember.
 
 mod admin;
 mod line;

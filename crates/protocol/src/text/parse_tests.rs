@@ -304,26 +304,26 @@ fn a_sole_key_ends_with_its_line() {
 
 #[test]
 fn reads_keys_up_to_the_end_of_the_line() {
-    assert_eq!(next_key(b"  a b\r\n"), NextKey::Key { key: b"a", consumed: 3 });
-    assert_eq!(next_key(b" b\r\nget"), NextKey::Key { key: b"b", consumed: 2 });
-    assert_eq!(next_key(b"\r\nget"), NextKey::End { consumed: 2 });
-    assert_eq!(next_key(b" \nget"), NextKey::End { consumed: 2 });
-    assert_eq!(next_key(b"a\rb \n"), NextKey::Key { key: b"a\rb", consumed: 3 });
+    assert_eq!(next_key(b"  a b\r\n"), NextKey::Key(b"a", 3));
+    assert_eq!(next_key(b" b\r\nget"), NextKey::Key(b"b", 2));
+    assert_eq!(next_key(b"\r\nget"), NextKey::End(2));
+    assert_eq!(next_key(b" \nget"), NextKey::End(2));
+    assert_eq!(next_key(b"a\rb \n"), NextKey::Key(b"a\rb", 3));
 }
 
 #[test]
 fn waits_for_the_end_of_a_key() {
-    assert_eq!(next_key(b""), NextKey::Incomplete { consumed: 0 });
-    assert_eq!(next_key(b"   ab"), NextKey::Incomplete { consumed: 3 });
-    assert_eq!(next_key(b"ab\r"), NextKey::Incomplete { consumed: 0 });
+    assert_eq!(next_key(b""), NextKey::Incomplete(0));
+    assert_eq!(next_key(b"   ab"), NextKey::Incomplete(3));
+    assert_eq!(next_key(b"ab\r"), NextKey::Incomplete(0));
 }
 
 #[test]
 fn gives_up_on_a_key_of_251_bytes() {
     let longest = [b'k'; 250];
     let line = [&longest[..], b"\r\n"].concat();
-    assert_eq!(next_key(&line), NextKey::Key { key: &longest, consumed: 250 });
-    assert_eq!(next_key(&[b'k'; 251]), NextKey::Incomplete { consumed: 0 });
+    assert_eq!(next_key(&line), NextKey::Key(&longest, 250));
+    assert_eq!(next_key(&[b'k'; 251]), NextKey::Incomplete(0));
     assert_eq!(next_key(&[b'k'; 252]), NextKey::TooLong);
     assert_eq!(next_key(&[&[b'k'; 251][..], b" "].concat()), NextKey::TooLong);
 }

@@ -18,7 +18,7 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
             reader.hang_up()
         }
         Parsed::Refused { refusal, consumed, skip_len } => {
-            let Refusal::Packet { head, fault } = refusal else { panic!("a packet is no line") };
+            let Refusal::Packet(head, fault) = refusal else { panic!("a packet is no line") };
             assert!(consumed >= HEAD_LEN, "a request has a head");
             reader.events.push(format!("{head:?} {fault:?} {skip_len}"));
             if fault.closes() {

@@ -62,28 +62,28 @@ fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
         panic!("{item:?}");
     };
     assert_eq!((get.touch, item_answer), (*touch, *answer));
-    let NextKey::Key { key, consumed: key_len } = next_key(&input[*consumed..]) else {
+    let NextKey::Key(key, key_len) = next_key(&input[*consumed..]) else {
         panic!("{parsed:?} has no key");
     };
     assert_eq!(key, get.key);
     let rest = &input[consumed + key_len..];
-    assert_eq!(next_key(rest), NextKey::End { consumed: end - consumed - key_len });
+    assert_eq!(next_key(rest), NextKey::End(end - consumed - key_len));
 }
 
 fn key(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     match next_key(input) {
-        NextKey::Key { key, consumed } => {
+        NextKey::Key(key, consumed) => {
             assert!((1..=KEY_LEN_MAX).contains(&key.len()));
             reader.events.push(format!("key {key:?}"));
             Some(consumed)
         }
-        NextKey::End { consumed } => {
+        NextKey::End(consumed) => {
             reader.events.push("end".to_owned());
             reader.expecting = Expecting::Request;
             Some(consumed)
         }
-        NextKey::Incomplete { consumed: 0 } => None,
-        NextKey::Incomplete { consumed } => Some(consumed),
+        NextKey::Incomplete(0) => None,
+        NextKey::Incomplete(consumed) => Some(consumed),
         NextKey::TooLong => {
             reader.events.push("key too long".to_owned());
             reader.expecting = Expecting::Part(line_end);

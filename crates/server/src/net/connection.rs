@@ -8,8 +8,6 @@
 //!      '----------------------------write------------------'
 //! ```
 //!
-//! The stream is the socket, or TLS before it.
-//!
 //! The unit of work is a *turn*: at most one receive, one consume and one bounded flush (after the rest
 //! of the one before), so that a client that sends or reads without end takes its turn like any
 //! other. An idle connection owns no buffer.

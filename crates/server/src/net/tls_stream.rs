@@ -205,10 +205,6 @@ impl TlsStream {
 }
 
 impl Sink for TlsStream {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.send_vectored(&[IoSlice::new(bytes)])
-    }
-
     /// Takes up to `ssl_wbuf_size` bytes, and writes as much of their ciphertext as the socket takes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         // BLOCKED-STOPS

@@ -152,18 +152,13 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// The time, if this turn is one of those that are timed.
-    fn time_this_turn(&mut self) -> Option<u64> {
-        self.turns += 1;
-        let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
-        is_timed.then(|| self.shared.clock.nanos())
-    }
-
     fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
         self.lent.context.requests_left = if is_alone { u32::MAX } else { requests_max };
         self.lent.context.served = Served::default();
-        let timed_from = self.time_this_turn();
+        self.turns += 1;
+        let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
+        let timed_from = is_timed.then(|| self.shared.clock.nanos());
         let connection = &mut self.connections[key];
         self.lent.context.descriptor = connection.stream.socket().as_raw_fd();
         let turn = connection.turn(&mut self.lent);

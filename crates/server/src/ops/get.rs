@@ -40,7 +40,7 @@ impl Rules {
 
 /// Values of at least this size are written from the arena. Below it, copying costs less than the pin
 /// and the two more slices of the write; 16 KiB is copied in about a microsecond.
-pub(crate) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
+const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -64,14 +64,6 @@ impl Access {
                 let options = GetOptions { touch, vivify, marks: !request.leaves_no_mark };
                 if options == GetOptions::default() { Access::Plain } else { Access::With(options) }
             }
-        }
-    }
-
-    pub(crate) fn touch(&self) -> Option<Expiry> {
-        match self {
-            Access::Plain => None,
-            Access::Touch(expiry) => Some(*expiry),
-            Access::With(options) => options.touch,
         }
     }
 }

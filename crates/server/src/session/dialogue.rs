@@ -417,7 +417,7 @@ impl<'e> Session<'e> {
                         out.bytes().extend_from_slice(reply);
                         true
                     }
-                    (Refusal::Packet { head, fault }, Speech::Binary(exchange)) => {
+                    (Refusal::Packet(head, fault), Speech::Binary(exchange)) => {
                         refuse(worker, exchange, head, *fault, out.bytes())
                     }
                     _ => unreachable!("packets come in the binary dialect only"),

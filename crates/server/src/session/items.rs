@@ -124,8 +124,9 @@ impl<'e> Item<'_, 'e> {
             }
             Answer::Meta(echo) => {
                 let access = &Access::of(worker, request, Rules::Meta);
+                let touch = request.touch.map(|exptime| worker.expiry(exptime));
                 let recache = request.recache.map(|exptime| worker.expiry(exptime));
-                let (touch, bytes) = (access.touch(), key.bytes());
+                let bytes = key.bytes();
                 let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
                 let show = |view: &ItemView<'_, 'e>, met| hit.write(view, met, out);
                 match get::get(worker, key, access, Rules::Meta, show) {
@@ -277,7 +278,7 @@ impl Keys {
         let mut consumed = 0;
         for _ in 0..count_max {
             match next_key(&input[consumed..]) {
-                NextKey::Key { key, consumed: len } => {
+                NextKey::Key(key, len) => {
                     if out.is_full() || !self.try_charge(worker) {
                         return KeysStep::GoesOn(Step::Pause(consumed, Next::Yield));
                     }
@@ -288,11 +289,11 @@ impl Keys {
                     }
                     consumed += len;
                 }
-                NextKey::End { consumed: len } => {
+                NextKey::End(len) => {
                     out.bytes().extend_from_slice(reply::END);
                     return KeysStep::Ended(consumed + len);
                 }
-                NextKey::Incomplete { consumed: len } => {
+                NextKey::Incomplete(len) => {
                     return KeysStep::GoesOn(Step::Pause(consumed + len, Next::Read));
                 }
                 NextKey::TooLong => {

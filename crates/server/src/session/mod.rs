@@ -29,13 +29,6 @@
 //! Invariants: replies come in the order of requests, whatever the pieces the input comes in; a call ends
 //! when its requests are used up or the output is full, and then says [`Next::Yield`]; dropping a
 //! session gives back everything it holds.
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `dialogue` | the phases, and which is next |
-//! | `batch` | requests that are parsed ahead |
-//! | `items` | requests about one item: an operation and its reply; keys and values that follow a line |
-//! | `orders` | all other requests, authentication among them |
 
 mod batch;
 mod dialogue;
