@@ -5,7 +5,7 @@
 //!   socket bytes <-- compose <-- what it found
 //! ```
 //!
-//! A connection speaks one [`Dialect`]: lines, which are those of the classic text protocol ([`text`]) and of
+//! A connection speaks one dialect: lines, which are those of the classic text protocol ([`text`]) and of
 //! the meta protocol ([`meta`]), or packets ([`binary`]). Each parses into the same [`Request`] and an
 //! [`Answer`], which says how it is to be answered. The client's side is the crate
 //! `slabwise-client`.
@@ -18,7 +18,6 @@
 
 mod admin;
 pub mod binary;
-mod dialect;
 mod echo;
 pub mod meta;
 mod packet;
@@ -31,7 +30,6 @@ pub use admin::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
     LruRequest, ShutdownMode, StatsRequest,
 };
-pub use dialect::Dialect;
 pub use request::{
     Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request, Sasl,
     Store, StoreVerb, TextAnswer, Vivify,

@@ -30,7 +30,7 @@ pub struct WorkerContext<'e> {
     pub served: Served,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// Requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
@@ -40,6 +40,9 @@ pub struct Served {
 }
 
 impl Served {
+    /// Nothing.
+    pub const NONE: Served = Served { requests: 0, gets: 0, others: 0 };
+
     /// What a turn's time is divided by to tell how long a get takes, if it served any: keys, and other requests.
     pub fn shares(&self) -> Option<u32> {
         (self.gets > 0).then_some(self.gets + self.others)
@@ -60,14 +63,8 @@ impl<'e> WorkerContext<'e> {
             index,
             descriptor: -1,
             requests_left: 0,
-            served: Served::default(),
+            served: Served::NONE,
         }
-    }
-
-    #[inline]
-    pub(crate) fn charge(&mut self) {
-        self.requests_left -= 1;
-        self.served.requests += 1;
     }
 
     #[inline]
@@ -124,7 +121,7 @@ mod tests {
         let shared = fixture.shared();
         let mut client = Client::new(fixture.worker(&shared));
         let mut served = |script: &[u8]| {
-            client.worker.served = Served::default();
+            client.worker.served = Served::NONE;
             client.send(script);
             client.worker.served
         };
@@ -152,7 +149,7 @@ mod tests {
         }
         assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "no get at all");
         let mut binary = Client::new(fixture.worker(&shared));
-        binary.worker.served = Served::default();
+        binary.worker.served = Served::NONE;
         binary.send(&[&get[..], get, noop].concat());
         assert_eq!(binary.worker.served, Served { requests: 3, gets: 2, others: 0 });
         let delete = [&b"\x80\x04"[..], &get[2..]].concat();

@@ -4,7 +4,7 @@
 use super::{admin, reply};
 use crate::admin::{Admin, Debug};
 use crate::request::{
-    self, Answer, Arithmetic, Delete, Direction, Parsed, Request, Store, StoreVerb, TextAnswer,
+    self, Answer, Arithmetic, Delete, Direction, Get, Parsed, Request, Store, StoreVerb, TextAnswer,
 };
 use crate::words::{
     self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, Refusal, VALUE_LEN_MAX, Words, split_first,
@@ -268,14 +268,26 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
     NextKey::Key(key, start + key.len())
 }
 
+/// Makes of a retrieval of one key, all of whose line is at hand, a [`Request::Get`]; `input` is what was parsed.
+#[inline]
+pub fn join_sole_key<'a>(parsed: &mut Parsed<'a>, input: &'a [u8]) {
+    if let Parsed::Request { request, consumed, .. } = parsed
+        && let Request::Retrieve(touch) = *request
+        && let Some((key, len)) = sole_key(&input[*consumed..])
+    {
+        *request = Request::Get(Get { key, touch, ..Get::default() });
+        *consumed += len;
+    }
+}
+
 /// The key of a retrieval that has one, and the length of its line; `None` if there are several, or if the end
 /// of the line is not in sight.
 #[inline]
-pub fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
-    let NextKey::Key(key, consumed) = next_key(input) else { return None };
-    match &input[consumed..] {
-        [b'\r', b'\n', ..] => Some((key, consumed + 2)),
-        [b'\n', ..] => Some((key, consumed + 1)),
+fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
+    let NextKey::Key(key, end) = next_key(input) else { return None };
+    match &input[end..] {
+        [b'\r', b'\n', ..] => Some((key, end + 2)),
+        [b'\n', ..] => Some((key, end + 1)),
         _ => None,
     }
 }

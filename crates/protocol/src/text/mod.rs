@@ -23,6 +23,6 @@ pub mod login;
 pub mod reply;
 
 pub use line::{
-    CostWire, NextKey, next_key, number, number_line, parse, percent_encoded, sole_key, stat_line,
-    value_line,
+    CostWire, NextKey, join_sole_key, next_key, number, number_line, parse, percent_encoded,
+    stat_line, value_line,
 };

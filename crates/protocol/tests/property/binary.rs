@@ -1,14 +1,13 @@
 //! The binary protocol. Beside the other laws, nothing is waited for without bound.
 
 use super::{Expecting, Reader, check_cuts};
-use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose};
+use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose, parse};
 use slabwise_protocol::{
-    Answer, BODY_LEN_MAX, Dialect, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request,
-    VALUE_LEN_MAX,
+    Answer, BODY_LEN_MAX, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request, VALUE_LEN_MAX,
 };
 
 fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
-    match Dialect::Binary.parse(input) {
+    match parse(input) {
         Parsed::Incomplete => {
             assert!(input.len() < LINE_LEN_MAX, "so much is not waited for");
             None

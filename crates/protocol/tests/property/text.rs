@@ -1,9 +1,8 @@
 //! The classic and the meta protocol.
 
 use super::{Expecting, Reader, check_cuts, events};
-use slabwise_protocol::meta;
-use slabwise_protocol::text::{CostWire, NextKey, next_key};
-use slabwise_protocol::{Answer, Dialect, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request};
+use slabwise_protocol::text::{self, CostWire, NextKey, next_key};
+use slabwise_protocol::{Answer, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request, meta};
 
 fn request_with_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     request(reader, input, CostWire::On)
@@ -14,9 +13,11 @@ fn request_without_costs(reader: &mut Reader, input: &[u8]) -> Option<usize> {
 }
 
 fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usize> {
-    let dialect = Dialect::Text(cost_wire);
-    let parsed = dialect.parse(input);
-    check_item(dialect, &parsed, input);
+    let parsed = match meta::begins(input) {
+        true => meta::parse(input),
+        false => text::parse(input, cost_wire),
+    };
+    check_item(&parsed, input);
     match parsed {
         Parsed::Incomplete => None,
         Parsed::Hangup => reader.hang_up(),
@@ -49,8 +50,9 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
 }
 
 /// A retrieval that is read as an item is the same as one whose keys are read one by one.
-fn check_item(dialect: Dialect, parsed: &Parsed<'_>, input: &[u8]) {
-    let item = dialect.parse_item(input);
+fn check_item(parsed: &Parsed<'_>, input: &[u8]) {
+    let mut item = *parsed;
+    text::join_sole_key(&mut item, input);
     let (Parsed::Request { request: Request::Retrieve(touch), consumed, answer }, false) =
         (parsed, item == *parsed)
     else {

@@ -155,7 +155,7 @@ impl<'e> Worker<'e> {
     fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
         self.lent.context.requests_left = if is_alone { u32::MAX } else { requests_max };
-        self.lent.context.served = Served::default();
+        self.lent.context.served = Served::NONE;
         self.turns += 1;
         let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());
@@ -163,7 +163,9 @@ impl<'e> Worker<'e> {
         self.lent.context.descriptor = connection.stream.socket().as_raw_fd();
         let turn = connection.turn(&mut self.lent);
         let served = self.lent.context.served;
-        if let (Some(nanos), Some(shares)) = (timed_from, served.shares()) {
+        if let Some(nanos) = timed_from
+            && let Some(shares) = served.shares()
+        {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
             self.lent.context.traffic.add_timed_turn(shares, taken);
         }

@@ -38,10 +38,6 @@ impl Rules {
     }
 }
 
-/// Values of at least this size are written from the arena. Below it, copying costs less than the pin
-/// and the two more slices of the write; 16 KiB is copied in about a microsecond.
-const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Plain,
@@ -80,13 +76,6 @@ pub(crate) enum Shown {
 
 /// How a plain get met its item.
 const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
-
-/// Pins a value that is too large to be copied. `None`: too many clients are being sent it already, and
-/// copies would be memory without a bound.
-#[inline]
-pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
-    if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
-}
 
 /// To be called before each operation that looks this key up.
 #[inline]

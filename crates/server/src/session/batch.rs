@@ -8,10 +8,10 @@
 //! An item is a request about one item or none that lies whole in the input, so that what follows it is a request
 //! whatever comes of it. The first request that is no item ends the batch.
 
-use super::items::hashed;
+use super::items::{Speech, hashed};
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
-use slabwise_protocol::{Dialect, Parsed};
+use slabwise_protocol::Parsed;
 
 /// Requests of a batch: about as many cache lines as a core can wait for at a time.
 const ITEMS_MAX: usize = 8;
@@ -48,7 +48,7 @@ impl<'a> Batch<'a> {
     pub(super) fn read(
         &mut self,
         worker: &WorkerContext<'_>,
-        dialect: Dialect,
+        speech: &Speech,
         input: &'a [u8],
         first: &Parsed<'a>,
         end: usize,
@@ -59,7 +59,7 @@ impl<'a> Batch<'a> {
         while self.count < count_max && self.end < input.len() {
             let rest = &input[self.end..];
             let parsed = &mut self.parsed[self.count];
-            *parsed = dialect.parse_item(rest);
+            *parsed = speech.parse_item(worker, rest);
             match parsed.end(rest.len()) {
                 Some(len) => self.take(worker, len),
                 None => {
@@ -98,23 +98,28 @@ impl<'a> Batch<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Batch, ITEMS_MAX};
+    use crate::sasl::Exchange;
+    use crate::session::items::Speech;
     use crate::session::testing::Fixture;
-    use slabwise_protocol::text::CostWire;
-    use slabwise_protocol::{Dialect, Parsed};
+    use slabwise_protocol::Parsed;
 
-    const TEXT: Dialect = Dialect::Text(CostWire::Off);
+    const TEXT: &Speech = &Speech::Text;
 
     /// The keys of the batch that an input begins with, where its last item ends, and whether a request behind it
     /// was read, too.
-    fn batch(dialect: Dialect, input: &[u8], requests_left: u32) -> (Vec<&[u8]>, usize, bool) {
+    fn batch<'a>(
+        speech: &Speech,
+        input: &'a [u8],
+        requests_left: u32,
+    ) -> (Vec<&'a [u8]>, usize, bool) {
         let fixture = Fixture::new();
         let shared = fixture.shared();
         let mut worker = fixture.worker(&shared);
         worker.requests_left = requests_left;
-        let first = dialect.parse_item(input);
+        let first = speech.parse_item(&worker, input);
         let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
         let mut batch = Batch::new();
-        batch.read(&worker, dialect, input, &first, end);
+        batch.read(&worker, speech, input, &first, end);
         let keys = batch.items().map(|((_, key), _)| key.bytes());
         let (keys, (end, last)) = (keys.collect(), batch.rest());
         let is_request = matches!(last, Some(Parsed::Request { .. } | Parsed::Refused { .. }));
@@ -153,7 +158,7 @@ mod tests {
         let set = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0bopaqcasvalueexptimexkvv";
         let packets = [&get[..], set, &get[..25]].concat();
         let expected = only(&[b"ab", b"k"], get.len() + set.len(), false);
-        assert_eq!(batch(Dialect::Binary, &packets, 20), expected);
+        assert_eq!(batch(&Speech::Binary(Exchange::default()), &packets, 20), expected);
     }
 
     #[test]

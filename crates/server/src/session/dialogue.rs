@@ -1,8 +1,10 @@
 //! The phases of a dialogue.
 
 use super::batch::Batch;
-use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Step, hashed};
-use super::orders::{self, may_ask, refuse};
+use super::items::{
+    Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge, hashed,
+};
+use super::orders::{self, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
@@ -18,37 +20,8 @@ use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
 use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
 use slabwise_protocol::text::login::{self, Login};
 use slabwise_protocol::text::reply;
-use slabwise_protocol::{Answer, Dialect, Parsed, Refusal, Request};
+use slabwise_protocol::{Answer, Parsed, Refusal, Request};
 use std::sync::atomic::Ordering;
-
-#[derive(Default)]
-enum Speech {
-    #[default]
-    Text,
-    /// Packets, from a client that may have to authenticate.
-    Binary(Exchange),
-}
-
-impl Speech {
-    #[inline]
-    fn dialect(&self, worker: &WorkerContext<'_>) -> Dialect {
-        match self {
-            Speech::Text => Dialect::Text(worker.shared.settings.cost_wire),
-            Speech::Binary(_) => Dialect::Binary,
-        }
-    }
-
-    /// Whether the client may ask for what is answered so.
-    #[inline]
-    fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
-        match (self, answer) {
-            (Speech::Binary(exchange), Answer::Binary(head)) => {
-                may_ask(worker, exchange, head.opcode)
-            }
-            _ => true,
-        }
-    }
-}
 
 /// The dialogue on one connection.
 pub struct Session<'e> {
@@ -231,12 +204,11 @@ impl<'e> Session<'e> {
         if let Some(pause) = Self::pause(worker, input, out) {
             return pause;
         }
-        let dialect = self.speech.dialect(worker);
-        let parsed = dialect.parse_item(input);
+        let parsed = self.speech.parse_item(worker, input);
         match parsed.end(input.len()) {
             Some(end) if end < input.len() && worker.requests_left > 1 => {
                 let mut batch = Batch::new();
-                batch.read(worker, dialect, input, &parsed, end);
+                batch.read(worker, &self.speech, input, &parsed, end);
                 self.batch(worker, &batch, input, out)
             }
             _ => self.serve(worker, &parsed, input, out),
@@ -291,7 +263,7 @@ impl<'e> Session<'e> {
             Phase::Command => match Self::pause(worker, input, out) {
                 Some(pause) => pause,
                 None => {
-                    let parsed = self.speech.dialect(worker).parse(input);
+                    let parsed = self.speech.parse(worker, input);
                     self.serve(worker, &parsed, input, out)
                 }
             },
@@ -394,7 +366,7 @@ impl<'e> Session<'e> {
                 }
             }
         };
-        worker.charge();
+        charge(worker);
         out.bytes().extend_from_slice(answer);
         Step::Took(consumed)
     }
@@ -411,7 +383,7 @@ impl<'e> Session<'e> {
             Parsed::Incomplete => Step::Pause(0, Next::Read),
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { refusal, consumed, skip_len } => {
-                worker.charge();
+                charge(worker);
                 let goes_on = match (refusal, &mut self.speech) {
                     (Refusal::Line(reply), _) => {
                         out.bytes().extend_from_slice(reply);
@@ -430,7 +402,7 @@ impl<'e> Session<'e> {
             }
             Parsed::Request { request, answer, consumed } => match request {
                 Request::Retrieve(touch) => {
-                    worker.charge();
+                    charge(worker);
                     let Answer::Text(answer) = answer else {
                         unreachable!("only the classic text protocol names several keys");
                     };
@@ -461,7 +433,7 @@ impl<'e> Session<'e> {
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
-        worker.charge();
+        charge(worker);
         if !self.speech.allows(worker, answer) {
             return self.forbid(answer, rest.len(), out);
         }
@@ -493,7 +465,7 @@ impl<'e> Session<'e> {
         rest_len: usize,
         out: &mut Out<'e>,
     ) -> Step {
-        worker.charge();
+        charge(worker);
         if !self.speech.allows(worker, answer) {
             return self.forbid(answer, rest_len, out);
         }

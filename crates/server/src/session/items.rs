@@ -1,20 +1,24 @@
 //! Requests about one item: each is one operation, answered in the client's dialect. What follows a line, the keys of
 //! a retrieval and the value of a store, is read as it arrives.
 
+use super::orders::may_ask;
 use crate::context::WorkerContext;
 use crate::ops::change;
 use crate::ops::get::{self, Access, Rules};
 use crate::ops::store::{Begun, Upload, begin};
 use crate::out::Out;
+use crate::sasl::Exchange;
 use crate::wire::text::Reply;
 use crate::wire::{binary, meta, text};
 use slabwise_base::HashedKey;
 use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
-use slabwise_protocol::binary::compose as packet;
-use slabwise_protocol::meta::reply as meta_reply;
-use slabwise_protocol::text::{NextKey, next_key, number_line, reply};
+use slabwise_protocol::binary::{compose as packet, parse as parse_packet};
+use slabwise_protocol::meta::{begins, parse as parse_meta, reply as meta_reply};
+use slabwise_protocol::text::{
+    NextKey, join_sole_key, next_key, number_line, parse as parse_text, reply,
+};
 use slabwise_protocol::{
-    Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Request, Store, TextAnswer,
+    Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
 };
 
 /// What a call of [`Session::consume`](super::Session::consume) came to.
@@ -55,6 +59,54 @@ impl Step {
             Step::Pause(more, next) => Step::Pause(count + more, next),
         }
     }
+}
+
+/// What the client speaks.
+#[derive(Default)]
+pub(super) enum Speech {
+    /// Lines of the classic and of the meta protocol.
+    #[default]
+    Text,
+    /// Packets, from a client that may have to authenticate.
+    Binary(Exchange),
+}
+
+impl Speech {
+    /// Reads one request, up to where its value or its keys begin.
+    #[inline]
+    pub(super) fn parse<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
+        match self {
+            Speech::Text if begins(input) => parse_meta(input),
+            Speech::Text => parse_text(input, worker.shared.settings.cost_wire),
+            Speech::Binary(_) => parse_packet(input),
+        }
+    }
+
+    /// The same, but a retrieval of one key, all of which is at hand, is a [`Request::Get`].
+    #[inline]
+    pub(super) fn parse_item<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
+        let mut parsed = self.parse(worker, input);
+        join_sole_key(&mut parsed, input);
+        parsed
+    }
+
+    /// Whether the client may ask for what is answered so.
+    #[inline]
+    pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
+        match (self, answer) {
+            (Speech::Binary(exchange), Answer::Binary(head)) => {
+                may_ask(worker, exchange, head.opcode)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Counts a request.
+#[inline]
+pub(super) fn charge(worker: &mut WorkerContext<'_>) {
+    worker.requests_left -= 1;
+    worker.served.requests += 1;
 }
 
 /// A request's key as it stands on the wire, with its hash.
@@ -260,7 +312,7 @@ impl Keys {
             if worker.requests_left == 0 {
                 return false;
             }
-            worker.charge();
+            charge(worker);
             self.keys_before_charge = KEYS_PER_REQUEST;
         }
         self.keys_before_charge -= 1;

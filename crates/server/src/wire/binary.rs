@@ -2,8 +2,8 @@
 //! error, a quiet get only with a hit.
 
 use crate::context::WorkerContext;
-use crate::ops::get::{Shown, pin_if_large};
-use crate::out::Out;
+use crate::ops::get::Shown;
+use crate::out::{Out, pin_if_large};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{Head, Status, compose, opcode};
 

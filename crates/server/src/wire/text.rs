@@ -5,12 +5,12 @@
 //! is always one line.
 
 use crate::context::WorkerContext;
-use crate::ops::get::{Shown, pin_if_large};
-use crate::out::Out;
+use crate::ops::get::Shown;
+use crate::out::{Out, pin_if_large};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
 use slabwise_protocol::text::{reply, value_line};
-use slabwise_protocol::{Dialect, Parsed};
+use slabwise_protocol::{Parsed, binary};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
@@ -106,7 +106,7 @@ pub(crate) fn is_narrated() -> bool {
 /// up to its value comes again with more behind it.
 pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
-        if !matches!(Dialect::Binary.parse(input), Parsed::Incomplete) {
+        if !matches!(binary::parse(input), Parsed::Incomplete) {
             packet(worker, '<', input);
         }
         return;
