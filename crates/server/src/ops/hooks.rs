@@ -80,7 +80,7 @@ pub(crate) fn store_refused(
 fn write_store(
     worker: &WorkerContext<'_>,
     key: &[u8],
-    status: &str,
+    status: &'static str,
     command: &'static str,
     item: Option<Seen>,
 ) {
