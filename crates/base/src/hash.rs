@@ -15,11 +15,6 @@ impl KeyHasher {
         KeyHasher { seed }
     }
 
-    /// The seed it was made with.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
     /// The 64-bit hash of a key; all 64 bits are equally good.
     pub fn hash(&self, key: &[u8]) -> u64 {
         xxh3_64_with_seed(key, self.seed)

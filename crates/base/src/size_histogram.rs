@@ -64,13 +64,6 @@ impl SizeHistogram {
         }
     }
 
-    /// Adds all of another's items.
-    pub fn merge(&mut self, other: &SizeHistogram) {
-        for (bucket, &items) in other.items.iter().enumerate() {
-            self.add_to_bucket(bucket, items);
-        }
-    }
-
     /// The sizes that there are items of, ascending.
     pub fn bars(&self) -> impl DoubleEndedIterator<Item = SizeBar> + '_ {
         let some = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
@@ -110,10 +103,8 @@ mod tests {
         let mut histogram = SizeHistogram::default();
         histogram.add(100, 2);
         histogram.add(5000, 1);
-        let mut other = SizeHistogram::default();
-        other.add(100, 1);
-        other.add(70, 4);
-        histogram.merge(&other);
+        histogram.add(100, 1);
+        histogram.add(70, 4);
         let bar = |size_bytes, items| SizeBar { size_bytes, items };
         assert_eq!(
             histogram.bars().collect::<Vec<_>>(),

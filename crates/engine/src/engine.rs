@@ -2,7 +2,7 @@
 
 use crate::background::{
     CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, check,
-    maintainer, restart,
+    maintain_step, restart,
 };
 use crate::class::{CHAINED, Class, Standing};
 use crate::config::EngineConfig;
@@ -197,7 +197,7 @@ impl Engine {
     /// One bounded step of the LRU maintainer: at most `budget` items a class. Returns how many were moved or
     /// removed.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
-        maintainer::maintain_step(self.space(), budget, now)
+        maintain_step(self.space(), budget, now)
     }
 
     /// Lets a crawl look at up to `budget_chunks` chunks. Ended items are removed; `visit` sees each live one,

@@ -339,6 +339,11 @@ impl Table {
         }
     }
 
+    /// The buckets of a chain.
+    fn chain(&self, home: u32) -> impl Iterator<Item = BucketRef> {
+        std::iter::successors(Some(BucketRef::Home(home)), |&at| self.bucket(at).next())
+    }
+
     #[inline]
     fn bucket(&self, at: BucketRef) -> &Bucket {
         let (segments, index) = match at {
@@ -362,8 +367,7 @@ impl Table {
         let mut overflow_seen = 0;
         let homes = if self.segments.is_empty() { 0 } else { self.bucket_count };
         for home in 0..homes {
-            let mut at = Some(BucketRef::Home(home));
-            while let Some(reference) = at {
+            for reference in self.chain(home) {
                 overflow_seen += usize::from(matches!(reference, BucketRef::Overflow(_)));
                 let bucket = self.bucket(reference);
                 let empty = bucket.first_entry().is_none();
@@ -377,7 +381,6 @@ impl Table {
                     assert_eq!(bucket.tags[entry], tag_of(hash), "an entry has its hash's tag");
                     seen += 1;
                 }
-                at = bucket.next();
             }
         }
         assert_eq!(seen, self.item_count(), "item_count is the number of entries");

@@ -49,14 +49,6 @@ pub struct Saved {
 /// The last items of a class's queues, lane by lane.
 pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 
-/// Why a .meta file is of no use.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
-    Malformed,
-    /// The cache must start empty.
-    Cold(ColdReason),
-}
-
 /// What must be the same at the next start.
 fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
@@ -150,20 +142,18 @@ fn compose_owners(owners: &[Option<ClassId>]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// What a .meta file says, to a start with this configuration.
-pub fn parse(bytes: &[u8], config: &EngineConfig) -> Result<Saved, Refusal> {
+/// What a .meta file says, to a start with this configuration; `None`: it is no file of ours.
+pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdReason>> {
     if bytes.starts_with(MEMCACHEDS) {
-        return Err(Refusal::Cold(ColdReason::ByMemcached));
+        return Some(Err(ColdReason::ByMemcached));
     }
-    let Some(rest) = bytes.strip_prefix(FIRST_LINE.as_bytes()) else {
-        return Err(Refusal::Malformed);
-    };
+    let rest = bytes.strip_prefix(FIRST_LINE.as_bytes())?;
     let format = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
     if format != FORMAT.as_bytes() {
         let format = String::from_utf8_lossy(format).chars().take(40).collect();
-        return Err(Refusal::Cold(ColdReason::OtherFormat(format)));
+        return Some(Err(ColdReason::OtherFormat(format)));
     }
-    parse_lines(bytes, config).map_err(Refusal::Cold)
+    Some(parse_lines(bytes, config))
 }
 
 fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {

@@ -53,7 +53,7 @@ use crate::layout::ChunkAddress;
 use crate::mem::{Arena, Broken, Kind, QueueKind, Restore, RestoredItem, UnusedPage, ensure};
 use crate::ops::Cache;
 use crate::space::Space;
-use meta::{Refusal, Saved};
+use meta::Saved;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, KeyHasher, PageId};
 use std::path::Path;
@@ -195,10 +195,9 @@ fn judge(
 ) -> Result<Result<Saved, ColdReason>, RestartError> {
     let Some(text) = file.read_meta()? else { return Ok(Err(ColdReason::NothingSaved)) };
     match meta::parse(&text, config) {
-        Ok(saved) if saved.stop.unix_time > unix_time => Ok(Err(ColdReason::ClockBack)),
-        Ok(saved) => Ok(Ok(saved)),
-        Err(Refusal::Cold(reason)) => Ok(Err(reason)),
-        Err(Refusal::Malformed) => Err(RestartError::MalformedMeta(file.meta_path())),
+        None => Err(RestartError::MalformedMeta(file.meta_path())),
+        Some(Ok(saved)) if saved.stop.unix_time > unix_time => Ok(Err(ColdReason::ClockBack)),
+        Some(saved) => Ok(saved),
     }
 }
 

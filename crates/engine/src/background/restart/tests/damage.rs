@@ -27,7 +27,7 @@ fn must_hold(file: &TestFile, config: &EngineConfig, random: &mut Random) -> boo
 /// The starts of chunks that may hold something: of every page, by its class.
 fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
     let meta = std::fs::read(file.meta()).expect("it was written");
-    let saved = parse(&meta, config).expect("it was just written");
+    let saved = parse(&meta, config).expect("it is ours").expect("it was just written");
     let mut offsets = Vec::new();
     for (page, owner) in saved.owners.iter().enumerate() {
         let Some(class) = owner else { continue };
