@@ -21,7 +21,7 @@
 //! Lock order: stripe, then class, then page pool; see `docs/locking.md`. No lock is held across a
 //! system call.
 //!
-//! Who may call it: any thread through a [`Handle`] of its own. What it does not do: choose which page
+//! Any thread may call it through a [`Handle`] of its own. It does not choose which page
 //! moves where (crate `policy`), wait, or read a clock.
 #![deny(unsafe_code)]
 

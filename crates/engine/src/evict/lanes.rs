@@ -19,7 +19,7 @@ use slabwise_base::{Cost, SizeHistogram};
 pub struct Lane(pub u16);
 
 impl Lane {
-    /// The only one, where items are not told apart.
+    /// The only one where all items are alike.
     pub const FIRST: Lane = Lane(0);
 
     /// The last that any eviction kind has.

@@ -1,11 +1,11 @@
 //! Eviction kinds: which item of a class leaves next.
 //!
 //! ```text
-//!   registry    one line a kind: EvictionKind, and ClassOrder, the order of one class
+//!   registry    one line a kind: EvictionKind with the help on all, and ClassOrder, the order of one class
 //!      |
 //!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind a file
 //!      |
-//!   help        text of all kinds       ranking     GreedyDual's inflation
+//!   ranking     GreedyDual's inflation
 //!      |
 //!   order       the trait Order that a kind implements, what an order reads and answers, and the moves
 //!      |        between hot, warm, cold and temp
@@ -21,7 +21,6 @@
 mod cost_bands;
 mod gd_wheel;
 mod greedydual_size;
-mod help;
 mod lanes;
 mod lru;
 mod order;

@@ -10,7 +10,6 @@
 //! next step; chunks that are held are met again, and when nothing has moved for as long as the kind allows,
 //! the page is given back. But for the published kinds, a page that drains hands out nothing from its lists.
 
-mod carry;
 mod job;
 mod kinds;
 mod moves;

@@ -1,9 +1,8 @@
 //! Operations that change what is there: a delete, which may leave something behind, and incr and decr.
 //!
-//! Arithmetic works on a number as text, changed in place where its length allows it. As in memcached: the value
-//! must begin with a decimal `u64`, spaces and a plus sign before it allowed,
-//! and end there or go on after a space; incr wraps at 2^64, decr
-//! stops at 0; a result shorter than the text that was there is padded with spaces behind it.
+//! A number is changed in place where its length allows it. As in memcached: the value must begin with a decimal
+//! `u64`, perhaps after spaces and a plus sign, and end there or go on after a space; incr wraps at 2^64, decr stops
+//! at 0; a result shorter than the old text is padded with spaces.
 
 use super::handle::{Cache, Found, Handle, Lookup};
 use super::reservation::{Reservation, Spare};

@@ -110,26 +110,19 @@ impl<'e> Handle<'e> {
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Result<Option<R>, ReserveError> {
-        self.counters().touches.bump();
         let key = key.hashed_by(&self.space().hasher);
-        match self.set_expiry(key, expiry, now)? {
-            Some(mut found) => {
-                let class = found.class();
-                self.counters().class(class).touch_hits.bump();
-                self.counters().class(class).gat_hits.bump();
-                self.count_saved(&found, self.counters().class(class));
-                let shown = self.show(&mut found, true, now, f);
-                drop(found);
-                self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
-                Ok(Some(shown))
-            }
-            None => {
-                self.counters().touch_misses.bump();
-                self.counters().gat_misses.bump();
-                self.space().show_access(key.hash(), AccessKind::Miss, None);
-                Ok(None)
-            }
-        }
+        let Some(mut found) = self.set_expiry(key, expiry, now)? else {
+            self.counters().gat_misses.bump();
+            self.space().show_access(key.hash(), AccessKind::Miss, None);
+            return Ok(None);
+        };
+        let class = found.class();
+        self.counters().class(class).gat_hits.bump();
+        self.count_saved(&found, self.counters().class(class));
+        let shown = self.show(&mut found, true, now, f);
+        drop(found);
+        self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
+        Ok(Some(shown))
     }
 
     /// Changes when an item ends. `Ok(false)`: there is no such item.
@@ -139,37 +132,31 @@ impl<'e> Handle<'e> {
         expiry: Expiry,
         now: Now,
     ) -> Result<bool, ReserveError> {
-        self.counters().touches.bump();
         let key = key.hashed_by(&self.space().hasher);
-        match self.set_expiry(key, expiry, now)? {
-            Some(mut found) => {
-                let class = found.class();
-                self.counters().class(class).touch_hits.bump();
-                found.mark_hit(now);
-                drop(found);
-                self.space().show_access(key.hash(), AccessKind::Touch, Some(class));
-                Ok(true)
-            }
-            None => {
-                self.counters().touch_misses.bump();
-                Ok(false)
-            }
-        }
+        let Some(mut found) = self.set_expiry(key, expiry, now)? else { return Ok(false) };
+        let class = found.class();
+        found.mark_hit(now);
+        drop(found);
+        self.space().show_access(key.hash(), AccessKind::Touch, Some(class));
+        Ok(true)
     }
 
-    /// Finds an item and gives it a new expiry.
+    /// Finds an item and gives it a new expiry; counts as a touch.
     fn set_expiry(
         &self,
         key: HashedKey<'_>,
         expiry: Expiry,
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
+        self.counters().touches.bump();
         let mut spare = Spare::new(self.cache());
         loop {
             let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) else {
+                self.counters().touch_misses.bump();
                 return Ok(None);
             };
             if let Some(found) = spare.set_expiry(found, key, expiry, now)? {
+                self.counters().class(found.class()).touch_hits.bump();
                 return Ok(Some(found));
             }
         }

@@ -64,7 +64,7 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.item.state().claimed()
     }
 
-    /// Notes that this client may store it anew; false if another has been told so. The note lasts until
+    /// Notes that this client may store it anew; false if another may already. The note lasts until
     /// the item is stored or marked stale.
     pub fn claim(&self) -> bool {
         self.item.marks().claim()

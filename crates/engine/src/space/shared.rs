@@ -4,7 +4,7 @@
 //!
 //! # The tap
 //!
-//! Here the engine shows what happens to keys to those who observe it.
+//! The engine shows observers what happens to keys.
 //!
 //! ```text
 //!   evict: class locked, victim detached and pinned -> class released -> TAP -> stripe, free
@@ -270,7 +270,7 @@ pub struct Eviction<'a> {
     pub now: Now,
 }
 
-/// Who is shown evictions; see the module's invariants for what it may do.
+/// An observer of evictions; the module's invariants say what it may do.
 pub trait EvictionObserver: Send + Sync {
     /// An item is about to leave.
     fn evicted(&self, eviction: &Eviction<'_>);
@@ -304,7 +304,7 @@ pub enum AccessKind {
     Delete,
 }
 
-/// Who is shown accesses; see the module's invariants for what it may do.
+/// An observer of accesses; the module's invariants say what it may do.
 pub trait AccessObserver: Send + Sync {
     /// A key in the sample was accessed.
     fn accessed(&self, access: &KeyAccess);
