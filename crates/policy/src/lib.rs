@@ -10,15 +10,6 @@
 //! state and the generator, and from nothing else. It has no clock, no globals and no handle to a
 //! cache. So one policy runs in the server, and in the lab on virtual time.
 //!
-//! ```text
-//!   snapshot, sizes        numbers of one moment; chunk sizes
-//!   history                what is remembered of each class from step to step
-//!   split                  how many pages each class should have
-//!   plan, options, policy  what a policy answers, can be set to, and is
-//!   page/NAME              one policy each, with its options
-//!   registry               all of them by name: `PagePolicy`
-//! ```
-//!
 //! Invariants of every policy:
 //!
 //! - it is stepped at its [`Trigger`], by one caller, in the order of time;

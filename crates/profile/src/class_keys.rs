@@ -47,7 +47,8 @@ pub struct ClassKeys {
     histogram: Histogram,
     misses: f64,
     misses_by_eviction: f64,
-    shadow_hits: f64,
+    /// See [`ClassProfile::shadow_hits`].
+    pub shadow_hits: f64,
 }
 
 impl ClassKeys {
@@ -84,11 +85,6 @@ impl ClassKeys {
 
     pub fn references(&self) -> f64 {
         self.histogram.weight()
-    }
-
-    /// See [`ClassProfile::shadow_hits`].
-    pub fn shadow_hits(&self) -> f64 {
-        self.shadow_hits
     }
 
     pub fn scale(&mut self, factor: f64) {

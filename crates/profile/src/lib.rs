@@ -19,7 +19,6 @@ mod fading;
 mod histogram;
 mod key_map;
 mod key_table;
-mod marks;
 mod miss_clock;
 mod mrc;
 mod profiler;

@@ -437,7 +437,7 @@ impl Profiler {
 
     /// Shadow hits of all classes that are known, ever; see [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
-        self.stacks.classes().map(|(_, class)| class.shadow_hits()).sum()
+        self.stacks.classes().map(|(_, class)| class.shadow_hits).sum()
     }
 
     /// Whether the key is in a class's stack, and no miss of it waits for a store.

@@ -129,7 +129,7 @@ impl Reporter {
             return;
         }
         snapshot.profiles = profiling.shown_profiles(&snapshot);
-        snapshot.unstored_gets = profiling.unstored_gets();
+        snapshot.unstored_gets = profiling.profiler.unstored_gets();
         let what_if = if is_answered {
             known.to_vec()
         } else {

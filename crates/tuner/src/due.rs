@@ -65,6 +65,6 @@ fn count(trigger: Trigger, engine: &Engine, profiling: Option<&Profiling>) -> Op
         Trigger::EveryGets(_) => Some(engine.gets_ever() as f64),
         Trigger::EveryMisses(_) => Some(engine.misses_ever() as f64),
         Trigger::EveryEvictions(_) => Some(engine.evictions_ever() as f64),
-        Trigger::EveryShadowHits(_) => profiling.map(Profiling::shadow_hits),
+        Trigger::EveryShadowHits(_) => profiling.map(|it| it.profiler.shadow_hits()),
     }
 }

@@ -41,7 +41,7 @@ pub use pacing::{
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
-pub use sampler::{Caller, Sampler, Samples};
+pub use sampler::{Caller, Sampler};
 pub use view::snapshot;
 
 use board::Reporter;
@@ -221,7 +221,7 @@ impl Tuner {
     /// Lets footprints be kept if the policy in force goes by them.
     fn keep_footprints(&mut self) {
         if let Some(profiling) = &mut self.profiling {
-            profiling.keep_footprints(self.policy.footprint_gets());
+            profiling.profiler.keep_footprints(self.policy.footprint_gets());
         }
     }
 
@@ -281,7 +281,7 @@ impl Tuner {
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
         if let Some(profiling) = &mut self.profiling {
-            snapshot.unstored_gets = profiling.unstored_gets();
+            snapshot.unstored_gets = profiling.profiler.unstored_gets();
             snapshot.profiles = match self.policy.wants() {
                 Wants::Counts => Vec::new(),
                 Wants::Profiles => profiling.new_profiles(&snapshot),

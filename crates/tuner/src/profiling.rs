@@ -86,7 +86,7 @@ impl ProfilingOptions {
 #[derive(Debug)]
 pub struct Profiling {
     options: ProfilingOptions,
-    profiler: Profiler,
+    pub(crate) profiler: Profiler,
     samples: Samples,
     threshold_shown: u64,
     accesses: u64,
@@ -100,12 +100,6 @@ pub struct Profiling {
 struct Made {
     classes: Vec<(ClassId, usize)>,
     profiles: Vec<ClassProfile>,
-}
-
-impl Made {
-    fn curves_size_bytes(&self) -> usize {
-        self.profiles.iter().map(ClassProfile::curves_size_bytes).sum()
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,15 +152,13 @@ impl Profiling {
         engine.tap().sample_accesses(profiler.threshold());
         // Sizes are told at the first look: those of an empty cache would keep histories short.
         let looked = Look { at: now.ticks, accesses: 0, dropped: 0 };
-        let threshold_shown = profiler.threshold();
-        let (accesses, hit_time_us) = (0, 0.0);
         Profiling {
             options,
+            threshold_shown: profiler.threshold(),
             profiler,
             samples,
-            threshold_shown,
-            accesses,
-            hit_time_us,
+            accesses: 0,
+            hit_time_us: 0.0,
             looked,
             made: None,
             shown: None,
@@ -250,11 +242,6 @@ impl Profiling {
         }
     }
 
-    /// Keeps footprints of the last so many gets, for policies that go by them; `None`: not any more.
-    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
-        self.profiler.keep_footprints(window_gets);
-    }
-
     /// Tells the mean time to answer a hit, in microseconds: of all classes alike.
     pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
         self.hit_time_us = hit_time_us;
@@ -294,22 +281,13 @@ impl Profiling {
         snapshot.classes.iter().map(profile).collect()
     }
 
-    /// What [`Snapshot::unstored_gets`] says.
-    pub fn unstored_gets(&self) -> f64 {
-        self.profiler.unstored_gets()
-    }
-
-    /// Shadow hits of all classes, ever; see [`ClassProfile::shadow_hits`].
-    pub fn shadow_hits(&self) -> f64 {
-        self.profiler.shadow_hits()
-    }
-
     /// What it takes, and how much it sees.
     pub fn stats(&self) -> ProfilingStats {
         let made = self.made.as_ref();
         let is_another = |shown: &&Arc<Made>| made.is_none_or(|made| !Arc::ptr_eq(made, shown));
         let generations = made.into_iter().chain(self.shown.as_ref().filter(is_another));
-        let curves_bytes: usize = generations.map(|made| made.curves_size_bytes()).sum();
+        let profiles = generations.flat_map(|made| &made.profiles);
+        let curves_bytes: usize = profiles.map(ClassProfile::curves_size_bytes).sum();
         ProfilingStats {
             rate: self.profiler.rate(),
             keys: self.profiler.keys(),

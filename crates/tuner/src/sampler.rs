@@ -32,9 +32,8 @@ pub struct Sampler {
 /// Calls whoever takes out. Like an observer of accesses it must not wait.
 pub type Caller = Box<dyn Fn() + Send + Sync>;
 
-/// Its other end.
 #[derive(Debug)]
-pub struct Samples {
+pub(crate) struct Samples {
     sampler: Arc<Sampler>,
     queue: Receiver<profile::Access>,
 }
@@ -44,7 +43,7 @@ impl Sampler {
     pub const ACCESS_SIZE_BYTES: usize = size_of::<profile::Access>() + size_of::<usize>();
 
     /// A queue for at most `len_max` accesses, dated by this clock.
-    pub fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
+    pub(crate) fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
         assert!(len_max > 0, "a queue without room takes nothing");
         let (push, pop) = sync_channel(len_max);
         let sampler = Arc::new(Sampler {
@@ -95,29 +94,26 @@ fn kind(kind: AccessKind) -> profile::AccessKind {
 }
 
 impl Samples {
-    /// From here on this is called when the queue is half full. Once.
+    /// Sets, once, what is called when the queue is half full.
     pub fn set_caller(&self, caller: Caller) {
         let is_first = self.sampler.caller.set(caller).is_ok();
         assert!(is_first, "a queue has one who is called, set once");
     }
 
-    /// Whether so much may wait that whoever takes out should not.
     pub fn is_half_full(&self) -> bool {
         self.sampler.shown.load(Relaxed) >= self.sampler.half
     }
 
-    /// Begins to take out: what comes from here on may be a reason to be called again.
+    /// Call before popping: accesses from here on may be a reason to call again.
     pub fn begin(&self) {
         self.sampler.shown.store(0, Relaxed);
     }
 
-    /// The access pushed first of those still there.
     pub fn pop(&self) -> Option<profile::Access> {
         // The other end is kept, so that this is never disconnected.
         self.queue.try_recv().ok()
     }
 
-    /// Accesses dropped so far, because the queue was full.
     pub fn dropped(&self) -> u64 {
         self.sampler.dropped.load(Relaxed)
     }

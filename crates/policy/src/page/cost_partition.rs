@@ -67,6 +67,8 @@ impl Policy for CostPartition {
             },
             "least cost of evictions by requests and pages, to the one with most",
         )
+        .into_iter()
+        .collect()
     }
 }
 

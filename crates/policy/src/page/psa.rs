@@ -53,6 +53,8 @@ impl Policy for Psa {
             |place| requests_a_page(&snapshot.classes[place], &changes[place]),
             "fewest requests a page, to the one with most misses",
         )
+        .into_iter()
+        .collect()
     }
 }
 
@@ -65,19 +67,10 @@ pub(crate) fn least_risk_to_most_misses(
     misses: impl Fn(usize) -> f64,
     risk: impl Fn(usize) -> f64,
     reason: &'static str,
-) -> Plan {
-    let is_divided = snapshot.is_divided();
-    let page_move = || best_move(snapshot, changes, misses, risk, reason);
-    is_divided.then(page_move).flatten().into_iter().collect()
-}
-
-fn best_move(
-    snapshot: &Snapshot,
-    changes: &[Counts],
-    misses: impl Fn(usize) -> f64,
-    risk: impl Fn(usize) -> f64,
-    reason: &'static str,
 ) -> Option<PageMove> {
+    if !snapshot.is_divided() {
+        return None;
+    }
     let classes = &snapshot.classes;
     let (receiver, most) = (0..classes.len())
         .map(|place| (place, misses(place)))

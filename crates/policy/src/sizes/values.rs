@@ -7,7 +7,7 @@
 //! noisy where a class is small, so no byte is worth more than [`VALUE_MAX`], or less than one part of that.
 
 use super::parts::Demand;
-use crate::Snapshot;
+use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::SizeBar;
 
 /// The most that a byte may be worth.
@@ -15,53 +15,38 @@ const VALUE_MAX: f64 = 4.0;
 /// How much more memory a class's curve is asked for, as a part of what it has.
 const STEP_SHARE: f64 = 0.25;
 
-#[derive(Clone, Copy, Debug)]
-struct Value {
-    chunk_size_bytes: usize,
-    bytes: f64,
-    byte_value: f64,
-}
-
 /// These items, with the values of the classes of a snapshot that hold them; 1 for all where the snapshot has no
 /// profiles.
 pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<Demand> {
-    let mut values = values(snapshot);
-    values.sort_unstable_by_key(|value| value.chunk_size_bytes);
-    let mut sizes: Vec<usize> = snapshot.classes.iter().map(|it| it.chunk_size_bytes).collect();
-    sizes.sort_unstable();
+    let values = values(snapshot);
     let byte_value = |size_bytes: usize| {
-        // What is larger than the largest chunk lies in chunks of that size.
-        let size = sizes.get(sizes.partition_point(|&size| size < size_bytes)).or(sizes.last());
-        let known = size.and_then(|&size| {
-            values.binary_search_by_key(&size, |value| value.chunk_size_bytes).ok()
-        });
-        known.map_or(1.0, |place| values[place].byte_value)
+        let is_less = |class: &ClassSnapshot| class.chunk_size_bytes < size_bytes;
+        // Parts of an item larger than the largest chunk are in chunks of that size.
+        let value = values.get(snapshot.classes.partition_point(is_less)).or(values.last());
+        value.copied().unwrap_or(1.0)
     };
     let demand = |bar: SizeBar| Demand { byte_value: byte_value(bar.size_bytes), ..bar.into() };
     bars.map(demand).collect()
 }
 
-fn values(snapshot: &Snapshot) -> Vec<Value> {
-    let each = snapshot.classes.iter().zip(&snapshot.profiles);
-    let each = each.filter(|(_, profile)| profile.curve.references() > 0.0);
-    let mut values: Vec<Value> = each
-        .map(|(class, profile)| {
-            let chunks = (class.pages * class.chunks_per_page as u64) as f64;
-            let step = (chunks * STEP_SHARE).max(1.0);
-            let hull = profile.curve.lower_hull();
-            let saved = hull.misses(chunks as u64) - hull.misses((chunks + step) as u64);
-            let byte_value = saved / (step * class.chunk_size_bytes as f64);
-            let bytes = chunks * class.chunk_size_bytes as f64;
-            Value { chunk_size_bytes: class.chunk_size_bytes, bytes, byte_value }
-        })
-        .collect();
-    let bytes: f64 = values.iter().map(|value| value.bytes).sum();
-    let worth: f64 = values.iter().map(|value| value.bytes * value.byte_value).sum();
-    for value in &mut values {
-        let relative = if worth > 0.0 { value.byte_value * bytes / worth } else { 1.0 };
-        value.byte_value = relative.clamp(1.0 / VALUE_MAX, VALUE_MAX);
-    }
-    values
+/// What a byte of each class is worth.
+fn values(snapshot: &Snapshot) -> Vec<f64> {
+    let value = |(place, class): (usize, &ClassSnapshot)| {
+        let curve = &snapshot.profiles.get(place)?.curve;
+        let chunks = (class.pages * class.chunks_per_page as u64) as f64;
+        let step = (chunks * STEP_SHARE).max(1.0);
+        let hull = curve.lower_hull();
+        let saved = hull.misses(chunks as u64) - hull.misses((chunks + step) as u64);
+        let chunk_size_bytes = class.chunk_size_bytes as f64;
+        let known = (chunks * chunk_size_bytes, saved / (step * chunk_size_bytes));
+        (curve.references() > 0.0).then_some(known)
+    };
+    let known: Vec<Option<(f64, f64)>> = snapshot.classes.iter().enumerate().map(value).collect();
+    let bytes: f64 = known.iter().flatten().map(|(bytes, _)| bytes).sum();
+    let worth: f64 = known.iter().flatten().map(|(bytes, value)| bytes * value).sum();
+    let relative = |value: f64| if worth > 0.0 { value * bytes / worth } else { 1.0 };
+    let limited = |value: f64| relative(value).clamp(1.0 / VALUE_MAX, VALUE_MAX);
+    known.into_iter().map(|known| known.map_or(1.0, |(_, value)| limited(value))).collect()
 }
 
 #[cfg(test)]

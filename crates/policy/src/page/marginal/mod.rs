@@ -235,7 +235,7 @@ impl Marginal {
         for (class, (shown, usage)) in classes.iter_mut().zip(known) {
             class.stretch = usage.stretch;
             class.weight = usage.weight() / gets_of_curves;
-            if usage.is_young(shown) && !usage.is_silent() {
+            if usage.is_young(shown) && !usage.is_silent {
                 (class.pages_min, class.pages_usable) = (class.pages, class.pages);
             } else if usage.idle_pages(shown) > 0 {
                 class.pages_usable = class.pages - usage.idle_pages(shown);

@@ -30,7 +30,7 @@ pub(super) struct Usage {
     references: Option<f64>,
     references_of_curve: f64,
     /// Whether there were next to none lately.
-    silent: bool,
+    pub is_silent: bool,
     /// Requests ever when it was used first, or again after a silence; and at the last look.
     born_at_requests: u64,
     requests_at_look: u64,
@@ -76,7 +76,7 @@ impl Usage {
             pages: class.pages,
             references: None,
             references_of_curve: 0.0,
-            silent: true,
+            is_silent: true,
             born_at_requests: requests(class),
             requests_at_look: requests(class),
             attempts_at_look: attempts(class),
@@ -120,12 +120,12 @@ impl Usage {
         let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
         self.references_of_curve = lately + (self.references_of_curve - lately) * kept;
         self.references = Some(fading);
-        self.silent = fading.max(lately) * since.miss_cost < SILENT_SHARE;
+        self.is_silent = fading.max(lately) * since.miss_cost < SILENT_SHARE;
         // A class that is stored to and never read does not stay young for ever.
         let asked = requests(class).saturating_sub(self.requests_at_look) as f64;
         self.requests_at_look = requests(class);
         self.attempts_at_look = attempts(class);
-        if self.silent && asked * since.miss_cost < SILENT_SHARE * since.gets {
+        if self.is_silent && asked * since.miss_cost < SILENT_SHARE * since.gets {
             self.born_at_requests = requests(class);
             self.grown_up = false;
         }
@@ -181,12 +181,8 @@ impl Usage {
         }
     }
 
-    pub fn is_silent(&self) -> bool {
-        self.silent
-    }
-
     pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
-        !self.silent || attempts(class).saturating_sub(self.attempts_at_look) >= WAKING_REQUESTS
+        !self.is_silent || attempts(class).saturating_sub(self.attempts_at_look) >= WAKING_REQUESTS
     }
 
     /// Whether its keys have had too little time to come again for its curve to be believed.
