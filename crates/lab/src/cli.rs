@@ -190,14 +190,21 @@ impl Planned<'_> {
     }
 
     fn run(&self, args: &RunArgs) -> Result<(), LabError> {
-        let spec = &self.entry.spec;
+        let Entry { spec, setup } = self.entry;
         let path = self.directory.join(RESULT_FILE);
         if args.resume && self.is_done(args, &path) {
             return print(&format!("done already: {}\n", path.display()));
         }
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
-        let mut outcome = self.outcome(args)?;
+        if args.live && !setup.has_live() {
+            let name = &spec.name;
+            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
+            return Err(text.into());
+        }
+        let progress = Progress::default();
+        let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
+        let mut outcome = setup.run(&job)?;
         outcome.traces.clone_from(&args.traces);
         let used = used(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", spec.title, outcome.text()))?;
@@ -214,18 +221,6 @@ impl Planned<'_> {
             let is_of_kind = found.live == args.live && found.traces == args.traces;
             found.commit == COMMIT && is_of_run && is_of_kind
         })
-    }
-
-    fn outcome(&self, args: &RunArgs) -> Result<Outcome, LabError> {
-        let Entry { spec, setup } = self.entry;
-        if args.live && !setup.has_live() {
-            let name = &spec.name;
-            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
-            return Err(text.into());
-        }
-        let progress = Progress::default();
-        let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
-        Ok(setup.run(&job)?)
     }
 }
 

@@ -148,9 +148,8 @@ fn check_hit(
     length_check: LengthCheck,
 ) -> Result<Outcome, ReplayError> {
     let asked = key_bytes(pending.request.key);
-    let wrong = |what: String| {
-        Err(ReplayError::WrongData { key: String::from_utf8_lossy(&asked).into_owned(), what })
-    };
+    let shown = || String::from_utf8_lossy(&asked).into_owned();
+    let wrong = |what: String| Err(ReplayError::WrongData { key: shown(), what });
     if key != asked {
         return wrong(format!("the answer is for key {}", String::from_utf8_lossy(key)));
     }
@@ -159,8 +158,8 @@ fn check_hit(
     }
     let value_len = pending.request.value_len as usize;
     if length_check == LengthCheck::Exact && value.len() != value_len {
-        let key = String::from_utf8_lossy(&asked).into_owned();
-        return Err(ReplayError::OtherReplay { key, found: value.len(), value_len });
+        let found = value.len();
+        return Err(ReplayError::OtherReplay { key: shown(), found, value_len });
     }
     Ok(Outcome::Hit)
 }

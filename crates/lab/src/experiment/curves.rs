@@ -15,7 +15,7 @@ use crate::footprint::{Footprint, LocalFootprint};
 use crate::result::{Outcome, measures, number};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::profiling_options;
-use crate::trial::setup::{StreamSetup, StreamsSetup, scaled};
+use crate::trial::setup::{StreamSetup, scaled};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::ClassId;
@@ -60,15 +60,17 @@ impl Found {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(transparent)]
-pub struct CurvesSetup(pub StreamsSetup);
+#[serde(deny_unknown_fields)]
+pub struct CurvesSetup {
+    pub streams: Vec<StreamSetup>,
+}
 
 impl Experiment for CurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
         let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
         outcome.choose("memory of the sample", memory);
-        let streams = &self.0.streams;
+        let streams = &self.streams;
         let found = streams.par_iter().map(|stream| curves(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
         for (stream, found) in streams.iter().zip(found) {

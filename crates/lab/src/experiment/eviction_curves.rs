@@ -13,7 +13,7 @@ use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
 use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
-use crate::trial::setup::{StreamSetup, StreamsSetup};
+use crate::trial::setup::StreamSetup;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::random::mix;
@@ -35,14 +35,16 @@ struct Found {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-#[serde(transparent)]
-pub struct EvictionCurvesSetup(pub StreamsSetup);
+#[serde(deny_unknown_fields)]
+pub struct EvictionCurvesSetup {
+    pub streams: Vec<StreamSetup>,
+}
 
 impl Experiment for EvictionCurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));
         outcome.choose("keys in the miniature", format!("{} %", number(RATE * 100.0)));
-        let streams = &self.0.streams;
+        let streams = &self.streams;
         let found = streams.par_iter().map(|stream| simulate(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
         for (stream, found) in streams.iter().zip(found) {

@@ -161,7 +161,7 @@ fn servers_that_do_not_start_have_rows_that_say_why() {
 #[test]
 fn curves_small() {
     let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
-    setup.0.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
+    setup.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
     let outcome = setup.run(&Job::of(&spec, 0.02, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
@@ -179,7 +179,7 @@ fn curves_small() {
 #[test]
 fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
     let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
-    setup.0.streams.retain(|stream| stream.name == "cache2k-orm-busy");
+    setup.streams.retain(|stream| stream.name == "cache2k-orm-busy");
     // The bursts begin behind the first hundred thousand requests.
     let outcome = setup.run(&Job::of(&spec, 0.1, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -193,7 +193,7 @@ fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
 #[test]
 fn eviction_curves_small() {
     let (spec, mut setup) = registry::parsed::<EvictionCurvesSetup>("eviction-curves");
-    setup.0.streams.retain(|stream| stream.name == "etc");
+    setup.streams.retain(|stream| stream.name == "etc");
     let outcome = setup.run(&Job::of(&spec, 0.05, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();

@@ -38,45 +38,38 @@ impl<'o> Drawing<'o> {
 }
 
 fn curves<'o>(figure: &Figure, name: &str, series: &'o [Series]) -> Option<Drawing<'o>> {
-    let found: Vec<(&str, &Series)> = series
+    let mut found: Vec<(&str, &Series)> = series
         .iter()
         .filter(|series| series.name.starts_with(name) && !series.x.is_empty())
         .filter_map(|series| Some((figure.label(&series.variant)?, series)))
         .collect();
-    let (_, first) = found.first()?;
+    let &(_, first) = found.first()?;
     let is_one_name = found.iter().all(|(_, series)| series.name == first.name);
     let is_one_variant = found.iter().all(|(_, series)| series.variant == first.variant);
-    let mut curves: Vec<Curve<'_>> = found
-        .iter()
-        .map(|&(label, series)| Curve {
-            label: match (is_one_name, is_one_variant) {
-                (true, _) => label.to_owned(),
-                (false, true) => series.name.clone(),
-                (false, false) => format!("{label}, {}", series.name),
-            },
-            series,
-        })
-        .collect();
-    curves.sort_by_key(|curve| figure.place_of(&curve.series.variant));
+    found.sort_by_key(|(_, series)| figure.place_of(&series.variant));
+    let curves = found.iter().map(|&(label, series)| {
+        let label = match (is_one_name, is_one_variant) {
+            (true, _) => label.to_owned(),
+            (false, true) => series.name.clone(),
+            (false, false) => format!("{label}, {}", series.name),
+        };
+        Curve { label, series }
+    });
+    let curves = curves.collect();
     let what = if is_one_name { &first.name } else { name };
     Some(Drawing::Curves { x_unit: &first.x_unit, y_label: with_unit(what, &first.y_unit), curves })
 }
 
 fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'o>> {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.measure == measure).collect();
+    let mut rows: Vec<&Row> = rows.iter().filter(|row| row.measure == measure).collect();
     let first = rows.first()?;
     let label = with_unit(&first.text, &first.unit);
+    rows.sort_by_key(|row| figure.place_of(&row.variant));
     let bars = rows.iter().filter_map(|row| {
-        let bar = Bar {
-            label: figure.label(&row.variant)?,
-            ours: row.ours?,
-            published: row.published_at_scale,
-        };
-        Some((figure.place_of(&row.variant), bar))
+        let (label, ours) = (figure.label(&row.variant)?, row.ours?);
+        Some(Bar { label, ours, published: row.published_at_scale })
     });
-    let mut bars: Vec<(usize, Bar<'_>)> = bars.collect();
-    bars.sort_by_key(|&(place, _)| place);
-    let bars: Vec<Bar<'_>> = bars.into_iter().map(|(_, bar)| bar).collect();
+    let bars: Vec<Bar<'_>> = bars.collect();
     (!bars.is_empty()).then_some(Drawing::Bars { label, bars })
 }
 
@@ -94,21 +87,16 @@ impl<'o> Absent<'o> {
     pub fn of(figure: &'o Figure, outcome: &'o Outcome) -> Absent<'o> {
         let mut absent = Absent::default();
         let known: Vec<(&str, Option<&str>)> = match &figure.draw {
-            Draw::Curves(name) => outcome
-                .series
-                .iter()
-                .filter(|series| series.name.starts_with(name))
-                .map(|series| (&*series.variant, series.x.is_empty().then_some("no point of it")))
-                .collect(),
-            Draw::Bars(measure) => outcome
-                .rows
-                .iter()
-                .filter(|row| row.measure == *measure)
-                .map(|row| {
-                    let why = || row.remark().unwrap_or("no reason is told");
-                    (&*row.variant, row.ours.is_none().then(why))
-                })
-                .collect(),
+            Draw::Curves(name) => {
+                let series = outcome.series.iter().filter(|series| series.name.starts_with(name));
+                let why = |series: &Series| series.x.is_empty().then_some("no point of it");
+                series.map(|series| (&*series.variant, why(series))).collect()
+            }
+            Draw::Bars(measure) => {
+                let rows = outcome.rows.iter().filter(|row| row.measure == *measure);
+                let why = |row: &'o Row| row.remark().unwrap_or("no reason is told");
+                rows.map(|row| (&*row.variant, row.ours.is_none().then(|| why(row)))).collect()
+            }
         };
         let labelled =
             known.iter().filter_map(|&(variant, why)| Some((figure.label(variant)?, why?)));

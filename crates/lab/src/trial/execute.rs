@@ -15,7 +15,7 @@ use super::course::Course;
 use super::curves::{Split, pages_by_class};
 use super::error::ExperimentError;
 use super::run::{AtTarget, Requests, Run, preloaded};
-use super::setup::{EarlierSetup, FIRST_CLASS, SECOND_CLASS, scaled};
+use super::setup::{EarlierSetup, scaled};
 use crate::vtime::{
     Access, Cache, Maintainer, Mover, MoverTime, Rate, Tuned, VisitCost, thread_cpu_nanos,
 };
@@ -29,7 +29,7 @@ use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
 use std::time::Duration;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Divider<'t> {
     Policy(Box<PagePolicy>),
     Told(Told<'t>),
@@ -41,12 +41,6 @@ pub struct Told<'t> {
     pub at: &'t [u64],
     /// The split that is decided at that place in `at`, by the pages owned then.
     pub split: &'t (dyn Fn(usize, &[u64]) -> Split + Sync),
-}
-
-impl std::fmt::Debug for Told<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Told(at {:?})", self.at)
-    }
 }
 
 impl Divider<'_> {
@@ -244,7 +238,7 @@ pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
         done += batch.len() as u64;
     }
     let at = run.rate.moment_at(done);
-    run.cost = VisitCost::measure(&engine, FIRST_CLASS, SECOND_CLASS, at)?;
+    run.cost = VisitCost::measure(&engine, at)?;
     Ok(run)
 }
 

@@ -5,7 +5,6 @@ use crate::result::number;
 use crate::vtime::Access;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use slabwise_base::ClassId;
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 use slabwise_replay::workload::{self, Op, Workload, WorkloadError};
 
@@ -118,10 +117,6 @@ const PAGES_MIN: u64 = 48;
 /// The same for each class: one cannot own less than a page.
 const PAGES_A_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
-
-/// The class that owns all memory at first, and the one that wants some of it.
-pub const FIRST_CLASS: ClassId = ClassId(0);
-pub const SECOND_CLASS: ClassId = ClassId(1);
 
 impl WorkloadSetup {
     pub fn recorded(name: &str, requests_max: u64) -> WorkloadSetup {
@@ -244,12 +239,6 @@ pub fn place_at(requests: u64, scale: f64) -> u64 {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StreamsSetup {
-    pub streams: Vec<StreamSetup>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StreamSetup {
     pub name: String,
     pub loop_keys: Option<u64>,
@@ -272,16 +261,10 @@ impl StreamSetup {
             let keys = scaled(keys, scale);
             return Ok(Box::new((0..requests).map(move |at| Ok(at % keys))));
         }
-        // A recorded trace has the keys that it has: it is only cut short.
-        let scale = (!self.is_recorded).then_some(scale * self.scale);
-        let options = workload::Options {
-            requests: Some(requests),
-            scale,
-            seed,
-            ..workload::Options::default()
-        };
-        let requests = workload::open(&self.name, &options)?;
-        let keys = requests.filter_map(|request| match request {
+        let StreamSetup { scale: own_scale, is_recorded, .. } = *self;
+        let recorded = WorkloadSetup::recorded(&self.name, self.requests);
+        let requests = WorkloadSetup { scale: own_scale, is_recorded, ..recorded };
+        let keys = requests.open(scale, seed)?.filter_map(|request| match request {
             Ok(request) => (request.op == Op::Get).then_some(Ok(request.key)),
             Err(error) => Some(Err(error.into())),
         });

@@ -77,17 +77,12 @@ impl VisitCost {
         self.0
     }
 
-    /// Moves pages of `victim` to `receiver` as fast as the machine can, sleeps left out, and takes the median page's
+    /// Moves pages from the first class to the second as fast as the machine can, sleeps left out, and takes the median page's
     /// processor time. The engine is filled as it will be in the experiment, and not used for it.
-    pub fn measure(
-        engine: &Engine,
-        victim: ClassId,
-        receiver: ClassId,
-        at: Moment,
-    ) -> Result<VisitCost, NoVisitCost> {
-        let begins = |engine: &Engine| {
-            engine.reassign(Some(victim), Some(receiver), "lab: calibration", at.now).is_ok()
-        };
+    pub fn measure(engine: &Engine, at: Moment) -> Result<VisitCost, NoVisitCost> {
+        let (first, second) = (Some(ClassId(0)), Some(ClassId(1)));
+        let begins =
+            |engine: &Engine| engine.reassign(first, second, "lab: calibration", at.now).is_ok();
         let mut costs = Vec::with_capacity(PAGES);
         while costs.len() < PAGES && begins(engine) {
             let (start, mut visits) = (thread_cpu_nanos(), 0);
@@ -108,7 +103,7 @@ impl VisitCost {
 #[cfg(test)]
 mod tests {
     use super::{SleepCost, VisitCost};
-    use slabwise_base::{ClassId, Clock, Moment};
+    use slabwise_base::{Clock, Moment};
     use slabwise_engine::{Engine, EngineConfig};
     use std::time::Duration;
 
@@ -122,7 +117,7 @@ mod tests {
     #[test]
     fn where_no_page_can_be_moved_there_is_no_cost() {
         let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
-        let measured = VisitCost::measure(&engine, ClassId(0), ClassId(1), Moment::default());
+        let measured = VisitCost::measure(&engine, Moment::default());
         assert!(measured.is_err(), "{measured:?}");
     }
 

@@ -2,7 +2,7 @@
 
 use super::trial::{ClassCountsSetup, Finding, Learned};
 use super::whole::{Table, slope};
-use crate::result::{Measure, Outcome, Row, mean, measures, number};
+use crate::result::{Measure, Outcome, mean, measures, number};
 use crate::trial::course::{PAGES, PAGES_STEADY, STEADY};
 use crate::trial::setup::scaled;
 use slabwise_policy::sizes::LearnerOptions;
@@ -102,6 +102,7 @@ struct Tried<'f> {
     best_split: f64,
     answer_us: f64,
     unused_pages: f64,
+    found: [(Measure, f64); 14],
 }
 
 pub fn add(
@@ -110,12 +111,11 @@ pub fn add(
     learned: &Learned<'_>,
     found: &[Finding<'_>],
 ) {
-    let first_row = outcome.rows.len();
     let (from, to) = learned.stream.steady.at(outcome.scale);
     let mut tried = Vec::new();
     for found in found {
         let places = Places::of(learned, found);
-        add_table(outcome, learned, found, &places);
+        let measured = add_table(outcome, learned, found, &places);
         if let Some(class_count) = found.table.class_count {
             tried.push(Tried {
                 class_count,
@@ -124,10 +124,11 @@ pub fn add(
                 best_split: found.best_split,
                 answer_us: found.course.answer_us_between(from, to),
                 unused_pages: places.unused_pages,
+                found: measured,
             });
         }
     }
-    add_series(outcome, learned, &tried, first_row);
+    add_series(outcome, learned, &tried);
     let name = &learned.stream.name;
     add_least(outcome, BEST, name, &tried, |tried| tried.ratio);
     add_least(outcome, QUICKEST, name, &tried, |tried| tried.answer_us);
@@ -138,7 +139,12 @@ pub fn add(
     add_measured_prices(outcome, learned, &tried);
 }
 
-fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, places: &Places) {
+fn add_table(
+    outcome: &mut Outcome,
+    learned: &Learned<'_>,
+    found: &Finding<'_>,
+    places: &Places,
+) -> [(Measure, f64); 14] {
     let name = format!("{}, {}", learned.stream.name, found.table.name);
     let (from, to) = learned.stream.steady.at(outcome.scale);
     let (course, whole) = (&found.course, &learned.whole);
@@ -161,6 +167,7 @@ fn add_table(outcome: &mut Outcome, learned: &Learned<'_>, found: &Finding<'_>, 
         (MISSING_SPLIT, whole.pages_missing(found.table, found.best_split)),
     ];
     outcome.add_all(&name, found);
+    found
 }
 
 const NONE_TRIED: &str = "no number of classes was tried";
@@ -247,16 +254,13 @@ const IN_SERIES: [Measure; 11] = [
     MISSING_SPLIT,
 ];
 
-fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>], first_row: usize) {
-    let stream = &learned.stream.name;
+fn add_series(outcome: &mut Outcome, learned: &Learned<'_>, tried: &[Tried<'_>]) {
     for measure in IN_SERIES {
         let value = |tried: &Tried<'_>| {
-            let variant = format!("{stream}, {}", tried.table.name);
-            let is_it = |row: &&Row| row.measure == measure.name && row.variant == variant;
-            let row = outcome.rows[first_row..].iter().find(is_it)?;
-            Some((tried.class_count as f64, row.ours?))
+            let (_, value) = tried.found.iter().find(|(it, _)| it.name == measure.name)?;
+            Some((tried.class_count as f64, *value))
         };
         let points: Vec<_> = tried.iter().filter_map(value).collect();
-        outcome.draw(measure.text, stream, ["classes", measure.unit], points);
+        outcome.draw(measure.text, &learned.stream.name, ["classes", measure.unit], points);
     }
 }

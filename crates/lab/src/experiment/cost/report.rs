@@ -178,7 +178,9 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
             add_less(outcome, setup, finding, [variant, other]);
         }
     }
-    add_bound(outcome, setup, finding);
+    if let Some(less) = bound_less(setup, finding) {
+        outcome.add_mean(LESS_COST, &finding.name(BOUND), &less);
+    }
 }
 
 fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pair: [&Variant; 2]) {
@@ -195,12 +197,6 @@ fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pai
     }
     if let Some(less) = finding.less(pair, |tally| tally.answer_us(setup)) {
         outcome.add_mean(LESS_LATENCY, &name, &less);
-    }
-}
-
-fn add_bound(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
-    if let Some(less) = bound_less(setup, finding) {
-        outcome.add_mean(LESS_COST, &finding.name(BOUND), &less);
     }
 }
 

@@ -126,13 +126,20 @@ impl<'s> Trial<'s> {
         Finding { variant: self.variant, memory_mib: self.run.memory_mib, course }
     }
 
+    fn run(
+        &self,
+        divider: Divider<'_>,
+        progress: &Progress,
+    ) -> Result<Finding<'s>, ExperimentError> {
+        let course = execute(&self.run, divider, &progress.bar(&self.variant.name))?;
+        Ok(self.finding(Ok(course)))
+    }
+
     fn tuned(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
-        let policy = match policy(self.variant, self.run.scale) {
-            Ok(policy) => policy,
-            Err(why) => return Ok(self.finding(Err(why))),
-        };
-        let bar = progress.bar(&self.variant.name);
-        Ok(self.finding(Ok(execute(&self.run, Divider::Policy(Box::new(policy)), &bar)?)))
+        match policy(self.variant, self.run.scale) {
+            Ok(policy) => self.run(Divider::Policy(Box::new(policy)), progress),
+            Err(why) => Ok(self.finding(Err(why))),
+        }
     }
 
     fn told(
@@ -146,9 +153,7 @@ impl<'s> Trial<'s> {
         let split = |decision: usize, owned: &[u64]| {
             curves[decision].fewest_misses(owned.iter().sum::<u64>().max(limit_pages))
         };
-        let bar = progress.bar(&self.variant.name);
-        let told = Divider::Told(Told { at, split: &split });
-        Ok(self.finding(Ok(execute(&self.run, told, &bar)?)))
+        self.run(Divider::Told(Told { at, split: &split }), progress)
     }
 }
 
