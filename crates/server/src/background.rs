@@ -133,43 +133,33 @@ fn tuner_step(
     step
 }
 
-/// Carries out the crawls that commands leave, and from time to time an automatic one.
+/// Carries out the crawls that commands leave, and from time to time an automatic one over everything.
 fn crawl(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
-        let outcome = match shared.bell.wait(Driver::Crawler, period.get()) {
-            Woken::Ring => return,
-            Woken::Call => finish_crawl(shared),
-            Woken::Time => {
-                let (before, start) = (crawl_counts(shared), shared.clock.now());
-                begin_crawl(shared);
-                let outcome = finish_crawl(shared);
-                let crawl = crawl_counts(shared).since(&before);
-                period.step(crawl);
-                if shared.tunables().crawler_enabled {
-                    shared.watch.write(&WatchEvent::Crawl {
-                        elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
-                        next_seconds: period.get().as_secs(),
-                        examined: crawl.checked,
-                        reclaimed: crawl.reclaimed,
-                    });
-                    shared.deliver_watched();
-                }
-                outcome
-            }
-        };
-        if outcome.is_break() {
+        let woken = shared.bell.wait(Driver::Crawler, period.get());
+        let (before, start) = (crawl_counts(shared), shared.clock.now());
+        let tunables = shared.tunables();
+        if woken == Woken::Time && tunables.crawler_enabled {
+            shared.crawls.expire_unasked(shared.engine.class_ids(), tunables.crawler_tocrawl);
+        }
+        if woken == Woken::Ring || finish_crawl(shared).is_break() {
             return;
         }
-    }
-}
-
-/// Begins a crawl over everything, unless crawls are off or one that expires is under way.
-fn begin_crawl(shared: &Shared<'_>) {
-    let tunables = shared.tunables();
-    if tunables.crawler_enabled {
-        let classes = shared.engine.class_ids();
-        shared.crawls.expire_unasked(classes, tunables.crawler_tocrawl);
+        if woken == Woken::Call {
+            continue;
+        }
+        let crawl = crawl_counts(shared).since(&before);
+        period.step(crawl);
+        if tunables.crawler_enabled {
+            shared.watch.write(&WatchEvent::Crawl {
+                elapsed_seconds: shared.clock.now().seconds.0 - start.seconds.0,
+                next_seconds: period.get().as_secs(),
+                examined: crawl.checked,
+                reclaimed: crawl.reclaimed,
+            });
+            shared.deliver_watched();
+        }
     }
 }
 

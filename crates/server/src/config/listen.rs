@@ -56,13 +56,12 @@ fn split(place: &str) -> Result<(&str, Option<&str>), String> {
     if let Some(rest) = place.strip_prefix('[') {
         let (host, behind) =
             rest.split_once(']').ok_or("an IPv6 address that begins with '[' must end with ']'")?;
-        return match behind {
-            "" => Ok((host, None)),
-            _ => match behind.strip_prefix(':') {
-                Some(port) => Ok((host, Some(port))),
-                None => Err(format!("'{behind}' behind the address is no ':port'")),
-            },
-        };
+        if behind.is_empty() {
+            return Ok((host, None));
+        }
+        let port = behind.strip_prefix(':');
+        let port = port.ok_or_else(|| format!("'{behind}' behind the address is no ':port'"))?;
+        return Ok((host, Some(port)));
     }
     match place.split_once(':') {
         // Two colons without brackets: a bare IPv6 address.

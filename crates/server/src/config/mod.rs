@@ -25,7 +25,6 @@ mod report;
 mod resolve;
 mod settings;
 mod table;
-mod tunables;
 
 #[cfg(test)]
 mod tests;
@@ -34,5 +33,4 @@ pub use parse::{Request, parse};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
-pub use settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
-pub use tunables::{Running, Tunables};
+pub use settings::{Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables};

@@ -1,7 +1,6 @@
 //! One option: the row of a table that says all there is to say of it.
 
-use super::settings::Draft;
-use super::tunables::Running;
+use super::settings::{Draft, Running};
 
 /// One option. Parsing, the help, error texts and `stats settings` follow from its row.
 #[derive(Clone, Copy)]

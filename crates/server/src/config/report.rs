@@ -2,8 +2,8 @@
 //! memcached's and not the tables'.
 
 use super::option::{Stat, yes_no};
+use super::settings::Running;
 use super::table::{self, FLAGS};
-use super::tunables::Running;
 
 /// memcached's order. Lines that are not in it follow those that are.
 const ORDER: &str = "\

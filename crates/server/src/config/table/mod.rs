@@ -5,7 +5,6 @@ mod extended;
 mod flags;
 mod ignored;
 mod ours;
-mod ranking;
 mod tls;
 
 pub(super) use extended::ACTING;

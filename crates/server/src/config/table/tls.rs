@@ -1,8 +1,7 @@
 //! The rows of `-o` for TLS.
 
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch, yes_no};
-use crate::config::settings::Draft;
-use crate::config::tunables::Running;
+use crate::config::settings::{Draft, Running};
 use crate::tls::{KeyFormat, TlsSettings, TlsVersion, VerifyMode};
 use std::path::Path;
 
