@@ -1,4 +1,5 @@
 //! Orders to the server, and questions about it.
+#![expect(missing_docs, reason = "some names say all that there is to say")]
 
 use crate::words::{self, Exptime, WatchKinds};
 
@@ -11,22 +12,15 @@ pub enum Admin<'a> {
     Verbosity(u32),
     /// cache_memlimit: the new limit in MiB.
     MemoryLimit(u32),
-    /// shutdown.
     Shutdown(ShutdownMode),
     /// slabs reassign: moves a page. -1 stands for any class, 0 for the pool of free pages.
     Reassign {
-        /// The class that gives.
         victim: i32,
-        /// The class that takes.
         receiver: i32,
     },
-    /// slabs automove.
     Automove(Automove),
-    /// slabs classes.
     Classes(Classes<'a>),
-    /// lru.
     Lru(LruRequest),
-    /// lru_crawler.
     Crawler(Crawler<'a>),
     /// refresh_certs: reads the server's certificate and key again.
     RefreshCertificates,
@@ -76,7 +70,6 @@ impl<'a> ChunkSizes<'a> {
 pub enum Debug<'a> {
     /// Stops the clock.
     TimePause,
-    /// Lets it go on.
     TimeResume,
     /// Moves it forward by so many seconds.
     TimeMove(u32),
@@ -117,9 +110,7 @@ pub enum Automove {
 pub enum LruRequest {
     /// The limits of hot and warm.
     Tune {
-        /// Hot's share, in percent.
         hot_percent: u32,
-        /// Warm's share, in percent.
         warm_percent: u32,
         /// Hot's age limit, as a factor of the cold tail's age.
         hot_age_factor: f64,
@@ -169,7 +160,6 @@ pub enum CrawlKind {
 
 /// Questions about the server: `stats` and its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the subjects' names; docs/protocol.md says what they answer")]
 pub enum StatsRequest<'a> {
     General,
     Settings,
@@ -215,7 +205,6 @@ impl<'a> StatsRequest<'a> {
 
 /// `stats detail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the words' names")]
 pub enum DetailMode {
     On,
     Off,

@@ -18,9 +18,7 @@
 
 mod admin;
 pub mod binary;
-mod echo;
 pub mod meta;
-mod packet;
 mod request;
 pub mod text;
 pub mod udp;

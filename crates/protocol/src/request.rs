@@ -6,10 +6,9 @@
 //!
 //! An [`Answer`] holds what a reply needs that is no part of the operation. It borrows nothing, because a value may
 //! arrive long after its line is gone.
+#![expect(missing_docs, reason = "some names say all that there is to say")]
 
 use crate::admin::{Admin, StatsRequest};
-use crate::echo::Echo;
-use crate::packet::{Fault, Head};
 use crate::words::Exptime;
 use slabwise_base::Cost;
 
@@ -18,11 +17,9 @@ use slabwise_base::Cost;
 pub enum Request<'a> {
     /// get, gets, gat, gats: the keys follow. Every item that is found is given this lifetime.
     Retrieve(Option<Exptime>),
-    /// A get of one key.
     Get(Get<'a>),
     /// set, add, replace, append, prepend, cas: the value follows.
     Store(Store<'a>),
-    /// delete.
     Delete(Delete<'a>),
     /// incr, decr.
     Arithmetic(Arithmetic<'a>),
@@ -32,22 +29,17 @@ pub enum Request<'a> {
     Examine(&'a [u8]),
     /// mn, noop: nothing but an answer.
     NoOp,
-    /// version.
     Version,
     /// quit: close the connection.
     Quit,
-    /// A question about the server.
     Stats(StatsRequest<'a>),
-    /// An order to the server.
     Admin(Admin<'a>),
     /// A step of authenticating.
     Sasl(Sasl<'a>),
 }
 
-/// A get of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Get<'a> {
-    /// Which item.
     pub key: &'a [u8],
     /// A new lifetime, if it is found.
     pub touch: Option<Exptime>,
@@ -62,7 +54,6 @@ pub struct Get<'a> {
 /// An item that is made where there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
-    /// Its lifetime.
     pub exptime: Exptime,
     /// Its CAS value, if not the server's next.
     pub cas: Option<u64>,
@@ -70,7 +61,6 @@ pub struct Vivify {
 
 /// What a storage command does with the item that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "memcached's commands")]
 pub enum StoreVerb {
     #[default]
     Set,
@@ -85,13 +75,10 @@ pub enum StoreVerb {
 /// A storage command without its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Store<'a> {
-    /// What to do.
     pub verb: StoreVerb,
-    /// Where.
     pub key: &'a [u8],
     /// The client's own 32 bits.
     pub client_flags: u32,
-    /// The item's lifetime.
     pub exptime: Exptime,
     /// What the item costs to recompute, where the client says so.
     pub cost: Option<Cost>,
@@ -107,12 +94,9 @@ pub struct Store<'a> {
     pub vivify: bool,
 }
 
-/// A delete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delete<'a> {
-    /// Which item.
     pub key: &'a [u8],
-    /// The CAS value that the item must have.
     pub expected_cas: Option<u64>,
     /// What is left in its place.
     pub leaves: Leave,
@@ -121,7 +105,6 @@ pub struct Delete<'a> {
 /// What a delete leaves in the item's place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
-    /// Nothing.
     #[default]
     Nothing,
     /// The item, stale.
@@ -135,11 +118,8 @@ pub enum Leave {
     Empty {
         /// The client's own 32 bits.
         client_flags: u32,
-        /// Its lifetime.
         exptime: Exptime,
-        /// Whether it is stale.
         stale: bool,
-        /// Its CAS value, if the client chooses it.
         new_cas: Option<u64>,
     },
 }
@@ -147,17 +127,12 @@ pub enum Leave {
 /// A change of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arithmetic<'a> {
-    /// Which number.
     pub key: &'a [u8],
-    /// Up or down.
     pub direction: Direction,
-    /// By how much.
     pub delta: u64,
-    /// The CAS value that the item must have.
     pub expected_cas: Option<u64>,
     /// Its CAS value afterwards, if not the server's next.
     pub new_cas: Option<u64>,
-    /// A new lifetime.
     pub touch: Option<Exptime>,
     /// The number to store where there is none.
     pub initial: Option<Initial>,
@@ -166,15 +141,12 @@ pub struct Arithmetic<'a> {
 /// A number that is stored where there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initial {
-    /// The number.
     pub value: u64,
-    /// Its item's lifetime.
     pub exptime: Exptime,
 }
 
 /// incr or decr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum Direction {
     #[default]
     Increment,
@@ -251,18 +223,14 @@ pub enum Parsed<'a> {
     Incomplete,
     /// Not a client of this protocol: close the connection.
     Hangup,
-    /// A request.
     Request {
-        /// What is asked for.
         request: Request<'a>,
-        /// How it is answered.
         answer: Answer,
         /// Bytes of the input that it took. A retrieval's keys or a store's value start there.
         consumed: usize,
     },
     /// A request that cannot be acted on.
     Refused {
-        /// Why.
         refusal: Refusal,
         /// Bytes of the input that it took.
         consumed: usize,
@@ -301,3 +269,194 @@ impl Parsed<'_> {
         }
     }
 }
+
+/// The most flags of a request; memcached counts 20 words with command and key.
+pub const FLAG_COUNT_MAX: usize = 18;
+
+/// The most bytes of an opaque token with its letter.
+pub const OPAQUE_LEN_MAX: usize = 32;
+
+/// The flags of a request in order, and what else its reply depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// A bit for each letter.
+    seen: u64,
+    /// The key came in base64, and so is answered in base64.
+    pub key_is_base64: bool,
+    /// The value is left out where it has this CAS value.
+    pub unless_cas: Option<u64>,
+    letters: [u8; FLAG_COUNT_MAX],
+    len: u8,
+    opaque_len: u8,
+    opaque: [u8; OPAQUE_LEN_MAX],
+}
+
+impl Echo {
+    /// No flags.
+    pub const EMPTY: Echo = Echo {
+        seen: 0,
+        key_is_base64: false,
+        unless_cas: None,
+        letters: [0; FLAG_COUNT_MAX],
+        len: 0,
+        opaque_len: 0,
+        opaque: [0; OPAQUE_LEN_MAX],
+    };
+
+    /// The letters, in order.
+    #[inline]
+    pub fn letters(&self) -> &[u8] {
+        &self.letters[..usize::from(self.len)]
+    }
+
+    /// The opaque token, with its letter.
+    pub fn opaque(&self) -> &[u8] {
+        &self.opaque[..usize::from(self.opaque_len)]
+    }
+
+    /// Whether a flag that has a meaning was given.
+    #[inline]
+    pub fn has(&self, letter: u8) -> bool {
+        self.seen & bit(letter) != 0
+    }
+
+    /// Whether one flag stands before another.
+    pub fn has_before(&self, first: u8, second: u8) -> bool {
+        let at = |flag| self.letters().iter().position(|&letter| letter == flag);
+        at(first).is_some_and(|first| at(second).is_some_and(|second| first < second))
+    }
+
+    /// Adds a letter; false where there is no place for it.
+    #[inline]
+    pub(crate) fn push(&mut self, letter: u8, count_max: usize) -> bool {
+        let count = usize::from(self.len);
+        if count == count_max {
+            return false;
+        }
+        self.letters[count] = letter;
+        self.len += 1;
+        true
+    }
+
+    /// Notes that a flag has a meaning; false if it was noted before.
+    #[inline]
+    pub(crate) fn note(&mut self, letter: u8) -> bool {
+        let is_new = !self.has(letter);
+        self.seen |= bit(letter);
+        is_new
+    }
+
+    /// Keeps the opaque token; false if it is too long.
+    pub(crate) fn keep_opaque(&mut self, token: &[u8]) -> bool {
+        let Some(place) = self.opaque.get_mut(..token.len()) else { return false };
+        place.copy_from_slice(token);
+        self.opaque_len = token.len() as u8;
+        true
+    }
+}
+
+/// The bit of a letter from `A` to `z`.
+#[inline]
+pub(crate) const fn bit(letter: u8) -> u64 {
+    1 << (letter - b'A')
+}
+
+/// The part of a request that every command has, and every reply repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The command's number.
+    pub opcode: u8,
+    /// The client's own four bytes.
+    pub opaque: [u8; 4],
+    /// The CAS value that the item must have; 0 if any will do.
+    pub cas: u64,
+    /// Whether the client wants no answer but an error, or but a hit.
+    pub quiet: bool,
+    /// Whether the answer to a get repeats the key.
+    pub with_key: bool,
+}
+
+/// The status of a reply, as its number on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Status {
+    Success = 0x00,
+    NotFound = 0x01,
+    Exists = 0x02,
+    TooLarge = 0x03,
+    InvalidArguments = 0x04,
+    /// There is nothing to append or prepend to.
+    NotStored = 0x05,
+    NotNumeric = 0x06,
+    AuthError = 0x20,
+    /// The mechanism has another step.
+    AuthContinue = 0x21,
+    UnknownCommand = 0x81,
+    /// Nothing could be evicted for the item.
+    OutOfMemory = 0x82,
+}
+
+impl Status {
+    /// The text that comes with the status; clients show it, and some look for it. Empty if none does.
+    pub fn message(self) -> &'static [u8] {
+        match self {
+            Status::Success | Status::AuthContinue => b"",
+            Status::NotFound => b"Not found",
+            Status::Exists => b"Data exists for key.",
+            Status::TooLarge => b"Too large.",
+            Status::InvalidArguments => b"Invalid arguments",
+            Status::NotStored => b"Not stored.",
+            Status::NotNumeric => b"Non-numeric server-side value for incr or decr",
+            Status::AuthError => b"Auth failure.",
+            Status::UnknownCommand => b"Unknown command",
+            Status::OutOfMemory => b"Out of memory",
+        }
+    }
+}
+
+/// Why a request cannot be acted on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Extras and key are longer than the body they are in.
+    BadLengths,
+    /// The body is longer than any item may be.
+    BodyTooLarge,
+    /// Extras, key or value are missing, too long, or not the command's.
+    BadArguments,
+    /// There is no such command.
+    UnknownCommand,
+    /// No SASL mechanism has such a name.
+    MechanismTooLong,
+    /// No user authenticates with so much.
+    ResponseTooLong,
+}
+
+impl Fault {
+    /// What to answer.
+    pub fn status(self) -> Status {
+        match self {
+            Fault::BadLengths | Fault::UnknownCommand => Status::UnknownCommand,
+            Fault::BodyTooLarge | Fault::BadArguments | Fault::MechanismTooLong => {
+                Status::InvalidArguments
+            }
+            Fault::ResponseTooLong => Status::AuthError,
+        }
+    }
+
+    /// Whether the connection cannot go on after it, because nobody knows where the next request begins.
+    pub fn closes(self) -> bool {
+        matches!(self, Fault::BadLengths | Fault::BodyTooLarge | Fault::BadArguments)
+    }
+
+    /// Whether it is found before it is asked who the client is.
+    pub fn precedes_authentication(self) -> bool {
+        matches!(self, Fault::BadLengths | Fault::BodyTooLarge)
+    }
+}
+
+/// What every request begins with.
+pub const REQUEST_MAGIC: u8 = 0x80;
+/// What every reply begins with.
+pub const REPLY_MAGIC: u8 = 0x81;
+/// Bytes of a request before its extras, and of a reply.
+pub const HEAD_LEN: usize = 24;

@@ -1,7 +1,7 @@
 //! Replies. Everything is appended to a buffer that the caller keeps.
 
 use super::opcode;
-use crate::packet::{HEAD_LEN, Head, REPLY_MAGIC, Status};
+use crate::request::{HEAD_LEN, Head, REPLY_MAGIC, Status};
 use std::fmt::Display;
 use std::io::Write;
 

@@ -3,10 +3,9 @@
 use super::opcode;
 use super::opcode::Command;
 use crate::admin::{Admin, DetailMode, StatsRequest};
-use crate::packet::{Fault, HEAD_LEN, Head, REQUEST_MAGIC};
 use crate::request::{
-    Answer, Arithmetic, Delete, Direction, Get, Initial, Parsed, Refusal, Request, Sasl, Store,
-    StoreVerb,
+    Answer, Arithmetic, Delete, Direction, Fault, Get, HEAD_LEN, Head, Initial, Parsed,
+    REQUEST_MAGIC, Refusal, Request, Sasl, Store, StoreVerb,
 };
 use crate::words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX};
 

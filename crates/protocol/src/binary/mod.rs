@@ -28,5 +28,5 @@ pub mod compose;
 mod frame;
 pub mod opcode;
 
-pub use crate::packet::{Fault, HEAD_LEN, Head, REPLY_MAGIC, REQUEST_MAGIC, Status};
+pub use crate::request::{Fault, HEAD_LEN, Head, REPLY_MAGIC, REQUEST_MAGIC, Status};
 pub use frame::parse;

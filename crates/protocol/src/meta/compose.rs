@@ -1,7 +1,7 @@
 //! Replies that are not fixed. Everything is appended to a buffer that the caller keeps.
 
 use super::line::encode;
-use crate::echo::Echo;
+use crate::request::Echo;
 use crate::text::number;
 
 /// What a value begins with: `VA <len>`.

@@ -1,10 +1,9 @@
 //! One command line of the meta protocol: its key, which may be in base64, and its flags.
 
 use super::reply;
-use crate::echo::{Echo, FLAG_COUNT_MAX, bit};
 use crate::request::{
-    self, Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Request, Store,
-    StoreVerb, Vivify,
+    self, Answer, Arithmetic, Delete, Direction, Echo, FLAG_COUNT_MAX, Get, Initial, Leave, Parsed,
+    Request, Store, StoreVerb, Vivify, bit,
 };
 use crate::words::{self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, Refusal, VALUE_LEN_MAX, split_first};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -25,6 +25,6 @@ pub mod compose;
 mod line;
 pub mod reply;
 
-pub use crate::echo::{Echo, FLAG_COUNT_MAX, OPAQUE_LEN_MAX};
+pub use crate::request::{Echo, FLAG_COUNT_MAX, OPAQUE_LEN_MAX};
 pub use crate::words::begins;
 pub use line::{KEY_BUFFER_LEN, decode_key, parse};

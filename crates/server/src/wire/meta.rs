@@ -86,7 +86,7 @@ impl Hit<'_> {
                     wins |= due && !met.is_new && !view.is_claimed();
                 }
                 b's' => compose::flag_number(out, b's', view.value_len()),
-                b't' => compose::flag_optional(out, b't', lifetime.ttl_seconds(self.now)),
+                b't' => compose::flag_optional(out, b't', ttl_seconds(lifetime.expiry, self.now)),
                 b'c' => compose::flag_number(out, b'c', self.cas(view)),
                 b'g' => compose::flag_optional(out, b'g', view.cost().map(|cost| cost.units())),
                 b'f' => compose::flag_number(out, b'f', view.client_flags()),
@@ -228,7 +228,7 @@ fn number_line(
     for &letter in echo.letters() {
         match letter {
             b'c' => compose::flag_number(out, b'c', cas),
-            b't' => compose::flag_optional(out, b't', lifetime.ttl_seconds(now)),
+            b't' => compose::flag_optional(out, b't', ttl_seconds(lifetime.expiry, now)),
             b'T' | b'N' => lifetime.pass(letter),
             b'O' => compose::flag_opaque(out, echo.opaque()),
             b'k' => compose::flag_key(out, echo.key_is_base64, key),
@@ -259,10 +259,6 @@ impl Lifetime {
             _ => return,
         };
         self.expiry = changed.unwrap_or(self.expiry);
-    }
-
-    fn ttl_seconds(&self, now: Now) -> Option<u32> {
-        ttl_seconds(self.expiry, now)
     }
 }
 
