@@ -14,7 +14,7 @@ pub struct Timeouts {
     pub connect: Duration,
     /// For the next bytes.
     pub read: Duration,
-    /// For the reply's end, from when its request was written.
+    /// For the reply's end, from when its request was written; up to a tenth more or less.
     pub reply: Duration,
 }
 
@@ -50,7 +50,8 @@ impl Read for Stream {
         // A socket's timeout of 0 would be none.
         let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
         let timeout = left.min(self.timeouts.read);
-        if timeout != self.read_timeout {
+        // A timeout that is right to a tenth stays: to set one takes a system call.
+        if timeout.abs_diff(self.read_timeout) > self.read_timeout / 10 {
             self.socket.set_read_timeout(Some(timeout))?;
             self.read_timeout = timeout;
         }

@@ -1,9 +1,10 @@
 //! The paths that docs/ARCHITECTURE.md gives: which functions a request goes through.
 //!
 //! A path is a fenced block whose first line is `path` and a title. Each line is `file: function`, where
-//! the file stands below `crates/` without its `src/`, and the function may have its type before it:
+//! the file stands below `crates/` without its `src/`, and a method has its type before it:
 //! `engine/handle.rs: Handle::get`. What follows `#` is a remark.
 
+use crate::test_code::remove_test_code;
 use std::fs;
 use std::path::Path;
 use syn::visit::{self, Visit};
@@ -54,18 +55,15 @@ pub fn missing(root: &Path, step: &Step) -> Option<String> {
     };
     let mut functions = Functions { scope: String::new(), names: vec![] };
     match syn::parse_file(&text) {
-        Ok(syntax) => functions.visit_file(&syntax),
+        Ok(mut syntax) => {
+            remove_test_code(&mut syntax);
+            functions.visit_file(&syntax);
+        }
         Err(error) => return Some(format!("{}: {error}", step.file)),
     }
-    let is_named = |name: &String| {
-        *name == step.function || name.rsplit("::").next() == Some(step.function.as_str())
-    };
-    match functions.names.iter().any(is_named) {
-        true => None,
-        false => {
-            Some(format!("path {}: {} has no function {}", step.title, step.file, step.function))
-        }
-    }
+    (!functions.names.contains(&step.function)).then(|| {
+        format!("path {}: {} has no function {}", step.title, step.file, step.function)
+    })
 }
 
 /// Collects the functions of a file as `function` and `Type::function`.

@@ -292,6 +292,16 @@ impl<'ast> Visit<'ast> for Mentions<'_> {
         visit::visit_macro(self, call);
     }
 
+    // `#[error("{}", crate::b::text())]`: those that macros read. The compiler's own name no items.
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        let own = ["allow", "cfg", "cfg_attr", "derive", "doc", "expect", "must_use", "repr"];
+        if let syn::Meta::List(list) = &attribute.meta
+            && !own.iter().any(|name| list.path.is_ident(name))
+        {
+            self.read_tokens(list.tokens.clone());
+        }
+    }
+
     // `pub(crate)` names no item.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }

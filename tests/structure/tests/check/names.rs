@@ -94,6 +94,19 @@ fn a_macro_is_read_by_its_tokens() {
 }
 
 #[test]
+fn an_attribute_is_read_by_its_tokens() {
+    let folders = read_folders(
+        "attribute_tokens",
+        &[
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "#[error(\"{}\", crate::b::text())] pub struct A;"),
+            ("b.rs", "#[derive(crate::a::Derive)] pub struct B;\npub fn text() -> String {}"),
+        ],
+    );
+    assert_eq!(edges(&folders, "fake"), ["a -> b"]);
+}
+
+#[test]
 fn methods_outside_the_module_of_their_type_are_used_from_there() {
     let folders = read_folders(
         "methods_outside",

@@ -10,6 +10,8 @@ pub struct Server;
 impl Server { fn start() {} }
 impl Serve for Server { fn serve(&self) {} }
 mod inner { pub fn within() {} }
+#[cfg(test)]
+mod tests { fn tested() {} }
 ";
 
 fn step(file: &str, function: &str) -> Step {
@@ -29,10 +31,12 @@ fn steps_are_read_from_blocks() {
 #[test]
 fn functions_are_found_free_and_as_methods() {
     let root = write("paths", "fake", &[("lib.rs", SOURCE)]);
-    for function in ["free", "start", "Server::start", "Server::serve", "Serve::serve", "within"] {
+    for function in ["free", "Server::start", "Server::serve", "Serve::serve", "within"] {
         assert_eq!(missing(&root, &step("fake/lib.rs", function)), None);
     }
     for (file, function, message) in [
+        ("fake/lib.rs", "start", "path get: fake/lib.rs has no function start"),
+        ("fake/lib.rs", "tested", "path get: fake/lib.rs has no function tested"),
         ("fake/lib.rs", "stop", "path get: fake/lib.rs has no function stop"),
         ("fake/lib.rs", "Other::start", "path get: fake/lib.rs has no function Other::start"),
         ("fake/main.rs", "free", "path get: there is no file fake/main.rs"),
