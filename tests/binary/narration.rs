@@ -32,3 +32,18 @@ fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
     let told = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
     assert_eq!((told(" packet 80"), told(" packet 81")), (sent, sent), "{printed}");
 }
+
+#[test]
+fn the_first_request_of_a_connection_is_logged_once() {
+    let log = tempfile::NamedTempFile::new().expect("a file for the test");
+    let command = under_test().with(&["-vv", "-t", "1"]).logging_to(log.path());
+    let server = Server::start(&command);
+    server.connect().ask("get first");
+    let mut client = server.connect();
+    client.send(&packet(NOOP).bytes(&|_| 0));
+    client.read_exact(24);
+    drop(server);
+    let printed = fs::read_to_string(log.path()).expect("the server wrote it");
+    let logged = |text: &str| printed.lines().filter(|line| line.contains(text)).count();
+    assert_eq!((logged(" get first"), logged(" packet 80")), (1, 1), "{printed}");
+}

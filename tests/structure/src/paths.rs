@@ -61,9 +61,8 @@ pub fn missing(root: &Path, step: &Step) -> Option<String> {
         }
         Err(error) => return Some(format!("{}: {error}", step.file)),
     }
-    (!functions.names.contains(&step.function)).then(|| {
-        format!("path {}: {} has no function {}", step.title, step.file, step.function)
-    })
+    (!functions.names.contains(&step.function))
+        .then(|| format!("path {}: {} has no function {}", step.title, step.file, step.function))
 }
 
 /// Collects the functions of a file as `function` and `Type::function`.

@@ -151,15 +151,6 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Whether the next bytes are a command line that will be served.
-    fn expects_command(&self, worker: &WorkerContext<'_>) -> bool {
-        match self.phase {
-            Phase::Command => true,
-            Phase::Begin => worker.shared.logins.is_none(),
-            _ => false,
-        }
-    }
-
     /// A step that is logged, for a server that was started with `-vv`: one request, or one key.
     #[cold]
     fn narrated_step(
@@ -170,7 +161,7 @@ impl<'e> Session<'e> {
     ) -> Step {
         let before = out.bytes().len();
         // A login is never logged: it holds a password.
-        if self.expects_command(worker) && worker.requests_left > 0 && !out.is_full() {
+        if matches!(self.phase, Phase::Command) && worker.requests_left > 0 && !out.is_full() {
             text::request(worker, input);
         }
         let step = self.step(worker, input, 1, out);
