@@ -24,7 +24,7 @@ impl Cost {
     /// The most units a cost may have.
     pub const UNITS_MAX: u32 = u32::MAX;
 
-    /// The cost nearest to so many units.
+    /// The cost nearest to `units`.
     pub fn from_units(units: u32) -> Cost {
         let units = u64::from(units);
         if units < 2 * IMPLICIT {

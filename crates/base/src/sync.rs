@@ -1,7 +1,7 @@
 //! Locks and atomics: the standard ones; loom's under `--cfg loom`, which explores every order of a small
 //! model; shuttle's under `--cfg shuttle`, which draws orders of a large one.
 //!
-//! A poisoned lock means that a law was found broken while it was held. [`lock`] then stops too.
+//! A poisoned lock means that an invariant was found broken while it was held. [`lock`] then stops too.
 
 #[cfg(shuttle)]
 mod scheduled;

@@ -101,7 +101,7 @@ impl Engine {
         if bytes > bytes_max {
             return Err(EngineError::LimitTooLarge { bytes, bytes_max });
         }
-        lock(&self.space().pool).set_limit(self.config().pages_within(bytes));
+        lock(&self.space().pool).limit = self.config().pages_within(bytes);
         Ok(())
     }
 

@@ -207,9 +207,9 @@ pub struct Pool {
     /// Pages that hold memory: free, owned or draining.
     allocated: u32,
     /// How many may hold memory.
-    limit: u32,
-    /// Of these, how many the index takes the place of.
-    charged: u32,
+    pub limit: u32,
+    /// Of these, how many memory outside the arena takes the place of.
+    pub charged: u32,
 }
 
 impl Pool {
@@ -243,19 +243,6 @@ impl Pool {
     /// Pages that items may take: the limit less what is charged, but at least half of it.
     pub fn limit_for_items(&self) -> u32 {
         self.limit - self.charged.min(self.limit / 2)
-    }
-
-    /// Charges memory outside the arena against the limit.
-    pub fn set_charged(&mut self, pages: u32) {
-        self.charged = pages;
-    }
-
-    pub fn set_limit(&mut self, limit: u32) {
-        self.limit = limit;
-    }
-
-    pub fn limit(&self) -> u32 {
-        self.limit
     }
 
     /// A page for a class: a free one, or new memory while the limit allows it; the first page of a

@@ -190,7 +190,7 @@ tallies! {
         unshown_hits,
         /// Stores under keys that held nothing.
         inserted,
-        /// Of these, those that told a cost.
+        /// Of these, those with a cost.
         costs_told,
         /// Units that what they stored costs to recompute, as far as that is known.
         cost_paid,

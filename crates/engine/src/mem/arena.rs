@@ -244,8 +244,8 @@ impl Arena {
         }
     }
 
-    /// Takes a page's memory from the system at once instead of with the first write to each part of it, whoever
-    /// has its chunks. Where the system cannot, it does so then.
+    /// Takes a page's memory from the system at once instead of with the first write to each part of it. Where the
+    /// system cannot, it does so then. Its chunks may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let start = self.page_start(page, page_size_bytes);
         // SAFETY: within the mapping; this changes no byte that anybody could see.

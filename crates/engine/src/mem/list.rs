@@ -20,7 +20,7 @@ use slabwise_base::Ticks;
 /// How far from either end the place of an item is sought by its age.
 const LOOKS_MAX: usize = 8;
 
-/// What is said to whoever takes an item out of another list of its class.
+/// The refusal of an item of another list of the class.
 const NOT_HERE: &str = "an item is taken out of the list that it is in";
 
 /// A doubly linked list of items, newest at the head.

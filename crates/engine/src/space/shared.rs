@@ -186,7 +186,7 @@ impl Space {
         PageStats {
             held: u64::from(pool.allocated()),
             free: u64::from(pool.free_count()),
-            limit: u64::from(pool.limit()),
+            limit: u64::from(pool.limit),
             limit_for_items: u64::from(pool.limit_for_items()),
         }
     }
@@ -216,7 +216,7 @@ impl Space {
     pub fn charge_index(&self) {
         if self.config.index_within_limit {
             let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
-            lock(&self.pool).set_charged(pages as u32);
+            lock(&self.pool).charged = pages as u32;
         }
     }
 

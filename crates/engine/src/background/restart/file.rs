@@ -103,8 +103,8 @@ impl MemoryFile {
         self.file.sync_data()
     }
 
-    /// Empties the file and takes all memory for an arena of this size: a file system that is full says
-    /// so here, where it is told, and not by a signal when an item is written.
+    /// Empties the file and takes all memory for an arena of this size, so that a full file system is an error here
+    /// and not a signal when an item is written.
     pub fn begin_anew(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
         let size_bytes = arena_size_bytes + SEAL_SIZE_BYTES;
         let resize = |to| self.file.set_len(to).map_err(failed("resize", &self.path));

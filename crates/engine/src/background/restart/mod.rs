@@ -135,7 +135,7 @@ fn resume(
     ensure("every item is in a queue", ChunkAddress::from_offset(0), all_queued)?;
     {
         let mut pool = lock(&space.pool);
-        *pool = Pool::resumed(pool.limit(), saved.owners.len() as u32, unused);
+        *pool = Pool::resumed(pool.limit, saved.owners.len() as u32, unused);
     }
     space.retire_restored(&saved.retired);
     space.charge_index();
@@ -292,6 +292,6 @@ impl Rebuild<'_> {
 
 impl From<Broken> for ColdReason {
     fn from(Broken { invariant, address }: Broken) -> ColdReason {
-        ColdReason::Damaged { law: invariant, offset: address.offset() as u64 }
+        ColdReason::Damaged { invariant, offset: address.offset() as u64 }
     }
 }

@@ -56,10 +56,10 @@ pub enum ColdReason {
     #[error("the machine's date lies before the stop, so what has ended is unknown")]
     ClockBack,
     /// The memory file does not hold together.
-    #[error("it is damaged at byte {offset}: broken law: {law}")]
+    #[error("it is damaged at byte {offset}: broken law: {invariant}")]
     Damaged {
-        /// The law that is broken.
-        law: &'static str,
+        /// What does not hold.
+        invariant: &'static str,
         /// Where, in bytes from its start.
         offset: u64,
     },
@@ -115,7 +115,7 @@ pub enum RestartError {
 pub struct Progress {
     /// Pages walked.
     pub pages_done: usize,
-    /// Of so many.
+    /// Pages in all.
     pub pages: usize,
 }
 
