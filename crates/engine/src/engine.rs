@@ -118,7 +118,7 @@ impl Engine {
     /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Only
     /// for an eviction kind that [can switch](crate::EvictionKind::can_switch).
     pub fn set_segmented(&self, segmented: bool) {
-        assert!(self.config().eviction.can_switch(), "this eviction kind has one order");
+        assert!(self.config().eviction.info().can_switch, "this eviction kind has one order");
         self.space().set_segments(|rules| rules.is_exact = !segmented);
     }
 

@@ -51,7 +51,7 @@ pub struct Info {
     pub acts_on_hits: bool,
     /// Whether the class keeps one queue in exact order of use at the start, and needs no maintainer.
     pub is_exact: bool,
-    /// Whether the class may change between segments and exact order while it serves.
+    /// Whether [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
     pub can_switch: bool,
 }
 

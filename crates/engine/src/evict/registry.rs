@@ -86,7 +86,8 @@ kinds! {
 }
 
 impl EvictionKind {
-    const fn info(self) -> &'static Info {
+    /// What is fixed about it.
+    pub const fn info(self) -> &'static Info {
         EvictionKind::INFOS[self as usize]
     }
 
@@ -106,33 +107,9 @@ impl EvictionKind {
         TEXT.as_str()
     };
 
-    /// Whether costs of items change what leaves.
-    pub const fn uses_costs(self) -> bool {
-        self.info().uses_costs
-    }
-
-    /// Whether a class begins with one queue in exact order of use, which needs no maintainer.
-    pub const fn is_exact(self) -> bool {
-        self.info().is_exact
-    }
-
     /// Whether a class begins with memcached's segmented LRU, in one lane or several.
     pub const fn begins_segmented(self) -> bool {
         self.info().can_switch && !self.info().is_exact
-    }
-
-    /// Whether [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
-    pub const fn can_switch(self) -> bool {
-        self.info().can_switch
-    }
-
-    /// Whether a hit may move its item, whether the order is exact or not.
-    pub(crate) const fn acts_on_hits(self) -> bool {
-        self.info().acts_on_hits
-    }
-
-    pub(crate) const fn stores_rank(self) -> bool {
-        self.info().stores_rank
     }
 }
 

@@ -157,8 +157,9 @@ pub struct Reservation<'e> {
     within: usize,
     starved: bool,
     now: Now,
-    key_hash: u64,
-    short_lived: bool,
+    pub(super) key_hash: u64,
+    /// Whether its TTL is short enough for the temp queue.
+    pub(super) short_lived: bool,
 }
 
 /// The class that an item goes to by its size; a chained one counts to the largest. `None`: it is too large,
@@ -396,16 +397,6 @@ impl<'e> Reservation<'e> {
     /// The item's key with its hash.
     pub fn hashed_key(&self) -> HashedKey<'_> {
         HashedKey::from_parts(self.key(), self.key_hash)
-    }
-
-    /// The hash of the item's key.
-    pub(super) fn hash(&self) -> u64 {
-        self.key_hash
-    }
-
-    /// Whether its TTL is short enough for the temp queue.
-    pub(super) fn short_lived(&self) -> bool {
-        self.short_lived
     }
 
     /// Ends the reservation: the caller publishes the item.

@@ -188,7 +188,7 @@ impl<'e> Handle<'e> {
                     }
                     self.counters().items_total.bump();
                     self.count_insertion(&reservation);
-                    let (hash, value_len) = (reservation.hash(), reservation.value_len());
+                    let (hash, value_len) = (reservation.key_hash, reservation.value_len());
                     let (new, class) =
                         publish_new(space, stripe, reservation, conditions.new_cas, now);
                     let cas = end_store(new, class, hash);
@@ -327,7 +327,7 @@ pub fn publish_new<'e>(
     cas: Option<u64>,
     now: Now,
 ) -> (Found<'e>, ClassId) {
-    let hash = reservation.hash();
+    let hash = reservation.key_hash;
     let (item, short_lived) = finish(space, reservation, cas, now);
     let (mut entry, has_grown) =
         space.index.insert(stripe, hash, item, |other| space.hash_of(other));
@@ -345,7 +345,7 @@ pub fn publish_over(
     cas: Option<u64>,
     now: Now,
 ) -> u64 {
-    let (space, hash) = (found.space, reservation.hash());
+    let (space, hash) = (found.space, reservation.key_hash);
     found.item().prefetch_neighbours();
     let (item, short_lived) = finish(space, reservation, cas, now);
     let removed = found.entry.replace(item);
@@ -373,7 +373,7 @@ fn finish(
     cas: Option<u64>,
     now: Now,
 ) -> (NewItem, bool) {
-    let short_lived = reservation.short_lived();
+    let short_lived = reservation.short_lived;
     let new = reservation.into_published();
     new.item(&space.memory).set_time(now.ticks);
     space.flush.give_cas(new.item(&space.memory), cas, now);

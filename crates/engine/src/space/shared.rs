@@ -125,7 +125,7 @@ impl Space {
         let memory = Arc::new(Memory::new(arena, page_size_bytes, config.size_model));
         let (kind, options) = (config.eviction, &config.eviction_options);
         let order = || ClassOrder::new(kind, options);
-        let segments = Segments { limits: options.lru, is_exact: kind.is_exact() };
+        let segments = Segments { limits: options.lru, is_exact: kind.info().is_exact };
         let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order(), segments);
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
@@ -144,9 +144,9 @@ impl Space {
             segments: Mutex::new(segments),
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&options.lru)),
-            exact_order: AtomicBool::new(kind.is_exact()),
-            ranks_items: kind.stores_rank(),
-            acts_on_hits: AtomicBool::new(kind.is_exact() || kind.acts_on_hits()),
+            exact_order: AtomicBool::new(kind.info().is_exact),
+            ranks_items: kind.info().stores_rank,
+            acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
             tap: Tap::default(),
             memory,
             config,
@@ -175,7 +175,7 @@ impl Space {
         change(&mut segments);
         self.temporary_ttl.store(temporary_ttl_word(&segments.limits), Relaxed);
         self.exact_order.store(segments.is_exact, Relaxed);
-        let acts_on_hits = segments.is_exact || self.config.eviction.acts_on_hits();
+        let acts_on_hits = segments.is_exact || self.config.eviction.info().acts_on_hits;
         self.acts_on_hits.store(acts_on_hits, Relaxed);
         self.queueing_classes().for_each(|class| class.lock().segments = *segments);
     }

@@ -218,7 +218,7 @@ impl<'e> Driver<'e> {
                 let lru = scenario::lru(&mut self.random);
                 self.note(format!("set_lru({lru:?})"));
                 self.engine.set_lru(lru);
-                if self.engine.config().eviction.can_switch() {
+                if self.engine.config().eviction.info().can_switch {
                     self.engine.set_segmented(self.random.below(2) == 0);
                 }
             }

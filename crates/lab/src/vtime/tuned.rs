@@ -20,7 +20,7 @@ pub struct Maintainer<'e> {
 impl<'e> Maintainer<'e> {
     /// That of this engine, from the start of time on; it never works where there is one queue only.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
-        let is_exact = engine.config().eviction.is_exact();
+        let is_exact = engine.config().eviction.info().is_exact;
         let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
         let due_at_nanos = if is_exact { f64::INFINITY } else { first_nanos };
         Maintainer { engine, due_at_nanos, backoff: Backoff::default() }

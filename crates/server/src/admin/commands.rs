@@ -244,7 +244,7 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
                 ..engine.lru()
             });
         }
-        LruRequest::Mode(_) if !engine.config().eviction.can_switch() => {
+        LruRequest::Mode(_) if !engine.config().eviction.info().can_switch => {
             let name = engine.config().eviction.name();
             let refusal = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
             return Err(refusal.into_bytes().into());

@@ -102,7 +102,7 @@ fn warn_of_no_effect(draft: &mut Draft) {
         draft.warn("-C saves nothing here: CAS values cost no extra memory");
     }
     let eviction = draft.settings.engine.eviction;
-    if draft.settings.costs_measured && !eviction.uses_costs() {
+    if draft.settings.costs_measured && !eviction.info().uses_costs {
         let name = eviction.name();
         draft.warn(format!(
             "-o cost=measured changes nothing of what leaves first under eviction={name}"
