@@ -19,47 +19,38 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Ticks until it is due; `None`: it never is.
-    pub fn wait(
-        &mut self,
-        trigger: Trigger,
-        engine: &Engine,
-        profiling: Option<&Profiling>,
-        now: Now,
-    ) -> Option<u32> {
+    /// Ticks until it is due; `None`: it never is. `count` is what the trigger [counts](count).
+    pub fn wait(&mut self, trigger: Trigger, count: Option<f64>, now: Now) -> Option<u32> {
         let period = match trigger {
             Trigger::Never => return None,
             Trigger::EveryTicks(period) => {
                 let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
                 return Some(period.saturating_sub(waited));
             }
-            Trigger::EveryGets(count)
-            | Trigger::EveryMisses(count)
-            | Trigger::EveryEvictions(count)
-            | Trigger::EveryShadowHits(count) => count as f64,
+            Trigger::EveryGets(period)
+            | Trigger::EveryMisses(period)
+            | Trigger::EveryEvictions(period)
+            | Trigger::EveryShadowHits(period) => period as f64,
         };
-        let count = count(trigger, engine, profiling)?;
+        let count = count?;
         let counted = self.counted.get_or_insert(count);
         // Profiles forget what they counted of classes that are gone.
         *counted = counted.min(count);
         Some(if count - *counted >= period { 0 } else { LOOK_TICKS })
     }
 
-    /// The policy is stepped now; `trigger` is the one that it is stepped by.
-    pub fn step(
-        &mut self,
-        trigger: Trigger,
-        engine: &Engine,
-        profiling: Option<&Profiling>,
-        now: Now,
-    ) {
-        self.stepped_at = Some(now.ticks);
-        self.counted = count(trigger, engine, profiling);
+    /// Notes that the policy is stepped now.
+    pub fn step(&mut self, count: Option<f64>, now: Now) {
+        (self.stepped_at, self.counted) = (Some(now.ticks), count);
     }
 }
 
 /// What a trigger counts, so far; `None` if it goes by time, or by profiles where there are none.
-fn count(trigger: Trigger, engine: &Engine, profiling: Option<&Profiling>) -> Option<f64> {
+pub(crate) fn count(
+    trigger: Trigger,
+    engine: &Engine,
+    profiling: Option<&Profiling>,
+) -> Option<f64> {
     match trigger {
         Trigger::Never | Trigger::EveryTicks(_) => None,
         Trigger::EveryGets(_) => Some(engine.gets_ever() as f64),

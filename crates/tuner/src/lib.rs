@@ -45,7 +45,7 @@ pub use sampler::{Caller, Sampler};
 pub use view::snapshot;
 
 use board::Reporter;
-use due::Due;
+use due::{Due, count};
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
@@ -152,11 +152,6 @@ impl Tuner {
         self.records.last()
     }
 
-    /// Moves that the policies have planned so far.
-    pub fn moves_planned(&self) -> u64 {
-        self.moves_planned
-    }
-
     /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
@@ -240,12 +235,12 @@ impl Tuner {
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
         self.records.note(counts);
         let trigger = self.policy.trigger();
-        let profiling = self.profiling.as_ref();
-        let ticks = self.due.wait(trigger, engine, profiling, now);
+        let count = count(trigger, engine, self.profiling.as_ref());
+        let ticks = self.due.wait(trigger, count, now);
         if ticks != Some(0) {
             return self.idle(ticks, now);
         }
-        self.due.step(trigger, engine, profiling, now);
+        self.due.step(count, now);
         let snapshot = self.snapshot(engine, now);
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.records.plan(&plan, counts, now.ticks);
@@ -254,7 +249,7 @@ impl Tuner {
         if !self.pending.is_empty() {
             return TunerStep::Working;
         }
-        let ticks = self.due.wait(trigger, engine, self.profiling.as_ref(), now);
+        let ticks = self.due.wait(trigger, count, now);
         // It may ask to be stepped without a pause, but has nothing to do.
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
     }

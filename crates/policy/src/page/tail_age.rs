@@ -109,7 +109,8 @@ impl Policy for TailAge {
 
     /// One step: plans as many moves as need and budget call for.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        self.step_with_leave(snapshot, |_| Leave { receive: true, spare: true, miss_cost: 1.0 })
+        let leave = Leave { receive: true, spare: true, miss_cost: 1.0 };
+        self.step_with_leave(snapshot, self.worth, |_| leave)
     }
 }
 
@@ -123,9 +124,10 @@ impl TailAge {
     pub(crate) fn step_with_leave(
         &mut self,
         snapshot: &Snapshot,
+        worth: Worth,
         leave: impl Fn(usize) -> Leave,
     ) -> Plan {
-        let mut outlooks = self.look(snapshot);
+        let mut outlooks = self.look(snapshot, worth);
         for (place, outlook) in outlooks.iter_mut().enumerate() {
             let leave = leave(place);
             outlook.may_receive &= leave.receive;
@@ -146,7 +148,7 @@ impl TailAge {
     }
 
     /// Compares the snapshot with what is remembered, and remembers it.
-    fn look(&mut self, snapshot: &Snapshot) -> Vec<Outlook> {
+    fn look(&mut self, snapshot: &Snapshot, worth: Worth) -> Vec<Outlook> {
         let now = snapshot.now;
         self.memory.follow(snapshot, |class| Memory {
             pressed: class.pressed(),
@@ -154,7 +156,7 @@ impl TailAge {
             received_at: None,
             busy_at: now,
         });
-        let (hold_ticks, worth) = (self.options.hold_ticks, self.worth);
+        let hold_ticks = self.options.hold_ticks;
         let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
         let each = snapshot.classes.iter().zip(self.memory.iter_mut());
         each.map(|(class, memory)| {

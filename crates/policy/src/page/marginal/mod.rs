@@ -65,10 +65,10 @@ options! {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Marginal {
     options: MarginalOptions,
-    space_time: TailAge,
+    tail_age: TailAge,
     costs: MissCosts,
     /// By class; empty before the first step.
     usages: PerClass<Usage>,
@@ -77,20 +77,6 @@ pub struct Marginal {
     marked_at_gets: u64,
     /// What the proposal would have saved since it was made, in misses or their costs.
     proven: f64,
-}
-
-impl Default for Marginal {
-    fn default() -> Marginal {
-        Marginal {
-            options: MarginalOptions::default(),
-            space_time: TailAge::balancing(Worth::SpaceTime),
-            costs: MissCosts::default(),
-            usages: PerClass::default(),
-            looked_at_gets: None,
-            marked_at_gets: 0,
-            proven: 0.0,
-        }
-    }
 }
 
 impl Policy for Marginal {
@@ -214,7 +200,7 @@ impl Marginal {
             Leave { receive, spare: young || idle || class.used_chunks == 0, miss_cost }
         });
         let leaves: Vec<Leave> = leaves.collect();
-        let plan = self.space_time.step_with_leave(snapshot, |place| leaves[place]);
+        let plan = self.tail_age.step_with_leave(snapshot, Worth::SpaceTime, |place| leaves[place]);
         for page_move in &plan.moves {
             let victim = self.usages.of(page_move.victim);
             victim.target = victim.target.map(|target| target.saturating_sub(1));
