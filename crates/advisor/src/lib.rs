@@ -6,7 +6,7 @@
 //!   histogram       (text) ------------------------------'    policy::sizes     slab_sizes '--> JSON
 //! ```
 //!
-//! Laws: nothing is changed on a server; what is wrong with a server or a file is one line on stderr that names
+//! Invariants: nothing is changed on a server; what is wrong with a server or a file is one line on stderr that names
 //! it and says what to do; every dialogue ends; the option that is printed is one that memcached takes.
 //!
 //! It is driven by the command line through [`main`].

@@ -6,7 +6,7 @@
 //! fills (sets for the misses of the round before) | waiting repeats | new requests
 //! ```
 //!
-//! Laws:
+//! Invariants:
 //! - Requests of one key reach the server in the workload's order, each get's fill before the key's
 //!   next request. So every key sees what it would see with one request at a time.
 //! - A key whose get is under way (its outcome unknown) is not asked again in the same round: its

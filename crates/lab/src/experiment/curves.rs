@@ -45,18 +45,9 @@ struct Found {
     keys: u64,
     references: u64,
     exact: Mrc,
-    footprint: Mrc,
-    local_footprint: Mrc,
-    sampled: Mrc,
+    cheap: [(&'static str, Mrc); 3],
     rate: f64,
     sampled_keys: u64,
-}
-
-impl Found {
-    fn cheap(&self) -> [(&'static str, &Mrc); 3] {
-        let local = ("local footprint", &self.local_footprint);
-        [("footprint", &self.footprint), local, ("sampled", &self.sampled)]
-    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -127,9 +118,11 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
         keys,
         references,
         exact: distances.mrc((keys / (4 * SIZES)).max(1) as usize),
-        footprint: footprint.mrc(),
-        local_footprint: local_footprint.mrc(),
-        sampled: profiler.profile(CLASS).curve,
+        cheap: [
+            ("footprint", footprint.mrc()),
+            ("local footprint", local_footprint.mrc()),
+            ("sampled", profiler.profile(CLASS).curve),
+        ],
         rate: profiler.rate(),
         sampled_keys: profiler.keys() as u64,
     })
@@ -189,7 +182,7 @@ fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
 }
 
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
-    for (kind, curve) in found.cheap() {
+    for (kind, curve) in &found.cheap {
         let name = format!("{stream}, {kind}");
         let errors = Errors::of(curve, &found.exact, found.keys);
         let at = format!("at {} chunks", number(errors.chunks as f64));
@@ -197,7 +190,7 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         outcome.note(at);
         let percent = errors.distance(|chunks| chunks / 100.0);
         outcome.add_all(&name, [(MEAN, errors.mean), (DISTANCE, percent)]);
-        if kind == "sampled" {
+        if *kind == "sampled" {
             // Among `c` keys a sample of rate `r` has `c r`, with a variance of `c r (1 - r)`.
             let missed = (1.0 - found.rate) / found.rate;
             let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
@@ -207,7 +200,8 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         }
     }
     let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
-    for (kind, curve) in [("exact", &found.exact)].into_iter().chain(found.cheap()) {
+    let cheap = found.cheap.iter().map(|(kind, curve)| (*kind, curve));
+    for (kind, curve) in [("exact", &found.exact)].into_iter().chain(cheap) {
         let points = sizes.iter().map(|&size| (size as f64, curve.miss_ratio(size) * 100.0));
         outcome.draw("miss ratio", format!("{stream}, {kind}"), ["chunks", "%"], points);
     }

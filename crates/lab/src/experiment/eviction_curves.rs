@@ -29,9 +29,8 @@ measures! {
 
 struct Found {
     sizes: Vec<u64>,
-    segmented: Mrc,
-    miniature: Mrc,
-    lru: Mrc,
+    /// The exact one first.
+    curves: [(&'static str, Mrc); 3],
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -81,12 +80,10 @@ fn simulate(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentErro
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(Found {
-        sizes,
-        segmented: segmented.mrc(references),
-        miniature: miniature.mrc(references),
-        lru: distances.mrc(1),
-    })
+    let (segmented, miniature) = (segmented.mrc(references), miniature.mrc(references));
+    let lru = distances.mrc(1);
+    let curves = [("segmented", segmented), ("miniature", miniature), ("LRU", lru)];
+    Ok(Found { sizes, curves })
 }
 
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
@@ -94,13 +91,11 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         let ratio = |&size| curve.miss_ratio(size) * 100.0;
         found.sizes.iter().map(ratio).collect::<Vec<f64>>()
     };
-    let exact = points(&found.segmented);
-    for (kind, curve) in
-        [("segmented", &found.segmented), ("miniature", &found.miniature), ("LRU", &found.lru)]
-    {
+    let exact = points(&found.curves[0].1);
+    for (kind, curve) in &found.curves {
         let ratios = points(curve);
         let variant = format!("{stream}, {kind}");
-        if kind != "segmented" {
+        if *kind != "segmented" {
             let errors = || ratios.iter().zip(&exact).map(|(found, exact)| (found - exact).abs());
             outcome.add(LARGEST, &variant, Ok(errors().fold(0.0, f64::max)));
             outcome.add(MEAN, &variant, Ok(errors().sum::<f64>() / SIZES as f64));

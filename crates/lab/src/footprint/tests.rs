@@ -1,6 +1,6 @@
 //! Curves of samples and footprints against those of exact stack distances, on generated references.
 //!
-//! Law: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a size nearby, and the mean
+//! Invariant: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a size nearby, and the mean
 //! error is at most [`MEAN_POINTS_MAX`]. Nearby are, for a sample, three standard deviations and
 //! the step that distances are counted by; for a footprint, 1 % of the size.
 

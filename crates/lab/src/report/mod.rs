@@ -10,7 +10,7 @@
 //! A figure names series or rows; what it draws is found in the outcome, so a report can be drawn again from its
 //! `result.json` at any time.
 //!
-//! Laws: every number on a page is from the outcome; a figure that has nothing to draw says so; no text gets
+//! Invariants: every number on a page is from the outcome; a figure that has nothing to draw says so; no text gets
 //! onto a page unescaped; a page asks nothing of the network.
 
 mod chart;

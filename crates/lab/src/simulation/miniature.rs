@@ -9,7 +9,7 @@
 //! Source: C. Waldspurger, T. Saemundsson, I. Ahmad, N. Park, "Cache Modeling and Optimization using Miniature
 //! Simulations", ATC 2017.
 //!
-//! Laws: at rate 1 every count is that of the cache itself; the curve does not rise: where a larger cache
+//! Invariants: at rate 1 every count is that of the cache itself; the curve does not rise: where a larger cache
 //! misses more, as some kinds of eviction can, it is given the misses of the next smaller one.
 
 use super::cache::Simulation;

@@ -9,7 +9,7 @@
 //! takes is its size alone; whoever asks adds what a server needs beside it. Keys are numbers from 0, so that tables are
 //! arrays: a simulation takes some 40 bytes a key of the trace, `belady_size` 8 more a request.
 //!
-//! Laws: a cache never holds more than its limit, and what is larger than it never comes in; the same references have the
+//! Invariants: a cache never holds more than its limit, and what is larger than it never comes in; the same references have the
 //! same misses.
 
 mod cache;

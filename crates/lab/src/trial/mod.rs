@@ -3,7 +3,7 @@
 //! ```text
 //!   setup: workload, cache, time --> run --execute--> course --> rows
 //!                                      ^ divider: a tuner, or splits that are decided outside
-//!   exact_curves: each class's curve --> class_curves: the best split, and what it misses
+//!   curves: each class's exact curve --> the best split, and what it misses
 //!   served: an engine as a server has it, for as long as its clients go on
 //! ```
 

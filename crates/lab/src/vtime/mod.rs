@@ -6,7 +6,7 @@
 //!   mover      vvvvvv zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz vvvv          v: a chunk visited, z: a sleep
 //! ```
 //!
-//! Laws:
+//! Invariants:
 //! - Operations take no time of their own; they come at their rate, as at a server with cores to spare. A
 //!   request that misses is two: the get, and the set that follows.
 //! - A visit to a chunk costs the nanoseconds of processor that such visits took on this machine, on an engine set up

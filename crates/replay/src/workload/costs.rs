@@ -12,7 +12,7 @@
 //! Cox, "GD-Wheel", EuroSys 2015; the exponent and the order within a group are those of YCSB's `zipfian`,
 //! which the thesis drew with.
 //!
-//! Law: a key's cost depends on the key and the seed alone, and on neither its popularity nor its length.
+//! Invariant: a key's cost depends on the key and the seed alone, and on neither its popularity nor its length.
 
 use slabwise_base::Cost;
 use slabwise_base::random::{mix, unit};

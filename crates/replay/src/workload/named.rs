@@ -14,7 +14,7 @@
 //! | `csv:POP:SIZES` | popularity table | size table |
 //! | `cache2k-*`, `trace:FILE` | as recorded | as recorded, else kvcache_reg size table |
 //!
-//! Law: `scale` multiplies the keys and the default number of requests together, so that a scaled
+//! Invariant: `scale` multiplies the keys and the default number of requests together, so that a scaled
 //! run keeps its requests per key.
 
 use super::lengths::Lengths;
@@ -132,18 +132,13 @@ impl Options {
 
     fn check(&self, name: &str) -> Result<(), WorkloadError> {
         let refuse = |text: String| Err(WorkloadError::Option(text));
-        let scale = self.scale.unwrap_or(1.0);
-        if !(scale > 0.0 && scale <= Self::SCALE_MAX) {
-            return refuse(format!(
-                "--scale {scale}: give more than 0 and at most {}",
-                Self::SCALE_MAX
-            ));
+        let (scale, scale_max) = (self.scale.unwrap_or(1.0), Self::SCALE_MAX);
+        if !(scale > 0.0 && scale <= scale_max) {
+            return refuse(format!("--scale {scale}: give more than 0 and at most {scale_max}"));
         }
-        if !(self.size_factor > 0.0 && self.size_factor <= 1e6) {
-            return refuse(format!(
-                "--size-factor {}: give more than 0, at most 1000000",
-                self.size_factor
-            ));
+        let factor = self.size_factor;
+        if !(factor > 0.0 && factor <= 1e6) {
+            return refuse(format!("--size-factor {factor}: give more than 0, at most 1000000"));
         }
         if self.value_len == Some(0) {
             return refuse("--value-len 0: a value has at least 1 byte".to_owned());

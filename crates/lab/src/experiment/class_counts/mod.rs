@@ -15,7 +15,7 @@
 //! the pages that are missing, table by table, where the whole cache's curve is asked how much memory the measured
 //! misses are.
 //!
-//! Laws: all tables of a workload see the same requests on the same pages, and end with the same largest chunk; each is
+//! Invariants: all tables of a workload see the same requests on the same pages, and end with the same largest chunk; each is
 //! made of the training alone.
 
 mod report;

@@ -5,7 +5,7 @@
 //!                                                                       '-------> bound
 //! ```
 //!
-//! Laws: all variants of a setting, a mix and a seed see the same requests at the same costs from the same start, with
+//! Invariants: all variants of a setting, a mix and a seed see the same requests at the same costs from the same start, with
 //! room for as many items; every variant has its rows, and what cannot be run has rows that say why.
 
 mod population;

@@ -9,7 +9,7 @@
 //! The gap is what memcached misses more than `belady_size`; over several limits gaps are summed. A limit that memcached
 //! cannot keep (every class takes its first page beyond it) is left out of the sum, and its row says so.
 //!
-//! Laws: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
+//! Invariants: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Figure, Outcome, measures};
@@ -187,11 +187,8 @@ impl Experiment for FrontierSetup {
                 }
                 Err(error) => return Err(error),
             };
-            let limits: Vec<u64> = setup
-                .memory_percent
-                .iter()
-                .map(|percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64)
-                .collect();
+            let limit = |percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64;
+            let limits: Vec<u64> = setup.memory_percent.iter().map(limit).collect();
             let names = setup.names();
             let mut findings = Vec::new();
             if is_live {
@@ -202,15 +199,9 @@ impl Experiment for FrontierSetup {
             let rest = &names[usize::from(is_live)..];
             findings.extend(in_process(setup, rest, &limits, (&requests, &catalog), job.seed)?);
             bar.finish_and_clear();
-            outcome.choose(
-                &stream.name,
-                format!(
-                    "{} gets of {} keys of {} MiB",
-                    catalog.references().len(),
-                    catalog.key_count(),
-                    catalog.distinct_bytes() >> 20,
-                ),
-            );
+            let (gets, keys) = (catalog.references().len(), catalog.key_count());
+            let mib = catalog.distinct_bytes() >> 20;
+            outcome.choose(&stream.name, format!("{gets} gets of {keys} keys of {mib} MiB"));
             let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
             add(outcome, setup, &stream.name, &names, &findings);
             let gaps = Gaps::of(setup, &findings);

@@ -63,10 +63,8 @@ fn describe(setup: &LearnedClassesSetup, job: &Job<'_>, outcome: &mut Outcome) {
                 printed one as in the others";
     outcome.choose("their deviation", text);
     outcome.choose("their largest", "the last new size, to which hill climbing comes down");
-    outcome.choose(
-        "new sizes",
-        "as many as the paper lists; pages: memcached's largest chunk beside them",
-    );
+    let text = "as many as the paper lists; pages: memcached's largest chunk beside them";
+    outcome.choose("new sizes", text);
     let text = format!("{} MiB of the items, in order", count(setup.stored_mib));
     outcome.choose("stored for pages", text);
     if !job.live {

@@ -11,7 +11,7 @@
 //! training before each decision, or, where nothing is trained, of the stretch that is judged, so that no policy
 //! could know as much.
 //!
-//! Law: every variant and every comparison has its rows; what cannot be run has rows that say why.
+//! Invariant: every variant and every comparison has its rows; what cannot be run has rows that say why.
 
 mod report;
 mod setup;

@@ -94,10 +94,8 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     let requests = scaled(setup.workload.requests, scale) as f64;
     outcome.choose("workload", format!("{}, {} requests", setup.workload.name, number(requests)));
     if scale != 1.0 {
-        outcome.choose(
-            "scale",
-            format!("{scale}: requests, keys and memory of the published times that"),
-        );
+        let text = format!("{scale}: requests, keys and memory of the published times that");
+        outcome.choose("scale", text);
     }
     for (name, value) in &setup.chosen {
         outcome.choose(name, value);

@@ -15,7 +15,7 @@
 //! thousand million keys, three in a hundred traces would have two that are taken for one. What a trace tells beyond this
 //! (times, clients, lifetimes, key lengths) is not used.
 //!
-//! Laws: what was read before the first fault is delivered; then the fault, with its place and a reason; then nothing.
+//! Invariants: what was read before the first fault is delivered; then the fault, with its place and a reason; then nothing.
 //! Memory is bounded, whatever the file holds.
 
 mod lines;
