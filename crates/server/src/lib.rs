@@ -58,7 +58,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(settings) => settings,
         Err(code) => return code,
     };
-    process::init_logging(settings.verbosity);
+    process::init_logging(settings.tunables.verbosity);
     match serve(&settings) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -128,7 +128,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let (engine, clock) = restart::open_engine(settings)?;
     let clock = Arc::new(clock);
     process::go_to_background(settings)?;
-    if settings.verbosity > 1 {
+    if settings.tunables.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
     process::lock_memory(settings);

@@ -88,7 +88,7 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         Admin::Verbosity(level) => {
             let level = level.min(VERBOSITY_MAX);
             tunables().verbosity = level;
-            process::set_verbosity(level as u8);
+            process::set_verbosity(level);
         }
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;

@@ -19,7 +19,7 @@ const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     let page_policy = page_policy(&draft.given)?;
     draft.settings.profiling = profiling(draft, &page_policy)?;
-    draft.settings.automove = automove(draft, &page_policy);
+    draft.settings.tunables.automove = automove(draft, &page_policy);
     draft.settings.page_policy = page_policy;
     Ok(())
 }
@@ -80,7 +80,7 @@ fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
         value.expect("memcached's automover has it")
     });
     AutomoveSettings {
-        level: draft.settings.automove.level,
+        level: draft.settings.tunables.automove.level,
         window_seconds: window.parse().expect("it is a whole number"),
         age_ratio: ratio.parse().expect("it is a number"),
     }

@@ -26,7 +26,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     }
     policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
-    draft.settings.learn_classes = learn_classes(&draft)?;
+    draft.settings.tunables.learn_classes = learn_classes(&draft)?;
     let Draft { mut settings, given, warnings } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);

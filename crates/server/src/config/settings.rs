@@ -31,13 +31,13 @@ pub struct Settings {
     /// `-Y`: the password file of the text protocol; without it no client needs to log in.
     pub(crate) auth_file: Option<PathBuf>,
     pub(crate) auth_file_as_given: Option<String>,
+    /// What commands change: the values of the start.
+    pub(crate) tunables: Tunables,
     /// `-N`; it changes nothing.
     pub(crate) napi_ids: u32,
     /// `-R`: requests served in one turn of a connection while others wait.
     pub(crate) requests_per_turn_max: u32,
     pub(crate) idle_timeout_seconds: Option<u32>,
-    /// `-v`: 0 (warnings) to 3 (everything).
-    pub(crate) verbosity: u8,
     pub(crate) shutdown_enabled: bool,
     pub(crate) flush_enabled: bool,
     /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
@@ -61,20 +61,12 @@ pub struct Settings {
     pub(crate) prefix_delimiter: char,
     /// Whether statistics by prefix are kept from the start.
     pub(crate) detail_enabled: bool,
-    /// Whether `stats sizes` is kept from the start.
-    pub(crate) track_sizes: bool,
     pub(crate) lru_maintainer: bool,
-    pub(crate) crawler_enabled: bool,
-    pub(crate) crawler_sleep_us: u32,
-    /// Most items a crawl looks at in a class; 0 for all.
-    pub(crate) crawler_tocrawl: u32,
     /// Whether pages may move between classes.
     pub(crate) reassign_enabled: bool,
-    pub(crate) automove: AutomoveSettings,
     pub(crate) growth_factor: f64,
     /// `-n`.
     pub(crate) chunk_size_bytes: u32,
-    pub(crate) learn_classes: bool,
     pub(crate) page_policy: PagePolicy,
     pub(crate) profiling: Option<ProfilingOptions>,
     pub(crate) move_budget: MoveBudget,
@@ -179,12 +171,13 @@ impl Settings {
 /// Settings that commands change while the server runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunables {
+    /// `-v`: 0 (warnings) to 3 (everything).
     pub verbosity: u32,
     pub automove: AutomoveSettings,
     pub automove_free_ratio: f64,
     pub crawler_enabled: bool,
     pub crawler_sleep_us: u32,
-    /// `lru_crawler tocrawl`; 0 for all.
+    /// Most items a crawl looks at in a class; 0 for all.
     pub crawler_tocrawl: u32,
     pub learn_classes: bool,
     pub track_sizes: bool,
@@ -196,28 +189,14 @@ pub struct Tunables {
     pub temporary_ttl: u32,
 }
 
-/// memcached's default for a setting that is off unless set.
-const TEMPORARY_TTL_DEFAULT: u32 = 61;
-/// memcached's default; no option sets it.
-const AUTOMOVE_FREE_RATIO_DEFAULT: f64 = 0.01;
-
 impl Tunables {
     /// The values of the start. A warm start may have changed the engine's own.
     pub fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
-        let temporary_ttl = config.eviction_options.lru.temporary_ttl;
-        let temporary_ttl = temporary_ttl.map_or(TEMPORARY_TTL_DEFAULT, |ttl| ttl.0);
+        let ttl = config.eviction_options.lru.temporary_ttl;
         Tunables {
-            verbosity: settings.verbosity.into(),
-            automove: settings.automove,
-            automove_free_ratio: AUTOMOVE_FREE_RATIO_DEFAULT,
-            crawler_enabled: settings.crawler_enabled,
-            crawler_sleep_us: settings.crawler_sleep_us,
-            crawler_tocrawl: settings.crawler_tocrawl,
-            learn_classes: settings.learn_classes,
-            track_sizes: settings.track_sizes,
             lru_segmented: config.eviction.begins_segmented(),
-            oldest_live: 0,
-            temporary_ttl,
+            temporary_ttl: ttl.map_or(settings.tunables.temporary_ttl, |ttl| ttl.0),
+            ..settings.tunables
         }
     }
 }
@@ -299,10 +278,24 @@ impl Default for Draft {
             threads: 4,
             auth_file: None,
             auth_file_as_given: None,
+            tunables: Tunables {
+                verbosity: 0,
+                automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
+                // memcached's default; no option sets it.
+                automove_free_ratio: 0.01,
+                crawler_enabled: true,
+                crawler_sleep_us: 100,
+                crawler_tocrawl: 0,
+                learn_classes: false,
+                track_sizes: false,
+                lru_segmented: true,
+                oldest_live: 0,
+                // memcached's default for a setting that is off unless set.
+                temporary_ttl: 61,
+            },
             requests_per_turn_max: 20,
             idle_timeout_seconds: None,
             napi_ids: 0,
-            verbosity: 0,
             shutdown_enabled: false,
             flush_enabled: true,
             dump_enabled: true,
@@ -317,16 +310,10 @@ impl Default for Draft {
             sasl_password_file: None,
             prefix_delimiter: ':',
             detail_enabled: false,
-            track_sizes: false,
             lru_maintainer: true,
-            crawler_enabled: true,
-            crawler_sleep_us: 100,
-            crawler_tocrawl: 0,
             reassign_enabled: true,
-            automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
             growth_factor: 0.0,
             chunk_size_bytes: 48,
-            learn_classes: false,
             page_policy: PagePolicy::none(),
             profiling: None,
             move_budget: MoveBudget::for_pages_of(engine.page_size_bytes),

@@ -213,7 +213,7 @@ fn bad_values_are_answered_with_what_is_allowed() {
 #[test]
 fn values_may_be_attached_repeated_and_bundled() {
     let settings = settings(&["-vvm100", "-t2", "--thread=3", "-c", " 7", "-Mv", "-p-1"]);
-    assert_eq!(settings.verbosity, 3);
+    assert_eq!(settings.tunables.verbosity, 3);
     assert_eq!(settings.engine.memory_limit_bytes, 100 << 20);
     assert_eq!(settings.threads, 3);
     assert_eq!(settings.connections_max, 7);
@@ -334,7 +334,7 @@ fn no_page_is_larger_than_the_engine_takes() {
 fn memcacheds_switches_reach_ours() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
-    assert_eq!(old.automove.level, 0);
+    assert_eq!(old.tunables.automove.level, 0);
     assert!(!old.reassign_enabled && !old.lru_maintainer && !old.maxconns_fast);
     assert_eq!(settings(&["-o", "eviction=lru"]).engine.eviction, EvictionKind::Lru);
 }
@@ -363,7 +363,7 @@ fn every_page_policy_can_be_asked_for_with_its_options() {
 fn what_is_said_of_the_automover_is_reported_where_it_runs_and_where_not() {
     let reported = |options: &str| {
         let settings = settings(&["-o", options]);
-        (settings.automove.window_seconds, settings.automove.age_ratio)
+        (settings.tunables.automove.window_seconds, settings.tunables.automove.age_ratio)
     };
     assert_eq!(reported("page_policy=automove:window_len=30"), (30, 0.8));
     assert_eq!(reported("page_policy=automove,slab_automove_ratio=0.5"), (10, 0.5));

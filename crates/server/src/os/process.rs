@@ -71,7 +71,8 @@ pub fn go_to_background(settings: &Settings) -> Result<(), ProcessError> {
     if settings.process.daemonize {
         // A core file needs a directory that may be written to; -v needs somewhere to print.
         let keep_directory = settings.process.core_files;
-        sys::daemonize(keep_directory, settings.verbosity > 0).map_err(ProcessError::Daemonize)?;
+        sys::daemonize(keep_directory, settings.tunables.verbosity > 0)
+            .map_err(ProcessError::Daemonize)?;
     }
     Ok(())
 }
@@ -131,7 +132,7 @@ fn running_process_in(path: &Path) -> Option<i32> {
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
 /// Begins to print. Does nothing where a subscriber is there already, as in tests.
-pub fn init_logging(verbosity: u8) {
+pub fn init_logging(verbosity: u32) {
     let (filter, handle) = reload::Layer::new(level(verbosity));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
     // The text alone, as memcached prints it.
@@ -142,14 +143,14 @@ pub fn init_logging(verbosity: u8) {
     }
 }
 
-pub fn set_verbosity(verbosity: u8) {
+pub fn set_verbosity(verbosity: u32) {
     if let Some(filter) = FILTER.get() {
         // It fails only once the subscriber is gone, and then nothing is printed anyway.
         let _ = filter.reload(level(verbosity));
     }
 }
 
-fn level(verbosity: u8) -> LevelFilter {
+fn level(verbosity: u32) -> LevelFilter {
     match verbosity {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,

@@ -32,14 +32,15 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
             max: 2,
             unit: "",
             absent: Some(1),
-            set: |it, level| it.settings.automove.level = level as u32,
+            set: |it, level| it.settings.tunables.automove.level = level as u32,
         })
         .default("1")
         .help("0: pages move only on command; 1: by the page policy; 2: at every eviction")
         .live_stat("slab_automove", "slabs automove 0", |it| {
             it.tunables.automove.level.to_string()
         }),
-    switch("no_slab_automove", |it| it.settings.automove.level = 0).help("as slab_automove=0"),
+    switch("no_slab_automove", |it| it.settings.tunables.automove.level = 0)
+        .help("as slab_automove=0"),
     option("slab_automove_ratio")
         .fraction(0.0, 1.0, |it, ratio| it.given.automove_ratio = Some(ratio))
         .default("0.8")
@@ -70,23 +71,25 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         }),
     switch("no_chunked_items", |it| it.given.chunked_items_disabled = true)
         .help("let the largest chunk be a whole page"),
-    switch("track_sizes", |it| it.settings.track_sizes = true)
+    switch("track_sizes", |it| it.settings.tunables.track_sizes = true)
         .help("keep `stats sizes` from the start")
         .live_stat("track_sizes", "stats sizes_enable", |it| yes_no(it.tunables.track_sizes)),
-    switch("lru_crawler", |it| it.settings.crawler_enabled = true)
+    switch("lru_crawler", |it| it.settings.tunables.crawler_enabled = true)
         .help("reclaim expired items in the background (the default)")
         .live_stat("lru_crawler", "lru_crawler disable", |it| yes_no(it.tunables.crawler_enabled)),
-    switch("no_lru_crawler", |it| it.settings.crawler_enabled = false)
+    switch("no_lru_crawler", |it| it.settings.tunables.crawler_enabled = false)
         .help("reclaim expired items only when they are met"),
     option("lru_crawler_sleep")
-        .number(0, 1_000_000, "microseconds", |it, n| it.settings.crawler_sleep_us = n as u32)
+        .number(0, 1_000_000, "microseconds", |it, n| {
+            it.settings.tunables.crawler_sleep_us = n as u32
+        })
         .default("100")
         .help("microseconds the crawler waits between items")
         .live_stat("lru_crawler_sleep", "lru_crawler sleep 7", |it| {
             it.tunables.crawler_sleep_us.to_string()
         }),
     option("lru_crawler_tocrawl")
-        .number(0, U32_MAX, "items", |it, n| it.settings.crawler_tocrawl = n as u32)
+        .number(0, U32_MAX, "items", |it, n| it.settings.tunables.crawler_tocrawl = n as u32)
         .default("0")
         .help("most items a crawl looks at in a class; 0 for all")
         .live_stat("lru_crawler_tocrawl", "lru_crawler tocrawl 5", |it| {
@@ -149,8 +152,8 @@ fn no_modern(draft: &mut Draft) {
     let Draft { settings, given, .. } = draft;
     given.chunked_items_disabled = true;
     settings.reassign_enabled = false;
-    settings.automove.level = 0;
+    settings.tunables.automove.level = 0;
     settings.maxconns_fast = false;
     settings.lru_maintainer = false;
-    settings.crawler_enabled = false;
+    settings.tunables.crawler_enabled = false;
 }

@@ -80,9 +80,11 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .stat("maxconns", |it| it.settings.connections_max.to_string()),
     switch_flag('k', "lock-memory", |it| it.settings.process.lock_memory = true)
         .help("keep all memory from being paged out"),
-    switch_flag('v', "verbose", |it| it.settings.verbosity = (it.settings.verbosity + 1).min(3))
-        .help("say more; -vv and -vvv more still")
-        .live_stat("verbosity", "verbosity 2", |it| it.tunables.verbosity.to_string()),
+    switch_flag('v', "verbose", |it| {
+        it.settings.tunables.verbosity = (it.settings.tunables.verbosity + 1).min(3);
+    })
+    .help("say more; -vv and -vvv more still")
+    .live_stat("verbosity", "verbosity 2", |it| it.tunables.verbosity.to_string()),
     flag('h', HELP).help("print this help and end"),
     flag('i', LICENSE).help("print the licence and end"),
     flag('V', VERSION).help("print the version and end"),

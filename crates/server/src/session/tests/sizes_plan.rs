@@ -9,7 +9,7 @@ use std::time::Duration;
 #[test]
 fn a_table_is_learned_until_somebody_sets_one() {
     let mut fixture = Fixture::new();
-    fixture.settings.learn_classes = true;
+    fixture.settings.tunables.learn_classes = true;
     fixture.settings.profiling = None;
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
