@@ -21,7 +21,6 @@ pub const MECHANISMS: &[u8] = b"PLAIN";
 /// How far a client has come in saying who it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
-    /// Nowhere.
     #[default]
     Anonymous,
     /// It chose the mechanism and was asked for the rest.
@@ -31,9 +30,7 @@ pub enum Exchange {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is in.
     Authenticated,
-    /// There is another step.
     Continue,
     Refused,
 }

@@ -106,11 +106,7 @@ impl Protocol {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// `-s`, `-a`: on a socket file with this mode, and on no network.
-    Unix {
-        /// The file, absolute.
-        path: PathBuf,
-        mode: u32,
-    },
+    Unix { path: PathBuf, mode: u32 },
     /// `-l`, `-p`.
     Tcp(Vec<ListenAddress>),
 }
@@ -147,15 +143,11 @@ impl fmt::Display for ListenAddress {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
-    /// `-d`: go on in the background.
     pub daemonize: bool,
-    /// `-P`: the file that holds the process id while the server runs.
     pub pid_file: Option<PathBuf>,
     /// `-u`: the user to become when started by root.
     pub user: Option<String>,
-    /// `-k`: keep all memory from being paged out.
     pub lock_memory: bool,
-    /// `-r`: allow core files of any size.
     pub core_files: bool,
 }
 

@@ -26,13 +26,6 @@ pub struct Listeners {
     pub(super) all: Vec<Listener>,
 }
 
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {place}: {error}{}", remedy(error))]
-pub struct ListenError {
-    place: String,
-    error: io::Error,
-}
-
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
@@ -44,8 +37,10 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl Listeners {
-    pub fn bind(settings: &Settings) -> Result<Listeners, ListenError> {
-        let at = |place: String| move |error| ListenError { place, error };
+    pub fn bind(settings: &Settings) -> Result<Listeners, String> {
+        let at = |place: String| {
+            move |error| format!("cannot listen on {place}: {error}{}", remedy(&error))
+        };
         let backlog = settings.listen_backlog;
         let (mut all, mut datagram) = (Vec::new(), Vec::new());
         match &settings.listen {

@@ -26,36 +26,24 @@ pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
     64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// The limit of open files is below `-c` and cannot be raised.
-    #[error(
-        "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
-         (ulimit -n) or start as root"
-    )]
-    OpenFiles { needed: u64, limit: u64 },
-    #[error("-r: core files are impossible here: raise the limit (ulimit -c)")]
-    CoreFiles,
-    #[error("started as root: add '-u USER' to run as USER ('-u root' to stay root)")]
-    RootWithoutUser,
-    #[error("-u {0}: {1}")]
-    BecomeUser(String, String),
-    #[error("-d: cannot go on in the background: {0}; leave -d out")]
-    Daemonize(io::Error),
-}
-
 /// Limits and user: what must come before the sockets.
-pub fn prepare(settings: &Settings) -> Result<(), ProcessError> {
+pub fn prepare(settings: &Settings) -> Result<(), String> {
     if settings.process.core_files && !sys::raise_core_limit() {
-        return Err(ProcessError::CoreFiles);
+        return Err("-r: core files are impossible here: raise the limit (ulimit -c)".to_owned());
     }
     let needed = u64::from(settings.connections_max);
     let own = descriptors_of_our_own(settings);
-    sys::raise_open_files(needed, needed + own)
-        .map_err(|limit| ProcessError::OpenFiles { needed, limit })?;
+    sys::raise_open_files(needed, needed + own).map_err(|limit| {
+        format!(
+            "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
+             (ulimit -n) or start as root"
+        )
+    })?;
     if sys::is_root() {
-        let user = settings.process.user.clone().ok_or(ProcessError::RootWithoutUser)?;
-        sys::become_user(&user).map_err(|reason| ProcessError::BecomeUser(user, reason))?;
+        let user = settings.process.user.as_ref();
+        let user =
+            user.ok_or("started as root: add '-u USER' to run as USER ('-u root' to stay root)")?;
+        sys::become_user(user).map_err(|reason| format!("-u {user}: {reason}"))?;
     }
     Ok(())
 }
@@ -67,12 +55,14 @@ pub fn catch_signals() -> io::Result<Signals> {
 }
 
 /// Background: what must come after the sockets and before any thread.
-pub fn go_to_background(settings: &Settings) -> Result<(), ProcessError> {
+pub fn go_to_background(settings: &Settings) -> Result<(), String> {
     if settings.process.daemonize {
         // A core file needs a directory that may be written to; -v needs somewhere to print.
-        let keep_directory = settings.process.core_files;
-        sys::daemonize(keep_directory, settings.tunables.verbosity > 0)
-            .map_err(ProcessError::Daemonize)?;
+        let (keep_directory, keep_streams) =
+            (settings.process.core_files, settings.tunables.verbosity > 0);
+        sys::daemonize(keep_directory, keep_streams).map_err(|error| {
+            format!("-d: cannot go on in the background: {error}; leave -d out")
+        })?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //!                                                     a new connection takes the present one
 //! ```
 //!
-//! How bytes travel is [`crate::net`]'s business; here is only which client is which.
+//! How bytes travel is [`crate::net`]'s business.
 //!
 //! Invariants:
 //! - WHOLE-OR-OLD: credentials are read and checked as a whole before they are in force. Files that
