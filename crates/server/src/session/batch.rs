@@ -12,6 +12,7 @@ use super::items::{Speech, hashed};
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_protocol::Parsed;
+use slabwise_protocol::text::join_sole_key;
 
 /// Requests of a batch: about as many cache lines as a core can wait for at a time.
 const ITEMS_MAX: usize = 8;
@@ -59,7 +60,8 @@ impl<'a> Batch<'a> {
         while self.count < count_max && self.end < input.len() {
             let rest = &input[self.end..];
             let parsed = &mut self.parsed[self.count];
-            *parsed = speech.parse_item(worker, rest);
+            *parsed = speech.parse(worker, rest);
+            join_sole_key(parsed, rest);
             match parsed.end(rest.len()) {
                 Some(len) => self.take(worker, len),
                 None => {
@@ -97,7 +99,7 @@ impl<'a> Batch<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, ITEMS_MAX};
+    use super::{Batch, ITEMS_MAX, join_sole_key};
     use crate::sasl::Exchange;
     use crate::session::items::Speech;
     use crate::session::testing::Fixture;
@@ -116,7 +118,8 @@ mod tests {
         let shared = fixture.shared();
         let mut worker = fixture.worker(&shared);
         worker.requests_left = requests_left;
-        let first = speech.parse_item(&worker, input);
+        let mut first = speech.parse(&worker, input);
+        join_sole_key(&mut first, input);
         let Some(end) = first.end(input.len()) else { return (Vec::new(), 0, false) };
         let mut batch = Batch::new();
         batch.read(&worker, speech, input, &first, end);

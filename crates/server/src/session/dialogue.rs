@@ -19,7 +19,7 @@ use slabwise_engine::Pinned;
 use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
 use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
 use slabwise_protocol::text::login::{self, Login};
-use slabwise_protocol::text::reply;
+use slabwise_protocol::text::{join_sole_key, reply};
 use slabwise_protocol::{Answer, Parsed, Refusal, Request};
 use std::sync::atomic::Ordering;
 
@@ -195,7 +195,8 @@ impl<'e> Session<'e> {
         if let Some(pause) = Self::pause(worker, input, out) {
             return pause;
         }
-        let parsed = self.speech.parse_item(worker, input);
+        let mut parsed = self.speech.parse(worker, input);
+        join_sole_key(&mut parsed, input);
         match parsed.end(input.len()) {
             Some(end) if end < input.len() && worker.requests_left > 1 => {
                 let mut batch = Batch::new();

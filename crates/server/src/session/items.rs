@@ -14,9 +14,7 @@ use slabwise_base::HashedKey;
 use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{compose as packet, parse as parse_packet};
 use slabwise_protocol::meta::{begins, parse as parse_meta, reply as meta_reply};
-use slabwise_protocol::text::{
-    NextKey, join_sole_key, next_key, number_line, parse as parse_text, reply,
-};
+use slabwise_protocol::text::{NextKey, next_key, number_line, parse as parse_text, reply};
 use slabwise_protocol::{
     Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
 };
@@ -80,14 +78,6 @@ impl Speech {
             Speech::Text => parse_text(input, worker.shared.settings.cost_wire),
             Speech::Binary(_) => parse_packet(input),
         }
-    }
-
-    /// The same, but a retrieval of one key, all of which is at hand, is a [`Request::Get`].
-    #[inline]
-    pub(super) fn parse_item<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
-        let mut parsed = self.parse(worker, input);
-        join_sole_key(&mut parsed, input);
-        parsed
     }
 
     /// Whether the client may ask for what is answered so.
