@@ -129,8 +129,9 @@ impl WatchKinds {
 pub(crate) struct Words<'a> {
     line: &'a [u8],
     words: [&'a [u8]; Words::KEPT_MAX],
-    len: usize,
-    last: &'a [u8],
+    pub(crate) len: usize,
+    /// Empty if there is none.
+    pub(crate) last: &'a [u8],
 }
 
 impl<'a> Words<'a> {
@@ -158,10 +159,6 @@ impl<'a> Words<'a> {
         words
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// A word by its position; empty if there are fewer.
     pub(crate) fn at(&self, index: usize) -> &'a [u8] {
         self.words[index]
@@ -171,11 +168,6 @@ impl<'a> Words<'a> {
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let words = self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
         words.take(Words::LEN_MAX)
-    }
-
-    /// The last word; empty if there is none.
-    pub(crate) fn last(&self) -> &'a [u8] {
-        self.last
     }
 
     /// Whether the client wants no answer.

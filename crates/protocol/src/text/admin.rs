@@ -10,14 +10,6 @@ use crate::words::{self, CLASS_NUMBER_MAX, Exptime, Refusal, WatchKinds, Words};
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
-fn error() -> Refusal {
-    Refusal::new(reply::ERROR)
-}
-
-fn bad_format() -> Refusal {
-    Refusal::new(reply::BAD_FORMAT)
-}
-
 /// The first of the names that begins with the word, empty if none does. As in memcached the beginning of a
 /// name is enough.
 fn expand<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
@@ -26,29 +18,29 @@ fn expand<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
 
 /// `[<exptime>]`.
 pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
-    let exptime = match words.len() {
+    let exptime = match words.len {
         0 => 0,
         1 if words.end_in_noreply() => 0,
-        _ => words::exact_i32(words.at(0)).ok_or(Refusal::new(reply::BAD_EXPTIME))?,
+        _ => words::exact_i32(words.at(0)).ok_or(reply::BAD_EXPTIME)?,
     };
     Ok(Request::Admin(Admin::FlushAll(Exptime::of_signed(exptime))))
 }
 
 /// `<level>`.
 pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
-    let level = words::exact_u32(words.at(0)).ok_or(bad_format())?;
+    let level = words::exact_u32(words.at(0)).ok_or(reply::BAD_FORMAT)?;
     Ok(Request::Admin(Admin::Verbosity(level)))
 }
 
 /// `<megabytes>`.
 pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
-    let megabytes = words::exact_u32(words.at(0)).ok_or(error())?;
+    let megabytes = words::exact_u32(words.at(0)).ok_or(reply::ERROR)?;
     Ok(Request::Admin(Admin::MemoryLimit(megabytes)))
 }
 
 /// `[graceful]`.
 pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
-    Ok(Request::Admin(Admin::Shutdown(match (words.len(), expand(words.at(0), &["graceful"])) {
+    Ok(Request::Admin(Admin::Shutdown(match (words.len, expand(words.at(0), &["graceful"])) {
         (0, _) => ShutdownMode::Now,
         (1, "graceful") => ShutdownMode::Graceful,
         _ => ShutdownMode::Unknown,
@@ -60,7 +52,7 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
     let debug = match words.at(0) {
         b"p" => Debug::TimePause,
         b"r" => Debug::TimeResume,
-        word => Debug::TimeMove(words::exact_u32(word).ok_or(error())?),
+        word => Debug::TimeMove(words::exact_u32(word).ok_or(reply::ERROR)?),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
 }
@@ -69,19 +61,19 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
 pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     let key = words.at(1);
     let debug = match expand(words.at(0), &["lock", "unlock", "ref", "unref"]) {
-        _ if key.is_empty() => return Err(error()),
+        _ if key.is_empty() => return Err(reply::ERROR.into()),
         "ref" | "lock" => Debug::ItemHold(key),
         "unref" | "unlock" => Debug::ItemRelease(key),
-        _ => return Err(error()),
+        _ => return Err(reply::ERROR.into()),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
 /// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...|learned]`.
 pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
-    match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len()) {
+    match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len) {
         ("reassign", 3) => {
-            let class = |index| words::exact_i32(words.at(index)).ok_or(bad_format());
+            let class = |index| words::exact_i32(words.at(index)).ok_or(reply::BAD_FORMAT);
             let (victim, receiver) = (class(1)?, class(2)?);
             Ok(Request::Admin(Admin::Reassign { victim, receiver }))
         }
@@ -90,26 +82,26 @@ pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
             Ok(Request::Admin(Admin::Classes(Classes::Learn)))
         }
         ("classes", 2) => {
-            let sizes = ChunkSizes::of_word(words.at(1)).ok_or(bad_format())?;
+            let sizes = ChunkSizes::of_word(words.at(1)).ok_or(reply::BAD_FORMAT)?;
             Ok(Request::Admin(Admin::Classes(Classes::Set(sizes))))
         }
         ("automove", 2..) => Ok(Request::Admin(Admin::Automove(automove(words)?))),
-        _ => Err(error()),
+        _ => Err(reply::ERROR.into()),
     }
 }
 
 fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
-    let fraction = || words::fraction(words.at(2)).ok_or(error());
+    let fraction = || words::fraction(words.at(2)).ok_or(reply::ERROR);
     match expand(words.at(1), &["ratio", "freeratio", "window"]) {
         "ratio" => Ok(Automove::Ratio(fraction()?)),
         "freeratio" => Ok(Automove::FreeRatio(fraction()?)),
-        "window" => match words::exact_u32(words.at(2)).ok_or(bad_format())? {
+        "window" => match words::exact_u32(words.at(2)).ok_or(reply::BAD_FORMAT)? {
             seconds @ 3..=1800 => Ok(Automove::Window(seconds)),
-            _ => Err(Refusal::new(reply::BAD_WINDOW)),
+            _ => Err(reply::BAD_WINDOW.into()),
         },
-        _ => match words::exact_u32(words.at(1)).ok_or(bad_format())? {
+        _ => match words::exact_u32(words.at(1)).ok_or(reply::BAD_FORMAT)? {
             level @ 0..=2 => Ok(Automove::Level(level)),
-            _ => Err(error()),
+            _ => Err(reply::ERROR.into()),
         },
     }
 }
@@ -117,35 +109,35 @@ fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
 /// `tune <hot %> <warm %> <hot factor> <warm factor>`, `mode flat|segmented`, `temp_ttl <seconds>`.
 pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
     // `t` begins two names: with few words it is the one that takes one.
-    let names: &[&str] = match words.len() {
+    let names: &[&str] = match words.len {
         5.. => &["tune", "mode", "temp_ttl"],
         _ => &["mode", "temp_ttl"],
     };
-    let request = match (expand(words.at(0), names), words.len()) {
+    let request = match (expand(words.at(0), names), words.len) {
         ("tune", _) => tune(words)?,
         ("mode", 2..) => LruRequest::Mode(match expand(words.at(1), &["flat", "segmented"]) {
             "flat" => LruMode::Flat,
             "segmented" => LruMode::Segmented,
-            _ => return Err(error()),
+            _ => return Err(reply::ERROR.into()),
         }),
         ("temp_ttl", 2..) => {
-            LruRequest::TemporaryTtl(words::exact_i32(words.at(1)).ok_or(error())?)
+            LruRequest::TemporaryTtl(words::exact_i32(words.at(1)).ok_or(reply::ERROR)?)
         }
-        _ => return Err(error()),
+        _ => return Err(reply::ERROR.into()),
     };
     Ok(Request::Admin(Admin::Lru(request)))
 }
 
 fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
-    let percent = |index| words::exact_u32(words.at(index)).ok_or(error());
-    let factor = |index| words::fraction(words.at(index)).ok_or(error());
+    let percent = |index| words::exact_u32(words.at(index)).ok_or(reply::ERROR);
+    let factor = |index| words::fraction(words.at(index)).ok_or(reply::ERROR);
     let (hot_percent, warm_percent) = (percent(1)?, percent(2)?);
     let (hot_age_factor, warm_age_factor) = (factor(3)?, factor(4)?);
     if hot_percent.saturating_add(warm_percent) > 80 {
-        return Err(Refusal::new(reply::LRU_PERCENT_TOO_HIGH));
+        return Err(reply::LRU_PERCENT_TOO_HIGH.into());
     }
     if hot_age_factor <= 0.0 || warm_age_factor <= 0.0 {
-        return Err(Refusal::new(reply::LRU_FACTOR_TOO_LOW));
+        return Err(reply::LRU_FACTOR_TOO_LOW.into());
     }
     Ok(LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor })
 }
@@ -153,9 +145,9 @@ fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
 /// `enable`, `disable`, `sleep`, `tocrawl`, `crawl`, `metadump`, `mgdump`.
 pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     let argument = words.at(1);
-    let count = || words::exact_u32(argument).ok_or(bad_format());
+    let count = || words::exact_u32(argument).ok_or(reply::BAD_FORMAT);
     let names = ["crawl", "metadump", "mgdump", "tocrawl", "sleep", "enable", "disable"];
-    let request = match (expand(words.at(0), &names), words.len()) {
+    let request = match (expand(words.at(0), &names), words.len) {
         ("enable", 1) => Crawler::Enable,
         ("disable", 1) => Crawler::Disable,
         ("crawl", 2) => Crawler::Crawl(CrawlKind::Expire, argument),
@@ -164,9 +156,9 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
         ("tocrawl", 2) => Crawler::Tocrawl(count()?),
         ("sleep", 2) => match count()? {
             microseconds @ 0..=1_000_000 => Crawler::Sleep(microseconds),
-            _ => return Err(Refusal::new(reply::CRAWLER_SLEEP_TOO_LONG)),
+            _ => return Err(reply::CRAWLER_SLEEP_TOO_LONG.into()),
         },
-        _ => return Err(error()),
+        _ => return Err(reply::ERROR.into()),
     };
     Ok(Request::Admin(Admin::Crawler(request)))
 }
@@ -205,13 +197,13 @@ fn detail(mode: &[u8]) -> DetailMode {
 }
 
 fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
-    if words.len() < 3 {
-        return Err(Refusal::new(reply::CACHEDUMP_USAGE));
+    if words.len < 3 {
+        return Err(reply::CACHEDUMP_USAGE.into());
     }
-    let number = |index| words::exact_u32(words.at(index)).ok_or(Refusal::new(reply::BAD_FORMAT));
+    let number = |index| words::exact_u32(words.at(index)).ok_or(reply::BAD_FORMAT);
     let (class_number, limit) = (number(1)?, number(2)?);
     if class_number >= CLASS_NUMBER_MAX {
-        return Err(Refusal::new(reply::CACHEDUMP_BAD_CLASS));
+        return Err(reply::CACHEDUMP_BAD_CLASS.into());
     }
     Ok(StatsRequest::Cachedump { class_number, limit })
 }

@@ -40,7 +40,7 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     }
     let words = Words::of(rest);
     let request = match command.family {
-        Family::Keyed { words_min } if words.len() < words_min => {
+        Family::Keyed { words_min } if words.len < words_min => {
             Err(Refusal::aloud(reply::BAD_FORMAT))
         }
         _ => command.shape.request(&words, cost_wire),
@@ -62,10 +62,10 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
 /// hung up on, so that they do not wait for more.
 fn unknown<'a>(name: &[u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
     let words = Words::of(rest);
-    if words.last().starts_with(b"HTTP/") {
+    if words.last.starts_with(b"HTTP/") {
         return Parsed::Hangup;
     }
-    let noreply = words.end_in_noreply() || (words.len() == 0 && name == b"noreply");
+    let noreply = words.end_in_noreply() || (words.len == 0 && name == b"noreply");
     let reply = if noreply { b"" } else { reply::ERROR };
     refused(reply, consumed, 0)
 }
@@ -333,7 +333,7 @@ fn store<'a>(
 /// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
 /// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
 fn has_cost_form(verb: StoreVerb, words: &Words<'_>) -> bool {
-    let has_cost = words.len() == if words.end_in_noreply() { 6 } else { 5 };
+    let has_cost = words.len == if words.end_in_noreply() { 6 } else { 5 };
     has_cost && matches!(verb, StoreVerb::Set | StoreVerb::Add | StoreVerb::Replace)
 }
 
@@ -352,7 +352,7 @@ fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
 /// `<key> <delta>`.
 fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let key = key(words)?;
-    let delta = words::exact_u64(words.at(1)).ok_or(Refusal::new(reply::BAD_DELTA))?;
+    let delta = words::exact_u64(words.at(1)).ok_or(reply::BAD_DELTA)?;
     Ok(Request::Arithmetic(Arithmetic { key, direction, delta, ..Arithmetic::default() }))
 }
 
@@ -360,11 +360,11 @@ fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>
 /// refused, for it would not be kept.
 fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let well_formed = matches!(
-        (words.len(), words.at(1), words.at(2)),
+        (words.len, words.at(1), words.at(2)),
         (1, _, _) | (2, b"0" | b"noreply", _) | (3, b"0", b"noreply")
     );
     if !well_formed {
-        return Err(Refusal::new(reply::BAD_DELETE));
+        return Err(reply::BAD_DELETE.into());
     }
     let key = key(words)?;
     Ok(Request::Delete(Delete { key, ..Delete::default() }))
@@ -373,14 +373,14 @@ fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
 /// `<key> <exptime>`.
 fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let key = key(words)?;
-    let exptime = words::exact_i32(words.at(1)).ok_or(Refusal::new(reply::BAD_EXPTIME))?;
+    let exptime = words::exact_i32(words.at(1)).ok_or(reply::BAD_EXPTIME)?;
     Ok(Request::Touch(key, Exptime::of_signed(exptime)))
 }
 
 /// The first word.
 fn key<'a>(words: &Words<'a>) -> Result<&'a [u8], Refusal> {
     let key = words.at(0);
-    if key.len() <= KEY_LEN_MAX { Ok(key) } else { Err(Refusal::new(reply::BAD_FORMAT)) }
+    if key.len() <= KEY_LEN_MAX { Ok(key) } else { Err(reply::BAD_FORMAT.into()) }
 }
 
 fn value_len(word: &[u8]) -> Option<usize> {

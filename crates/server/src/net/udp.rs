@@ -220,7 +220,7 @@ impl<'e> Exchange<'e> {
     }
 
     fn complete(&mut self) {
-        if self.reply.begin().is_err() {
+        if self.reply.begin().is_none() {
             self.refuse();
         }
     }
@@ -266,10 +266,6 @@ struct Message<'e> {
     total: u16,
 }
 
-/// The message has more datagrams than can be numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct TooLong;
-
 impl<'e> Message<'e> {
     fn new(request_id: u16, outs: &mut OutPool<'e>) -> Message<'e> {
         Message { request_id, first: outs.take(), second: None, sequence: 0, total: 0 }
@@ -298,11 +294,12 @@ impl<'e> Message<'e> {
         self.total = 0;
     }
 
-    /// Counts the datagrams; the reply is complete. An empty one is not sent at all.
-    fn begin(&mut self) -> Result<(), TooLong> {
+    /// Counts the datagrams; the reply is complete. An empty one is not sent at all. `None`: it has more than can be
+    /// numbered.
+    fn begin(&mut self) -> Option<()> {
         let rest = self.second.as_ref().map_or(0, |second| second.pending_bytes());
-        self.total = datagram_count(self.first.pending_bytes() + rest).ok_or(TooLong)?;
-        Ok(())
+        self.total = datagram_count(self.first.pending_bytes() + rest)?;
+        Some(())
     }
 
     fn is_under_way(&self) -> bool {
@@ -372,7 +369,7 @@ impl<'e> Message<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, TooLong};
+    use super::Message;
     use crate::net::connection::OutPool;
     use crate::out::{Flush, PENDING_BYTES_MAX};
     use slabwise_base::{Clock, Random};
@@ -476,7 +473,7 @@ mod tests {
     fn more_datagrams_than_can_be_numbered_are_not_begun() {
         let mut message = Message::new(1, &mut OutPool::default());
         message.out().bytes().resize(PAYLOAD_LEN_MAX * 65_535 + 1, b'x');
-        assert_eq!(message.begin(), Err(TooLong));
+        assert_eq!(message.begin(), None);
         message.discard();
         assert!(!message.is_under_way());
     }

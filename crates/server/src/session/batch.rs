@@ -8,7 +8,7 @@
 //! An item is a request about one item or none that lies whole in the input, so that what follows it is a request
 //! whatever comes of it. The first request that is no item ends the batch.
 
-use super::items::{Speech, hashed};
+use super::items::Speech;
 use crate::context::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_protocol::Parsed;
@@ -21,7 +21,7 @@ const ITEMS_MAX: usize = 8;
 pub(super) struct Batch<'a> {
     /// The items, and behind them perhaps what ends the batch.
     parsed: [Parsed<'a>; ITEMS_MAX],
-    /// Of each item, see [`hashed`].
+    /// Of each item, as it stands on the wire.
     keys: [HashedKey<'a>; ITEMS_MAX],
     /// Where each item begins in the input.
     starts: [usize; ITEMS_MAX],
@@ -81,7 +81,7 @@ impl<'a> Batch<'a> {
         let Parsed::Request { request, .. } = &self.parsed[self.count] else {
             unreachable!("only a request has an end");
         };
-        self.keys[self.count] = hashed(worker, request);
+        self.keys[self.count] = worker.handle.hashed(request.key());
         self.starts[self.count] = self.end;
         self.count += 1;
         self.end += len;

@@ -1,9 +1,7 @@
 //! The phases of a dialogue.
 
 use super::batch::Batch;
-use super::items::{
-    Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge, hashed,
-};
+use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge};
 use super::orders::{self, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
@@ -409,7 +407,7 @@ impl<'e> Session<'e> {
                     .order(worker, (request, answer), input.len() - consumed, out)
                     .behind(*consumed),
                 _ => {
-                    let item = (request, answer, hashed(worker, request));
+                    let item = (request, answer, worker.handle.hashed(request.key()));
                     self.serve_item(worker, item, &input[*consumed..], out).behind(*consumed)
                 }
             },

@@ -99,12 +99,6 @@ pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     worker.served.requests += 1;
 }
 
-/// A request's key as it stands on the wire, with its hash.
-#[inline(always)]
-pub(super) fn hashed<'a>(worker: &WorkerContext<'_>, request: &Request<'a>) -> HashedKey<'a> {
-    worker.handle.hashed(request.key())
-}
-
 /// What a request came to, beside its answer.
 #[expect(
     clippy::large_enum_variant,
