@@ -10,7 +10,7 @@
 //! +------------+---------------+
 //! ```
 //!
-//! Laws: costs below 4,096 are exact, others within 1/4,096 of what was given; a higher code is a higher cost.
+//! Invariants: costs below 4,096 are exact, others within 1/4,096 of what was given; a higher code is a higher cost.
 
 /// Bits of the mantissa.
 const MANTISSA_BITS: u32 = 11;

@@ -39,7 +39,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
     match mutex.lock() {
         Ok(guard) => guard,
-        Err(_) => panic!("a thread stopped while it held this lock: its data may break a law"),
+        Err(_) => {
+            panic!("a thread stopped while it held this lock: its data may break an invariant")
+        }
     }
 }
 

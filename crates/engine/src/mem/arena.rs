@@ -61,17 +61,31 @@ const _: () = {
     assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
 };
 
-/// Why the arena could not be reserved.
+/// Why there is no arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
-     (ulimit -v)"
-)]
-pub struct MappingError {
-    /// The bytes asked for.
-    pub bytes: usize,
-    /// The system's answer.
-    pub errno: Errno,
+pub enum MappingError {
+    /// The system gives no address space.
+    #[error(
+        "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
+         (ulimit -v)"
+    )]
+    NoSpace {
+        /// The bytes asked for.
+        bytes: usize,
+        /// The system's answer.
+        errno: Errno,
+    },
+    /// The system does not lock the file, or tell its size.
+    #[error(
+        "cannot lock the memory file ({0}): stop the process that uses it, or name another file"
+    )]
+    Locked(Errno),
+    /// Another arena of this process is of the file.
+    #[error("the memory file is mapped already: name another file")]
+    Mapped,
+    /// The file ends before the arena does.
+    #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
+    Short(usize),
 }
 
 /// A file, by its device and its number there.
@@ -114,34 +128,34 @@ impl Arena {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so no mapping that exists is touched.
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, PROTECTION, flags) };
-        let base = base.map_err(|errno| MappingError { bytes: size_bytes, errno })?;
+        let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
         Ok(Arena::mapped_at(base, size_bytes, huge_pages, None))
     }
 
     /// Maps the first `size_bytes` of a file, so that what is written here is written there. Refuses a file that is
     /// shorter, that another process has locked, or that this process has mapped already; it is locked from
-    /// here on. Nobody may shorten it, or write to these bytes by other means.
+    /// here on. Nobody may shorten it, or write to these bytes by other means: the one contract of `mem` with safe code
+    /// that nothing checks.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
         huge_pages: bool,
     ) -> Result<Arena, MappingError> {
-        let failed = |errno| MappingError { bytes: size_bytes, errno };
-        flock(file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
-        let about = fstat(file).map_err(failed)?;
+        flock(file, FlockOperation::NonBlockingLockExclusive).map_err(MappingError::Locked)?;
+        let about = fstat(file).map_err(MappingError::Locked)?;
         if u64::try_from(about.st_size).unwrap_or(0) < size_bytes as u64 {
-            return Err(failed(Errno::INVAL));
+            return Err(MappingError::Short(size_bytes));
         }
         let id = (about.st_dev, about.st_ino);
         let mut mapped = mapped();
         if mapped.contains(&id) {
-            return Err(failed(Errno::BUSY));
+            return Err(MappingError::Mapped);
         }
         let flags = MapFlags::SHARED;
         // SAFETY: no address is asked for, so no mapping that exists is touched. No other mapping of this or of
         // another process that locks it has the file's bytes.
         let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, PROTECTION, flags, file, 0) };
-        let base = base.map_err(failed)?;
+        let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
         mapped.push(id);
         Ok(Arena::mapped_at(base, size_bytes, huge_pages, Some(id)))
     }
@@ -307,7 +321,7 @@ impl<'a> Header<'a> {
     /// `offset` is one of the constants above and `T` the atomic type of that field.
     #[inline]
     unsafe fn field<T>(self, offset: usize) -> &'a T {
-        // SAFETY: in bounds: `Arena::header` checked the whole header.
+        // SAFETY: in bounds: a chunk starts at `base`, as the caller of `Arena::header_of` promised.
         let field = unsafe { self.base.add(offset) }.cast::<T>();
         // SAFETY: 1. aligned: chunks are aligned to CHUNK_ALIGN_BYTES and the assertions above align the
         // offsets. 2. any bit pattern is valid for an integer atomic, and nobody reaches these bytes

@@ -24,7 +24,7 @@
 //! Items change their chunks, and chains their bodies, under the [`MoverToken`]; what another process left in the
 //! arena becomes items by way of [`Restore`].
 //!
-//! Nothing here is taken on trust. Misuse by safe code is ruled out by types where that costs nothing, and
+//! Misuse by safe code is ruled out by types where that costs nothing, and
 //! otherwise by a check that panics:
 //!
 //! - *Which stripe guards an item*: the one whose table leads to it. Items enter a table only here
@@ -34,6 +34,9 @@
 //!   compared with the page's class, its grid of chunks and the chunk's state.
 //! - *Which memory*: every right carries the number of its memory.
 //! - *How far*: an owned chunk knows its size, a value its length.
+//!
+//! One thing is taken on trust: that nobody writes to a memory file or shortens it by other means than its mapping
+//! ([`Arena::of_file`]). A lock on the file is all that can be had against it.
 //!
 //! Invariants, cited by name in the code:
 //!

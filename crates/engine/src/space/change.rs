@@ -32,7 +32,8 @@
 //! - Counts never fall: a number goes on counting where its last class left off, and a class's own counts begin
 //!   at what its number had counted before it ([`Tables::counted_before`]).
 //!
-//! Lock: the tables' own, above all others of the engine (`docs/locking.md`). No store takes it.
+//! Lock: the tables' own, above all others of the engine (`docs/locking.md`). A store takes it only
+//! where its class has nothing left.
 
 use super::shared::{Space, Tables};
 use crate::class::{Class, Standing};

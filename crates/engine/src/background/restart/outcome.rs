@@ -56,7 +56,7 @@ pub enum ColdReason {
     #[error("the machine's date lies before the stop, so what has ended is unknown")]
     ClockBack,
     /// The memory file does not hold together.
-    #[error("it is damaged at byte {offset}: broken law: {invariant}")]
+    #[error("it is damaged at byte {offset}: broken invariant: {invariant}")]
     Damaged {
         /// What does not hold.
         invariant: &'static str,
