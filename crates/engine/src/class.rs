@@ -233,7 +233,7 @@ impl ClassState {
     /// Takes over a queue that another process left, from its tail on; returns the number of its items.
     pub fn restore_queue(
         &mut self,
-        restore: &Restore,
+        restore: &mut Restore,
         place: Place,
         tail: Option<ChunkAddress>,
     ) -> Result<u64, Broken> {

@@ -233,10 +233,6 @@ impl NewItem {
         unsafe { Item::new(memory, self.head.address()) }
     }
 
-    pub fn head(&self) -> &OwnedChunk {
-        &self.head
-    }
-
     /// The class in whose queue it is to be: its chunk's, or [`CHAINED`].
     #[inline]
     pub fn queue_class(&self) -> ClassId {
@@ -268,10 +264,6 @@ impl NewItem {
         body.header(memory).set_len(len);
         self.bodies_len += len;
         self.bodies.push(body);
-    }
-
-    pub fn body_count(&self) -> usize {
-        self.bodies.len()
     }
 
     /// The value of an unchained item to write, from `from` on.
@@ -367,6 +359,13 @@ impl Copied {
         new.set_len(old.len());
         new.state().store(state.moved());
         Ok(Copied { head, from: item.address(), stripe })
+    }
+
+    /// Whether it is a copy of this item, by layout, key and CAS value.
+    pub(super) fn is_of(&self, item: Linked<'_>) -> bool {
+        let (state, header) = (item.state(), self.head.header(item.memory()));
+        let key = || self.head.read(item.memory(), state.layout().key(), state.key_len());
+        state.lies_like(header.state().load()) && header.cas() == item.cas() && key() == item.key()
     }
 
     /// Its chunk, to be given back.

@@ -34,7 +34,8 @@ pub struct List {
     bytes: u64,
 }
 
-/// An item on its way from one list to another, or back, under its class's lock.
+/// An item on its way from one list to another, or back. It borrows its class's token, so that nothing else is done
+/// with the class meanwhile.
 #[must_use = "an item that was taken out of a list is to be put into another"]
 pub struct Unqueued<'c> {
     class: &'c mut ClassToken,
@@ -390,16 +391,6 @@ impl List {
 }
 
 impl Unqueued<'_> {
-    pub fn item(&self) -> Queued<'_> {
-        // SAFETY: it still counts as queued in this class, whose lock is held.
-        unsafe { Item::new(self.class.memory(), self.address) }
-    }
-
-    /// The token of its class.
-    pub fn class(&mut self) -> &mut ClassToken {
-        self.class
-    }
-
     /// Puts it at the head of a list of its class. A change of queue forgets the hits that earned it.
     #[inline]
     pub fn push_head(self, list: &mut List, queue: QueueKind, size_bytes: u64) {

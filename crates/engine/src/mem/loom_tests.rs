@@ -13,6 +13,7 @@ use loom::thread;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, PageId};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const FIELDS: ItemFields = ItemFields { flags: false, expiry: true, cost: false, rank: true };
 
@@ -76,7 +77,7 @@ impl Cache {
         let Class { token, queue } = &mut *class;
         queue.push_head(token, entry.entered(), QueueKind::Hot, 1);
         drop(class);
-        let address = entry.address();
+        let address = entry.item().address();
         drop(entry);
         self.free(remains);
         address
@@ -136,9 +137,12 @@ fn explore(
     other: fn(&Cache),
     check: fn(&Cache),
 ) {
+    let runs = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
+        counted.fetch_add(1, Relaxed);
         let cache = Arc::new(Cache::new());
         prepare(&cache);
         let thread = {
@@ -149,6 +153,7 @@ fn explore(
         thread.join().expect("it ends");
         check(&cache);
     });
+    assert!(runs.load(Relaxed) > 1, "nothing was explored");
 }
 
 fn prepared(cache: &Cache) {

@@ -164,6 +164,8 @@ pub struct Memory {
     pub(super) class_tokens: [AtomicBool; CLASS_NUMBERS],
 }
 
+const PAGE_SIZE_BYTES_MIN: usize = 4096;
+
 /// What is fetched of an item ahead: header, key, and where most values begin.
 const ITEM_HEAD_BYTES: usize = 128;
 
@@ -177,6 +179,8 @@ impl Memory {
             page_size_bytes.is_power_of_two(),
             "page size {page_size_bytes} is no power of two"
         );
+        // An address has 40 bits, and the number of its page 32.
+        assert!(page_size_bytes >= PAGE_SIZE_BYTES_MIN, "page size {page_size_bytes} is too small");
         let groups = (arena.size_bytes() / page_size_bytes).div_ceil(GROUP_PAGES);
         let number = MEMORY_COUNT.fetch_add(1, Relaxed);
         assert!(number < u32::MAX, "memories are numbered");

@@ -14,11 +14,11 @@ use super::chunk::UnusedPage;
 use super::class_token::ClassToken;
 use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Queued, body_address, word};
 use super::list::List;
-use super::memory::Memory;
+use super::memory::{Memory, Page};
 use super::state::{Kind, QueueKind, State};
 use super::stripe::{Entry, StripeGuard};
 use crate::layout::{CHAINED, ChunkAddress, HEADER_SIZE_BYTES};
-use slabwise_base::{KEY_SIZE_BYTES_MAX, PageId};
+use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, PageId};
 use std::sync::Arc;
 
 /// An invariant that what lies in the arena breaks, and where.
@@ -34,8 +34,41 @@ pub struct Broken {
 #[derive(Debug)]
 pub struct Restore {
     memory: Arc<Memory>,
-    /// By page, which of its chunks were found to be in use; empty for pages that are not being taken over.
-    in_use: Vec<Vec<bool>>,
+    /// By their numbers; `None` for pages that are not being taken over.
+    pages: Vec<Option<Adopted>>,
+    /// Whether a step failed, or panicked: nothing goes on from there.
+    is_broken: bool,
+}
+
+/// A page as it was adopted, and which of its chunks were found to be in use.
+#[derive(Debug)]
+struct Adopted {
+    class: ClassId,
+    chunk_size_bytes: usize,
+    chunk_count: u32,
+    /// A bit a chunk.
+    in_use: Vec<u64>,
+}
+
+impl Adopted {
+    fn place_of(slot: u32) -> (usize, u64) {
+        ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
+    }
+
+    fn is_in_use(&self, slot: u32) -> bool {
+        let (word, bit) = Adopted::place_of(slot);
+        self.in_use[word] & bit != 0
+    }
+
+    fn set_in_use(&mut self, slot: u32) {
+        let (word, bit) = Adopted::place_of(slot);
+        self.in_use[word] |= bit;
+    }
+
+    /// Whether a page has not changed hands since.
+    fn is_still(&self, page: &Page) -> bool {
+        page.owner() == Some(self.class) && page.chunk_size_bytes() == self.chunk_size_bytes
+    }
 }
 
 /// An item that was checked, to be entered in its table.
@@ -51,12 +84,6 @@ impl RestoredItem {
         assert_eq!(self.memory, restore.memory.number, "an item is of the memory being restored");
         // SAFETY: it was checked, and nobody else knows of it.
         unsafe { Item::new(&restore.memory, self.address) }
-    }
-
-    /// The queue that it is to be met in.
-    pub fn queue(&self, restore: &Restore) -> QueueKind {
-        let state = self.item(restore).state();
-        state.restored_queue().expect("its state says so until it is met there")
     }
 }
 
@@ -82,31 +109,56 @@ pub fn ensure(invariant: &'static str, address: ChunkAddress, holds: bool) -> Re
 impl Restore {
     /// Begins with a memory of which no page was handed out.
     pub fn new(memory: &Arc<Memory>) -> Restore {
-        Restore { memory: Arc::clone(memory), in_use: Vec::new() }
+        Restore { memory: Arc::clone(memory), pages: Vec::new(), is_broken: false }
     }
 
     /// Takes over a page of a class.
     pub fn adopt(&mut self, class: &mut ClassToken, page: UnusedPage) -> PageId {
         page.check(&self.memory);
         let id = class.adopt(page);
-        let count = class.chunks_per_page();
+        let chunk_count = class.chunks_per_page();
         // All count as in use, and none as ever handed out: nothing can be had of the page but here.
-        class.own(id).set_used(count);
-        if self.in_use.len() <= id.index() {
-            self.in_use.resize_with(id.index() + 1, Vec::new);
+        class.own(id).set_used(chunk_count);
+        if self.pages.len() <= id.index() {
+            self.pages.resize_with(id.index() + 1, || None);
         }
-        self.in_use[id.index()] = vec![false; count as usize];
+        self.pages[id.index()] = Some(Adopted {
+            class: class.class(),
+            chunk_size_bytes: class.chunk_size_bytes(),
+            chunk_count,
+            in_use: vec![0; chunk_count.div_ceil(u64::BITS) as usize],
+        });
         id
     }
 
-    /// The size of the chunk of a page being taken over, and its place among those noted; `None`: no such chunk
-    /// starts here.
-    fn chunk(&self, address: ChunkAddress) -> Option<(usize, (usize, usize))> {
-        let page = self.memory.page_of(address).index();
-        let count = self.in_use.get(page).filter(|slots| !slots.is_empty())?.len();
-        let size_bytes = self.memory.page_entry(address).chunk_size_bytes();
-        let slot = self.memory.slot_at(address, size_bytes)? as usize;
-        (slot < count).then_some((size_bytes, (page, slot)))
+    /// Does a step. After one that failed there is no other.
+    fn step<T>(
+        &mut self,
+        step: impl FnOnce(&mut Restore) -> Result<T, Broken>,
+    ) -> Result<T, Broken> {
+        self.check_whole();
+        // Until it has succeeded: it may panic.
+        self.is_broken = true;
+        let done = step(self)?;
+        self.is_broken = false;
+        Ok(done)
+    }
+
+    fn check_whole(&self) {
+        assert!(!self.is_broken, "nothing more is taken over after what was broken");
+    }
+
+    fn check_memory(&self, class: &ClassToken) {
+        let is_same = std::ptr::eq(class.memory(), &*self.memory);
+        assert!(is_same, "a class takes over what is of its own memory");
+    }
+
+    /// The page being taken over that a chunk lies in, and the chunk's slot; `None`: no such chunk starts here.
+    fn chunk(&self, address: ChunkAddress) -> Option<(&Adopted, u32)> {
+        let id = self.memory.page_of(address);
+        let page = self.pages.get(id.index())?.as_ref()?;
+        let slot = self.memory.slot_at(address, page.chunk_size_bytes)?;
+        (slot < page.chunk_count && page.is_still(self.memory.page(id))).then_some((page, slot))
     }
 
     /// The state of a chunk of a page being taken over.
@@ -119,14 +171,20 @@ impl Restore {
     }
 
     fn note_in_use(&mut self, address: ChunkAddress) -> Result<usize, Broken> {
-        let (size_bytes, (page, slot)) = self.chunk(address).expect("a chunk starts here");
-        let was_noted = std::mem::replace(&mut self.in_use[page][slot], true);
-        ensure("a chunk is of one item", address, !was_noted)?;
+        let (page, slot) = self.chunk(address).expect("a chunk starts here");
+        ensure("a chunk is of one item", address, !page.is_in_use(slot))?;
+        let size_bytes = page.chunk_size_bytes;
+        let page = &mut self.pages[self.memory.page_of(address).index()];
+        page.as_mut().expect("it was just found").set_in_use(slot);
         Ok(size_bytes)
     }
 
     /// The item at an address; `None`: there is no linked one. It has no pins: they were those of the last process.
     pub fn item(&mut self, address: ChunkAddress) -> Result<Option<RestoredItem>, Broken> {
+        self.step(|restore| restore.check_item(address))
+    }
+
+    fn check_item(&mut self, address: ChunkAddress) -> Result<Option<RestoredItem>, Broken> {
         let state = self.state(address)?;
         if state.kind() != Kind::Item || !state.linked() {
             return Ok(None);
@@ -179,50 +237,77 @@ impl Restore {
     /// Follows a queue of a class from its tail. It ends: none is met twice. `visit` sees every item that was met,
     /// and counts its bytes; it may object.
     pub fn list(
-        &self,
+        &mut self,
         class: &mut ClassToken,
         (tail, queue): (Option<ChunkAddress>, QueueKind),
         mut visit: impl FnMut(Queued<'_>) -> Result<u64, Broken>,
     ) -> Result<List, Broken> {
-        let (mut head, mut at) = (None, tail);
-        let (mut count, mut bytes) = (0, 0);
-        while let Some(address) = at {
-            ensure("a queue leads over chunks", address, self.chunk(address).is_some())?;
-            // SAFETY: a chunk starts here.
-            let header = unsafe { self.memory.arena.header_of(address) };
-            let state = header.state().load();
-            let is_to_be_met = state.kind() == Kind::Item && state.restored_queue() == Some(queue);
-            ensure("an item is in the queue that it names", address, is_to_be_met)?;
-            let here = self.memory.queue_class(address, state.chained()) == class.class();
-            ensure("an item is queued in its class", address, here)?;
-            ensure("a queue's links lead both ways", address, header.next() == head)?;
-            header.state().store(state.requeued(queue));
-            // SAFETY: it is in a queue of this class, whose token is borrowed exclusively.
-            bytes += visit(unsafe { Item::new(&self.memory, address) })?;
-            count += 1;
-            head = Some(address);
-            at = header.prev();
-        }
-        // SAFETY: the items were seen to be linked so, each is of this class and in no other list.
-        Ok(unsafe { List::linked(class, (head, tail), count, bytes) })
+        self.check_memory(class);
+        self.step(|restore| {
+            let (mut head, mut at) = (None, tail);
+            let (mut count, mut bytes) = (0, 0);
+            restore.check_queued(class, queue, tail, None)?;
+            while let Some(address) = at {
+                // SAFETY: a chunk starts here, as was checked.
+                let header = unsafe { restore.memory.arena.header_of(address) };
+                // Before it counts as queued, so that a link of a queued item never leads astray.
+                restore.check_queued(class, queue, header.prev(), at)?;
+                header.state().store(header.state().load().requeued(queue));
+                // SAFETY: it is in a queue of this class, whose token is borrowed exclusively.
+                bytes += visit(unsafe { Item::new(&restore.memory, address) })?;
+                count += 1;
+                head = at;
+                at = header.prev();
+            }
+            // SAFETY: the items were seen to be linked so, each is of this class and in no other list.
+            Ok(unsafe { List::linked(class, (head, tail), count, bytes) })
+        })
+    }
+
+    /// Checks what a queue leads to, from its tail or from the item `behind`.
+    fn check_queued(
+        &self,
+        class: &ClassToken,
+        queue: QueueKind,
+        at: Option<ChunkAddress>,
+        behind: Option<ChunkAddress>,
+    ) -> Result<(), Broken> {
+        let Some(address) = at else { return Ok(()) };
+        let chunk = self.chunk(address);
+        ensure("a queue leads over chunks", address, chunk.is_some())?;
+        let was_checked = chunk.is_some_and(|(page, slot)| page.is_in_use(slot));
+        // SAFETY: a chunk starts here.
+        let header = unsafe { self.memory.arena.header_of(address) };
+        let state = header.state().load();
+        let is_to_be_met =
+            was_checked && state.kind() == Kind::Item && state.restored_queue() == Some(queue);
+        ensure("an item is in the queue that it names", address, is_to_be_met)?;
+        let here = self.memory.queue_class(address, state.chained()) == class.class();
+        ensure("an item is queued in its class", address, here)?;
+        ensure("a queue's links lead both ways", address, header.next() == behind)
     }
 
     /// Frees what is no item and no body of one on a page.
     pub fn finish_page(&mut self, class: &mut ClassToken, id: PageId) -> u32 {
         assert!(class.class() != CHAINED, "no page is of the class of chained items");
-        let in_use = self.in_use.get_mut(id.index()).map(std::mem::take).unwrap_or_default();
-        assert!(!in_use.is_empty(), "a page is taken over once");
-        let fresh = in_use.iter().rposition(|&used| used).map_or(0, |last| last + 1);
-        let used = in_use.iter().filter(|&&used| used).count();
-        let entry = class.own(id);
-        entry.set_used(used as u32);
-        entry.set_fresh(fresh as u32);
-        entry.set_free_head(None);
+        self.check_memory(class);
+        self.check_whole();
+        let adopted = self.pages.get_mut(id.index()).and_then(Option::take);
+        let adopted = adopted.expect("a page is taken over once");
+        let (count, entry) = (adopted.chunk_count, class.own(id));
+        let is_untouched = adopted.is_still(entry)
+            && (entry.used(), entry.fresh(), entry.free_head()) == (count, 0, None);
+        assert!(is_untouched, "a page is as it was adopted until it is finished");
+        let fresh =
+            (0..count).rev().find(|&slot| adopted.is_in_use(slot)).map_or(0, |slot| slot + 1);
+        let used = adopted.in_use.iter().map(|word| word.count_ones()).sum();
+        entry.set_used(used);
+        entry.set_fresh(fresh);
         // Backwards, so that the lowest slots are handed out first; those behind the last one in use are fresh.
-        for slot in (0..in_use.len()).rev().filter(|&slot| !in_use[slot]) {
-            // SAFETY: no item was found in it, and the list was emptied.
-            unsafe { class.blank(id, slot as u32, slot < fresh) };
+        for slot in (0..count).rev().filter(|&slot| !adopted.is_in_use(slot)) {
+            // SAFETY: no item was found in it, and the list was empty.
+            unsafe { class.blank(id, slot, slot < fresh) };
         }
-        used as u32
+        used
     }
 }

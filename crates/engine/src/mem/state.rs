@@ -170,11 +170,6 @@ impl State {
         }
     }
 
-    /// The word once nobody holds the item beside the index.
-    pub fn unpinned(self) -> State {
-        State(self.0 & !PINS_MASK)
-    }
-
     pub fn kind(self) -> Kind {
         match self.0 {
             0 => Kind::Free,
@@ -238,6 +233,12 @@ impl State {
             cost: self.0 & HAS_COST != 0,
             rank: self.0 & HAS_RANK != 0,
         }
+    }
+
+    /// Whether an item in this state lies in memory as one in the other does: the same fields, as long a key.
+    pub(super) fn lies_like(self, other: State) -> bool {
+        const LAYOUT: u32 = KEY_LEN_MASK | HAS_FLAGS | HAS_EXPIRY | HAS_COST | HAS_RANK | CHAINED;
+        (self.0 ^ other.0) & LAYOUT == 0
     }
 
     /// Where the parts of an item in this state lie.

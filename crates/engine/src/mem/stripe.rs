@@ -195,11 +195,6 @@ impl<'i> Entry<'i> {
         unsafe { self.guard.linked(self.address) }
     }
 
-    #[inline]
-    pub fn address(&self) -> ChunkAddress {
-        self.address
-    }
-
     pub fn stripe(&self) -> &Stripe {
         &self.guard
     }
@@ -240,11 +235,15 @@ impl<'i> Entry<'i> {
         Entered { memory, address, class: memory.queue_class(address, state.chained()) }
     }
 
+    fn check_own(&self, own: &Pin) {
+        let item = own.item(&self.guard.memory);
+        assert_eq!(item.address(), self.address, "the writer's pin is on this item");
+    }
+
     /// The right to write the item's value; `None`: somebody pins it beside `own`.
     pub fn value_right(&mut self, own: Option<&Pin>) -> Option<ValueRight<'_>> {
         if let Some(own) = own {
-            let item = own.item(&self.guard.memory);
-            assert_eq!(item.address(), self.address, "the writer's pin is on this item");
+            self.check_own(own);
         }
         let is_alone = self.item().state().pins() == u32::from(own.is_some());
         is_alone.then(|| ValueRight { memory: &self.guard.memory, address: self.address })
@@ -275,8 +274,11 @@ impl<'i> Entry<'i> {
         mover.check(&self.guard.memory);
         assert_eq!(copied.stripe, self.guard.number, "a copy is of an item of this stripe");
         assert_eq!(copied.from, self.address, "a copy stands for the item that it is of");
+        copied.head.check(&self.guard.memory);
+        self.check_own(own);
+        // The stripe may have been unlocked since, and its item another.
+        assert!(copied.is_of(self.item()), "a copy stands for the item that it is of");
         let Copied { mut head, from, stripe } = copied;
-        head.check(&self.guard.memory);
         if self.item().state().chained() {
             let Some(mut right) = self.value_right(Some(own)) else {
                 return Err(Copied { head, from, stripe });

@@ -111,7 +111,7 @@ pub struct Pinned<'e> {
 
 impl<'e> Pinned<'e> {
     /// Pins a linked item; `None` when too many hold it.
-    pub fn new(space: &'e Space, item: Linked<'_>) -> Option<Pinned<'e>> {
+    pub(super) fn new(space: &'e Space, item: Linked<'_>) -> Option<Pinned<'e>> {
         Some(Pinned { space, pin: Some(item.pin()?) })
     }
 }

@@ -230,7 +230,7 @@ impl Shape {
 
 impl<'e> Reservation<'e> {
     /// Takes memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
-    pub fn take(
+    pub(super) fn take(
         cache: &'e Cache,
         key: HashedKey<'_>,
         value_len: usize,
@@ -385,7 +385,7 @@ impl<'e> Reservation<'e> {
     }
 
     /// The cache that the memory belongs to.
-    pub fn cache(&self) -> &'e Cache {
+    pub(super) fn cache(&self) -> &'e Cache {
         self.cache
     }
 

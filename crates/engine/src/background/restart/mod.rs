@@ -243,6 +243,9 @@ impl Rebuild<'_> {
                 continue;
             }
             let Some(item) = self.restore.item(address)? else { continue };
+            let has_rank = item.item(&self.restore).state().fields().rank;
+            let is_as_others = has_rank == space.ranks_items;
+            ensure("an item has a rank exactly if items are ranked", address, is_as_others)?;
             self.items += 1;
             self.batch.push((space.hash_of(item.item(&self.restore)), item));
             if self.batch.len() == BATCH_ITEMS {
@@ -282,7 +285,7 @@ impl Rebuild<'_> {
             for (&lane, tails) in &saved.tails[id.index()] {
                 for (queue, &tail) in QueueKind::ALL.into_iter().zip(tails) {
                     let place = Place { lane, queue };
-                    self.queues_items += class.restore_queue(&self.restore, place, tail)?;
+                    self.queues_items += class.restore_queue(&mut self.restore, place, tail)?;
                 }
             }
         }

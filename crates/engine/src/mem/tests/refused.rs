@@ -1,11 +1,13 @@
 //! Rights of another stripe, class, memory or item than the one that is used are refused.
 
 use super::world::{FIELDS, LARGE, PAGE_SIZE_BYTES, SMALL, World, memory};
-use crate::layout::{ChunkAddress, ItemMeta};
+use crate::layout::{ChunkAddress, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, ValueShape};
 use crate::mem::class_token::HeadPin;
 use crate::mem::list::List;
+use crate::mem::memory::Memory;
+use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::Entry;
 use slabwise_base::PageId;
@@ -274,7 +276,7 @@ fn a_pinned_chain_is_not_carried() {
     let copied = entry.copy_to(spare).expect("there is room");
     let mut mover = world.memory.mover_token();
     let copied = entry.carry_to(copied, &own, &mut mover).expect_err("somebody reads it");
-    assert_eq!(entry.address(), head);
+    assert_eq!(entry.item().address(), head);
     let first = entry.item().bodies().next().expect("it is chained");
     let body = entry.carry_body(first, body, &own, &mut mover).expect_err("somebody reads it");
     drop(entry);
@@ -319,6 +321,146 @@ fn a_pin_of_another_memory_is_refused() {
 #[should_panic(expected = "a class changes its chunk size while it owns no page")]
 fn chunks_of_a_class_that_owns_a_page_stay_as_large_as_they_are() {
     World::new().small.set_chunk_size(256);
+}
+
+#[test]
+#[should_panic(expected = "a copy stands for the item that it is of")]
+fn a_copy_of_an_item_that_was_replaced_in_its_place_is_refused() {
+    let mut world = World::new();
+    let address = world.store(b"a", b"");
+    let chunk = world.take(SMALL);
+    let copied = world.stripes.find(b"a").expect("it was stored").copy_to(chunk);
+    let removed = world.stripes.find(b"a").expect("it was stored").remove().1;
+    let remains = world.unlink(removed).expect("nobody pins it");
+    world.free(remains);
+    assert_eq!(world.store_chained(b"b", &[1; 1500]), address);
+    let mut entry = world.stripes.find(b"b").expect("it was stored");
+    let pin = entry.item().pin_key().expect("it is linked");
+    let copied = copied.expect("there is room");
+    let _ = entry.carry_to(copied, &pin, &mut world.memory.mover_token());
+}
+
+#[test]
+#[should_panic(expected = "the writer's pin is on this item")]
+fn an_item_is_not_carried_under_a_pin_on_another() {
+    let mut world = World::new();
+    world.store(b"a", b"");
+    world.store(b"b", b"");
+    let chunk = world.take(SMALL);
+    let other = world.stripes.find(b"b").expect("it was stored").item().pin_key();
+    let mut entry = world.stripes.find(b"a").expect("it was stored");
+    let copied = entry.copy_to(chunk).expect("there is room");
+    let other = other.expect("it is linked");
+    let _ = entry.carry_to(copied, &other, &mut world.memory.mover_token());
+}
+
+/// A world that takes over one with two items and a chained one, and where the items are, the newest last.
+fn being_restored() -> (World, Restore, [ChunkAddress; 2]) {
+    let mut old = World::new();
+    let addresses = [b"a", b"b"].map(|key| old.store(key, b""));
+    old.store_chained(b"long", &[7; 2500]);
+    [PageId(0), PageId(1)].into_iter().for_each(|page| old.blank(page));
+    let (world, restore) = World::restored_from(&old);
+    (world, restore, addresses)
+}
+
+fn enter(world: &World, restore: &mut Restore, address: ChunkAddress) {
+    let item = restore.item(address).expect("it is whole").expect("it is linked");
+    drop(Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0));
+}
+
+fn list(
+    world: &mut World,
+    restore: &mut Restore,
+    tail: ChunkAddress,
+) -> Result<List, &'static str> {
+    let tail = (Some(tail), QueueKind::Hot);
+    restore.list(&mut world.small, tail, |_| Ok(1)).map_err(|broken| broken.invariant)
+}
+
+#[test]
+#[should_panic(expected = "a class takes over what is of its own memory")]
+fn a_queue_is_not_restored_with_the_token_of_another_memory() {
+    let (world, mut restore, [first, second]) = being_restored();
+    [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
+    let _ = list(&mut World::new(), &mut restore, first);
+}
+
+#[test]
+#[should_panic(expected = "a class takes over what is of its own memory")]
+fn a_page_is_not_restored_with_the_token_of_another_memory() {
+    let (_, mut restore, _) = being_restored();
+    restore.finish_page(&mut World::new().small, PageId(0));
+}
+
+#[test]
+fn a_queue_is_not_restored_over_an_item_that_was_not_checked() {
+    let (mut world, mut restore, [first, second]) = being_restored();
+    enter(&world, &mut restore, first);
+    world.forge_restored(second);
+    let refused = list(&mut world, &mut restore, first);
+    assert_eq!(refused.unwrap_err(), "an item is in the queue that it names");
+}
+
+#[test]
+fn an_item_is_not_queued_while_it_leads_out_of_its_queue() {
+    let beyond = ChunkAddress::from_offset(1 << 30);
+    let (mut world, mut restore, [first, second]) = being_restored();
+    [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
+    world.forge_prev(first, beyond);
+    assert_eq!(list(&mut world, &mut restore, first).unwrap_err(), "a queue leads over chunks");
+    let removed = world.stripes.find(b"a").expect("it was entered").remove().1;
+    assert!(removed.queued(&world.small).is_none(), "a list would write to where it leads");
+}
+
+#[test]
+#[should_panic(expected = "nothing more is taken over after what was broken")]
+fn no_page_is_restored_after_a_broken_item() {
+    let (mut world, mut restore, [first, _]) = being_restored();
+    enter(&world, &mut restore, first);
+    assert!(restore.item(first).is_err(), "a chunk is of one item");
+    restore.finish_page(&mut world.small, PageId(0));
+}
+
+#[test]
+#[should_panic(expected = "nothing more is taken over after what was broken")]
+fn no_queue_is_restored_after_a_broken_one() {
+    let (mut world, mut restore, [first, second]) = being_restored();
+    enter(&world, &mut restore, first);
+    assert!(list(&mut world, &mut restore, first).is_err(), "it leads over what was not entered");
+    enter(&world, &mut restore, second);
+}
+
+#[test]
+#[should_panic(expected = "nothing more is taken over after what was broken")]
+fn no_page_is_restored_after_a_visit_that_panicked() {
+    let (mut world, mut restore, [first, second]) = being_restored();
+    [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
+    let visited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let tail = (Some(first), QueueKind::Hot);
+        restore.list(&mut world.small, tail, |_| panic!("it objects"))
+    }));
+    assert!(visited.is_err(), "it panicked");
+    restore.finish_page(&mut world.small, PageId(0));
+}
+
+#[test]
+#[should_panic(expected = "a page is as it was adopted until it is finished")]
+fn a_page_that_was_used_since_it_was_adopted_is_not_restored() {
+    let (mut world, mut restore, [first, second]) = being_restored();
+    [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
+    world.queue = list(&mut world, &mut restore, first).expect("nothing is broken");
+    let removed = world.stripes.find(b"a").expect("it was entered").remove().1;
+    let remains = world.unlink(removed).expect("nobody pins it");
+    world.free(remains);
+    restore.finish_page(&mut world.small, PageId(0));
+}
+
+#[test]
+#[should_panic(expected = "page size 2048 is too small")]
+fn pages_are_numbered_in_32_bits() {
+    let arena = Arena::reserve(PAGE_SIZE_BYTES, false).expect("there is address space");
+    let _ = Memory::new(arena, 2048, SizeModel::Exact);
 }
 
 #[test]

@@ -72,6 +72,19 @@ impl World {
         unsafe { self.memory.arena.header_of(body) }.set_prev(Some(body));
     }
 
+    /// Lets a chunk that was not checked look like an item to be met in a queue, as a file could.
+    pub fn forge_restored(&self, item: ChunkAddress) {
+        // SAFETY: a chunk starts here.
+        let state = unsafe { self.memory.arena.header_of(item) }.state();
+        state.store(state.load().restored());
+    }
+
+    /// Lets an item lead to another one before it in its queue.
+    pub fn forge_prev(&self, item: ChunkAddress, prev: ChunkAddress) {
+        // SAFETY: a chunk starts here.
+        unsafe { self.memory.arena.header_of(item) }.set_prev(Some(prev));
+    }
+
     /// Lets what was never handed out on a page read as free.
     pub fn blank(&mut self, page: PageId) {
         let class = if page == PageId(0) { &mut self.small } else { &mut self.large };
@@ -132,7 +145,7 @@ impl World {
         let guard = self.stripes.lock(0);
         let mut entry = Entry::insert(guard, 0, item, |_| 0);
         self.queue.push_head(&mut self.small, entry.entered(), QueueKind::Hot, 1);
-        entry.address()
+        entry.item().address()
     }
 
     pub fn store_chained(&mut self, key: &[u8], value: &[u8]) -> ChunkAddress {
@@ -143,14 +156,14 @@ impl World {
         while item.room() < value.len() {
             let body = self.take(LARGE);
             item.add_body(&self.memory, body);
-            let part = item.body_mut(&self.memory, item.body_count() - 1, 0);
+            let part = item.body_mut(&self.memory, item.bodies.len() - 1, 0);
             part.copy_from_slice(&value[written..written + part.len()]);
             written += part.len();
         }
         let guard = self.stripes.lock(0);
         let mut entry = Entry::insert(guard, 0, item, |_| 0);
         self.chained_queue.push_head(&mut self.chained, entry.entered(), QueueKind::Hot, 1);
-        entry.address()
+        entry.item().address()
     }
 
     pub fn unlink(&mut self, removed: Removed) -> Option<Remains> {

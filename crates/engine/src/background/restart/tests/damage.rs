@@ -1,10 +1,12 @@
-//! Torn and hostile files: whatever they hold, a start is warm with every law in force, or cold, or
+//! Torn and hostile files: whatever they hold, a start is warm with every invariant in force, or cold, or
 //! refused; it never crashes.
 
-use super::{Start, TestFile, config, live, live_and_close, seeds};
+use super::{STARTED, Start, TestFile, config, live, live_and_close, seeds, stop};
 use crate::background::restart::meta::{checksum, parse};
 use crate::config::EngineConfig;
-use crate::layout::HEADER_SIZE_BYTES;
+use crate::evict::EvictionKind;
+use crate::layout::{HEADER_SIZE_BYTES, ItemMeta};
+use crate::ops::{StoreMode, StoreOutcome};
 use crate::{ColdReason, RestartError};
 use slabwise_base::{Clock, Random};
 use std::fs::OpenOptions;
@@ -66,6 +68,31 @@ fn any_flipped_header_bit_is_harmless() {
     }
     println!("{warm} warm, {cold} cold");
     assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "both must occur to be tested");
+}
+
+#[test]
+fn an_item_with_a_rank_where_items_are_not_ranked_starts_cold() {
+    const STATE: u64 = 12;
+    const HAS_RANK: u32 = 1 << 11;
+    let config = EngineConfig { eviction: EvictionKind::Segmented, ..EngineConfig::new(1 << 20) };
+    let file = TestFile::new();
+    let (engine, _) = file.open_at(&config, STARTED);
+    let clock = Clock::manual();
+    let stored =
+        engine.handle().set(b"key", b"v", ItemMeta::default(), StoreMode::Set, clock.now());
+    assert!(matches!(stored, StoreOutcome::Stored { .. }), "there is room");
+    engine.close(stop(&clock)).expect("it closes");
+    let memory = OpenOptions::new().read(true).write(true).open(&file.0).expect("there");
+    let mut state = [0; 4];
+    let at = chunk_offsets(&file, &config).into_iter().map(|chunk| chunk + STATE).find(|&at| {
+        memory.read_exact_at(&mut state, at).expect("within the file");
+        state != [0; 4]
+    });
+    let state = u32::from_le_bytes(state) ^ HAS_RANK;
+    memory.write_all_at(&state.to_le_bytes(), at.expect("it holds an item")).expect("it is there");
+    let (_, reason) = file.open_cold(&config);
+    let ColdReason::Damaged { invariant, .. } = reason else { panic!("{reason}") };
+    assert_eq!(invariant, "an item has a rank exactly if items are ranked");
 }
 
 #[test]
