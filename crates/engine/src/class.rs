@@ -119,7 +119,7 @@ impl Class {
 
 impl ClassState {
     pub fn id(&self) -> ClassId {
-        self.pages.class()
+        self.pages.token.class()
     }
 
     pub fn standing(&self) -> Standing {
@@ -135,7 +135,7 @@ impl ClassState {
     /// Lets a vacant number stand for a class of the table.
     pub fn establish(&mut self, chunk_size_bytes: usize) {
         assert_eq!(self.standing, Standing::Vacant, "only a vacant number stands for a new class");
-        self.pages.token_mut().set_chunk_size(chunk_size_bytes);
+        self.pages.token.set_chunk_size(chunk_size_bytes);
         self.sizes = ItemSizes::default();
         dispatch!(&mut self.order, forget());
         self.standing = Standing::Present;
@@ -144,7 +144,8 @@ impl ClassState {
     /// Takes the class out of the table.
     pub fn retire(&mut self) {
         assert_eq!(self.standing, Standing::Present, "only a class of the table is retired");
-        self.standing = if self.pages.count() == 0 { Standing::Vacant } else { Standing::Retired };
+        self.standing =
+            if self.pages.token.page_count() == 0 { Standing::Vacant } else { Standing::Retired };
     }
 
     /// Takes a retired class into the table again.
@@ -173,14 +174,14 @@ impl ClassState {
     }
 
     fn note_parting(&mut self) {
-        if self.pages.count() == 0 && self.standing == Standing::Retired {
+        if self.pages.token.page_count() == 0 && self.standing == Standing::Retired {
             self.standing = Standing::Vacant;
         }
     }
 
     #[inline]
     pub fn chunk_size_bytes(&self) -> usize {
-        self.pages.chunk_size_bytes()
+        self.pages.token.chunk_size_bytes()
     }
 
     /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and chunks that are
@@ -207,7 +208,7 @@ impl ClassState {
 
     /// The age of a queue's tail, in ticks; of several lanes' the oldest.
     pub fn tail_age(&self, queue: QueueKind, now: Ticks) -> Option<u32> {
-        let tail = |list: &List| list.tail(self.pages.token());
+        let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);
         tails.map(|tail| tail.time().age_at(now)).max()
     }
@@ -238,7 +239,7 @@ impl ClassState {
         tail: Option<ChunkAddress>,
     ) -> Result<u64, Broken> {
         let ClassState { order, sizes, costs, pages, .. } = self;
-        let list = restore.list(pages.token_mut(), (tail, place.queue), |item| {
+        let list = restore.list(&mut pages.token, (tail, place.queue), |item| {
             if dispatch!(order, lane_of(item)) != place.lane {
                 let (invariant, address) = ("an item is in its lane", item.address());
                 return Err(Broken { invariant, address });
@@ -284,7 +285,7 @@ impl ClassState {
             return self.queue_newest(item, place);
         }
         let size_bytes = self.count_entering(item.item().without_value());
-        let token = self.pages.token_mut();
+        let token = &mut self.pages.token;
         change(&mut self.lanes, place, |list| {
             list.insert_by_age(token, item, place.queue, size_bytes)
         });
@@ -293,9 +294,9 @@ impl ClassState {
 
     /// Queues the copy of a queued item in its place; both are of one size. `Some`: nobody pins the old one.
     pub fn replace(&mut self, old: Removed, new: Entered<'_>) -> Option<Remains> {
-        let item = old.queued(self.pages.token()).expect("a queued item is replaced");
+        let item = old.queued(&self.pages.token).expect("a queued item is replaced");
         let place = self.place_of(item);
-        let token = self.pages.token_mut();
+        let token = &mut self.pages.token;
         change(&mut self.lanes, place, |list| list.take_place(token, old, new))
     }
 
@@ -316,13 +317,13 @@ impl ClassState {
         self.apply(displaced);
         // The next to enter will displace this one.
         if let Some(next) = self.lanes.queue(displaced.from).tail_address() {
-            self.pages.token().memory().prefetch_item(next);
+            self.pages.token.memory().prefetch_item(next);
         }
     }
 
     fn queue_newest(&mut self, item: Entered<'_>, place: Place) {
         let size_bytes = self.count_entering(item.item().without_value());
-        let token = self.pages.token_mut();
+        let token = &mut self.pages.token;
         change(&mut self.lanes, place, |list| list.push_head(token, item, place.queue, size_bytes));
         self.note_tail(place.lane);
         self.balance_after(place);
@@ -375,13 +376,13 @@ impl ClassState {
         let hit = dispatch!(order, hit(&view, entry.item().without_value()));
         let (to, is_counted) = match hit {
             Hit::Stay => return,
-            Hit::Rank(rank) => return entry.meta_right(self.pages.token_mut()).set_rank(rank),
+            Hit::Rank(rank) => return entry.meta_right(&mut self.pages.token).set_rank(rank),
             Hit::Enter(to, is_counted) => (to, is_counted),
         };
         // The rank may decide about the lane: the old one is read before it changes.
         let from = self.place_of(entry.item().without_value());
         if let Some(rank) = to.rank {
-            entry.meta_right(self.pages.token_mut()).set_rank(rank);
+            entry.meta_right(&mut self.pages.token).set_rank(rank);
         }
         if let Some(displaced) = to.displaced {
             self.displace(displaced);
@@ -406,8 +407,8 @@ impl ClassState {
     /// Ends an item that has left its table: out of its queue if it is in one, and unlinked. `Some`: nobody
     /// pins it, so the caller frees it.
     pub fn unlink(&mut self, item: Removed) -> Option<Remains> {
-        let Some(queued) = item.queued(self.pages.token()) else {
-            return item.unlink(self.pages.token().memory());
+        let Some(queued) = item.queued(&self.pages.token) else {
+            return item.unlink(self.pages.token.memory());
         };
         let place = self.place_of(queued);
         let counted = (queued.counted_size_bytes(), queued.cost());
@@ -425,7 +426,7 @@ impl ClassState {
 
     /// Takes a pinned item out of its queue, and pins it once more.
     pub fn detach_pinned(&mut self, pin: &Pin) -> Pin {
-        let item = self.pages.token().queued_pinned(pin).expect("the item is queued here");
+        let item = self.pages.token.queued_pinned(pin).expect("the item is queued here");
         let (place, counted) = (self.place_of(item), (item.counted_size_bytes(), item.cost()));
         self.take_out(place, counted, |list, token, size_bytes| {
             list.detach_pinned(token, pin, size_bytes)
@@ -442,7 +443,7 @@ impl ClassState {
     ) -> R {
         self.sizes.remove(size_bytes);
         self.costs.remove(cost);
-        let token = self.pages.token_mut();
+        let token = &mut self.pages.token;
         let taken = change(&mut self.lanes, place, |list| take(list, token, size_bytes));
         self.note_tail(place.lane);
         taken
@@ -478,7 +479,7 @@ impl ClassState {
         take: impl for<'c> FnOnce(&mut List, &'c mut ClassToken) -> Option<Unqueued<'c>>,
     ) {
         let ClassState { lanes, pages, .. } = self;
-        let token = pages.token_mut();
+        let token = &mut pages.token;
         if from == to {
             change(lanes, from, |list| {
                 if let Some(item) = take(list, token) {
@@ -501,7 +502,7 @@ impl ClassState {
 
     #[inline]
     pub fn tail(&self, place: Place) -> Option<Queued<'_>> {
-        self.lanes.queue(place).tail(self.pages.token())
+        self.lanes.queue(place).tail(&self.pages.token)
     }
 
     /// Where the search for a victim begins: the coldest item but for pins and hits.

@@ -316,7 +316,7 @@ impl Engine {
 /// Adds what a class holds, and what happened in it.
 fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
     let state = class.lock();
-    stats.pages += u64::from(state.pages.count());
+    stats.pages += u64::from(state.pages.token.page_count());
     stats.used_chunks += state.pages.used_count();
     stats.free_chunks += state.pages.free_count();
     stats.item_bytes += state.item_bytes();

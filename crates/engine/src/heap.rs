@@ -9,11 +9,12 @@
 
 use crate::layout::ChunkAddress;
 use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
-use slabwise_base::{ClassId, PageId};
+use slabwise_base::PageId;
 
 #[derive(Debug)]
 pub struct Pages {
-    token: ClassToken,
+    /// Also what the class's queues are changed with. Its pages and chunks are taken and given here.
+    pub token: ClassToken,
     /// Pages that it ever took.
     taken_count: u64,
     /// Chunks in use, those on draining pages included.
@@ -27,40 +28,6 @@ impl Pages {
         Pages { token, taken_count: 0, used_count: 0, partial: None }
     }
 
-    pub fn class(&self) -> ClassId {
-        self.token.class()
-    }
-
-    #[inline]
-    pub fn token(&self) -> &ClassToken {
-        &self.token
-    }
-
-    /// The class's token, to change its queues with.
-    #[inline]
-    pub fn token_mut(&mut self) -> &mut ClassToken {
-        &mut self.token
-    }
-
-    fn memory(&self) -> &Memory {
-        self.token.memory()
-    }
-
-    /// Bytes a chunk; 0 as long as the class's number was never used.
-    #[inline]
-    pub fn chunk_size_bytes(&self) -> usize {
-        self.token.chunk_size_bytes()
-    }
-
-    pub fn chunks_per_page(&self) -> u32 {
-        self.token.chunks_per_page()
-    }
-
-    /// Owned and draining pages.
-    pub fn count(&self) -> u32 {
-        self.token.page_count()
-    }
-
     /// Chunks in use, those on draining pages included.
     pub fn used_count(&self) -> u64 {
         self.used_count
@@ -68,7 +35,8 @@ impl Pages {
 
     /// Chunks not in use, those on draining pages included.
     pub fn free_count(&self) -> u64 {
-        u64::from(self.count()) * u64::from(self.chunks_per_page()) - self.used_count
+        u64::from(self.token.page_count()) * u64::from(self.token.chunks_per_page())
+            - self.used_count
     }
 
     /// The head of the list of pages with a free chunk.
@@ -99,7 +67,7 @@ impl Pages {
     pub fn finish_restore(&mut self, restore: &mut Restore, id: PageId) {
         let used = restore.finish_page(&mut self.token, id);
         self.used_count += u64::from(used);
-        if used < self.chunks_per_page() {
+        if used < self.token.chunks_per_page() {
             self.push_partial(id);
         }
     }
@@ -129,7 +97,7 @@ impl Pages {
     /// Takes this free chunk, wherever it is on its page's list; quick where it is near the head.
     pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
         let chunk = self.token.take_at(address);
-        self.count_taken(self.memory().page_of(address));
+        self.count_taken(self.token.memory().page_of(address));
         chunk
     }
 
@@ -137,7 +105,7 @@ impl Pages {
     fn count_taken(&mut self, id: PageId) {
         self.used_count += 1;
         let page = self.token.own(id);
-        if page.used() == self.chunks_per_page() {
+        if page.used() == self.token.chunks_per_page() {
             self.remove_partial(id);
         }
     }
@@ -145,11 +113,11 @@ impl Pages {
     /// Gives a chunk back to its page; a draining page keeps it out of use.
     #[inline]
     pub fn give(&mut self, chunk: OwnedChunk) {
-        let id = self.memory().page_of(chunk.address());
+        let id = self.token.memory().page_of(chunk.address());
         self.token.give(chunk);
         self.used_count -= 1;
         let page = self.token.own(id);
-        if page.used() + 1 == self.chunks_per_page() && page.state() == PageState::Owned {
+        if page.used() + 1 == self.token.chunks_per_page() && page.state() == PageState::Owned {
             self.push_partial(id);
         }
     }
@@ -171,7 +139,7 @@ impl Pages {
     }
 
     fn has_free(&self, page: &Page) -> bool {
-        page.used() < self.chunks_per_page()
+        page.used() < self.token.chunks_per_page()
     }
 
     pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {

@@ -19,10 +19,10 @@ pub fn check(space: &Space) {
     for class in &space.classes {
         let state = class.lock();
         if state.standing() == Standing::Vacant {
-            assert_eq!(state.pages.count(), 0, "a vacant number owns no page");
+            assert_eq!(state.pages.token.page_count(), 0, "a vacant number owns no page");
             continue;
         }
-        owned += state.pages.count();
+        owned += state.pages.token.page_count();
         check_pages(space, &state);
         check_queues(&state, &mut queued);
     }
@@ -89,14 +89,18 @@ fn check_pages(space: &Space, state: &ClassState) {
         if page.owner() != Some(state.id()) {
             continue;
         }
-        let (in_use, free) = state.pages.token().check_page(id);
-        assert_eq!(in_use + free, state.pages.chunks_per_page(), "used + free == chunks in a page");
+        let (in_use, free) = state.pages.token.check_page(id);
+        assert_eq!(
+            in_use + free,
+            state.pages.token.chunks_per_page(),
+            "used + free == chunks in a page"
+        );
         let lists = page.state() == PageState::Owned && free > 0;
         assert_eq!(lists, partial.contains(&id.0), "a page is listed while it has a free chunk");
         pages += 1;
         used += u64::from(in_use);
     }
-    assert_eq!(pages, state.pages.count(), "a class counts its pages");
+    assert_eq!(pages, state.pages.token.page_count(), "a class counts its pages");
     assert_eq!(used, state.pages.used_count(), "a class counts its chunks in use");
 }
 
@@ -117,9 +121,9 @@ fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
         let queue = state.lanes.queue(Place { lane, queue: kind });
         let is_occupied = state.lanes.occupied(kind).first_from(lane) == Some(lane);
         assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
-        queue.check(state.pages.token());
+        queue.check(&state.pages.token);
         let (mut count, mut bytes) = (0, 0);
-        for item in queue.iter_from_tail(state.pages.token()) {
+        for item in queue.iter_from_tail(&state.pages.token) {
             assert!(item.state().queued() && item.state().linked(), "a queued item is linked");
             assert_eq!(item.state().queue(), kind, "an item knows its queue");
             assert_eq!(state.lane_of(item), lane, "an item is in its lane");

@@ -110,7 +110,7 @@ impl Crawler {
         let mut pinned = Vec::new();
         for slot in self.slot..end {
             let address = space.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
-            let token = state.pages.token();
+            let token = &state.pages.token;
             // An item that is not queued is on its way out: its chunk may change hands without this lock.
             let Some(item) = token.state_of(address).filter(|item| item.queued()) else { continue };
             let queue_class = if item.chained() { CHAINED } else { class };

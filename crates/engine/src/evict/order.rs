@@ -235,13 +235,13 @@ pub struct View<'c> {
 impl<'c> View<'c> {
     #[inline]
     pub fn tail(&self, place: Place) -> Option<Queued<'c>> {
-        self.lanes.queue(place).tail(self.pages.token())
+        self.lanes.queue(place).tail(&self.pages.token)
     }
 
     /// Chunks on its pages, free ones included.
     #[inline]
     pub fn chunk_count(&self) -> u64 {
-        u64::from(self.pages.count()) * u64::from(self.pages.chunks_per_page())
+        u64::from(self.pages.token.page_count()) * u64::from(self.pages.token.chunks_per_page())
     }
 }
 

@@ -172,11 +172,11 @@ impl Pass<'_> {
 
     pub fn state_of(&self, address: ChunkAddress) -> State {
         let class = self.space.class(self.job.order.victim).lock();
-        class.pages.token().state_of(address).unwrap_or(State::FREE)
+        class.pages.token.state_of(address).unwrap_or(State::FREE)
     }
 
     pub fn meet(&self, address: ChunkAddress, class: &ClassState) -> Met {
-        let token = class.pages.token();
+        let token = &class.pages.token;
         let Some(state) = token.state_of(address) else { return Met::Free };
         let holder = match state.kind() {
             ChunkKind::Free => return Met::Free,
@@ -289,10 +289,10 @@ impl Pass<'_> {
     /// Pins a queued item that nobody else holds, or that may be `shared`.
     fn pin_queued(&self, item: ChunkAddress, shared: impl Fn(State) -> bool) -> Option<Pin> {
         let class = self.space.class(self.job.order.victim).lock();
-        let state = class.pages.token().state_of(item)?;
+        let state = class.pages.token.state_of(item)?;
         let is_free_for_it = state.pins() == 0 || shared(state);
         // Under this lock a linked item cannot be freed, so the pin finds it alive.
-        if !state.queued() || !is_free_for_it { None } else { class.pages.token().pin_at(item) }
+        if !state.queued() || !is_free_for_it { None } else { class.pages.token.pin_at(item) }
     }
 
     /// Carries an item that the mover pins to a spare chunk; `None`: somebody else holds it, or it has ended.
@@ -396,7 +396,7 @@ impl Pass<'_> {
     /// Pins the item that a body belongs to, if nobody else holds it.
     fn pin_head_of(&self, body: ChunkAddress) -> HeadPin {
         let class = self.space.class(self.job.order.victim).lock();
-        class.pages.token().pin_head_of(body, self.token)
+        class.pages.token.pin_head_of(body, self.token)
     }
 
     /// Pins the item that a chunk holds, or holds a part of, if nobody else holds it.
@@ -417,7 +417,7 @@ impl Pass<'_> {
         let (hash, queue_class) = (space.hash_of(item), item.queue_class());
         let victim = {
             let mut class = space.class(queue_class).lock();
-            let queued = class.pages.token().queued_pinned(pin);
+            let queued = class.pages.token.queued_pinned(pin);
             let Some(item) = queued.filter(|item| item.state().pins() == 1) else {
                 return false;
             };

@@ -219,7 +219,7 @@ impl Mover {
             // A first page granted beyond the limit stays, or the class would be granted another.
             let keeps_one =
                 space.config.first_page_beyond_limit && state.standing() == Standing::Present;
-            if keeps_one && state.pages.count() < 2 {
+            if keeps_one && state.pages.token.page_count() < 2 {
                 return;
             }
             let entry = space.memory.page(page);
@@ -359,14 +359,14 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
-        let has_spare = state.pages.free_count() >= u64::from(state.pages.chunks_per_page());
+        let has_spare = state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
         let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class gives all its pages in the end.
         let retired = state.standing() == Standing::Retired;
-        let rank = (has_spare, retired, age.unwrap_or(0), state.pages.count());
+        let rank = (has_spare, retired, age.unwrap_or(0), state.pages.token.page_count());
         let can_give = Some(id) != receiver
-            && state.pages.count() > 0
+            && state.pages.token.page_count() > 0
             && (has_spare || space.config.eviction_enabled);
         can_give.then_some((rank, id))
     });

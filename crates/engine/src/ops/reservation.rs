@@ -76,7 +76,7 @@ impl Cache {
             return Err(Refusal::OutOfMemory);
         }
         for larger in self.larger_close_in_size(choice) {
-            if self.space.class(larger.id).lock().pages.count() > 0 {
+            if self.space.class(larger.id).lock().pages.token.page_count() > 0 {
                 self.space.class(choice.id).lock().counters.homeless += 1;
                 if let Ok(chunk) = self.allocate_in(larger, now) {
                     return Ok(chunk);
@@ -101,7 +101,7 @@ impl Cache {
     /// beyond the limit, only if there was none to be had.
     fn may_take_anothers(&self, choice: Choice) -> bool {
         !self.space.config.first_page_beyond_limit
-            || self.space.class(choice.id).lock().pages.count() == 0
+            || self.space.class(choice.id).lock().pages.token.page_count() == 0
     }
 
     /// The larger classes in which an item may live without wasting more than it needs, least first.

@@ -28,7 +28,8 @@ impl Space {
         if state.standing() != Standing::Present {
             return None;
         }
-        let beyond_limit = self.config.first_page_beyond_limit && state.pages.count() == 0;
+        let beyond_limit =
+            self.config.first_page_beyond_limit && state.pages.token.page_count() == 0;
         let page = lock(&self.pool).take(&self.memory, beyond_limit)?;
         state.adopt(page);
         state.pages.take()
@@ -61,7 +62,7 @@ impl Space {
                 }
             };
             let mut class = self.class(class).lock();
-            let body = remains.take_body(class.pages.token_mut());
+            let body = remains.take_body(&mut class.pages.token);
             class.pages.give(body);
         }
     }

@@ -166,12 +166,12 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
         if state.standing() == Standing::Retired {
             retired.push((state.id(), state.chunk_size_bytes()));
         }
-        if state.pages.count() == 0 {
+        if state.pages.token.page_count() == 0 {
             continue;
         }
         let owner = Some(state.id());
         let own = |id: &PageId| space.memory.page(*id).owner() == owner;
-        pages().filter(own).for_each(|id| state.pages.token_mut().blank_fresh(id));
+        pages().filter(own).for_each(|id| state.pages.token.blank_fresh(id));
     }
     let nanos = (stop.unix_time.as_nanos() as u64).to_le_bytes();
     Saved {
@@ -235,7 +235,7 @@ impl Rebuild<'_> {
     /// Checks every linked item of a page and enters it.
     fn enter_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
         let (space, class) = (self.space, self.space.class(class).lock());
-        let (size_bytes, count) = (class.chunk_size_bytes(), class.pages.chunks_per_page());
+        let (size_bytes, count) = (class.chunk_size_bytes(), class.pages.token.chunks_per_page());
         drop(class);
         for slot in 0..count {
             let address = space.memory.chunk_at(page, slot, size_bytes);

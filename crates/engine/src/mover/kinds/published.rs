@@ -63,7 +63,7 @@ impl Kind for Published {
     }
 
     fn begin(&self, class: &mut ClassState, page: PageId) {
-        class.pages.token_mut().list_in_order(page);
+        class.pages.token.list_in_order(page);
     }
 
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
@@ -131,7 +131,7 @@ impl Published {
 /// Takes a chunk out of use if nobody uses it.
 fn cut_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
     let mut class = pass.space.class(pass.job.order.victim).lock();
-    let state = class.pages.token().state_of(address);
+    let state = class.pages.token.state_of(address);
     let free = state.is_some_and(|state| state.kind() == ChunkKind::Free);
     if free {
         pass.job.cut.push(class.pages.take_at(address));

@@ -89,7 +89,7 @@ fn look_beyond(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Choice
 /// The class of the present table that has chunks for what lies in a chunk: what a head takes of a chained
 /// item counts alone. `None`: nothing lies there.
 fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Option<Choice> {
-    let (state, len) = class.pages.token().contents_of(address)?;
+    let (state, len) = class.pages.token.contents_of(address)?;
     let (key_len, fields) = (state.key_len(), state.fields());
     let size_bytes = match state.kind() {
         Kind::Free => return None,

@@ -228,7 +228,7 @@ fn pin_plain_items(pass: &Pass<'_>, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<Ch
     // Under this lock a queued item cannot be freed, so the pin finds it alive.
     let class = pass.space.class(pass.job.order.victim).lock();
     for &address in batch {
-        let item = class.pages.token().queued(address).filter(|item| item.is_unpinned());
+        let item = class.pages.token.queued(address).filter(|item| item.is_unpinned());
         match item.and_then(Queued::pin_key) {
             Some(pin) => pins.push(pin),
             None => others.push(address),

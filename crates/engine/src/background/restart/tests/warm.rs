@@ -23,7 +23,7 @@ fn orders(engine: &Engine) -> Vec<Vec<usize>> {
         let queues =
             |lane| QueueKind::ALL.map(|kind| state.lanes.queue(Place { lane, queue: kind }));
         for queue in state.lanes.all().flat_map(queues) {
-            let queue = queue.iter_from_tail(state.pages.token());
+            let queue = queue.iter_from_tail(&state.pages.token);
             orders.push(queue.map(|item| item.address().offset()).collect());
         }
     }
