@@ -7,7 +7,6 @@
 pub mod clock;
 pub mod cost;
 pub mod counts;
-pub mod hash;
 pub mod ids;
 pub mod memcached;
 pub mod random;
@@ -16,8 +15,7 @@ pub mod sync;
 
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use cost::Cost;
-pub use hash::{HashedKey, KeyHasher, LookupKey, sampling};
-pub use ids::{ClassId, PageId};
+pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;
 pub use size_histogram::{SizeBar, SizeHistogram};
 

@@ -13,11 +13,11 @@
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
 //! invariants of the lists in `heap.rs` and `mem/list.rs`.
 
-use crate::counters::ClassCounters;
 use crate::evict::{
     ClassOrder, Entry as OrderEntry, Hit, ItemCosts, ItemSizes, Lane, Lanes, Move, Order, Place,
     Segments, Victim, View, dispatch,
 };
+use crate::heap::Choice;
 use crate::heap::Pages;
 use crate::layout::ChunkAddress;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
@@ -25,7 +25,7 @@ use crate::mem::{
     Broken, ClassToken, Entered, Entry, List, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed,
     Restore, Unqueued, UnusedPage,
 };
-use crate::size_map::Choice;
+use crate::stats::ClassCounters;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, Cost, PageId, Ticks};
 use std::sync::Arc;

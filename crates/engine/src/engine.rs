@@ -6,13 +6,13 @@ use crate::background::{
 };
 use crate::class::{CHAINED, Class, Standing};
 use crate::config::EngineConfig;
-use crate::counters::MoverCounters;
 use crate::evict::LruConfig;
 use crate::layout::{ClassTable, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
 use crate::space::{ClassChangeError, Space, Tap};
+use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, Seconds, SizeHistogram};

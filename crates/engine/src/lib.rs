@@ -14,7 +14,7 @@
 //!     class       a class: its pages, free chunks and queues, under one lock
 //!     evict       eviction kinds: which item of a class leaves next
 //!     index       stripes, each a lock over its own growing table
-//!     heap, mem   pages, chunks and their bytes; the only unsafe code
+//!     heap, mem   the class of a size; pages, chunks and their bytes; the only unsafe code
 //!     layout      addresses, the parts of an item, chunk sizes
 //! ```
 //!
@@ -28,7 +28,6 @@
 mod background;
 mod class;
 mod config;
-mod counters;
 mod engine;
 mod evict;
 mod heap;
@@ -40,7 +39,6 @@ mod loom_tests;
 mod mem;
 mod mover;
 mod ops;
-mod size_map;
 mod space;
 mod stats;
 
@@ -48,7 +46,6 @@ pub use background::{
     ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop, Warm,
 };
 pub use config::{EngineConfig, MoverKind, page_size_default};
-pub use counters::{Busy, ClassCounters, MoverCounters};
 pub use engine::{Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, ReservedConfig, ReservedRank,
@@ -68,7 +65,7 @@ pub use ops::{
 pub use space::{
     AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Tap,
 };
-pub use stats::{ClassStats, EngineStats, PageStats};
+pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
 
 /// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
 pub fn chain_head_size_bytes(key_len: usize) -> usize {

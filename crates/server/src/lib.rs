@@ -13,7 +13,6 @@
 mod admin;
 mod background;
 mod config;
-mod context;
 mod net;
 mod ops;
 mod os;
@@ -27,11 +26,10 @@ mod tls;
 mod wire;
 
 pub use config::Settings;
-pub use context::WorkerContext;
 pub use os::sys::is_root;
 pub use out::Out;
 pub use session::{Next, Session};
-pub use shared::{Roster, Shared};
+pub use shared::{Roster, Shared, WorkerContext};
 
 use config::{Listen, Request};
 use net::{Listeners, Loops};

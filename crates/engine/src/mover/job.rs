@@ -10,13 +10,13 @@
 //! an eviction does it.
 
 use crate::class::{CHAINED, Class, ClassState};
-use crate::counters::{Busy, MoverCounters};
 use crate::layout::ChunkAddress;
 use crate::mem::{
     Copied, Entry, HeadPin, Kind as ChunkKind, MoverToken, OwnedChunk, Page, PageState, Pin, State,
     UnusedPage,
 };
 use crate::space::Space;
+use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
 /// For how long nothing may move before a kind gives a page up, unless it says otherwise.

@@ -4,10 +4,10 @@ use super::job::{Candidate, GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassSte
 use super::kinds;
 use crate::class::{CHAINED, Class, Standing};
 use crate::config::MoverKind;
-use crate::counters::MoverCounters;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::mem::{Memory, MoverToken, PageState, UnusedPage};
 use crate::space::Space;
+use crate::stats::MoverCounters;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
 use std::collections::VecDeque;

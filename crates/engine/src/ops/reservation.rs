@@ -15,9 +15,9 @@
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
+use crate::heap::Choice;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
 use crate::mem::{InHand, Item, NewItem, OwnedChunk, ValueShape};
-use crate::size_map::Choice;
 use crate::space::{Evicted, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};

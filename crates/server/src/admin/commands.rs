@@ -1,10 +1,9 @@
 //! Orders to the server.
 
 use super::crawl::{Crawl, Listing};
-use crate::context::WorkerContext;
 use crate::os::process;
 use crate::out::Out;
-use crate::shared::{CloseReason, Driver, Shared, Watcher};
+use crate::shared::{CloseReason, Driver, Shared, Watcher, WorkerContext};
 use crate::wire::text::Reply;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Seconds};

@@ -3,8 +3,7 @@
 //! yields, so no other client waits for them, and while the output is full there is no step, so one that
 //! does not read holds little.
 
-use crate::context::WorkerContext;
-use crate::shared::{CrawlTicket, Shared};
+use crate::shared::{CrawlTicket, Shared, WorkerContext};
 use crate::wire::rows::Rows;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler};

@@ -1,9 +1,9 @@
 //! debugtime, debugitem, misbehave: what memcached's tests ask of its debug build. Off unless
 //! `-o debug_commands` is given, as they let any client move the clock and hold memory.
 
-use crate::context::WorkerContext;
 use crate::ops::get;
 use crate::os::sys;
+use crate::shared::WorkerContext;
 use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::Debug;

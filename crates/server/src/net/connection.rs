@@ -22,12 +22,11 @@
 
 use super::tls_stream::TlsStream;
 use crate::config::Protocol;
-use crate::context::WorkerContext;
 use crate::os::sys;
 use crate::os::sys::Receipt;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
-use crate::shared::{Client, ClientState, CloseReason};
+use crate::shared::{Client, ClientState, CloseReason, WorkerContext};
 use slabwise_base::Seconds;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

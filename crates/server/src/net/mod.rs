@@ -20,8 +20,7 @@ mod worker;
 
 pub use listen::Listeners;
 
-use crate::context::WorkerContext;
-use crate::shared::{Shared, Wake};
+use crate::shared::{Shared, Wake, WorkerContext};
 use acceptor::Acceptor;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};

@@ -19,8 +19,9 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
 use super::udp::{self, UdpSocket};
 use crate::config::ListenSecurity;
-use crate::context::{READ_BUFFER_BYTES, Served, WorkerContext};
-use crate::shared::{Address, ClientState, CloseReason, Shared, WatchEvent};
+use crate::shared::{
+    Address, ClientState, CloseReason, READ_BUFFER_BYTES, Served, Shared, WatchEvent, WorkerContext,
+};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};

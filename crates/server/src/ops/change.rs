@@ -2,7 +2,7 @@
 
 use super::get::{Rules, looking_up};
 use super::hooks;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_engine::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemMeta, Leave,
@@ -17,7 +17,7 @@ pub(crate) fn delete(
     rules: Rules,
 ) -> DeleteOutcome {
     let prefixes = &worker.shared.prefixes;
-    if rules.counts_prefixes() && worker.shared.counts_prefixes() {
+    if worker.shared.counts_prefixes() && rules.counts_prefixes() {
         prefixes.record_delete(key.bytes());
     }
     let leave = leave(worker, request.leaves);

@@ -1,7 +1,6 @@
 //! Getting an item, in any of the ways that a dialect has; touching it, and looks that count as no get.
 
-use crate::context::WorkerContext;
-use crate::shared::WatchEvent;
+use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{
     GetOptions, ItemView, Life, Met, Pinned, ReserveError, Seen, StoreMode, Vivify,

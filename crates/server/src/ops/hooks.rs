@@ -12,8 +12,7 @@
 //! nothing that memcached shows changes by it.
 
 use super::get::{looking_up, tell_look_up};
-use crate::context::WorkerContext;
-use crate::shared::WatchEvent;
+use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
     ItemMeta, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,

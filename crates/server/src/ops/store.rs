@@ -10,7 +10,7 @@
 
 use super::get::{Rules, looking_up};
 use super::hooks;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
 use slabwise_engine::{
     ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
@@ -76,7 +76,7 @@ pub(crate) fn begin<'e>(
     rest: &[u8],
     value_end: &[u8],
 ) -> Begun<'e> {
-    if rules.counts_prefixes() && worker.shared.counts_prefixes() {
+    if worker.shared.counts_prefixes() && rules.counts_prefixes() {
         worker.shared.prefixes.record_set(key.bytes());
     }
     let Store { client_flags, cost, value_len, .. } = *request;

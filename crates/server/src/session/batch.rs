@@ -9,7 +9,7 @@
 //! whatever comes of it. The first request that is no item ends the batch.
 
 use super::items::Speech;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_protocol::Parsed;
 use slabwise_protocol::text::join_sole_key;

@@ -2,12 +2,12 @@
 //! a retrieval and the value of a store, is read as it arrives.
 
 use super::orders::may_ask;
-use crate::context::WorkerContext;
 use crate::ops::change;
 use crate::ops::get::{self, Access, Rules};
 use crate::ops::store::{Begun, Upload, begin};
 use crate::out::Out;
 use crate::sasl::Exchange;
+use crate::shared::WorkerContext;
 use crate::wire::text::Reply;
 use crate::wire::{binary, meta, text};
 use slabwise_base::HashedKey;

@@ -2,10 +2,9 @@
 
 use crate::admin::commands::{self, Then};
 use crate::admin::debug;
-use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::sasl::{Answer, Exchange, MECHANISMS};
-use crate::shared::CloseReason;
+use crate::shared::{CloseReason, WorkerContext};
 use crate::stats;
 use crate::wire::VERSION;
 use crate::wire::rows::{Rows, StatsForm};

@@ -2,11 +2,9 @@
 
 use super::{Next, Session};
 use crate::config::Settings;
-use crate::context::WorkerContext;
 use crate::out::Out;
 use crate::passwords::testing::logins;
-use crate::shared::Roster;
-use crate::shared::Shared;
+use crate::shared::{Roster, Shared, WorkerContext};
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
 use std::sync::Arc;

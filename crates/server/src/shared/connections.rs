@@ -205,7 +205,7 @@ counters! {
         bytes_written,
         /// `me` commands: what memcached calls `cmd_meta`.
         meta_debugs,
-        /// Shares of the turns with gets that were timed ([`Served::shares`](crate::context::Served::shares)).
+        /// Shares of the turns with gets that were timed ([`Served::shares`](crate::shared::Served::shares)).
         timed_shares,
         /// Nanoseconds that those turns took, from receiving to sending.
         timed_nanos,

@@ -9,11 +9,10 @@ mod state;
 mod watch;
 
 pub use bell::{Driver, Woken};
-pub use connections::{
-    Address, Client, ClientState, ConnectionCounts, Roster, Traffic, TrafficCounts,
-};
+pub use connections::{Address, Client, ClientState, ConnectionCounts, Roster, TrafficCounts};
 pub use crawls::{CrawlStep, CrawlTicket};
 #[cfg(test)]
 pub use measured_costs::MeasuredCosts;
-pub use state::{Shared, Wake};
+pub(crate) use state::READ_BUFFER_BYTES;
+pub use state::{Served, Shared, Wake, WorkerContext};
 pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};

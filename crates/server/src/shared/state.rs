@@ -1,4 +1,4 @@
-//! The one value that all threads share.
+//! The one value that all threads share, and what a worker lends with it to the sessions it drives.
 
 use super::bell::Bell;
 use super::connections::{ConnectionCounters, ConnectionCounts, Roster, Traffic, TrafficCounts};
@@ -9,12 +9,13 @@ use super::watch::{WatchCounts, WatchLog};
 use crate::config::{Settings, Tunables};
 use crate::passwords::{Kind, PasswordFile};
 use crate::tls::{Tls, TlsCounts};
-use slabwise_base::Clock;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_engine::{ClassStats, Engine, EngineStats};
+use slabwise_base::{Clock, Expiry, Now, Seconds};
+use slabwise_engine::{ClassStats, Engine, EngineStats, Handle};
 use slabwise_profile::{MissClockCounts, MissClockOptions};
-use slabwise_protocol::WatchKinds;
+use slabwise_protocol::{Exptime, WatchKinds};
 use slabwise_tuner::Board;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -193,5 +194,181 @@ impl Baseline {
     pub fn since(&self, class: &ClassStats) -> ClassStats {
         let earlier = self.classes.iter().find(|earlier| earlier.class == class.class);
         earlier.map_or_else(|| class.clone(), |earlier| class.since(earlier))
+    }
+}
+
+/// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
+pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// A worker's face of everything shared. One worker has one, for ever.
+pub struct WorkerContext<'e> {
+    /// The engine's operations.
+    pub handle: Handle<'e>,
+    /// The time of this wake-up; the event loop sets it.
+    pub now: Now,
+    /// What all threads share.
+    pub shared: &'e Shared<'e>,
+    /// This worker's part of it.
+    pub traffic: &'e Traffic,
+    /// This worker's number.
+    pub index: usize,
+    /// The descriptor of the connection being served, for what is logged; the event loop sets it.
+    pub descriptor: RawFd,
+    /// How many requests may still be served before other connections have a turn; the event loop
+    /// refills it. Who sets it to 0 ends the turn.
+    pub requests_left: u32,
+    /// What was served in this turn; the event loop begins it anew.
+    pub served: Served,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Requests, as [`WorkerContext::requests_left`] counts them.
+    pub requests: u32,
+    /// Keys that were looked up to be answered with their values: of a request as many as it names.
+    pub gets: u32,
+    pub others: u32,
+}
+
+impl Served {
+    /// Nothing.
+    pub const NONE: Served = Served { requests: 0, gets: 0, others: 0 };
+
+    /// What a turn's time is divided by to tell how long a get takes, if it served any: keys, and other requests.
+    pub fn shares(&self) -> Option<u32> {
+        (self.gets > 0).then_some(self.gets + self.others)
+    }
+}
+
+/// Lifetimes up to this many seconds count from now; larger ones are Unix times. Clients rely on it.
+const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
+
+impl<'e> WorkerContext<'e> {
+    /// The worker with this number. It may serve nothing yet.
+    pub fn new(shared: &'e Shared<'e>, index: usize) -> WorkerContext<'e> {
+        WorkerContext {
+            handle: shared.engine.handle(),
+            now: shared.clock.now(),
+            shared,
+            traffic: &shared.traffic[index],
+            index,
+            descriptor: -1,
+            requests_left: 0,
+            served: Served::NONE,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn expiry(&self, exptime: Exptime) -> Expiry {
+        match exptime {
+            Exptime::Never => Expiry::NEVER,
+            Exptime::Past => Expiry::PAST,
+            Exptime::At(time) => Expiry::at(self.second(time)),
+        }
+    }
+
+    /// The second that a time on the wire names. A Unix time before the start is the
+    /// earliest second there is, so that it is past.
+    pub(crate) fn second(&self, time: u32) -> Seconds {
+        if time <= RELATIVE_EXPTIME_MAX {
+            return Seconds(self.now.seconds.0 + time);
+        }
+        let since_zero = u64::from(time).saturating_sub(self.shared.clock.zero_unix_seconds());
+        Seconds((since_zero as u32).max(1))
+    }
+
+    #[inline]
+    pub(crate) fn shown_cas(&self, cas: u64) -> u64 {
+        if self.shared.settings.cas_enabled { cas } else { 0 }
+    }
+
+    /// The CAS value that an item must have. With `-C` items have none: 0 asks for nothing, and nothing matches
+    /// another.
+    pub(crate) fn expected_cas(&self, asked: Option<u64>) -> Option<u64> {
+        match asked {
+            Some(0) if !self.shared.settings.cas_enabled => None,
+            // No item has this one.
+            Some(_) if !self.shared.settings.cas_enabled => Some(0),
+            expected => expected,
+        }
+    }
+
+    pub(crate) fn unix_seconds(&self, second: Seconds) -> u64 {
+        self.shared.clock.zero_unix_seconds() + u64::from(second.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Served;
+    use crate::session::testing::{Client, Fixture};
+    use slabwise_base::{Expiry, Seconds};
+    use slabwise_protocol::Exptime;
+    use std::time::Duration;
+
+    #[test]
+    fn gets_are_counted_by_key_and_no_ops_not_at_all() {
+        let fixture = Fixture::new();
+        let shared = fixture.shared();
+        let mut client = Client::new(fixture.worker(&shared));
+        let mut served = |script: &[u8]| {
+            client.worker.served = Served::NONE;
+            client.send(script);
+            client.worker.served
+        };
+        let get = b"\x80\x09\0\x01\0\0\0\0\0\0\0\x01opaqcasvaluek";
+        let noop = b"\x80\x0a\0\0\0\0\0\0\0\0\0\0opaqcasvalue";
+        for (script, requests, gets) in [
+            (&b"get a b c\r\n"[..], 1, 3),
+            (b"gat 10 a b\r\ngets c\r\n", 2, 3),
+            (b"mg a v\r\nmg b v q\r\nmn\r\n", 3, 2),
+            (&format!("get{}\r\n", " key".repeat(100)).into_bytes(), 2, 100),
+        ] {
+            let expected = Served { requests, gets, others: 0 };
+            assert_eq!(served(script), expected, "{}", script.escape_ascii());
+            assert_eq!(expected.shares(), Some(gets));
+        }
+        for script in [
+            &b"get a\r\nset a 0 0 1\r\nx\r\n"[..],
+            b"get a\r\ndelete a\r\n",
+            b"mg a v\r\nms a 1\r\nx\r\n",
+            b"mg a v\r\nmd a\r\n",
+            b"get a\r\nstats\r\n",
+        ] {
+            let expected = Served { requests: 2, gets: 1, others: 1 };
+            assert_eq!(served(script), expected, "{}", script.escape_ascii());
+        }
+        assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "no get at all");
+        let mut binary = Client::new(fixture.worker(&shared));
+        binary.worker.served = Served::NONE;
+        binary.send(&[&get[..], get, noop].concat());
+        assert_eq!(binary.worker.served, Served { requests: 3, gets: 2, others: 0 });
+        let delete = [&b"\x80\x04"[..], &get[2..]].concat();
+        binary.send(&delete);
+        assert_eq!(binary.worker.served.shares(), Some(3));
+    }
+
+    #[test]
+    fn lifetimes_are_relative_up_to_30_days_and_unix_times_beyond() {
+        let fixture = Fixture::new();
+        let shared = fixture.shared();
+        fixture.clock.advance(Duration::from_secs(100));
+        let worker = fixture.worker(&shared);
+        let start = fixture.clock.zero_unix_seconds() as i32;
+        let signed = |number| worker.expiry(Exptime::of_signed(number));
+        let unsigned = |number| worker.expiry(Exptime::of_unsigned(number));
+        assert_eq!(signed(0), Expiry::NEVER);
+        assert_eq!(signed(-1), Expiry::PAST);
+        assert_eq!(signed(i32::MIN), Expiry::PAST);
+        assert_eq!(signed(5), Expiry::at(Seconds(107)));
+        assert_eq!(signed(2_592_000), Expiry::at(Seconds(2_592_102)));
+        assert_eq!(signed(2_592_001), Expiry::PAST);
+        assert_eq!(signed(start - 5), Expiry::PAST);
+        assert_eq!(signed(start + 500), Expiry::at(Seconds(500)));
+        assert_eq!(unsigned(0), Expiry::NEVER);
+        assert_eq!(unsigned(5), Expiry::at(Seconds(107)));
+        // In 2106, where a number with a sign would be long past.
+        let since_start = u32::MAX - start as u32;
+        assert_eq!(unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
     }
 }

@@ -1,7 +1,7 @@
 //! `stats items` and `stats slabs`: a table per class.
 
 use super::Rows;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::ClassStats;
 

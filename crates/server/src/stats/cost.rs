@@ -2,7 +2,7 @@
 //! such table.
 
 use super::Rows;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_engine::ClassStats;
 use slabwise_protocol::text::{CostWire, percent_encoded};
 

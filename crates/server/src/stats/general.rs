@@ -2,9 +2,10 @@
 
 use super::Rows;
 use crate::config::Settings;
-use crate::context::{READ_BUFFER_BYTES, WorkerContext};
 use crate::os::process::descriptors_of_our_own;
-use crate::shared::{ConnectionCounts, TrafficCounts, WatchCounts};
+use crate::shared::{
+    ConnectionCounts, READ_BUFFER_BYTES, TrafficCounts, WatchCounts, WorkerContext,
+};
 use crate::tls::{Tls, TlsCounts};
 use crate::wire::VERSION;
 use nix::sys::resource::{Usage, UsageWho, getrusage};

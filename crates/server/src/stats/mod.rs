@@ -14,7 +14,7 @@ pub(crate) use crate::wire::rows::{Rows, StatsForm};
 
 use crate::admin::crawl::{Crawl, Listing};
 use crate::config::{Running, report};
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::ClassId;
 use slabwise_base::sync::lock;
 use slabwise_protocol::text::reply;

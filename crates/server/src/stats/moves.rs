@@ -4,7 +4,7 @@
 //! bring, and what came of it. memcached has neither table.
 
 use super::Rows;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{MoveOutcome, MoveRecord};
 use slabwise_tuner::PlanRecord;

@@ -2,7 +2,7 @@
 //! takes to know it. memcached has no such table.
 
 use super::Rows;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
 

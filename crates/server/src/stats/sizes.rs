@@ -5,7 +5,7 @@
 
 use super::Rows;
 use crate::admin::commands::slab_sizes;
-use crate::context::WorkerContext;
+use crate::shared::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::Engine;
 use slabwise_policy::sizes::Loss;

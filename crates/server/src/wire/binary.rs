@@ -1,9 +1,9 @@
 //! Replies of the binary protocol: every one repeats its request's head; a quiet command is answered only with an
 //! error, a quiet get only with a hit.
 
-use crate::context::WorkerContext;
 use crate::ops::get::Shown;
 use crate::out::{Out, pin_if_large};
+use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{Head, Status, compose, opcode};
 

@@ -1,8 +1,8 @@
 //! Replies of the meta protocol.
 
-use crate::context::WorkerContext;
 use crate::ops::get::Shown;
 use crate::out::{Out, pin_if_large};
+use crate::shared::WorkerContext;
 use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};

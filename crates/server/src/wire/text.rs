@@ -4,9 +4,9 @@
 //! A session that is not listened to pays one load and one branch a step. What clients sent is escaped: a log line
 //! is always one line.
 
-use crate::context::WorkerContext;
 use crate::ops::get::Shown;
 use crate::out::{Out, pin_if_large};
+use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
 use slabwise_protocol::text::{reply, value_line};

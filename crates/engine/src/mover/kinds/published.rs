@@ -18,10 +18,10 @@
 //! The mover owns a chunk that is cut, as if it had been allocated. When all are, the page is empty.
 
 use crate::class::ClassState;
-use crate::counters::Busy;
 use crate::layout::ChunkAddress;
 use crate::mem::{HeadPin, Kind as ChunkKind, Pin, UnusedPage};
 use crate::mover::job::{Candidate, Job, Kind, Pass, PassStep};
+use crate::stats::Busy;
 use slabwise_base::PageId;
 
 /// Algorithms 1 and 2 differ in what becomes of a chunk whose item was unlinked.

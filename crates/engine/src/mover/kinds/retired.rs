@@ -19,12 +19,12 @@
 //! oldest, and what belongs in the middle counts as rather newer than older.
 
 use crate::class::ClassState;
-use crate::counters::Busy;
+use crate::heap::Choice;
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES, chain_head_size_bytes};
 use crate::mem::{Kind, OwnedChunk};
 use crate::mover::job::Pass;
-use crate::size_map::Choice;
 use crate::space::{Evicted, Space};
+use crate::stats::Busy;
 use slabwise_base::ClassId;
 
 /// Rounds of evictions for one batch: others may take what they free.

@@ -2,10 +2,10 @@
 //! carried into chunks that are free already, and dropped, hot or not, where there is none. One that is pinned
 //! is carried all the same, so that the next reader pins the copy.
 
-use crate::counters::Busy;
 use crate::layout::ChunkAddress;
 use crate::mem::State;
 use crate::mover::job::{Candidate, Kind, Met, Pass, PassStep};
+use crate::stats::Busy;
 use slabwise_base::{PageId, Ticks};
 
 pub struct Stock;

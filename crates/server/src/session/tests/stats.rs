@@ -1,11 +1,10 @@
 //! Questions about the server.
 
 use crate::config::changeable;
-use crate::context::WorkerContext;
 use crate::out::{Out, PENDING_BYTES_MAX};
 use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
-use crate::shared::{Address, ClientState};
+use crate::shared::{Address, ClientState, WorkerContext};
 
 /// The names of memcached 1.6.45's `stats`, in its order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
