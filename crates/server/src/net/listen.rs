@@ -15,14 +15,15 @@ pub(super) struct Listener {
     pub protocol: Protocol,
 }
 
-/// The UDP sockets of one address, one a worker; the kernel deals datagrams out by their sender.
-pub(super) struct DatagramSockets {
-    pub sockets: Vec<OwnedFd>,
+/// One of an address's UDP sockets, one a worker; the kernel deals datagrams out by their sender.
+pub(super) struct DatagramSocket {
+    pub socket: OwnedFd,
     pub address: SocketAddr,
 }
 
 pub struct Listeners {
-    pub(super) datagram: Vec<DatagramSockets>,
+    /// By address.
+    pub(super) datagram: Vec<Vec<DatagramSocket>>,
     pub(super) all: Vec<Listener>,
 }
 
@@ -78,7 +79,8 @@ impl Listeners {
                 Address::Datagram(_) | Address::Unix(_) | Address::UnixClient => {}
             }
         }
-        for DatagramSockets { address, .. } in &self.datagram {
+        for sockets in &self.datagram {
+            let address = sockets[0].address;
             let family = if address.is_ipv4() { "INET" } else { "INET6" };
             writeln!(file, "UDP {family}: {}", address.port())?;
         }
@@ -131,8 +133,8 @@ fn listen_tcp(
     Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
 }
 
-fn bind_udp(candidate: &SocketAddr, count: usize) -> io::Result<DatagramSockets> {
+fn bind_udp(candidate: &SocketAddr, count: usize) -> io::Result<Vec<DatagramSocket>> {
     let sockets = sys::bind_udp(candidate, count)?;
     let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*candidate);
-    Ok(DatagramSockets { sockets, address })
+    Ok(sockets.into_iter().map(|socket| DatagramSocket { socket, address }).collect())
 }

@@ -32,7 +32,7 @@
 //! are refused: memcached answers them on no socket at all.
 
 use super::connection::{Lent, OutPool, Turn};
-use super::listen::DatagramSockets;
+use super::listen::DatagramSocket;
 use crate::os::sys;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Session};
@@ -52,18 +52,10 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 /// What a turn sends at most.
 const TURN_BYTES_MAX: usize = 1 << 20;
 
-pub(super) struct NewSocket {
-    pub socket: OwnedFd,
-    pub address: SocketAddr,
-}
-
 /// Deals the sockets out to so many workers, as evenly as it goes.
-pub(super) fn deal_out(all: Vec<DatagramSockets>, workers: usize) -> Vec<Vec<NewSocket>> {
-    let mut dealt: Vec<Vec<NewSocket>> = (0..workers).map(|_| Vec::new()).collect();
-    let sockets = all.into_iter().flat_map(|DatagramSockets { sockets, address }| {
-        sockets.into_iter().map(move |socket| NewSocket { socket, address })
-    });
-    for (index, socket) in sockets.enumerate() {
+pub(super) fn deal_out(all: Vec<Vec<DatagramSocket>>, workers: usize) -> Vec<Vec<DatagramSocket>> {
+    let mut dealt: Vec<Vec<DatagramSocket>> = (0..workers).map(|_| Vec::new()).collect();
+    for (index, socket) in all.into_iter().flatten().enumerate() {
         dealt[index % workers].push(socket);
     }
     dealt

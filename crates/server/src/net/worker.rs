@@ -15,9 +15,10 @@
 //! - A wake through the mailbox is for mail and for watchers: both are looked at.
 
 use super::connection::{Connection, Lent, OutPool, Stream, Turn};
+use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
-use super::udp::{self, UdpSocket};
+use super::udp::UdpSocket;
 use crate::config::ListenSecurity;
 use crate::shared::{
     Address, ClientState, CloseReason, READ_BUFFER_BYTES, Served, Shared, WatchEvent, WorkerContext,
@@ -78,8 +79,8 @@ impl<'e> Worker<'e> {
     }
 
     /// Takes these UDP sockets, too; call before [`Worker::run`].
-    pub fn serve_udp(&mut self, sockets: Vec<udp::NewSocket>) -> io::Result<()> {
-        for udp::NewSocket { socket, address } in sockets {
+    pub fn serve_udp(&mut self, sockets: Vec<DatagramSocket>) -> io::Result<()> {
+        for DatagramSocket { socket, address } in sockets {
             let descriptor = socket.as_raw_fd();
             let token = Token(UDP_TOKEN_MIN + self.udp.len());
             let registry = self.poll.registry();
@@ -156,7 +157,7 @@ impl<'e> Worker<'e> {
     fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
         self.lent.context.requests_left = if is_alone { u32::MAX } else { requests_max };
-        self.lent.context.served = Served::NONE;
+        self.lent.context.served = Served::default();
         self.turns += 1;
         let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());

@@ -221,7 +221,7 @@ pub struct WorkerContext<'e> {
     pub served: Served,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
@@ -231,9 +231,6 @@ pub struct Served {
 }
 
 impl Served {
-    /// Nothing.
-    pub const NONE: Served = Served { requests: 0, gets: 0, others: 0 };
-
     /// What a turn's time is divided by to tell how long a get takes, if it served any: keys, and other requests.
     pub fn shares(&self) -> Option<u32> {
         (self.gets > 0).then_some(self.gets + self.others)
@@ -254,7 +251,7 @@ impl<'e> WorkerContext<'e> {
             index,
             descriptor: -1,
             requests_left: 0,
-            served: Served::NONE,
+            served: Served::default(),
         }
     }
 
@@ -312,7 +309,7 @@ mod tests {
         let shared = fixture.shared();
         let mut client = Client::new(fixture.worker(&shared));
         let mut served = |script: &[u8]| {
-            client.worker.served = Served::NONE;
+            client.worker.served = Served::default();
             client.send(script);
             client.worker.served
         };
@@ -340,7 +337,7 @@ mod tests {
         }
         assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "no get at all");
         let mut binary = Client::new(fixture.worker(&shared));
-        binary.worker.served = Served::NONE;
+        binary.worker.served = Served::default();
         binary.send(&[&get[..], get, noop].concat());
         assert_eq!(binary.worker.served, Served { requests: 3, gets: 2, others: 0 });
         let delete = [&b"\x80\x04"[..], &get[2..]].concat();

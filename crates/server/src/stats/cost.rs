@@ -25,9 +25,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         rows.row("misses_waiting", counted.waiting);
         rows.row("measuring_bytes", counted.size_bytes);
     }
-    for (name, value) in of(&shared.engine.stats(now).total.since(&baseline.engine.total)) {
-        rows.row(name, value);
-    }
+    rows.all(of(&shared.engine.stats(now).total.since(&baseline.engine.total)));
     for class in shared.engine.class_stats(now) {
         let class = baseline.since(&class);
         let (Some(id), true) = (class.class, class.inserted > 0 || class.cost_held > 0) else {

@@ -60,9 +60,7 @@ impl General<'_, '_, '_> {
     }
 
     fn rows(&mut self, rows: &[(&str, u64)]) {
-        for (name, value) in rows {
-            self.row(name, value);
-        }
+        self.rows.all(rows.iter().copied());
     }
 
     fn process(&mut self) {

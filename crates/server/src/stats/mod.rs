@@ -118,8 +118,6 @@ fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
         detail_enabled: shared.counts_prefixes(),
     };
-    for (name, value) in report(&running) {
-        rows.row(name, value);
-    }
+    rows.all(report(&running));
     rows.end();
 }

@@ -15,7 +15,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let counters = engine.mover_counters().since(&baseline.engine.mover);
     let records = engine.move_log();
     let cpu_nanos = worker.shared.counters.read().since(&baseline.connections).mover_cpu_nanos;
-    for (name, value) in [
+    rows.all([
         ("moved", counters.moved),
         ("given_up", counters.aborted),
         ("chunks_visited", counters.visits),
@@ -32,9 +32,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
             (u128::from(counters.moved) * 1_000_000_000 / u128::from(cpu_nanos.max(1))) as u64,
         ),
         ("last_moves", records.len() as u64),
-    ] {
-        rows.row(name, value);
-    }
+    ]);
     for (number, record) in records.iter().enumerate() {
         write_record(number, record, rows);
     }

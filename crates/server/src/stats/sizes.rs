@@ -22,9 +22,7 @@ pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
         let size_bytes = bar.size_bytes.min(size_bytes_max).next_multiple_of(SIZE_STEP_BYTES);
         *steps.entry(size_bytes).or_insert(0) += bar.items;
     }
-    for (size_bytes, items) in steps {
-        rows.row(size_bytes, items);
-    }
+    rows.all(steps);
     rows.end();
 }
 

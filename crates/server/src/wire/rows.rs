@@ -44,6 +44,10 @@ impl<'o> Rows<'o> {
         }
     }
 
+    pub(crate) fn all(&mut self, rows: impl IntoIterator<Item = (impl Display, impl Display)>) {
+        rows.into_iter().for_each(|(name, value)| self.row(name, value));
+    }
+
     pub(crate) fn end(&mut self) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(text::reply::END),
