@@ -150,12 +150,20 @@ impl<'p> PolicyOption<'p> {
     }
 }
 
-/// Defines a policy's options, one row each in the order of help: `name: type = default, kind(range), help`. A kind
-/// is a constructor of [`PolicyOption`]; one that has its own range and help stands alone.
+/// What a policy lets its user choose.
+pub(crate) trait Adjustable {
+    fn options(&mut self) -> Vec<PolicyOption<'_>> {
+        Vec::new()
+    }
+}
+
+/// Defines options, one row each in the order of help: `name: type = default, kind(range), help`. A kind is a
+/// constructor of [`PolicyOption`]; one that has its own range and help stands alone. `of Policy` makes them that
+/// policy's, which keeps them in its field `options`.
 macro_rules! options {
     (
         $(#[$doc:meta])*
-        pub struct $Options:ident {
+        pub struct $Options:ident $(of $Policy:ty)? {
             $(
                 $(#[$row_doc:meta])*
                 $name:ident: $type:ty = $default:expr, $kind:ident $(($range:expr))? $(, $help:literal)?;
@@ -173,12 +181,18 @@ macro_rules! options {
         }
 
         impl $Options {
-            pub fn rows(&mut self) -> Vec<PolicyOption<'_>> {
-                vec![$(PolicyOption::$kind(
+            pub fn rows(&mut self) -> Vec<$crate::options::PolicyOption<'_>> {
+                vec![$($crate::options::PolicyOption::$kind(
                     stringify!($name), &mut self.$name $(, $range)? $(, $help)?
                 ),)+]
             }
         }
+
+        $(impl $crate::options::Adjustable for $Policy {
+            fn options(&mut self) -> Vec<$crate::options::PolicyOption<'_>> {
+                self.options.rows()
+            }
+        })?
     };
 }
 pub(crate) use options;

@@ -3,7 +3,7 @@
 //! To add one: a file in `page/` with a type that implements [`Policy`], and a line in the table of
 //! `registry.rs`. Server, lab, `--help` and the tests of every policy find it there.
 
-use crate::options::PolicyOption;
+use crate::options::Adjustable;
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 use std::fmt::Debug;
@@ -49,11 +49,7 @@ impl Wants {
 }
 
 /// A page policy: a state machine without clock, randomness of its own or access to a cache.
-pub(crate) trait Policy: ClonePolicy + Debug + Send + Sync {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        Vec::new()
-    }
-
+pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
     fn trigger(&self) -> Trigger;
 
     fn wants(&self) -> Wants {

@@ -13,7 +13,7 @@
 //! Ages are whole seconds, averaged over the window, as in memcached.
 
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{Random, Ticks};
@@ -28,7 +28,7 @@ const FREE_HALF_PAGES_KEPT: u64 = 5;
 const EVICTED_SHARE_MIN: f64 = 0.25;
 
 options! {
-    pub struct AutomoveOptions {
+    pub struct AutomoveOptions of Automove {
         window_len: usize = 10, whole(1..=86_400),
             "seconds that a decision looks back (slab_automove_window)";
         age_ratio: f64 = 0.8, real(0.0..=1.0),
@@ -62,10 +62,6 @@ struct Second {
 }
 
 impl Policy for Automove {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     /// Once a second; but at once after a page went to the pool, for there may be more of them.
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })

@@ -12,7 +12,7 @@
 //! it ineffective; Hu and others (ATC 2015) found no effect on misses.
 
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, TICKS_MAX, options};
+use crate::options::{TICKS_MAX, options};
 use crate::policy::Policy;
 use crate::{PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -22,7 +22,7 @@ const VICTIM_PAGES_KEPT: u64 = 2;
 
 options! {
     /// memcached's own: three windows of ten seconds.
-    pub struct AutomoveClassicOptions {
+    pub struct AutomoveClassicOptions of AutomoveClassic {
         window_ticks: u32 = 10 * Ticks::PER_SECOND, whole(1..=TICKS_MAX),
             "ticks (1/64 s) of a window whose evictions are compared";
         windows: u32 = 3, whole(1..=1_000),
@@ -47,10 +47,6 @@ struct Memory {
 }
 
 impl Policy for AutomoveClassic {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     /// At the end of each window.
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.window_ticks)

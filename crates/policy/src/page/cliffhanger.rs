@@ -32,7 +32,7 @@
 
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
@@ -46,7 +46,7 @@ const CLIFF_SHARE_MIN: f64 = 0.01;
 options! {
     /// The published 4 KiB a hit. Published is a step at every hit; as no page moves for one, ours come sixteen
     /// at a time.
-    pub struct CliffhangerOptions {
+    pub struct CliffhangerOptions of Cliffhanger {
         /// Credits for more pages are kept.
         moves_max: usize = 32, moves_max;
         credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes that a shadow hit earns its class";
@@ -64,10 +64,6 @@ pub struct Cliffhanger {
 }
 
 impl Policy for Cliffhanger {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryShadowHits(self.options.shadow_hits)
     }

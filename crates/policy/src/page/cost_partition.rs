@@ -23,7 +23,7 @@
 use super::psa::{PsaOptions, least_risk_to_most_misses};
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
-use crate::options::PolicyOption;
+use crate::options::{Adjustable, PolicyOption};
 use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
@@ -35,11 +35,13 @@ pub struct CostPartition {
     costs: MissCosts,
 }
 
-impl Policy for CostPartition {
+impl Adjustable for CostPartition {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         self.options.rows()
     }
+}
 
+impl Policy for CostPartition {
     fn trigger(&self) -> Trigger {
         Trigger::EveryMisses(self.options.misses)
     }

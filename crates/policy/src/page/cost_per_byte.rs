@@ -21,14 +21,14 @@
 use super::draw::draw;
 use crate::history::changes::{Changes, pages_asked};
 use crate::history::costs::chunk_costs;
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 options! {
     /// A step at every eviction, as published. The other limit is ours.
-    pub struct CostPerByteOptions {
+    pub struct CostPerByteOptions of CostPerByte {
         evictions: u64 = 1, events, "allocations without a free chunk between two steps";
         moves_max: usize = 32, moves_max;
     }
@@ -41,10 +41,6 @@ pub struct CostPerByte {
 }
 
 impl Policy for CostPerByte {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryEvictions(self.options.evictions)
     }

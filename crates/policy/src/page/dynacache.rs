@@ -17,7 +17,7 @@
 //! Invariants: at most `moves_max` moves a round; a class that holds items keeps a page; while the pool has pages
 //! nothing moves.
 
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split, predict};
 use crate::{Plan, Snapshot, Trigger, Wants};
@@ -25,7 +25,7 @@ use slabwise_base::Random;
 
 options! {
     /// The paper divides memory once for a trace and gives no figures for a server.
-    pub struct DynacacheOptions {
+    pub struct DynacacheOptions of Dynacache {
         moves_max: usize = 1_024, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         buckets: u64 = 100, whole(1..=1_000_000),
@@ -40,10 +40,6 @@ pub struct Dynacache {
 }
 
 impl Policy for Dynacache {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryGets(self.options.period_gets)
     }

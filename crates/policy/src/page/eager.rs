@@ -4,6 +4,7 @@
 //! the victim needed the page more, and so never comes to rest under load.
 
 use crate::history::per_class::PerClass;
+use crate::options::Adjustable;
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
@@ -13,6 +14,8 @@ pub struct Eager {
     /// Evictions of each class at the last step.
     evicted: PerClass<u64>,
 }
+
+impl Adjustable for Eager {}
 
 impl Policy for Eager {
     fn trigger(&self) -> Trigger {

@@ -22,7 +22,7 @@
 //! Invariants: at most N moves a round; a class that holds items keeps a page; while the pool has pages nothing moves.
 
 use crate::history::costs::MissCosts;
-use crate::options::{COUNT_MAX, Choice, PolicyOption, options};
+use crate::options::{COUNT_MAX, Choice, options};
 use crate::policy::Policy;
 use crate::split::{Moves, Objective, best_split_in_units, cost, predict};
 use crate::{Plan, Snapshot, Trigger, Wants};
@@ -48,7 +48,7 @@ impl Choice for CurveSource {
 options! {
     /// As published: a round moves N pages at most, every M gets. The gain is in misses a get; where costs are the
     /// objective, in mean costs of a miss a get.
-    pub struct LamaOptions {
+    pub struct LamaOptions of Lama {
         moves_max: usize = 50, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         gain_min: f64 = 0.001, gain_min;
@@ -67,10 +67,6 @@ pub struct Lama {
 }
 
 impl Policy for Lama {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryGets(self.options.period_gets)
     }

@@ -3,6 +3,7 @@
 //! The control of every comparison: a workload that changes its sizes finds all pages where the old
 //! sizes left them (calcification).
 
+use crate::options::Adjustable;
 use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger};
 use slabwise_base::Random;
@@ -10,6 +11,8 @@ use slabwise_base::Random;
 /// The policy; it remembers nothing.
 #[derive(Clone, Debug)]
 pub struct NoMoves;
+
+impl Adjustable for NoMoves {}
 
 impl Policy for NoMoves {
     fn trigger(&self) -> Trigger {

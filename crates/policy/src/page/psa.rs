@@ -11,7 +11,7 @@
 //! Invariants: at most one move a step, however late the step is; a class keeps one page.
 
 use crate::history::changes::{Changes, Counts};
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
@@ -19,7 +19,7 @@ use slabwise_base::Random;
 options! {
     /// M is free in the publication. Ours is about the items of a mebibyte: what a page's move may cost in misses is
     /// less than what brought it about.
-    pub struct PsaOptions {
+    pub struct PsaOptions of Psa {
         misses: u64 = 10_000, events, "gets that miss between two steps";
     }
 }
@@ -31,10 +31,6 @@ pub struct Psa {
 }
 
 impl Policy for Psa {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryMisses(self.options.misses)
     }

@@ -30,7 +30,7 @@
 
 use super::cost_per_byte::worths;
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{Random, Ticks};
@@ -39,7 +39,7 @@ use slabwise_base::{Random, Ticks};
 const SAMPLE_GETS_MIN: u64 = 100;
 
 options! {
-    pub struct ReservedCostOptions {
+    pub struct ReservedCostOptions of ReservedCost {
         period_ticks: u32 = Ticks::PER_SECOND, period_ticks;
         samples: u32 = 4, whole(1..=1_000),
             "steps, each with a sample of the hit ratio, from look to look";
@@ -69,10 +69,6 @@ struct Counts {
 }
 
 impl Policy for ReservedCost {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }

@@ -28,7 +28,7 @@
 //! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, TICKS_MAX, options};
+use crate::options::{TICKS_MAX, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -38,7 +38,7 @@ const PAGES_MAX: u64 = 1 << 31;
 
 options! {
     /// A step every 62 ms, up to 8 pages each, and the paper's gap of 20 %.
-    pub struct TailAgeOptions {
+    pub struct TailAgeOptions of TailAge {
         period_ticks: u32 = 4, period_ticks;
         moves_max: usize = 8, moves_max;
         gap_percent: u32 = 20, whole(0..=100), "how much below the others' mean a class in need is";
@@ -99,10 +99,6 @@ struct Outlook {
 }
 
 impl Policy for TailAge {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }

@@ -23,7 +23,7 @@
 use super::draw::draw;
 use crate::history::changes::{Changes, Counts, pages_asked};
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, options};
+use crate::options::{Adjustable, PolicyOption, options};
 use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
@@ -55,14 +55,16 @@ pub struct Twemcache {
     accesses: PerClass<f64>,
 }
 
-impl Policy for Twemcache {
+impl Adjustable for Twemcache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         let mut rows = self.options.rows();
         // Random pages are in no order.
         rows.retain(|row| self.pick != Pick::Random || row.info.name != "half_life");
         rows
     }
+}
 
+impl Policy for Twemcache {
     fn trigger(&self) -> Trigger {
         Trigger::EveryEvictions(self.options.evictions)
     }

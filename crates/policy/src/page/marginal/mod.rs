@@ -41,7 +41,7 @@ mod usage;
 use super::tail_age::{Leave, TailAge, Worth};
 use crate::history::costs::MissCosts;
 use crate::history::per_class::PerClass;
-use crate::options::{PolicyOption, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at, predict};
 use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
@@ -50,7 +50,7 @@ use usage::{Since, Usage};
 
 options! {
     /// A step every 62 ms, a look every 25,000 gets, for a twentieth of a point of miss ratio or more.
-    pub struct MarginalOptions {
+    pub struct MarginalOptions of Marginal {
         period_ticks: u32 = 4, period_ticks;
         gain_min: f64 = 0.0005, gain_min;
         objective: Objective = Objective::Cost, choice, "what is made least";
@@ -80,10 +80,6 @@ pub struct Marginal {
 }
 
 impl Policy for Marginal {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
-
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.period_ticks)
     }
