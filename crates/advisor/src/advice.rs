@@ -109,14 +109,13 @@ fn best_table(
     let (class_count, class_count_max) = match listed_count_max {
         Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),
         None => {
-            let price = |&count: &usize| {
-                tables.loss_of(count).total_bytes() + count as f64 * class_price_bytes
-            };
+            let lost = |count: usize| tables.of(count).loss.total_bytes();
+            let price = |&count: &usize| lost(count) + count as f64 * class_price_bytes;
             let best = tables.class_counts().min_by(|a, b| price(a).total_cmp(&price(b)));
             (best.unwrap_or(ClassId::COUNT_MAX), ClassId::COUNT_MAX)
         }
     };
-    let listed = list(tables.table_of(class_count), cache.listed_min);
+    let listed = list(&tables.of(class_count).sizes, cache.listed_min);
     with_spares(listed, seen, cache, class_count_max)
 }
 
@@ -154,7 +153,7 @@ fn with_spares(
 }
 
 fn demands(seen: &SizesSeen) -> Vec<Demand> {
-    seen.bars().map(|(size_bytes, items)| Demand { size_bytes, items, byte_value: 1.0 }).collect()
+    seen.bars().map(|(size_bytes, items)| Demand::new(size_bytes, items)).collect()
 }
 
 impl Advice {

@@ -4,6 +4,7 @@
 //! are values that a caller hands on.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod clock;
 pub mod cost;
 pub mod counts;
@@ -13,6 +14,7 @@ pub mod random;
 pub mod size_histogram;
 pub mod sync;
 
+pub use access::AccessKind;
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use cost::Cost;
 pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};

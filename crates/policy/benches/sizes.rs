@@ -38,8 +38,7 @@ fn paged() -> ChunkLayout {
 fn every_size() -> Vec<Demand> {
     let mut random = Random::new(1);
     let sizes = (8..=ITEM_SIZE_BYTES_MAX).step_by(8);
-    let demand =
-        |size_bytes| Demand { size_bytes, items: 1 + random.below(1_000), byte_value: 1.0 };
+    let demand = |size_bytes| Demand::new(size_bytes, 1 + random.below(1_000));
     sizes.map(demand).collect()
 }
 
@@ -50,7 +49,7 @@ fn histogram() -> Vec<Demand> {
     for _ in 0..1_000_000 {
         histogram.add((32.0 * (15.0 * random.unit()).exp2()) as usize, 1);
     }
-    histogram.bars().map(Demand::from).collect()
+    histogram.bars().map(|bar| Demand::new(bar.size_bytes, bar.items)).collect()
 }
 
 fn sizes(criterion: &mut Criterion) {
@@ -65,7 +64,7 @@ fn sizes(criterion: &mut Criterion) {
         group.bench_function(name, |bench| {
             bench.iter(|| {
                 let tables = exact(&demands, &layout, CLASS_COUNT_MAX).expect("a sound problem");
-                assert!(tables.loss_of(black_box(table.len())).total_bytes() < lost);
+                assert!(tables.of(black_box(table.len())).loss.total_bytes() < lost);
             });
         });
     }

@@ -1,7 +1,7 @@
 //! What a profiler takes in, and what it knows of one class.
 
 use crate::mrc::Mrc;
-use slabwise_base::ClassId;
+use slabwise_base::{AccessKind, ClassId};
 
 /// One access to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,19 +14,6 @@ pub struct Access {
     pub class: Option<ClassId>,
     /// When, in nanoseconds of any one clock.
     pub at_nanos: u64,
-}
-
-/// What an access came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessKind {
-    /// A get that found the item.
-    Hit,
-    /// A get that did not.
-    Miss,
-    /// The item was stored.
-    Store,
-    /// The item was deleted.
-    Delete,
 }
 
 /// What is known of one class's keys, whether they are in the cache or not. Counts are estimates where keys

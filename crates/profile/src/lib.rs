@@ -28,10 +28,11 @@ mod stack_distances;
 pub mod steps;
 
 pub use class_keys::ClassSize;
-pub use class_profile::{Access, AccessKind, ClassProfile, Sample};
+pub use class_profile::{Access, ClassProfile, Sample};
 pub use key_map::KeyMap;
 pub use miss_clock::{MissClock, MissClockCounts, MissClockOptions};
 pub use mrc::{Hits, Mrc, Point, lower_hull};
 pub use profiler::{HISTORY_FACTOR, HISTORY_FACTOR_MIN, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
+pub use slabwise_base::AccessKind;
 pub use slabwise_base::sampling::is_sampled;
 pub use stack_distances::{Distances, StackDistances};

@@ -46,14 +46,14 @@
 mod stacks;
 
 use crate::class_keys::{ClassSize, Share};
-use crate::class_profile::{Access, AccessKind, ClassProfile};
+use crate::class_profile::{Access, ClassProfile};
 use crate::fading::Fading;
 use crate::key_table::{Place, Record};
 use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
-use slabwise_base::ClassId;
 use slabwise_base::random::unit;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
+use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
 
 /// The most that a key takes: 24 bytes of record, 5 to 11 of index, 8 to 17 of stack, and while these grow a part of
@@ -175,7 +175,7 @@ impl Profiler {
         if !is_sampled(access.hash, self.threshold) {
             return;
         }
-        let is_of_item = matches!(access.kind, AccessKind::Hit | AccessKind::Store);
+        let is_of_item = !matches!(access.kind, AccessKind::Miss | AccessKind::Delete);
         if is_of_item && access.class.is_some_and(|class| !self.has_place(class)) {
             return;
         }
@@ -187,7 +187,8 @@ impl Profiler {
         match access.kind {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
-            AccessKind::Store => self.store(access, known),
+            // A touch renews an item as a store does, and is no reference either.
+            AccessKind::Store | AccessKind::Touch => self.store(access, known),
             AccessKind::Delete => self.delete(known),
         }
         while self.stacks.keys.count() > self.keys_max {

@@ -129,7 +129,7 @@ fn at_rate_1_every_count_is_that_of_lists() {
             };
             let stored_in = random.below(3) as u8;
             let class = match kind {
-                AccessKind::Store => Some(stored_in),
+                AccessKind::Store | AccessKind::Touch => Some(stored_in),
                 AccessKind::Hit => class,
                 AccessKind::Miss | AccessKind::Delete => None,
             };
@@ -137,7 +137,7 @@ fn at_rate_1_every_count_is_that_of_lists() {
             match kind {
                 AccessKind::Hit => lists.hit(key),
                 AccessKind::Miss => lists.miss(key),
-                AccessKind::Store => lists.store(key, usize::from(stored_in)),
+                AccessKind::Store | AccessKind::Touch => lists.store(key, usize::from(stored_in)),
                 AccessKind::Delete => lists.delete(key),
             }
         }
@@ -200,6 +200,25 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
             }
         }
     }
+}
+
+#[test]
+fn a_touch_renews_and_is_no_reference() {
+    let profile_with = |renewal| {
+        let options = ProfilerOptions { keys_max: 100, rate_max: 1.0, window_references: 1_000 };
+        let mut profiler = Profiler::new(options);
+        for key in [1, 2, 3] {
+            profiler.access(&access(key, AccessKind::Store, Some(0)));
+        }
+        profiler.access(&access(1, renewal, Some(0)));
+        for key in [1, 2, 3] {
+            profiler.access(&access(key, AccessKind::Hit, Some(0)));
+        }
+        profiler.profile(ClassId(0))
+    };
+    assert_eq!(profile_with(AccessKind::Touch), profile_with(AccessKind::Store));
+    let with_a_hit = profile_with(AccessKind::Hit).curve.references();
+    assert!(profile_with(AccessKind::Touch).curve.references() < with_a_hit);
 }
 
 #[test]

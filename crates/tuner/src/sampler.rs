@@ -11,8 +11,8 @@
 //! between two calls of [`Samples::begin`].
 
 use slabwise_base::Clock;
-use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
-use slabwise_profile as profile;
+use slabwise_engine::{AccessObserver, KeyAccess};
+use slabwise_profile::Access;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 /// The queue's end at the engine.
 pub struct Sampler {
     clock: Arc<Clock>,
-    queue: SyncSender<profile::Access>,
+    queue: SyncSender<Access>,
     dropped: AtomicU64,
     /// Accesses shown since the other end last began to take out: no fewer than are in the queue.
     shown: AtomicUsize,
@@ -35,12 +35,12 @@ pub type Caller = Box<dyn Fn() + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct Samples {
     sampler: Arc<Sampler>,
-    queue: Receiver<profile::Access>,
+    queue: Receiver<Access>,
 }
 
 impl Sampler {
     /// Bytes that the queue takes for an access.
-    pub const ACCESS_SIZE_BYTES: usize = size_of::<profile::Access>() + size_of::<usize>();
+    pub const ACCESS_SIZE_BYTES: usize = size_of::<Access>() + size_of::<usize>();
 
     /// A queue for at most `len_max` accesses, dated by this clock.
     pub(crate) fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
@@ -66,9 +66,9 @@ impl fmt::Debug for Sampler {
 
 impl AccessObserver for Sampler {
     fn accessed(&self, access: &KeyAccess) {
-        let access = profile::Access {
+        let access = Access {
             hash: access.hash,
-            kind: kind(access.kind),
+            kind: access.kind,
             class: access.class,
             at_nanos: self.clock.nanos(),
         };
@@ -80,16 +80,6 @@ impl AccessObserver for Sampler {
         {
             call();
         }
-    }
-}
-
-/// A touch renews an item as a store does, and is no reference either.
-fn kind(kind: AccessKind) -> profile::AccessKind {
-    match kind {
-        AccessKind::Hit => profile::AccessKind::Hit,
-        AccessKind::Miss => profile::AccessKind::Miss,
-        AccessKind::Store | AccessKind::Touch => profile::AccessKind::Store,
-        AccessKind::Delete => profile::AccessKind::Delete,
     }
 }
 
@@ -109,7 +99,7 @@ impl Samples {
         self.sampler.shown.store(0, Relaxed);
     }
 
-    pub fn pop(&self) -> Option<profile::Access> {
+    pub fn pop(&self) -> Option<Access> {
         // The other end is kept, so that this is never disconnected.
         self.queue.try_recv().ok()
     }
@@ -122,9 +112,8 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::Sampler;
-    use slabwise_base::{ClassId, Clock};
-    use slabwise_engine::{AccessKind, AccessObserver, KeyAccess};
-    use slabwise_profile as profile;
+    use slabwise_base::{AccessKind, ClassId, Clock};
+    use slabwise_engine::{AccessObserver, KeyAccess};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::time::Duration;
@@ -174,22 +163,6 @@ mod tests {
         assert_eq!(seen(), (1, false));
         push(4);
         assert_eq!(seen(), (2, true));
-    }
-
-    #[test]
-    fn a_touch_renews_and_is_no_reference() {
-        let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 8);
-        let kinds = [
-            (AccessKind::Hit, profile::AccessKind::Hit),
-            (AccessKind::Miss, profile::AccessKind::Miss),
-            (AccessKind::Store, profile::AccessKind::Store),
-            (AccessKind::Touch, profile::AccessKind::Store),
-            (AccessKind::Delete, profile::AccessKind::Delete),
-        ];
-        for (shown, expected) in kinds {
-            sampler.accessed(&KeyAccess { hash: 1, kind: shown, class: None });
-            assert_eq!(samples.pop().map(|access| access.kind), Some(expected));
-        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ use crate::index::Index;
 use crate::layout::ClassTable;
 use crate::mem::{Arena, Item, Memory, ReadsMeta, Right};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
+pub use slabwise_base::AccessKind;
 use slabwise_base::sampling::{THRESHOLD_NONE, is_sampled};
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds, Ticks};
@@ -286,22 +287,6 @@ pub struct KeyAccess {
     /// The class of the key's item, of one that leaves the class it was in; `None` where there is none.
     /// A chained item counts as one of the class with the largest chunks.
     pub class: Option<ClassId>,
-}
-
-/// What an access came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessKind {
-    /// A get that found the item. Gets that leave the item as old as it was are not shown.
-    Hit,
-    /// A get that did not, or that vivified: the item it made is not shown as stored.
-    Miss,
-    /// The item was stored: anew, or in the place of another.
-    Store,
-    /// The item was renewed without being read: touched, or a number in it changed where it lies.
-    Touch,
-    /// The key was deleted, whether there was an item or not; or its item had expired or been flushed, and
-    /// was removed. More memory would have kept neither.
-    Delete,
 }
 
 /// An observer of accesses; the module's invariants say what it may do.

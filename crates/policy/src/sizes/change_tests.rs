@@ -93,7 +93,7 @@ fn where_moving_is_free_it_is_the_best_of_the_exact_tables() {
         let cost = |table: &[usize], lost: f64| lost + prices.class_bytes * table.len() as f64;
         let costs = tables
             .class_counts()
-            .map(|count| cost(tables.table_of(count), tables.loss_of(count).total_bytes()));
+            .map(|count| cost(&tables.of(count).sizes, tables.of(count).loss.total_bytes()));
         let least = costs.fold(f64::INFINITY, f64::min);
         let change = problem.change(prices);
         let found = cost(&change.table, change.loss_then.total_bytes());

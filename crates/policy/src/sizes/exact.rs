@@ -31,7 +31,16 @@ use super::parts::{Demand, Loss, Parts};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExactTables {
     class_count_min: usize,
-    best: Vec<(Vec<usize>, Loss)>,
+    best: Vec<BestTable>,
+}
+
+/// A table that loses least.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestTable {
+    /// Chunk sizes in bytes, ascending.
+    pub sizes: Vec<usize>,
+    /// What it loses.
+    pub loss: Loss,
 }
 
 impl ExactTables {
@@ -40,23 +49,11 @@ impl ExactTables {
         self.class_count_min..=self.class_count_min + self.best.len() - 1
     }
 
-    /// A table of at most so many classes that loses least, in bytes, ascending.
+    /// The best table of at most so many classes.
     ///
     /// # Panics
     /// Outside [`ExactTables::class_counts`].
-    pub fn table_of(&self, class_count: usize) -> &[usize] {
-        &self.of(class_count).0
-    }
-
-    /// What it loses.
-    ///
-    /// # Panics
-    /// Outside [`ExactTables::class_counts`].
-    pub fn loss_of(&self, class_count: usize) -> Loss {
-        self.of(class_count).1
-    }
-
-    fn of(&self, class_count: usize) -> &(Vec<usize>, Loss) {
+    pub fn of(&self, class_count: usize) -> &BestTable {
         let counts = self.class_counts();
         assert!(counts.contains(&class_count), "{class_count} classes: there are {counts:?}");
         &self.best[class_count - self.class_count_min]
@@ -97,16 +94,16 @@ pub fn exact_beside(
         layout,
     );
     let layers = Layers::of(&candidates, class_count_max, |last| layer(&candidates, last));
-    let mut best: Vec<(Vec<usize>, Loss)> = Vec::new();
+    let mut best: Vec<BestTable> = Vec::new();
     let mut least = f64::INFINITY;
     for class_count in fixed.len()..=class_count_max {
         // More classes than candidates gain nothing.
         match layers.costs.get(class_count) {
             Some(&taken) if taken < least => {
                 least = taken;
-                let table = layers.table(&candidates, class_count);
-                let loss = parts.loss(&table, layout);
-                best.push((table, loss));
+                let sizes = layers.table(&candidates, class_count);
+                let loss = parts.loss(&sizes, layout);
+                best.push(BestTable { sizes, loss });
             }
             _ => best.extend(best.last().cloned()),
         }

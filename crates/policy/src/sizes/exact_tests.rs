@@ -27,7 +27,7 @@ fn no_table_loses_less() {
         let mut at_most = f64::INFINITY;
         for count in tables.class_counts() {
             at_most = at_most.min(least[count]);
-            let (table, found) = (tables.table_of(count), tables.loss_of(count).total_bytes());
+            let (table, found) = (&tables.of(count).sizes, tables.of(count).loss.total_bytes());
             assert!(table.len() <= count && kept.iter().all(|size| table.contains(size)));
             assert!(is_near(found, loss_by_trial(&demands, table, &layout).total_bytes()));
             assert!(
@@ -58,7 +58,7 @@ fn nothing_else_loses_less_with_as_many_classes() {
         let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
         for factor in [1.08, 1.25, 1.5, 3.0] {
             let start = geometric(32, factor, &layout);
-            let best = tables.loss_of(start.len()).total_bytes();
+            let best = tables.of(start.len()).loss.total_bytes();
             let lost = loss(&demands, &start, &layout).expect("a sound problem").total_bytes();
             assert!(best <= lost, "seed {seed}: {best}, geometric {lost}");
             let climbed = hill_climb(&demands, &start, &layout, &options, &mut random);
@@ -75,7 +75,7 @@ fn each_class_more_saves_at_most_what_the_one_before_saved() {
         let layout = large(&mut random);
         let tables = exact(&humps(&mut random, &layout), &layout, 63).expect("a sound problem");
         let lost: Vec<f64> =
-            tables.class_counts().map(|count| tables.loss_of(count).total_bytes()).collect();
+            tables.class_counts().map(|count| tables.of(count).loss.total_bytes()).collect();
         let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
         let rounding = 1e-9 * lost[0];
         for two in saved.windows(2) {
@@ -90,9 +90,9 @@ fn as_many_classes_as_sizes_lose_nothing() {
         .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
         .collect();
     let tables = exact(&demands, &ChunkLayout::published(740), 63).expect("a sound problem");
-    assert_eq!(tables.table_of(20), (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
-    assert_eq!(tables.loss_of(63).total_bytes(), 0.0);
-    assert!(tables.loss_of(19).total_bytes() > 0.0);
+    assert_eq!(tables.of(20).sizes, (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
+    assert_eq!(tables.of(63).loss.total_bytes(), 0.0);
+    assert!(tables.of(19).loss.total_bytes() > 0.0);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn weights_of_any_size_leave_the_best_table_best() {
                 ways.fold(taken[size], f64::min)
             };
             taken = (0..=SIZES).map(least).collect();
-            let found = tables.loss_of(count).total_bytes();
+            let found = tables.of(count).loss.total_bytes();
             let bytes: f64 = demands.iter().map(|it| it.items as f64 * it.size_bytes as f64).sum();
             let wanted = (taken[SIZES] - bytes) * scale;
             assert!((found - wanted).abs() <= 1e-9 * wanted, "seed {seed}: {found}, not {wanted}");
@@ -138,7 +138,7 @@ fn sizes_that_take_as_much_are_as_large_as_can_be() {
     };
     let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
     let tables = exact(&demands, &layout, 2).expect("a sound problem");
-    assert_eq!(tables.table_of(2), [328, 1000], "a page holds three chunks of 264 and of 328");
+    assert_eq!(tables.of(2).sizes, [328, 1000], "a page holds three chunks of 264 and of 328");
 }
 
 #[test]

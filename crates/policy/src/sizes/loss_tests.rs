@@ -3,10 +3,10 @@
 use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_trial, table};
 use super::loss;
 use crate::sizes::{Chaining, ChunkLayout, Demand, SizesError, geometric};
-use slabwise_base::{Random, SizeBar};
+use slabwise_base::Random;
 
 fn items(size_bytes: usize, items: u64) -> Demand {
-    SizeBar { size_bytes, items }.into()
+    Demand::new(size_bytes, items)
 }
 
 #[test]

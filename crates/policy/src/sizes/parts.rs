@@ -5,7 +5,6 @@
 
 use super::error::{BadArgument, SizesError};
 use super::layout::ChunkLayout;
-use slabwise_base::SizeBar;
 
 /// So many items of one size, and what a byte is worth that is lost with them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,9 +17,10 @@ pub struct Demand {
     pub byte_value: f64,
 }
 
-impl From<SizeBar> for Demand {
-    fn from(bar: SizeBar) -> Demand {
-        Demand { size_bytes: bar.size_bytes, items: bar.items, byte_value: 1.0 }
+impl Demand {
+    /// So many items whose bytes are worth 1 each.
+    pub fn new(size_bytes: usize, items: u64) -> Demand {
+        Demand { size_bytes, items, byte_value: 1.0 }
     }
 }
 

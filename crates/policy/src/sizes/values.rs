@@ -25,8 +25,12 @@ pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<D
         let value = values.get(snapshot.classes.partition_point(is_less)).or(values.last());
         value.copied().unwrap_or(1.0)
     };
-    let demand = |bar: SizeBar| Demand { byte_value: byte_value(bar.size_bytes), ..bar.into() };
-    bars.map(demand).collect()
+    bars.map(|SizeBar { size_bytes, items }| Demand {
+        size_bytes,
+        items,
+        byte_value: byte_value(size_bytes),
+    })
+    .collect()
 }
 
 /// What a byte of each class is worth.

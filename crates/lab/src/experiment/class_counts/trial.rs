@@ -81,7 +81,7 @@ pub fn learn<'s>(
     let count_max = setup.class_counts.iter().copied().max().unwrap_or(1);
     let best = exact(&demands, &layout, count_max).map_err(sized)?;
     let best = setup.class_counts.iter().map(|&count| {
-        let sizes = best.table_of(count).to_vec();
+        let sizes = best.of(count).sizes.clone();
         Table::new(format!("k = {count}"), Some(count), sizes, &demands, &layout)
     });
     let blind = setup.geometric.iter().map(|table| {
@@ -149,11 +149,7 @@ fn whole_cache(
         }
         done += batch.len() as u64;
         if done == trained {
-            let demand = |(size_bytes, items)| Demand {
-                size_bytes: size_bytes as usize,
-                items,
-                byte_value: 1.0,
-            };
+            let demand = |(size_bytes, items)| Demand::new(size_bytes as usize, items);
             held = whole.held(config.memory_limit_bytes).into_iter().map(demand).collect();
         }
         bar.set_position(done);

@@ -283,7 +283,7 @@ mod tests {
         let demands = demands(random);
         let best = exact(&demands, &LAYOUT, 63).expect("sound");
         let table = |count| {
-            let sizes = best.table_of(count).to_vec();
+            let sizes = best.of(count).sizes.clone();
             Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT).expect("sound")
         };
         (1..=63).map(table).collect()

@@ -18,7 +18,9 @@ use crate::result::{Measure, Spec, least, mean, measures, most};
 use serde::Deserialize;
 use slabwise_base::Random;
 use slabwise_base::random::mix;
-use slabwise_policy::sizes::{ChunkLayout, Demand, SizesError, exact, exact_beside, geometric};
+use slabwise_policy::sizes::{
+    BestTable, ChunkLayout, Demand, SizesError, exact, exact_beside, geometric,
+};
 use std::collections::BTreeMap;
 
 measures! {
@@ -167,15 +169,15 @@ impl Tables {
         // The chunk for nothing is a class, too.
         let count = sizes + 1;
         let tables = exact_beside(demands, &self.published, kept, count)?;
-        let mut table = tables.table_of(count).to_vec();
-        table.pop();
-        Ok((table, tables.loss_of(count).total_bytes()))
+        let BestTable { mut sizes, loss } = tables.of(count).clone();
+        sizes.pop();
+        Ok((sizes, loss.total_bytes()))
     }
 
     /// The best table of as many sizes, and the largest, on memcached's pages.
     pub fn exact_paged(&self, demands: &[Demand]) -> Result<Vec<usize>, SizesError> {
         let count = self.used.len() + 1;
-        Ok(exact(demands, &self.paged, count)?.table_of(count).to_vec())
+        Ok(exact(demands, &self.paged, count)?.of(count).sizes.clone())
     }
 }
 
@@ -341,7 +343,7 @@ impl<'a> Case<'a> {
     pub fn expected(&self, sd_bytes: f64) -> Vec<Demand> {
         let law = self.law(sd_bytes);
         let items = |share: f64| (share * LAW_ITEMS).round() as u64;
-        law.shares().map(|(size, share)| demand(size, items(share))).collect()
+        law.shares().map(|(size, share)| Demand::new(size, items(share))).collect()
     }
 }
 
@@ -365,11 +367,7 @@ fn sd_ratio(case: &Case) -> f64 {
 pub fn demands_of(sizes: &[usize]) -> Vec<Demand> {
     let mut items: BTreeMap<usize, u64> = BTreeMap::new();
     sizes.iter().for_each(|&size| *items.entry(size).or_default() += 1);
-    items.into_iter().map(|(size, items)| demand(size, items)).collect()
-}
-
-fn demand(size_bytes: usize, items: u64) -> Demand {
-    Demand { size_bytes, items, byte_value: 1.0 }
+    items.into_iter().map(|(size, items)| Demand::new(size, items)).collect()
 }
 
 #[cfg(test)]
