@@ -276,9 +276,9 @@ pub struct Pool {
     /// Pages whose memory went back to the system.
     released: Vec<UnusedPage>,
     /// Pages ever handed out: the next new one has this number.
-    frontier: u32,
+    pub frontier: u32,
     /// Pages that hold memory: free, owned or draining.
-    allocated: u32,
+    pub allocated: u32,
     /// How many may hold memory.
     pub limit: u32,
     /// Of these, how many memory outside the arena takes the place of.
@@ -296,11 +296,6 @@ impl Pool {
     pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
         let allocated = frontier - returned.len() as u32;
         Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
-    }
-
-    /// Pages that hold memory.
-    pub fn allocated(&self) -> u32 {
-        self.allocated
     }
 
     /// Pages that hold memory and belong to no class.
@@ -357,11 +352,6 @@ impl Pool {
     pub fn put_released(&mut self, page: UnusedPage) {
         self.allocated -= 1;
         self.released.push(page);
-    }
-
-    /// Pages that were ever handed out.
-    pub fn frontier(&self) -> u32 {
-        self.frontier
     }
 }
 

@@ -30,7 +30,7 @@ pub fn check(space: &Space) {
     assert_eq!(linked, queued, "an item is in the index exactly if it is in a queue");
     let pool = lock(&space.pool);
     let kept = owned + pool.free_count();
-    assert_eq!(kept, pool.allocated(), "free + owned + draining == all pages");
+    assert_eq!(kept, pool.allocated, "free + owned + draining == all pages");
 }
 
 /// The table's classes are those that are present, of the sizes that it says.
@@ -51,7 +51,7 @@ fn check_table(space: &Space) {
             assert_eq!(chosen, Some(state.id()), "who stores chooses from the table");
         }
     }
-    let frontier = lock(&space.pool).frontier();
+    let frontier = lock(&space.pool).frontier;
     let owners = (0..frontier).filter_map(|page| space.memory.page(PageId(page)).owner());
     for owner in owners {
         let standing = space.class(owner).lock().standing();
@@ -78,7 +78,7 @@ fn check_index(space: &Space) -> HashSet<u64> {
 
 /// Chunks and pages of a class: `used + free == chunks`, in each page and over all.
 fn check_pages(space: &Space, state: &ClassState) {
-    let frontier = lock(&space.pool).frontier();
+    let frontier = lock(&space.pool).frontier;
     let partial: HashSet<u32> = {
         let next = |page: &PageId| space.memory.page(*page).next();
         std::iter::successors(state.pages.partial(), next).map(|page| page.0).collect()

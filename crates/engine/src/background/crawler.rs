@@ -72,7 +72,7 @@ impl Crawler {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
         space.flush.settle(now);
-        let frontier = lock(&space.pool).frontier();
+        let frontier = lock(&space.pool).frontier;
         let mut budget = budget_chunks;
         while self.page.0 < frontier {
             if budget == 0 {

@@ -111,12 +111,12 @@ impl GdWheel {
     }
 
     fn here(&self, wheel: usize) -> Place {
-        Place { lane: self.wheels.place(wheel, self.inflation.level()), queue: WHEELS[wheel] }
+        Place { lane: self.wheels.place(wheel, self.inflation.level), queue: WHEELS[wheel] }
     }
 
     /// Where an item of this rank goes.
     fn place_of(&self, rank: u32) -> Place {
-        let queue = self.wheels.queue_for(rank, self.inflation.level());
+        let queue = self.wheels.queue_for(rank, self.inflation.level);
         Place { lane: self.wheels.lane_of(queue, rank), queue }
     }
 
@@ -136,7 +136,7 @@ impl GdWheel {
             let from = self.here(wheel);
             let rank = view.tail(from)?.rank();
             let shift = self.wheels.shifts[wheel];
-            let is_due = rank >> shift == self.inflation.level() >> shift;
+            let is_due = rank >> shift == self.inflation.level >> shift;
             is_due.then(|| Move { from, to: self.place_of(rank), is_counted: false })
         })
     }
@@ -144,10 +144,10 @@ impl GdWheel {
     /// Lets L enter a place of a wheel. False: it is there already.
     fn enter_place(&mut self, wheel: usize, lane: Lane) -> bool {
         let (shift, size) = (self.wheels.shifts[wheel], u32::from(self.wheels.sizes[wheel]));
-        let level = self.inflation.level();
+        let level = self.inflation.level;
         let ahead = u32::from(lane.0).wrapping_sub(level >> shift) & (size - 1);
         self.inflation.raise(((level >> shift).wrapping_add(ahead)) << shift);
-        self.inflation.level() != level
+        self.inflation.level != level
     }
 }
 

@@ -56,7 +56,7 @@ impl GreedyDualSize {
 
     /// How far a lane's tail ranks above the last victim.
     fn tail_distance(&self, lane: Lane) -> i32 {
-        self.tail_ranks[usize::from(lane.0)].wrapping_sub(self.inflation.level()) as i32
+        self.tail_ranks[usize::from(lane.0)].wrapping_sub(self.inflation.level) as i32
     }
 
     fn entry(&self, lane: Lane) -> Entry {

@@ -18,9 +18,9 @@ const WORTH_MAX: u64 = 1 << 29;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inflation {
     /// The rank of the last victim, or higher (L).
-    level: u32,
+    pub level: u32,
     /// Whether there was a victim: the class is full.
-    has_evicted: bool,
+    pub has_evicted: bool,
 }
 
 /// Whether rank `a` is above `b`.
@@ -34,15 +34,6 @@ pub fn cost_units(cost: Option<Cost>) -> u64 {
 }
 
 impl Inflation {
-    /// The rank of the last victim, or higher.
-    pub fn level(&self) -> u32 {
-        self.level
-    }
-
-    pub fn has_evicted(&self) -> bool {
-        self.has_evicted
-    }
-
     /// The rank of an item of this worth, now.
     pub fn rank_of(&self, worth: u64) -> u32 {
         self.level.wrapping_add(worth.min(WORTH_MAX) as u32)

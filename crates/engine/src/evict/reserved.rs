@@ -72,7 +72,7 @@ impl Reserved {
         match self.config.rank {
             ReservedRank::Sum => self.inflation.rank_of(cost),
             ReservedRank::Weighted { cost_max } => {
-                let extra = u64::from(self.inflation.level()) * cost / u64::from(cost_max.max(1));
+                let extra = u64::from(self.inflation.level) * cost / u64::from(cost_max.max(1));
                 self.inflation.rank_of(extra.saturating_add(cost))
             }
         }
@@ -95,7 +95,7 @@ impl Reserved {
             let may_enter = queue == QueueKind::Hot || is_above_bar;
             return entry(if may_enter { RESERVED } else { queue }, None);
         }
-        if !(self.inflation.has_evicted() && is_above_bar) {
+        if !(self.inflation.has_evicted && is_above_bar) {
             return entry(queue, None);
         }
         let Some(leaves) = view.tail(RESERVED_PLACE) else { return entry(queue, None) };

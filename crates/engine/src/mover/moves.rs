@@ -392,7 +392,7 @@ fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option
 
 /// The page of the victim that the kind chooses. No lock is held over the scan: what it reads are hints.
 fn page_to_empty(space: &Space, order: &Order, cursor: u32) -> Option<PageId> {
-    let frontier = lock(&space.pool).frontier();
+    let frontier = lock(&space.pool).frontier;
     let first = cursor.min(frontier);
     let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
         let page = space.memory.page(id);

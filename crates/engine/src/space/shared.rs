@@ -185,7 +185,7 @@ impl Space {
     pub fn page_stats(&self) -> PageStats {
         let pool = lock(&self.pool);
         PageStats {
-            held: u64::from(pool.allocated()),
+            held: u64::from(pool.allocated),
             free: u64::from(pool.free_count()),
             limit: u64::from(pool.limit),
             limit_for_items: u64::from(pool.limit_for_items()),

@@ -244,7 +244,7 @@ impl<'e> Worker<'e> {
                 .context
                 .shared
                 .watch
-                .write(&WatchEvent::Opened { address: client.address(), descriptor });
+                .write(&WatchEvent::Opened { address: &client.address, descriptor });
             let stream = self.stream(socket, security);
             let connection =
                 Connection::new(stream, client, protocol, self.lent.context.now.seconds);
@@ -276,7 +276,7 @@ impl<'e> Worker<'e> {
         let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != key);
         shared.watch.write(&WatchEvent::Closed {
-            address: connection.client.address(),
+            address: &connection.client.address,
             reason,
             descriptor: connection.stream.socket().as_raw_fd(),
         });

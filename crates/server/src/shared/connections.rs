@@ -24,7 +24,7 @@ pub struct Roster {
 #[derive(Debug)]
 pub struct Client {
     descriptor: RawFd,
-    address: Address,
+    pub(crate) address: Address,
     /// Where it connected to; `None` for a listening socket.
     listen_address: Option<Address>,
     state: AtomicU8,
@@ -81,10 +81,6 @@ const STATE_NAMES: [&str; 6] =
     ["conn_listening", "conn_read", "conn_parse_cmd", "conn_nread", "conn_mwrite", "conn_watch"];
 
 impl Client {
-    pub(crate) fn address(&self) -> &Address {
-        &self.address
-    }
-
     pub(crate) fn note_active(&self, now: Seconds) {
         self.last_active_seconds.store(now.0, Ordering::Relaxed);
         self.set_state(ClientState::Serving);

@@ -86,7 +86,7 @@ fn detail<'e>(
     rows: &mut Rows<'_>,
 ) -> Option<Crawl<'e>> {
     let prefixes = &worker.shared.prefixes;
-    match (mode, rows.form()) {
+    match (mode, rows.form) {
         (DetailMode::On, _) => prefixes.set_enabled(true),
         (DetailMode::Off, _) => prefixes.set_enabled(false),
         (DetailMode::Dump, StatsForm::Text) => {

@@ -18,7 +18,7 @@ pub(crate) enum StatsForm {
 /// Where statistics are written to, and how.
 pub(crate) struct Rows<'o> {
     out: &'o mut Vec<u8>,
-    form: StatsForm,
+    pub(crate) form: StatsForm,
 }
 
 impl<'o> Rows<'o> {
@@ -28,11 +28,6 @@ impl<'o> Rows<'o> {
 
     pub(crate) fn text(out: &'o mut Vec<u8>) -> Rows<'o> {
         Rows::new(out, StatsForm::Text)
-    }
-
-    /// The form, for rows that follow later.
-    pub(crate) fn form(&self) -> StatsForm {
-        self.form
     }
 
     pub(crate) fn row(&mut self, name: impl Display, value: impl Display) {

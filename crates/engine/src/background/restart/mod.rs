@@ -152,7 +152,7 @@ fn index_buckets_max(space: &Space, saved: &Saved) -> u64 {
 /// What the arena does not tell by itself. Slots that were never handed out are made to read as free.
 fn saved(cache: &Cache, stop: Stop) -> Saved {
     let space = &cache.space;
-    let frontier = lock(&space.pool).frontier();
+    let frontier = lock(&space.pool).frontier;
     let pages = || (0..frontier).map(PageId);
     let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
     let mut rankings = vec![[0; 3]; CLASS_NUMBERS];
