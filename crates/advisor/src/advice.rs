@@ -104,7 +104,7 @@ fn best_table(
     cache: &Cache,
     listed_count_max: Option<usize>,
 ) -> Result<Listed, AdvisorError> {
-    let tables = exact(&demands(seen), &cache.layout, ClassId::COUNT_MAX)?;
+    let tables = exact(&demands(seen), &cache.layout, &[], ClassId::COUNT_MAX)?;
     let class_price_bytes = cache.page_size_bytes() as f64 / 2.0;
     let (class_count, class_count_max) = match listed_count_max {
         Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),

@@ -63,7 +63,8 @@ fn sizes(criterion: &mut Criterion) {
         let lost = loss(&demands, &table, &layout).expect("a sound problem").total_bytes();
         group.bench_function(name, |bench| {
             bench.iter(|| {
-                let tables = exact(&demands, &layout, CLASS_COUNT_MAX).expect("a sound problem");
+                let tables =
+                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("a sound problem");
                 assert!(tables.of(black_box(table.len())).loss.total_bytes() < lost);
             });
         });

@@ -89,7 +89,7 @@ fn where_moving_is_free_it_is_the_best_of_the_exact_tables() {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
         let prices = ChangePrices { moved_byte: 0.0, ..prices(&mut random) };
-        let tables = exact(&problem.demands, &problem.layout, COUNT_MAX).expect("sound");
+        let tables = exact(&problem.demands, &problem.layout, &[], COUNT_MAX).expect("sound");
         let cost = |table: &[usize], lost: f64| lost + prices.class_bytes * table.len() as f64;
         let costs = tables
             .class_counts()

@@ -60,17 +60,9 @@ impl ExactTables {
     }
 }
 
-/// The best tables of 1 to `class_count_max` classes, the largest chunk included.
+/// The best tables of up to `class_count_max` classes. All have the largest chunk and the `kept` sizes, which ascend
+/// and count as classes.
 pub fn exact(
-    demands: &[Demand],
-    layout: &ChunkLayout,
-    class_count_max: usize,
-) -> Result<ExactTables, SizesError> {
-    exact_beside(demands, layout, &[], class_count_max)
-}
-
-/// The best tables that have all of these sizes, ascending, too; they count as classes.
-pub fn exact_beside(
     demands: &[Demand],
     layout: &ChunkLayout,
     kept: &[usize],

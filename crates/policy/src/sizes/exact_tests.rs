@@ -1,7 +1,7 @@
 //! Against every table there is, and against the other ways to make one.
 
 use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_trial};
-use super::{exact, exact_beside};
+use super::exact;
 use crate::sizes::error::BadArgument;
 use crate::sizes::{ChunkLayout, Demand, HillClimbOptions, geometric, hill_climb, loss};
 use slabwise_base::Random;
@@ -17,7 +17,7 @@ fn no_table_loses_less() {
             let tables = every_table(&layout, &[], 3);
             kept = tables[random.below(tables.len() as u64) as usize].clone();
         }
-        let tables = exact_beside(&demands, &layout, &kept, 6).expect("a sound problem");
+        let tables = exact(&demands, &layout, &kept, 6).expect("a sound problem");
         assert_eq!(tables.class_counts(), kept.len()..=6, "seed {seed}");
         let mut least = [f64::INFINITY; 7];
         for table in every_table(&layout, &kept, 6) {
@@ -54,7 +54,7 @@ fn nothing_else_loses_less_with_as_many_classes() {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
         let demands = humps(&mut random, &layout);
-        let tables = exact(&demands, &layout, 63).expect("a sound problem");
+        let tables = exact(&demands, &layout, &[], 63).expect("a sound problem");
         let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
         for factor in [1.08, 1.25, 1.5, 3.0] {
             let start = geometric(32, factor, &layout);
@@ -73,7 +73,8 @@ fn each_class_more_saves_at_most_what_the_one_before_saved() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
-        let tables = exact(&humps(&mut random, &layout), &layout, 63).expect("a sound problem");
+        let tables =
+            exact(&humps(&mut random, &layout), &layout, &[], 63).expect("a sound problem");
         let lost: Vec<f64> =
             tables.class_counts().map(|count| tables.of(count).loss.total_bytes()).collect();
         let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
@@ -89,7 +90,7 @@ fn as_many_classes_as_sizes_lose_nothing() {
     let demands: Vec<Demand> = (1..=20)
         .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
         .collect();
-    let tables = exact(&demands, &ChunkLayout::published(740), 63).expect("a sound problem");
+    let tables = exact(&demands, &ChunkLayout::published(740), &[], 63).expect("a sound problem");
     assert_eq!(tables.of(20).sizes, (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
     assert_eq!(tables.of(63).loss.total_bytes(), 0.0);
     assert!(tables.of(19).loss.total_bytes() > 0.0);
@@ -108,7 +109,7 @@ fn weights_of_any_size_leave_the_best_table_best() {
             Demand { size_bytes, items: 1 + random.below(items_max), byte_value: scale }
         };
         let demands: Vec<Demand> = (1..=SIZES).map(demand).collect();
-        let tables = exact(&demands, &layout, 20).expect("a sound problem");
+        let tables = exact(&demands, &layout, &[], 20).expect("a sound problem");
         // By the recurrence as it stands, every place from every other.
         let mut weights = vec![0.0];
         demands.iter().for_each(|it| weights.push(weights[it.size_bytes - 1] + it.items as f64));
@@ -137,7 +138,7 @@ fn sizes_that_take_as_much_are_as_large_as_can_be() {
         ..ChunkLayout::published(1000)
     };
     let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
-    let tables = exact(&demands, &layout, 2).expect("a sound problem");
+    let tables = exact(&demands, &layout, &[], 2).expect("a sound problem");
     assert_eq!(tables.of(2).sizes, [328, 1000], "a page holds three chunks of 264 and of 328");
 }
 
@@ -146,10 +147,10 @@ fn numbers_of_classes_out_of_reach_are_refused() {
     let layout = ChunkLayout::published(100);
     let demands = [Demand { size_bytes: 10, items: 1, byte_value: 1.0 }];
     for count in [0, 64] {
-        let refused = exact(&demands, &layout, count);
+        let refused = exact(&demands, &layout, &[], count);
         assert_eq!(refused, Err(BadArgument::ClassCount { count, max: 63 }.into()));
     }
-    let refused = exact_beside(&demands, &layout, &[10, 20], 2);
+    let refused = exact(&demands, &layout, &[10, 20], 2);
     assert_eq!(refused, Err(BadArgument::TooManyKept { kept: 3, class_count_max: 2 }.into()));
     assert!(refused.unwrap_err().to_string().contains("3 sizes are kept"));
 }

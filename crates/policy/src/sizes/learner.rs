@@ -90,58 +90,29 @@ pub struct SizeSnapshot<'s> {
 
 /// Why the table stays.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
+#[expect(missing_docs, reason = "the texts say what the fields are")]
 pub enum Waiting {
     /// For more items.
     #[error("{items} of {items_min} items")]
-    Items {
-        /// Items in the cache.
-        items: u64,
-        /// The least.
-        items_min: u64,
-    },
+    Items { items: u64, items_min: u64 },
     /// For more memory to be in use.
     #[error("{:.1} of {:.1} % of the memory in use", .filled * 100.0, .filled_min * 100.0)]
-    Memory {
-        /// The part that is.
-        filled: f64,
-        /// The least.
-        filled_min: f64,
-    },
+    Memory { filled: f64, filled_min: f64 },
     /// For classes of an earlier table to drain.
     #[error("{retired_classes} classes of an earlier table drain")]
-    Drain {
-        /// How many.
-        retired_classes: usize,
-    },
+    Drain { retired_classes: usize },
     /// For more stores under the present table.
     #[error("{stores} of {stores_min} stores since the last change")]
-    Stores {
-        /// Since the last change.
-        stores: u64,
-        /// The least.
-        stores_min: u64,
-    },
+    Stores { stores: u64, stores_min: u64 },
     /// For the proof of a better table.
     #[error("the proof of a gain of {:.2} %: {stores} of {stores_min} stores", .gain * 100.0)]
-    Proof {
-        /// Stores since it was proposed.
-        stores: u64,
-        /// The least.
-        stores_min: u64,
-        /// What it saves of what is in the cache now, as a part of the bytes of all items.
-        gain: f64,
-    },
+    Proof { stores: u64, stores_min: u64, gain: f64 },
     /// For a better table: the best one gains too little.
     #[error(
         "a gain of {:.2} % of the bytes of all items, {:.2} % is the least",
         .gain * 100.0, .gain_min * 100.0
     )]
-    Gain {
-        /// As a part of the bytes of all items.
-        gain: f64,
-        /// The least.
-        gain_min: f64,
-    },
+    Gain { gain: f64, gain_min: f64 },
 }
 
 /// What came of a look.

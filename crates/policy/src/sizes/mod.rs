@@ -36,7 +36,7 @@ mod values;
 
 pub use change::{Change, ChangePrices, exact_change};
 pub use error::SizesError;
-pub use exact::{BestTable, ExactTables, exact, exact_beside};
+pub use exact::{BestTable, ExactTables, exact};
 pub use gaps::fill_gaps;
 pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};

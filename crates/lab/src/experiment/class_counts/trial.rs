@@ -79,7 +79,7 @@ pub fn learn<'s>(
     let (demands, curve) = whole_cache(stream, &config, (scale, seed), progress)?;
     let sized = |error: SizesError| ExperimentError::Option(format!("{}: {error}", stream.name));
     let count_max = setup.class_counts.iter().copied().max().unwrap_or(1);
-    let best = exact(&demands, &layout, count_max).map_err(sized)?;
+    let best = exact(&demands, &layout, &[], count_max).map_err(sized)?;
     let best = setup.class_counts.iter().map(|&count| {
         let sizes = best.of(count).sizes.clone();
         Table::new(format!("k = {count}"), Some(count), sizes, &demands, &layout)

@@ -281,7 +281,7 @@ mod tests {
 
     fn tables(random: &mut Random) -> Vec<Table> {
         let demands = demands(random);
-        let best = exact(&demands, &LAYOUT, 63).expect("sound");
+        let best = exact(&demands, &LAYOUT, &[], 63).expect("sound");
         let table = |count| {
             let sizes = best.of(count).sizes.clone();
             Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT).expect("sound")

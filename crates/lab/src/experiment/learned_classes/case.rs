@@ -18,9 +18,7 @@ use crate::result::{Measure, Spec, least, mean, measures, most};
 use serde::Deserialize;
 use slabwise_base::Random;
 use slabwise_base::random::mix;
-use slabwise_policy::sizes::{
-    BestTable, ChunkLayout, Demand, SizesError, exact, exact_beside, geometric,
-};
+use slabwise_policy::sizes::{BestTable, ChunkLayout, Demand, SizesError, exact, geometric};
 use std::collections::BTreeMap;
 
 measures! {
@@ -168,7 +166,7 @@ impl Tables {
     ) -> Result<(Vec<usize>, f64), SizesError> {
         // The chunk for nothing is a class, too.
         let count = sizes + 1;
-        let tables = exact_beside(demands, &self.published, kept, count)?;
+        let tables = exact(demands, &self.published, kept, count)?;
         let BestTable { mut sizes, loss } = tables.of(count).clone();
         sizes.pop();
         Ok((sizes, loss.total_bytes()))
@@ -177,7 +175,7 @@ impl Tables {
     /// The best table of as many sizes, and the largest, on memcached's pages.
     pub fn exact_paged(&self, demands: &[Demand]) -> Result<Vec<usize>, SizesError> {
         let count = self.used.len() + 1;
-        Ok(exact(demands, &self.paged, count)?.of(count).sizes.clone())
+        Ok(exact(demands, &self.paged, &[], count)?.of(count).sizes.clone())
     }
 }
 
