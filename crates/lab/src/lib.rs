@@ -14,7 +14,7 @@
 mod cli;
 mod demo;
 #[cfg(test)]
-#[path = "../../replay/src/exact_lru.rs"]
+#[path = "../../../tests/support/exact_lru.rs"]
 mod exact_lru;
 mod experiment;
 mod footprint;

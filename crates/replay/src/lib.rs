@@ -14,6 +14,7 @@ mod command;
 mod drive;
 mod error;
 #[cfg(test)]
+#[path = "../../../tests/support/exact_lru.rs"]
 mod exact_lru;
 mod look_aside;
 mod report;
