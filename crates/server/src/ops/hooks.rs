@@ -25,6 +25,11 @@ pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
     worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
 }
 
+/// Whether a store adds to the value that is there.
+pub(super) fn extends(mode: StoreMode) -> bool {
+    matches!(mode, StoreMode::Append | StoreMode::Prepend)
+}
+
 /// A store under way: its key, and the item that was offered.
 type Announced = (Vec<u8>, Seen);
 
@@ -51,7 +56,7 @@ pub(crate) fn stored(
     outcome: StoreOutcome,
 ) {
     let mode = conditions.mode;
-    let extends = matches!(mode, StoreMode::Append | StoreMode::Prepend);
+    let extends = extends(mode);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
     // What was offered is not the item that it became a part of.
     let joined = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
@@ -59,7 +64,7 @@ pub(crate) fn stored(
     // A packet's set or replace that names the item it replaces.
     let is_cas = conditions.expected_cas.is_some() && !extends;
     let command = if is_cas { "cas" } else { command(mode) };
-    write_store(worker, &key, status(outcome, extends), command, Some(item));
+    write_store(worker, &key, status(outcome), command, Some(item));
 }
 
 /// To be called when there is no memory for a value, in place of [`stored`].
@@ -71,7 +76,7 @@ pub(crate) fn store_refused(
     error: ReserveError,
 ) {
     if worker.shared.is_watched(WatchKinds::MUTATIONS) {
-        write_store(worker, key, status(error.into(), false), command(mode), None);
+        write_store(worker, key, status(error.into()), command(mode), None);
     }
 }
 
@@ -152,14 +157,12 @@ pub(crate) fn deleted(
     }
 }
 
-fn status(outcome: StoreOutcome, extends: bool) -> &'static str {
+fn status(outcome: StoreOutcome) -> &'static str {
     match outcome {
         StoreOutcome::Stored { .. } => "stored",
         StoreOutcome::NotStored => "not_stored",
         StoreOutcome::Exists => "exists",
         StoreOutcome::NotFound => "not_found",
-        // The value had its place; what it would have grown into has none.
-        StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends => "not_stored",
         StoreOutcome::TooLarge => "too_large",
         StoreOutcome::OutOfMemory => "no_memory",
     }
@@ -188,7 +191,7 @@ pub(crate) fn priced(
     conditions: &StoreConditions,
 ) -> ItemMeta {
     let Some(measured) = &worker.shared.measured_costs else { return meta };
-    let extends = matches!(conditions.mode, StoreMode::Append | StoreMode::Prepend);
+    let extends = extends(conditions.mode);
     if extends && !conditions.vivify {
         return meta;
     }

@@ -9,7 +9,7 @@
 //! A store that fails must not leave the value that it was to replace: the client counts on its end.
 
 use super::get::{Rules, looking_up};
-use super::hooks;
+use super::hooks::{self, extends};
 use crate::shared::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
 use slabwise_engine::{
@@ -143,17 +143,17 @@ impl<'e> Upload<'e> {
 
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let announced = hooks::storing(worker, &mut self.reservation);
-        let outcome = worker.handle.store_if(self.reservation, &self.conditions, worker.now);
-        if let Some(announced) = announced {
-            hooks::stored(worker, announced, &self.conditions, outcome);
-        }
-        match outcome {
+        let outcome = match worker.handle.store_if(self.reservation, &self.conditions, worker.now) {
             // The value fitted, what it would have grown into does not: the item stays as it was.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
                 StoreOutcome::NotStored
             }
             outcome => outcome,
+        };
+        if let Some(announced) = announced {
+            hooks::stored(worker, announced, &self.conditions, outcome);
         }
+        outcome
     }
 
     pub(crate) fn give_up(self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
@@ -202,8 +202,4 @@ fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option
     let end = rest.get(value_len..value_len + value_end.len())?;
     // Two bytes or none: a call that compares them costs more than they do.
     end.iter().eq(value_end).then(|| &rest[..value_len])
-}
-
-fn extends(mode: StoreMode) -> bool {
-    matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
