@@ -1,11 +1,17 @@
-"""Turns what bench/compare measured into docs/measurements.md."""
+"""Turns the results of bench/compare into docs/measurements.md and the table in README.md.
+
+    python3 bench/report.py            writes both from docs/measurements.json
+    python3 bench/report.py --check    fails if one of them differs from what it would write
+"""
 
 import datetime
+import json
 import os
 import pathlib
 import platform
 import statistics
 import subprocess
+import sys
 
 from servers import KINDS, ROOT
 
@@ -30,45 +36,68 @@ def machine():
     }
 
 
-def write(results):
-    """Rewrites the report. What has not been measured again stays as it is."""
-    path = ROOT / "docs" / "measurements.md"
-    kept = sections_of(path.read_text()) if path.exists() else {}
+RESULTS = ROOT / "docs" / "measurements.json"
+
+
+def results():
+    """By section, a list: one result for each version of memcached, the newest first."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def keep(name, memcached, rows):
+    """Keeps what a section measured, and rewrites the report."""
+    found = results()
+    others = [result for result in found.get(name, []) if result["memcached"] != memcached]
+    found[name] = [{"memcached": memcached, "machine": machine(), "rows": rows}, *others]
+    found[name].sort(key=lambda result: version_key(result["memcached"]), reverse=True)
+    RESULTS.write_text(json.dumps(found, indent=1))
+    for path, text in texts(found).items():
+        path.write_text(text)
+
+
+def version_key(version):
+    return [int(part) for part in version.split(".")]
+
+
+def texts(found):
+    """What belongs into each file."""
     parts = [HEAD]
     for name, (title, body) in SECTIONS.items():
-        if name in results:
-            parts.append(f"## {title}\n\n{body(results[name]['rows'])}\n{origin(name, results)}")
-        elif title in kept:
-            parts.append(f"## {title}\n{kept[title]}")
-    path.write_text("\n".join(parts))
-    if set(SECTIONS) <= set(results):
-        write_summary(summary({name: results[name]["rows"] for name in SECTIONS}))
-
-
-def sections_of(text):
-    """The report's sections by their titles."""
-    sections = text.split("\n## ")[1:]
-    return dict(section.split("\n", 1) for section in sections)
+        if name not in found:
+            continue
+        parts.append(f"## {title}\n")
+        for result in found[name]:
+            parts.append(f"{body(result['rows'])}\n{origin(name, result)}")
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    summarized = before + MARKS[0] + "\n" + summary(found) + "\n" + MARKS[1] + after
+    return {ROOT / "docs" / "measurements.md": "\n".join(parts), readme: summarized}
 
 
 HEAD = """# Measurements
 
 Written by `bench/compare`; do not edit. Server and client share one machine, over loopback, and the
-servers take turns within one run: compare the columns of a row, not figures of different days.
+servers take turns within one run: compare the columns of a row, not figures of different runs.
 """
 
 
-def origin(name, results):
-    where = results[name]["machine"]
+def origin(name, result):
+    where = result["machine"]
     return (
         f"*Measured {where['date']} at {where['commit']} on {where['machine']}, against memcached "
-        f"{results[name]['memcached']}. To repeat: `bench/compare {name}`.*\n"
+        f"{result['memcached']}. To repeat: `bench/compare {name}`.*\n"
     )
 
 
 def table(heads, rows):
     lines = [heads, ["---"] + ["--:"] * (len(heads) - 1), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def request_name(row):
+    kind = "one at a time" if row["pipeline"] == 1 else f"{row['pipeline']} pipelined"
+    return f"{row['operation']}, {kind}"
 
 
 def cpu(rows):
@@ -80,9 +109,9 @@ def cpu(rows):
         theirs = sorted(pair[0] for pair in row["pairs_us"])
         ours = sorted(pair[1] for pair in row["pairs_us"])
         ratios = sorted(mine / other for other, mine in row["pairs_us"])
-        kind = "one at a time" if row["pipeline"] == 1 else f"{row['pipeline']} pipelined"
         lines.append([
-            f"{row['operation']}, {kind}",
+            request_name(row),
+            row["threads"],
             f"{theirs[0]:.2f} to {theirs[-1]:.2f}",
             f"{ours[0]:.2f} to {ours[-1]:.2f}",
             f"**{row['ratio']:.2f}**",
@@ -92,8 +121,34 @@ def cpu(rows):
         "User and system time of the server process per request: 100 B values, 1 M keys drawn "
         "uniformly, 16 connections.\nThe runs of a pair follow each other; the ratio is the "
         "median over the pairs.\n\n"
-        + table(["request", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
+        + table(["request", "`-t`", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
         + meta
+    )
+
+
+def throughput(rows):
+    lines = []
+    for row in rows:
+        middle = {
+            kind: {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+            for kind, runs in row["runs"].items()
+        }
+        line = [request_name(row), row["threads"]]
+        for found in middle.values():
+            line += [
+                f"{found['requests'] / found['seconds']:,.0f}",
+                f"{found['p50_us']:.0f} / {found['p99_us']:.0f} / {found['p999_us']:.0f}",
+                f"{found['server_cpus']:.2f}",
+            ]
+        lines.append(line)
+    heads = ["request", "`-t`"]
+    for kind in ("memcached", "slabwise"):
+        heads += [f"{kind}, requests/s", "50 / 99 / 99.9 %, us", "CPUs used"]
+    return (
+        "Each thread of the server has a core of its own, the load generator has the other cores. 16 connections,\n"
+        "each of which sends its next batch when it has all replies. The times are those from the write of a\n"
+        "batch to its last reply. Where the server uses less than its cores, the client is the limit. Medians of the runs.\n\n"
+        + table(heads, lines)
     )
 
 
@@ -219,6 +274,7 @@ def classes(rows):
 
 SECTIONS = {
     "cpu": ("Processor time per request", cpu),
+    "throughput": ("Throughput and latency", throughput),
     "profile": ("What profiling costs", profile),
     "memory": ("Memory per item", memory),
     "moves": ("Page moves", moves),
@@ -231,32 +287,61 @@ SECTIONS = {
 MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures -->\n")
 
 
-def summary(rows):
-    """The few figures that the README shows."""
-    lines = []
-    for row in (row for row in rows["cpu"] if row["operation"] != "mg"):
-        kind = "one at a time" if row["pipeline"] == 1 else f"{row['pipeline']} pipelined"
-        theirs = statistics.median(pair[0] for pair in row["pairs_us"])
-        ours = statistics.median(pair[1] for pair in row["pairs_us"])
-        name = f"CPU per {row['operation']}, {kind}"
-        lines.append([name, f"{theirs:.1f} us", f"{ours:.1f} us", f"{row['ratio']:.2f}"])
-    items = {row["kind"]: row["per_item_bytes"] for row in rows["memory"]}
-    lines.append(compared("memory per item of 115 B", items, "{:.0f} B"))
-    for row in rows["misses"]:
-        found = {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
-        name = f"miss ratio, {row['workload']}, {row['memory_mib']} MiB"
-        lines.append(compared(name, found, "{:.4f}"))
-    return table(["", "memcached", "slabwise", "ratio"], lines)
+def summary(found):
+    """The few figures that the README shows: one row for each, with columns for each version of memcached."""
+    versions = sorted(
+        {result["memcached"] for name in ("cpu", "memory", "misses") for result in found.get(name, [])},
+        key=version_key,
+        reverse=True,
+    )
+    rows = {}
+    for version in versions:
+        for name, figures in figures_of(found, version):
+            rows.setdefault(name, {})[version] = figures
+    heads = [""]
+    for version in versions:
+        heads += [f"memcached {version}", "slabwise", "ratio"]
+    missing = ["-"] * 3
+    return table(heads, [
+        [name, *(cell for version in versions for cell in row.get(version, missing))]
+        for name, row in rows.items()
+    ])
 
 
-def compared(name, values, form):
+def figures_of(found, version):
+    """The names of figures; each with memcached's, slabwise's and the ratio."""
+    rows_of = {
+        name: result["rows"] for name, of_section in found.items() for result in of_section
+        if result["memcached"] == version
+    }
+    cpu_rows = [row for row in rows_of.get("cpu", []) if row["operation"] != "mg"]
+    threads = max((row["threads"] for row in cpu_rows), default=None)
+    for row in cpu_rows:
+        if row["threads"] == threads:
+            theirs, ours = (statistics.median(values) for values in zip(*row["pairs_us"]))
+            yield f"CPU per {request_name(row)}", [f"{theirs:.1f} us", f"{ours:.1f} us", f"{row['ratio']:.2f}"]
+    if "memory" in rows_of:
+        items = {row["kind"]: row["per_item_bytes"] for row in rows_of["memory"]}
+        yield "memory per item of 115 B", compared(items, "{:.0f} B")
+    for row in rows_of.get("misses", []):
+        ratios = {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
+        yield f"miss ratio, {row['workload']}, {row['memory_mib']} MiB", compared(ratios, "{:.4f}")
+
+
+def compared(values, form):
     theirs, ours = values["memcached"], values["slabwise"]
-    return [name, form.format(theirs), form.format(ours), f"{ours / theirs:.2f}"]
+    return [form.format(theirs), form.format(ours), f"{ours / theirs:.2f}"]
 
 
-def write_summary(text):
-    """Puts the summary between its marks in the README."""
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    readme.write_text(before + MARKS[0] + "\n" + text + "\n" + MARKS[1] + after)
+def main():
+    wrong = [path for path, text in texts(results()).items() if not path.exists() or path.read_text() != text]
+    if "--check" in sys.argv[1:]:
+        for path in wrong:
+            print(f"{path} differs from docs/measurements.json; to write it: python3 bench/report.py", file=sys.stderr)
+        sys.exit(1 if wrong else 0)
+    for path in wrong:
+        path.write_text(texts(results())[path])
+
+
+if __name__ == "__main__":
+    main()

@@ -19,12 +19,17 @@ CONNECTIONS = 16
 KEYS = 1_000_000
 VALUE_LEN = 100
 
-# What is compared, by the name it has in the report.
+# The servers that are compared, by their names in the report. `use_memcached` sets another program.
 KINDS = {
     "memcached": ["memcached"],
     "slabwise, preset=memcached": [str(SLABWISE), "-o", "preset=memcached"],
     "slabwise": [str(SLABWISE)],
 }
+
+
+def use_memcached(path):
+    """Compares with the memcached at this path."""
+    KINDS["memcached"] = [path]
 
 
 def build():
@@ -33,17 +38,25 @@ def build():
     subprocess.run(["cargo", "build", "--release", *packages], cwd=ROOT, check=True)
 
 
+def run_on(cores):
+    """What a new process calls to stay on these processors."""
+    return (lambda: os.sched_setaffinity(0, cores)) if cores else None
+
+
 class Server:
     """A running server; ends with the `with` block."""
 
-    def __init__(self, kind, memory_limit_mib, *flags):
+    def __init__(self, kind, memory_limit_mib, *flags, cores=None):
+        """`cores`: the processors that the server may run on; all of them if None."""
         user = ["-u", "root"] if os.getuid() == 0 else []
         command = [*KINDS[kind], *user, "-l", "127.0.0.1", "-p", "-1", "-m", str(memory_limit_mib)]
         with tempfile.TemporaryDirectory() as directory:
             # The kernel picks the port while the server binds it: nobody else can have it.
             port_file = pathlib.Path(directory, "ports")
             environment = {**os.environ, "MEMCACHED_PORT_FILENAME": str(port_file)}
-            self.process = subprocess.Popen([*command, *flags], env=environment)
+            self.process = subprocess.Popen(
+                [*command, *flags], env=environment, preexec_fn=run_on(cores)
+            )
             port = self._port(port_file)
         self.address = f"127.0.0.1:{port}"
         self.connection = socket.create_connection(("127.0.0.1", port))
@@ -107,11 +120,17 @@ class Server:
         self.load(operation, connections=CONNECTIONS, pipeline=pipeline, requests=requests)
         return (self.cpu_seconds() - before) / requests * 1e6
 
-    def load(self, kind, **options):
-        """Runs the load generator to its end."""
+    def load(self, kind, cores=None, **options):
+        """Runs the load generator to its end; its report as a dictionary."""
         options = {"keys": KEYS, "value_len": VALUE_LEN, **options}
         arguments = [f"{name}={value}" for name, value in options.items()]
-        subprocess.run([str(LOAD), self.address, kind, *arguments], check=True)
+        done = subprocess.run(
+            [str(LOAD), self.address, kind, *arguments],
+            check=True,
+            stdout=subprocess.PIPE,
+            preexec_fn=run_on(cores),
+        )
+        return json.loads(done.stdout)
 
     def replay(self, workload, *flags):
         """Replays a workload; the report as a dictionary."""

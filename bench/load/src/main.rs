@@ -5,13 +5,16 @@
 //!   thread N -- connection N: the same, on keys of its own random order
 //! ```
 //!
-//! What is measured is the server's processor time, by the caller; so this program only has to
-//! keep every connection busy, and has the time to compare every reply with the one expected. A
-//! miss, an error or a wrong value ends the run. Keys are `k` and 14 digits.
+//! Every connection sends its next batch when it has all replies to the last one. Every reply is compared
+//! with the expected one: a miss, an error or a wrong value ends the run. Keys are `k` and 14 digits.
+//!
+//! At the end one line of JSON reports the requests, the seconds that they took, and percentiles of the
+//! time from the write of a batch to its last reply, in microseconds.
 
 #![forbid(unsafe_code)]
 
-use slabwise_base::Random;
+use hdrhistogram::Histogram;
+use slabwise_base::{Clock, Random};
 use slabwise_client::{ServerAddress, Stream, Timeouts, request};
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -43,17 +46,41 @@ struct Plan {
     requests: u64,
 }
 
+/// Round-trip times of batches, in nanoseconds.
+type Times = Histogram<u64>;
+
 fn main() -> Result<(), String> {
     let plan = Plan::from_arguments(std::env::args().skip(1))?;
-    std::thread::scope(|scope| {
+    let clock = Clock::real();
+    let start = clock.nanos();
+    let times = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.connections)
             .map(|index| {
-                let plan = &plan;
-                scope.spawn(move || run_connection(plan, index))
+                let (plan, clock) = (&plan, &clock);
+                scope.spawn(move || run_connection(plan, clock, index))
             })
             .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("threads do not panic"))
-    })
+        let mut all = no_times();
+        for thread in threads {
+            all += thread.join().expect("threads do not panic")?;
+        }
+        Ok::<Times, String>(all)
+    })?;
+    let seconds = (clock.nanos() - start) as f64 / 1e9;
+    let micros = |percentile| times.value_at_percentile(percentile) as f64 / 1e3;
+    println!(
+        "{{\"requests\": {}, \"seconds\": {seconds:.6}, \"p50_us\": {:.1}, \"p99_us\": {:.1}, \"p999_us\": {:.1}}}",
+        plan.requests(),
+        micros(50.0),
+        micros(99.0),
+        micros(99.9),
+    );
+    Ok(())
+}
+
+fn no_times() -> Times {
+    Histogram::new_with_bounds(1, REPLY_TIMEOUT.as_nanos() as u64, 3)
+        .expect("the bounds are in order, and three digits are allowed")
 }
 
 impl Plan {
@@ -128,7 +155,7 @@ impl Plan {
     }
 }
 
-fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
+fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, String> {
     let describe = |error: io::Error| format!("{}: {error}", plan.address);
     let timeouts = Timeouts { connect: REPLY_TIMEOUT, read: REPLY_TIMEOUT, reply: REPLY_TIMEOUT };
     let stream = Stream::connect(&plan.address, timeouts);
@@ -140,6 +167,7 @@ fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
     let mut requests = Vec::new();
     let mut replies = Vec::new();
     let mut buffer = vec![0; 256 * 1024];
+    let mut times = no_times();
     while !sent.is_empty() {
         let count = plan.pipeline.min(sent.end - sent.start);
         requests.clear();
@@ -149,11 +177,13 @@ fn run_connection(plan: &Plan, index: u64) -> Result<(), String> {
                 if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
             plan.compose(key, &value, &mut requests, &mut replies);
         }
+        let start = clock.nanos();
         stream.write_all(&requests).map_err(describe)?;
         read_replies(&mut stream, &replies, &mut buffer).map_err(describe)?;
+        times.saturating_record(clock.nanos() - start);
         sent.start += count;
     }
-    Ok(())
+    Ok(times)
 }
 
 /// Reads as many bytes as are expected, and compares them as they come.
