@@ -1,26 +1,26 @@
-//! A crate's mentions as one graph a folder.
+//! Groups the references of a crate into one graph per folder.
 //!
-//! A mention belongs to the folder that holds both its ends, as an edge between the two children under
-//! which they lie. Where an end is the folder's own file, that end is `lib`, `main` or `mod`.
+//! A reference belongs to the folder that contains both its ends. It is an edge between the two children of the folder
+//! that contain the ends. An end in the folder's own file is called `lib`, `main` or `mod`.
 
 use crate::graph::Graph;
 use crate::references::{Reference, Target, references};
 use crate::source::{Crate, ModuleId};
 use std::collections::BTreeMap;
 
-/// The graph among a folder's direct children.
+/// The graph among the direct children of a folder.
 pub struct Folder {
-    /// `engine`, `engine::mover`.
+    /// The folder as a module path: `engine`, `engine::mover`.
     pub name: String,
-    /// What the folder's own file is called in the graph.
+    /// The name of the folder's own file in the graph.
     pub own_file: String,
-    /// Among its children and, where it has edges, its own file.
+    /// The graph among the children and, if it has edges, the folder's own file.
     pub graph: Graph,
-    /// The mentions behind each edge, in the order of files and lines.
-    pub mentions: BTreeMap<(String, String), Vec<Reference>>,
+    /// The references of each edge, in the order of files and lines.
+    pub references: BTreeMap<(String, String), Vec<Reference>>,
 }
 
-/// The folders of a crate, the whole crate first, in the order of their names. `short_name` is the crate's.
+/// Returns the folders of a crate in name order, the whole crate first. `short_name` is the crate's name.
 pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
     let mut folders: BTreeMap<ModuleId, Folder> = BTreeMap::new();
     for id in 0..code.modules.len() {
@@ -39,7 +39,7 @@ pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
             let name =
                 if id == 0 { short_name.to_owned() } else { format!("{short_name}::{path}") };
             let own_file = if id == 0 { code.modules[0].name.clone() } else { "mod".to_owned() };
-            folders.insert(id, Folder { name, own_file, graph, mentions: BTreeMap::new() });
+            folders.insert(id, Folder { name, own_file, graph, references: BTreeMap::new() });
         }
     }
     for reference in references(code) {
@@ -55,7 +55,7 @@ pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
         };
         let edge = (node(&from_line), node(&to_line));
         folder.graph.add_edge(&edge.0, &edge.1);
-        folder.mentions.entry(edge).or_default().push(reference);
+        folder.references.entry(edge).or_default().push(reference);
     }
     let mut folders: Vec<Folder> = folders.into_values().collect();
     folders.sort_by(|a, b| a.name.cmp(&b.name));
@@ -63,12 +63,13 @@ pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
 }
 
 impl Folder {
-    /// A chain of nodes, one edge a line, each with its first mention and how many there are.
+    /// Formats a chain of nodes: one edge per line, with its first reference and the number of references.
     pub fn describe_chain(&self, chain: &[String]) -> String {
         let mut lines = vec![];
         for edge in chain.windows(2) {
-            let mentions = self.mentions.get(&(edge[0].clone(), edge[1].clone()));
-            let Some((first, others)) = mentions.and_then(|mentions| mentions.split_first()) else {
+            let references = self.references.get(&(edge[0].clone(), edge[1].clone()));
+            let Some((first, others)) = references.and_then(|references| references.split_first())
+            else {
                 continue;
             };
             let more = match others.len() {

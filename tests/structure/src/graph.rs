@@ -1,43 +1,43 @@
-//! A graph of named nodes, its cycles, and shortest chains.
+//! A graph of named nodes with its cycles and shortest chains.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// For each node, the nodes that it uses.
+/// The set of nodes that each node uses.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     uses: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Graph {
-    /// Adds a node without edges, unless it is there.
+    /// Adds a node without edges unless it exists.
     pub fn add_node(&mut self, node: &str) {
         self.uses.entry(node.to_owned()).or_default();
     }
 
-    /// Adds an edge, and its nodes.
+    /// Adds an edge and its nodes.
     pub fn add_edge(&mut self, from: &str, to: &str) {
         self.add_node(to);
         self.uses.entry(from.to_owned()).or_default().insert(to.to_owned());
     }
 
-    /// In the order of their names.
+    /// Returns the nodes in name order.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.uses.keys().map(String::as_str)
     }
 
-    /// In the order of their names.
+    /// Returns the edges in name order.
     pub fn edges(&self) -> impl Iterator<Item = (&str, &str)> {
         self.uses
             .iter()
             .flat_map(|(from, used)| used.iter().map(move |to| (from.as_str(), to.as_str())))
     }
 
-    /// Whether the node has an edge, in or out.
+    /// True if the node has an edge.
     pub fn is_connected(&self, node: &str) -> bool {
         self.edges().any(|(from, to)| from == node || to == node)
     }
 
-    /// The shortest chain of nodes from `from` to `to`, both included.
+    /// Returns the shortest chain of nodes from `from` to `to`, including both.
     pub fn shortest_chain(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut queue = VecDeque::from([from]);
@@ -60,8 +60,8 @@ impl Graph {
         Some(chain)
     }
 
-    /// For each edge that lies on a cycle, the shortest cycle through it, without repeats, shortest first.
-    /// A cycle begins with its smallest name, and is closed: the last node is the first.
+    /// Returns the shortest cycle through each edge on a cycle, without duplicates, shortest first. A cycle starts at
+    /// its smallest name, and its last node is the first again.
     pub fn cycles(&self) -> Vec<Vec<String>> {
         let mut cycles = BTreeSet::new();
         for (from, to) in self.edges() {
@@ -76,11 +76,11 @@ impl Graph {
         cycles.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
-    /// The groups of nodes that all reach each other, of two nodes or more.
-    pub fn tangles(&self) -> Vec<Vec<String>> {
-        let mut tangles: Vec<Vec<String>> = vec![];
+    /// Returns the strongly connected components of two or more nodes.
+    pub fn components(&self) -> Vec<Vec<String>> {
+        let mut components: Vec<Vec<String>> = vec![];
         for node in self.nodes() {
-            if tangles.iter().any(|tangle| tangle.iter().any(|member| member == node)) {
+            if components.iter().any(|tangle| tangle.iter().any(|member| member == node)) {
                 continue;
             }
             let members: Vec<String> = self
@@ -92,14 +92,14 @@ impl Graph {
                 .map(str::to_owned)
                 .collect();
             if members.len() > 1 {
-                tangles.push(members);
+                components.push(members);
             }
         }
-        tangles
+        components
     }
 
-    /// The nodes in layers from top to bottom: each node stands right above the highest that it uses.
-    /// Nodes of a tangle share a layer.
+    /// Returns the nodes in layers from top to bottom: each node is one layer above the highest node that it uses. The
+    /// nodes of a strongly connected component share a layer.
     pub fn layers(&self) -> Vec<Vec<String>> {
         let mut heights: BTreeMap<&str, usize> = self.nodes().map(|node| (node, 0)).collect();
         let nodes = heights.len();
@@ -112,7 +112,7 @@ impl Graph {
                     }
                 }
             }
-            for tangle in self.tangles() {
+            for tangle in self.components() {
                 let highest = tangle.iter().map(|node| heights[node.as_str()]).max().unwrap_or(0);
                 for node in &tangle {
                     if let Some(height) = heights.get_mut(node.as_str()) {

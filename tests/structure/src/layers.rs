@@ -1,8 +1,7 @@
-//! Compares the graph of a folder with the layers that docs/ARCHITECTURE.md declares for it.
+//! Compares the graph of a folder with the layers declared in docs/ARCHITECTURE.md.
 //!
-//! A declaration is a fenced block whose first line is `layers` and the folder's name. Each line is one
-//! layer, the highest first: names of modules, then perhaps `#` and a remark. A module may use those of
-//! lower lines only.
+//! A declaration is a fenced block whose first line is `layers` and the folder's name. Each line is one layer, the
+//! highest first: module names, optionally followed by `#` and a comment. A module may only use modules of lower lines.
 
 use crate::folders::Folder;
 use crate::graph::Graph;
@@ -10,16 +9,16 @@ use crate::references::{Target, references};
 use crate::source::Crate;
 use std::collections::BTreeMap;
 
-/// The layers of one folder.
+/// The declared layers of one folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declaration {
-    /// `engine`, `engine::mover`, or `crates` for the crates themselves.
+    /// The folder: `engine`, `engine::mover`, or `crates` for the crates themselves.
     pub folder: String,
-    /// From top to bottom.
+    /// The layers from top to bottom.
     pub layers: Vec<Vec<String>>,
 }
 
-/// Every declaration in a Markdown text.
+/// Returns every declaration in a Markdown text.
 pub fn declarations(markdown: &str) -> Vec<Declaration> {
     let mut found = vec![];
     let mut lines = markdown.lines();
@@ -37,14 +36,14 @@ pub fn declarations(markdown: &str) -> Vec<Declaration> {
     found
 }
 
-/// The graph among crates: every mention of one in another's product code.
+/// Returns the graph among crates, from the references in their product code.
 pub fn crate_graph(crates: &[Crate]) -> Folder {
     let short = |name: &str| name.strip_prefix("slabwise_").unwrap_or(name).to_owned();
     let mut folder = Folder {
         name: "crates".to_owned(),
         own_file: String::new(),
         graph: Graph::default(),
-        mentions: BTreeMap::new(),
+        references: BTreeMap::new(),
     };
     for code in crates {
         folder.graph.add_node(&short(&code.name));
@@ -54,14 +53,14 @@ pub fn crate_graph(crates: &[Crate]) -> Folder {
             {
                 folder.graph.add_edge(&short(&code.name), &short(name));
                 let edge = (short(&code.name), short(name));
-                folder.mentions.entry(edge).or_default().push(reference);
+                folder.references.entry(edge).or_default().push(reference);
             }
         }
     }
     folder
 }
 
-/// What is wrong with a folder, the shortest chain first; empty if nothing is.
+/// Returns the violations of a folder, the shortest chain first.
 pub fn violations(folder: &Folder, declaration: Option<&Declaration>) -> Vec<String> {
     let mut found: Vec<(usize, String)> = vec![];
     if let Some(declaration) = declaration {
@@ -79,7 +78,7 @@ pub fn violations(folder: &Folder, declaration: Option<&Declaration>) -> Vec<Str
     found.into_iter().map(|(_, message)| message).collect()
 }
 
-/// Modules that are declared twice, not declared, or not there.
+/// Reports modules that are declared twice, not declared, or declared but missing.
 fn misnamed(folder: &Folder, declaration: &Declaration) -> Vec<String> {
     let mut wrong = vec![];
     let declared: Vec<&String> = declaration.layers.iter().flatten().collect();
@@ -94,13 +93,13 @@ fn misnamed(folder: &Folder, declaration: &Declaration) -> Vec<String> {
     for node in folder.graph.nodes() {
         let needs_layer = node != folder.own_file || folder.graph.is_connected(node);
         if needs_layer && !declared.iter().any(|name| *name == node) {
-            wrong.push(format!("{}: {node} stands in no declared layer", folder.name));
+            wrong.push(format!("{}: {node} is in no declared layer", folder.name));
         }
     }
     wrong
 }
 
-/// Edges to the same or a higher layer, each as a chain of two.
+/// Returns the edges to the same or a higher layer, each as a chain of two nodes.
 fn upward_edges(folder: &Folder, declaration: &Declaration) -> Vec<Vec<String>> {
     let depth = |name: &str| {
         declaration.layers.iter().position(|layer| layer.iter().any(|member| member == name))

@@ -1,5 +1,5 @@
-//! Checks of the source tree that a compiler does not make: which module may use which, how many lines the
-//! product has, and which files a request enters.
+//! Checks of the source tree that the compiler does not make: which module may use which, the number of lines of the
+//! product, and the functions that a request passes through.
 //!
 //! ```text
 //!   command

@@ -1,5 +1,5 @@
-//! Counts the lines of product code: those of every file that a build without `test` reads, less the lines
-//! of items that only tests compile.
+//! Counts lines of product code: those of every file that is compiled without `test`, minus the lines of test-only
+//! items.
 
 use crate::source::{Crate, SourceFile};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::ops::AddAssign;
 use std::str::FromStr;
 
-/// Lines of product code.
+/// A number of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// With comments and blank lines.
+    /// All lines, including comments and blank lines.
     pub all: usize,
     /// Lines that hold code.
     pub code: usize,
@@ -23,7 +23,7 @@ impl AddAssign for Lines {
     }
 }
 
-/// The product lines of a crate.
+/// Counts the product lines of a crate.
 pub fn product_lines(code: &Crate) -> Lines {
     let mut total = Lines::default();
     for file in &code.files {
@@ -42,7 +42,7 @@ fn file_lines(file: &SourceFile) -> Lines {
     Lines { all, code: code.iter().filter(|line| is_product(line)).count() }
 }
 
-/// The lines on which a token stands, doc comments aside.
+/// Collects the lines with a token other than a doc comment.
 fn add_code_lines(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -73,7 +73,7 @@ fn add_span(span: Span, lines: &mut BTreeSet<usize>) {
     lines.extend(span.start().line..=span.end().line);
 }
 
-/// `[doc = "..."]`, which is what a doc comment becomes.
+/// True for `[doc = "..."]`, the tokens of a doc comment.
 fn is_doc(token: &TokenTree) -> bool {
     let TokenTree::Group(group) = token else { return false };
     let mut inner = group.stream().into_iter();

@@ -1,4 +1,4 @@
-//! The command: see [`USAGE`].
+//! The command line; see [`USAGE`].
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -11,11 +11,11 @@ use structure::source::{Crate, crate_names};
 
 const USAGE: &str = "\
 structure [--root FOLDER] COMMAND
-  cycles CRATE...        every cycle of modules, and the mentions that make it
-  order CRATE...         modules in layers from top to bottom, as docs/ARCHITECTURE.md declares them
-  order                  the crates themselves
-  uses CRATE[::FOLDER] FROM TO   every mention of something in TO within FROM
-  lines                  the product's lines by crate, with comments and blank lines, and code alone
+  cycles CRATE...        print every cycle of modules with its references
+  order CRATE...         print the modules in layers from top to bottom, in the format of docs/ARCHITECTURE.md
+  order                  print the crates in layers
+  uses CRATE[::FOLDER] FROM TO   print every reference from FROM to TO
+  lines                  count the product's lines by crate: all lines, and lines of code
 ";
 
 fn main() -> ExitCode {
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match args.as_slice() {
-        ["cycles", crates @ ..] => each(&root, crates, cycles),
+        ["cycles", crates @ ..] => check_each(&root, crates, cycles),
         ["order"] => order_of_crates(&root).map(|()| true),
-        ["order", crates @ ..] => each(&root, crates, order),
+        ["order", crates @ ..] => check_each(&root, crates, order),
         ["lines"] => lines(&root).map(|()| true),
         ["uses", folder, from, to] => uses(&root, folder, from, to).map(|()| true),
         _ => {
@@ -51,8 +51,8 @@ fn read(root: &Path, name: &str) -> Result<Crate, Box<dyn Error>> {
     Ok(Crate::read(root, &Path::new("crates").join(name))?)
 }
 
-/// Whether `check` holds for every one of the crates.
-fn each(
+/// Runs `check` on every crate and returns true if it holds for all.
+fn check_each(
     root: &Path,
     crates: &[&str],
     check: fn(&Crate, &str) -> bool,
@@ -67,7 +67,7 @@ fn each(
 fn cycles(code: &Crate, name: &str) -> bool {
     let mut count = 0;
     for folder in folders(code, name) {
-        for tangle in folder.graph.tangles() {
+        for tangle in folder.graph.components() {
             println!(
                 "{}: {} modules reach each other: {}",
                 folder.name,
@@ -112,9 +112,9 @@ fn uses(root: &Path, folder: &str, from: &str, to: &str) -> Result<(), Box<dyn E
     let code = read(root, name)?;
     let folders = folders(&code, name);
     let folder = folders.iter().find(|found| found.name == folder).ok_or("no such folder")?;
-    let mentions = folder.mentions.get(&(from.to_owned(), to.to_owned()));
-    for mention in mentions.into_iter().flatten() {
-        println!("{}: {}", mention.place, mention.text);
+    let references = folder.references.get(&(from.to_owned(), to.to_owned()));
+    for reference in references.into_iter().flatten() {
+        println!("{}: {}", reference.place, reference.text);
     }
     Ok(())
 }

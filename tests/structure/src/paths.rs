@@ -1,8 +1,8 @@
-//! The paths that docs/ARCHITECTURE.md gives: which functions a request goes through.
+//! The request paths in docs/ARCHITECTURE.md: the functions that a request passes through.
 //!
-//! A path is a fenced block whose first line is `path` and a title. Each line is `file: function`, where
-//! the file stands below `crates/` without its `src/`, and a method has its type before it:
-//! `engine/handle.rs: Handle::get`. What follows `#` is a remark.
+//! A path is a fenced block whose first line is `path` and a title. Each line is `file: function`. The file is relative
+//! to `crates/`, without its `src/`, and a method has its type as a prefix: `engine/handle.rs: Handle::get`. Text after
+//! `#` is a comment.
 
 use crate::test_code::remove_test_code;
 use std::fs;
@@ -12,15 +12,15 @@ use syn::visit::{self, Visit};
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Of the path.
+    /// The title of the path.
     pub title: String,
-    /// `engine/mover/warm.rs`.
+    /// The file: `engine/mover/warm.rs`.
     pub file: String,
-    /// `step`, `Warm::step`.
+    /// The function: `step`, `Warm::step`.
     pub function: String,
 }
 
-/// Every step of every path in a Markdown text; an entry that is not `file: function` is an error.
+/// Returns every step of every path in a Markdown text, or an error for a line that is not `file: function`.
 pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     let mut steps = vec![];
     let mut lines = markdown.lines();
@@ -44,7 +44,7 @@ pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Why a step does not hold in the tree below `root`; `None` if it does.
+/// Returns the error of a step whose function does not exist in the tree below `root`.
 pub fn missing(root: &Path, step: &Step) -> Option<String> {
     let Some((name, file)) = step.file.split_once('/') else {
         return Some(format!("path {}: {} names no crate", step.title, step.file));
@@ -67,7 +67,7 @@ pub fn missing(root: &Path, step: &Step) -> Option<String> {
 
 /// Collects the functions of a file as `function` and `Type::function`.
 struct Functions {
-    /// `Type::` inside its `impl` or the trait's own block.
+    /// The `Type::` prefix inside an `impl` block or a trait.
     scope: String,
     names: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! Which module names items of which other, with the line of each mention.
+//! Finds the references between modules, with the line of each.
 //!
-//! A name is followed through `use` and `pub use` to the module that defines it. A re-export of something
-//! below a module is not a mention; code that goes through the re-export is. Macro calls are read token by
-//! token. What only the type checker knows (methods, fields) is not seen.
+//! A name is followed through `use` and `pub use` to the module that defines it. A re-export of an item of a submodule
+//! is not a reference, but code that uses the re-export is. Macro calls are read token by token. References that only
+//! the type checker can resolve (methods, fields) are not found.
 
 use crate::source::{Crate, Import, ModuleId, Place, read_use_tree};
 use proc_macro2::{TokenStream, TokenTree};
@@ -10,29 +10,29 @@ use std::path::Path;
 use syn::Item;
 use syn::visit::{self, Visit};
 
-/// One mention.
+/// One reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reference {
-    /// The module that mentions.
+    /// The module that contains the reference.
     pub from: ModuleId,
-    /// What is mentioned.
+    /// The module or crate it refers to.
     pub to: Target,
-    /// Where.
+    /// The file and line.
     pub place: Place,
-    /// As written.
+    /// The path as written.
     pub text: String,
 }
 
-/// What is mentioned.
+/// The target of a reference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// A module of the same crate.
     Module(ModuleId),
-    /// Another crate, as in `use`.
+    /// Another crate, by its name in `use`.
     Crate(String),
 }
 
-/// All mentions in a crate, in the order of files and lines; `from` and `to` are modules with a file.
+/// Returns all references in a crate, in the order of files and lines. `from` and `to` are modules with their own file.
 pub fn references(code: &Crate) -> Vec<Reference> {
     let mut found = vec![];
     for id in 0..code.modules.len() {
@@ -45,7 +45,7 @@ pub fn references(code: &Crate) -> Vec<Reference> {
             }
         }
         for (file, item) in &code.modules[id].items {
-            Mentions { code, module: id, file, found: &mut found }.visit_item(item);
+            ReferenceVisitor { code, module: id, file, found: &mut found }.visit_item(item);
             add_own_impl(code, &mut found, id, file, item);
         }
     }
@@ -54,8 +54,8 @@ pub fn references(code: &Crate) -> Vec<Reference> {
     found
 }
 
-/// A type's methods belong to the module at the top of the crate that holds the type, in as many files as it
-/// has. Methods elsewhere are used from there.
+/// Methods of a type belong to the top-level module that contains the type, in all of its files. An `impl` elsewhere is
+/// a reference from the type's module to that place.
 fn add_own_impl(code: &Crate, found: &mut Vec<Reference>, id: ModuleId, file: &Path, item: &Item) {
     let Item::Impl(block) = item else { return };
     let syn::Type::Path(subject) = &*block.self_ty else { return };
@@ -100,7 +100,7 @@ fn add(
     }
 }
 
-/// The modules that define what `path` names in a `use` of `module`.
+/// Returns the modules that define the items of `path` in a `use` of `module`.
 fn resolve_use(
     code: &Crate,
     module: ModuleId,
@@ -114,8 +114,8 @@ fn resolve_use(
     }
 }
 
-/// The modules that define what `path` names in `module`; none if its first name is not the crate's.
-/// `passed` holds the names on the way here, since imports may go round.
+/// Returns the modules that define the items of `path` in `module`, none if the path does not start in this crate.
+/// `passed` holds the names already followed, because imports may be circular.
 fn resolve(
     code: &Crate,
     module: ModuleId,
@@ -144,7 +144,7 @@ fn resolve(
     }
 }
 
-/// Follows `name` in the module `at`, and `below` inside what it names.
+/// Follows `name` in the module `at`, then `below` inside its definition.
 fn lookup(
     code: &Crate,
     at: ModuleId,
@@ -157,7 +157,7 @@ fn lookup(
         && (!below.is_empty() || !module.definitions.iter().any(|item| item == name))
     {
         let Some((next, rest)) = below.split_first() else { return vec![Target::Module(child)] };
-        // A name that a macro defines is not known: it belongs to the module that was reached.
+        // A name defined by a macro is unknown, so it belongs to the module reached so far.
         return match lookup(code, child, next, rest, passed) {
             found if found.is_empty() => vec![Target::Module(child)],
             found => found,
@@ -204,19 +204,19 @@ fn lookup_in_glob(
     found
 }
 
-struct Mentions<'a> {
+struct ReferenceVisitor<'a> {
     code: &'a Crate,
     module: ModuleId,
     file: &'a Path,
     found: &'a mut Vec<Reference>,
 }
 
-impl Mentions<'_> {
-    fn mention(&mut self, path: &[String], line: usize) {
+impl ReferenceVisitor<'_> {
+    fn add_path(&mut self, path: &[String], line: usize) {
         for target in resolve(self.code, self.module, path, &mut vec![]) {
             self.add(target, path, line);
         }
-        // A path may also begin with another crate's name.
+        // A path may also start with the name of another crate.
         if let Some(first) = path.first()
             && path.len() > 1
             && first.starts_with("slabwise_")
@@ -230,7 +230,7 @@ impl Mentions<'_> {
         add(self.code, self.found, self.module, target, &place, path);
     }
 
-    /// Paths in the tokens of a macro: names joined by `::`, and single names of types.
+    /// Finds the paths in the tokens of a macro: names joined by `::`, and single type names.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = vec![];
         let mut line = 0;
@@ -238,7 +238,7 @@ impl Mentions<'_> {
         let flush = |this: &mut Self, path: &mut Vec<String>, line: usize| {
             let starts_upper = |name: &String| name.starts_with(char::is_uppercase);
             if path.len() > 1 || path.first().is_some_and(starts_upper) {
-                this.mention(path, line);
+                this.add_path(path, line);
             }
             path.clear();
         };
@@ -270,12 +270,12 @@ impl Mentions<'_> {
     }
 }
 
-impl<'ast> Visit<'ast> for Mentions<'_> {
+impl<'ast> Visit<'ast> for ReferenceVisitor<'_> {
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Vec<String> =
             path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         let line = path.segments.first().map_or(0, |segment| segment.ident.span().start().line);
-        self.mention(&names, line);
+        self.add_path(&names, line);
         visit::visit_path(self, path);
     }
 
@@ -292,7 +292,7 @@ impl<'ast> Visit<'ast> for Mentions<'_> {
         visit::visit_macro(self, call);
     }
 
-    // `#[error("{}", crate::b::text())]`: those that macros read. The compiler's own name no items.
+    // Attributes such as `#[error("{}", crate::b::text())]` may contain paths. The compiler's own attributes do not.
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         let own = ["allow", "cfg", "cfg_attr", "derive", "doc", "expect", "must_use", "repr"];
         if let syn::Meta::List(list) = &attribute.meta
@@ -302,6 +302,6 @@ impl<'ast> Visit<'ast> for Mentions<'_> {
         }
     }
 
-    // `pub(crate)` names no item.
+    // `pub(crate)` is not a reference.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }

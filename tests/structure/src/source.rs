@@ -1,8 +1,8 @@
-//! A crate's product code as a tree of modules, each with the names that it defines and imports.
+//! The product code of a crate as a tree of modules, each with the names that it defines and imports.
 //!
-//! The tree follows the `mod` declarations from `lib.rs` or `main.rs`, so test files are left out because
-//! their declaration is under `cfg(test)`. A module in braces belongs to the file that it stands in.
-//! A module that is declared twice under opposite `cfg` conditions has the code of both files.
+//! The tree follows the `mod` declarations from `lib.rs` or `main.rs`. Test files are left out because their
+//! declarations have `cfg(test)`. An inline module belongs to the file that contains it. A module that is declared
+//! twice under opposite `cfg` conditions has the code of both files.
 
 use crate::test_code::remove_test_code;
 use std::collections::BTreeMap;
@@ -12,56 +12,56 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use syn::Item;
 
-/// Position of a module in [`Crate::modules`].
+/// The index of a module in [`Crate::modules`].
 pub type ModuleId = usize;
 
-/// A crate's product code.
+/// The product code of a crate.
 pub struct Crate {
-    /// As in `use`: `slabwise_engine`.
+    /// The crate's name in `use`: `slabwise_engine`.
     pub name: String,
-    /// The root is the first; a parent comes before its children.
+    /// All modules. The root is the first, and a parent precedes its children.
     pub modules: Vec<Module>,
-    /// Every product file.
+    /// All product files.
     pub files: Vec<SourceFile>,
 }
 
 /// One module.
 pub struct Module {
-    /// The last part of its path.
+    /// The last segment of the module's path.
     pub name: String,
-    /// `None` for the root.
+    /// The parent module; `None` for the root.
     pub parent: Option<ModuleId>,
-    /// By name.
+    /// The child modules by name.
     pub children: BTreeMap<String, ModuleId>,
-    /// Whether it is written in braces inside its parent's file.
+    /// True for an inline module, whose code is in its parent's file.
     pub is_inline: bool,
-    /// What its items define.
+    /// The names that the module defines.
     pub definitions: Vec<String>,
-    /// What `use` brings into scope.
+    /// The names that `use` imports.
     pub imports: Vec<Import>,
-    /// Its items with the file that holds them, children excluded.
+    /// The items with the file of each, except child modules.
     pub items: Vec<(PathBuf, Item)>,
 }
 
-/// A name that a `use` brings into scope.
+/// A name imported by `use`.
 #[derive(Clone, Debug)]
 pub struct Import {
-    /// `None`: all names of a module.
+    /// The imported name; `None` for a glob import.
     pub name: Option<String>,
-    /// As written.
+    /// The path as written.
     pub path: Vec<String>,
-    /// Whether it is a re-export, to whatever scope.
+    /// True for a re-export of any visibility.
     pub is_public: bool,
-    /// Where it stands.
+    /// The file and line.
     pub place: Place,
 }
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// From the root of the repository.
+    /// The path relative to the repository's root.
     pub file: PathBuf,
-    /// Counted from one.
+    /// The line number, starting at one.
     pub line: usize,
 }
 
@@ -71,17 +71,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// A product file and the lines of it that only tests compile.
+/// A product file and its lines that only tests compile.
 pub struct SourceFile {
-    /// From the root of the repository.
+    /// The path relative to the repository's root.
     pub path: PathBuf,
-    /// All of it, with its test code.
+    /// The whole text, including test code.
     pub text: String,
-    /// May overlap.
+    /// The line ranges of test code, which may overlap.
     pub test_lines: Vec<RangeInclusive<usize>>,
 }
 
-/// Why a crate cannot be read.
+/// The reason why a crate cannot be read.
 #[derive(Debug)]
 pub struct SourceError(String);
 
@@ -93,7 +93,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// The names of the folders below `crates/`, in their order.
+/// Returns the names of the folders in `crates/`, sorted.
 pub fn crate_names(root: &Path) -> Result<Vec<String>, SourceError> {
     let folder = root.join("crates");
     let failed = |error: std::io::Error| SourceError(format!("{}: {error}", folder.display()));
@@ -109,7 +109,7 @@ pub fn crate_names(root: &Path) -> Result<Vec<String>, SourceError> {
 }
 
 impl Crate {
-    /// Reads the crate whose package is in `directory`; `root` is what paths in messages are relative to.
+    /// Reads the crate in `directory`. Paths in messages are relative to `root`.
     pub fn read(root: &Path, directory: &Path) -> Result<Crate, SourceError> {
         let manifest = read_text(&root.join(directory).join("Cargo.toml"))?;
         let name = manifest
@@ -130,7 +130,7 @@ impl Crate {
         Ok(Crate { name, modules: reader.modules, files: reader.files })
     }
 
-    /// The module that a file is: that of `id`, or the one around it that is not written in braces.
+    /// Returns the module whose file contains the module `id`: the closest one that is not inline.
     pub fn file_module(&self, id: ModuleId) -> ModuleId {
         match self.modules[id].parent {
             Some(parent) if self.modules[id].is_inline => self.file_module(parent),
@@ -138,7 +138,7 @@ impl Crate {
         }
     }
 
-    /// From the root down to `id`, both included.
+    /// Returns the modules from the root to `id`, including both.
     pub fn ancestry(&self, id: ModuleId) -> Vec<ModuleId> {
         let mut line = vec![id];
         while let Some(parent) = self.modules[line[line.len() - 1]].parent {
@@ -148,7 +148,7 @@ impl Crate {
         line
     }
 
-    /// `a::b`; empty for the root.
+    /// Returns the path `a::b`; empty for the root.
     pub fn path(&self, id: ModuleId) -> String {
         let names: Vec<&str> = self
             .ancestry(id)
@@ -267,7 +267,7 @@ fn read_text(path: &Path) -> Result<String, SourceError> {
     fs::read_to_string(path).map_err(|error| SourceError(format!("{}: {error}", path.display())))
 }
 
-/// Calls `found` with the name, the path and the line of each leaf.
+/// Calls `found` with the name, path and line of each leaf of a `use` tree.
 pub fn read_use_tree(
     tree: &syn::UseTree,
     prefix: &mut Vec<String>,

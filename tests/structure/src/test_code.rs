@@ -1,4 +1,4 @@
-//! Removes what only tests compile from a syntax tree: everything under a `cfg` that needs `test`.
+//! Removes test code from a syntax tree: everything under a `cfg` that requires `test`.
 
 use std::ops::RangeInclusive;
 use syn::punctuated::Punctuated;
@@ -6,14 +6,14 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Meta, Token};
 
-/// Removes all test code of `file` and returns the lines that it covered.
+/// Removes all test code from `file` and returns its lines.
 pub fn remove_test_code(file: &mut syn::File) -> Vec<RangeInclusive<usize>> {
     let mut remover = Remover::default();
     remover.visit_file_mut(file);
     remover.removed
 }
 
-/// Whether these attributes keep their item out of every build without `test`.
+/// True if the attributes exclude their item from every build without `test`.
 pub fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes
         .iter()
@@ -22,7 +22,7 @@ pub fn is_test_only(attributes: &[Attribute]) -> bool {
         .any(|condition| evaluate(&condition) == Some(false))
 }
 
-/// A `cfg` condition where `test` is false and nothing else is known.
+/// Evaluates a `cfg` condition with `test` false. `None` if the result depends on other conditions.
 fn evaluate(condition: &Meta) -> Option<bool> {
     match condition {
         Meta::Path(path) if path.is_ident("test") => Some(false),
@@ -57,7 +57,7 @@ struct Remover {
 }
 
 impl Remover {
-    /// Whether the node is product code; the lines of test code are recorded.
+    /// True if the node is product code. Records the lines of test code.
     fn keeps(&mut self, node: &impl Spanned, attributes: &[Attribute]) -> bool {
         let keep = !is_test_only(attributes);
         if !keep {
@@ -144,7 +144,7 @@ impl VisitMut for Remover {
     }
 }
 
-/// The attributes of any item.
+/// Returns the attributes of any item.
 fn item_attributes(item: &syn::Item) -> &[Attribute] {
     match item {
         syn::Item::Const(item) => &item.attrs,

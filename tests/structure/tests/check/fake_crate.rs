@@ -1,11 +1,11 @@
-//! Small crates that one test writes and reads.
+//! Small crates written to disk for one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use structure::folders::{Folder, folders};
 use structure::source::Crate;
 
-/// Writes `files` as the sources of the crate `name`, in a folder of its own for `test`.
+/// Writes `files` as the sources of the crate `name`, in a separate folder for `test`.
 pub fn write(test: &str, name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let folder = root.join("crates").join(name);
@@ -23,18 +23,18 @@ pub fn write(test: &str, name: &str, files: &[(&str, &str)]) -> PathBuf {
     root
 }
 
-/// The crate `fake` with these sources.
+/// Writes and reads a crate `fake` with these sources.
 pub fn read(test: &str, files: &[(&str, &str)]) -> Crate {
     let root = write(test, "fake", files);
     Crate::read(&root, Path::new("crates/fake")).expect("a crate that can be read")
 }
 
-/// The folders of the crate `fake` with these sources.
+/// Returns the folders of a crate `fake` with these sources.
 pub fn read_folders(test: &str, files: &[(&str, &str)]) -> Vec<Folder> {
     folders(&read(test, files), "fake")
 }
 
-/// The edges of the folder called `name`, as `a -> b`.
+/// Returns the edges of the folder called `name` as `a -> b`.
 pub fn edges(folders: &[Folder], name: &str) -> Vec<String> {
     let folder = folders.iter().find(|folder| folder.name == name).expect("a folder of that name");
     folder.graph.edges().map(|(from, to)| format!("{from} -> {to}")).collect()

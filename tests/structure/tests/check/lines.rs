@@ -1,4 +1,4 @@
-//! Product lines are those that a build without tests reads.
+//! Line counts of product code.
 
 use crate::fake_crate::read;
 use structure::lines::{Lines, product_lines};
@@ -19,7 +19,7 @@ fn comments_count_and_test_code_does_not() {
 }
 
 #[test]
-fn a_file_of_tests_counts_nothing() {
+fn a_test_file_has_no_product_lines() {
     let code =
         read("test_file", &[("lib.rs", "#[cfg(test)]\nmod tests;\n"), ("tests.rs", "fn f() {}\n")]);
     assert_eq!(product_lines(&code), Lines::default());

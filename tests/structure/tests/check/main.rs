@@ -1,4 +1,4 @@
-//! The source tree keeps its structure, and the check itself is right on small crates.
+//! Checks the structure of the source tree, and tests the checker itself on small crates.
 #![forbid(unsafe_code)]
 
 mod fake_crate;

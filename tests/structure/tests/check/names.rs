@@ -1,4 +1,4 @@
-//! Names lead to the module that defines them.
+//! Names are resolved to the module that defines them.
 
 use crate::fake_crate::{edges, read_folders};
 
@@ -19,7 +19,7 @@ fn imports_and_paths_in_code_are_edges() {
 }
 
 #[test]
-fn re_exports_are_followed_and_are_no_edges_themselves() {
+fn re_exports_are_followed_but_are_not_edges() {
     let folders = read_folders(
         "re_exports",
         &[
@@ -35,7 +35,7 @@ fn re_exports_are_followed_and_are_no_edges_themselves() {
 }
 
 #[test]
-fn code_that_goes_through_its_own_re_export_is_an_edge() {
+fn code_that_uses_its_own_re_export_is_an_edge() {
     let folders = read_folders(
         "own_re_export",
         &[("lib.rs", "mod a;\npub use a::A;\npub fn make() -> A { A }"), ("a.rs", "pub struct A;")],
@@ -80,7 +80,7 @@ fn test_code_is_left_out() {
 }
 
 #[test]
-fn a_macro_is_read_by_its_tokens() {
+fn macro_tokens_are_searched_for_paths() {
     let folders = read_folders(
         "macro_tokens",
         &[
@@ -94,7 +94,7 @@ fn a_macro_is_read_by_its_tokens() {
 }
 
 #[test]
-fn an_attribute_is_read_by_its_tokens() {
+fn attribute_tokens_are_searched_for_paths() {
     let folders = read_folders(
         "attribute_tokens",
         &[
@@ -107,7 +107,7 @@ fn an_attribute_is_read_by_its_tokens() {
 }
 
 #[test]
-fn methods_outside_the_module_of_their_type_are_used_from_there() {
+fn an_impl_outside_the_types_module_is_an_edge() {
     let folders = read_folders(
         "methods_outside",
         &[
@@ -121,7 +121,7 @@ fn methods_outside_the_module_of_their_type_are_used_from_there() {
 }
 
 #[test]
-fn the_files_of_one_folder_may_share_the_methods_of_a_type() {
+fn files_of_one_folder_may_share_the_methods_of_a_type() {
     let folders = read_folders(
         "methods_shared",
         &[

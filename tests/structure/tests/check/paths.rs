@@ -1,4 +1,4 @@
-//! A path names functions that are there, or the step that is not is named.
+//! Request paths: each step must name an existing function, and an error names the missing one.
 
 use crate::fake_crate::write;
 use structure::paths::{Step, missing, steps};

@@ -1,4 +1,4 @@
-//! The repository as it is.
+//! Checks of this repository.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn declaration<'a>(all: &'a [Declaration], folder: &str) -> Option<&'a Declarati
     all.iter().find(|declaration| declaration.folder == folder)
 }
 
-/// The first violation of a folder, which has the shortest chain, and how many more there are.
+/// Returns the first violation of a folder, which has the shortest chain, and the number of others.
 fn shortest(found: &[String]) -> Option<String> {
     let (first, others) = found.split_first()?;
     Some(match others.len() {
@@ -61,17 +61,17 @@ fn crates_use_only_lower_crates() {
 }
 
 #[test]
-fn declared_folders_are_there() {
+fn declared_folders_exist() {
     for declaration in declarations(&architecture()) {
         let path = declaration.folder.replacen("::", "/src/", 1).replace("::", "/");
         let folder = root().join("crates").join(path);
         let is_there = declaration.folder == "crates" || folder.is_dir();
-        assert!(is_there, "`layers {}`: there is no such folder", declaration.folder);
+        assert!(is_there, "`layers {}`: the folder does not exist", declaration.folder);
     }
 }
 
 #[test]
-fn every_step_of_a_path_is_a_function() {
+fn every_step_of_a_path_names_a_function() {
     let steps = steps(&architecture()).expect("entries as `file: function`");
     assert!(!steps.is_empty(), "docs/ARCHITECTURE.md has no ```path");
     let missing: Vec<String> = steps.iter().filter_map(|step| missing(&root(), step)).collect();

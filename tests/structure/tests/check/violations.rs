@@ -1,4 +1,4 @@
-//! A cycle, an edge upwards and a wrong declaration are found, the shortest first.
+//! Cycles, upward edges and wrong declarations are reported, the shortest first.
 
 use crate::fake_crate::{read_folders, write};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn a_tree_in_layers_has_no_violation() {
 }
 
 #[test]
-fn an_edge_upwards_is_found_with_its_line() {
+fn an_upward_edge_is_reported_with_its_line() {
     let folders = read_folders("upwards", &CHAIN);
     let found = violations(&folders[0], Some(&declared("```layers fake\na\nc\nb\n```")));
     assert_eq!(found, ["fake: b -> c goes up\n    b -> c    crates/fake/src/b.rs:1  crate::c::C"]);
@@ -60,7 +60,7 @@ fn the_shortest_cycle_comes_first() {
 }
 
 #[test]
-fn a_child_and_its_parents_file_may_not_use_each_other() {
+fn a_child_and_its_parent_may_not_use_each_other() {
     let folders = read_folders(
         "child_and_parent",
         &[
@@ -82,13 +82,13 @@ fn every_module_is_declared_once() {
         [
             "fake: b is declared twice",
             "fake: e is declared, but there is no such module",
-            "fake: c stands in no declared layer",
+            "fake: c is in no declared layer",
         ]
     );
 }
 
 #[test]
-fn crates_are_compared_too() {
+fn the_crate_graph_is_checked_too() {
     let low = [("lib.rs", "pub struct L;")];
     let root = write("crates", "slabwise-low", &low);
     write("crates", "slabwise-high", &[("lib.rs", "use slabwise_low::L;\nuse std::fmt;")]);
