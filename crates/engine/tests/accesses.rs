@@ -1,4 +1,4 @@
-//! What an observer of accesses is shown: each access to a key in the sample once, as what it was.
+//! The access observer sees each access to a sampled key once, with the right kind and class.
 
 mod support;
 
@@ -18,97 +18,97 @@ const LARGE: Option<ClassId> = Some(ClassId(1));
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 
 #[derive(Default)]
-struct Witness(Mutex<Vec<KeyAccess>>);
+struct Recorder(Mutex<Vec<KeyAccess>>);
 
-impl AccessObserver for Witness {
+impl AccessObserver for Recorder {
     fn accessed(&self, access: &KeyAccess) {
         self.0.lock().expect("no panic").push(*access);
     }
 }
 
-impl Witness {
+impl Recorder {
     fn take(&self) -> Vec<KeyAccess> {
         std::mem::take(&mut *self.0.lock().expect("no panic"))
     }
 
-    /// What was shown since the last look, all of one key.
+    /// Returns the accesses since the last call; all must be to this key.
     fn of(&self, engine: &Engine, key: &[u8]) -> Vec<(AccessKind, Option<ClassId>)> {
         let hash = KeyHasher::new(engine.config().hash_seed).hash(key);
-        let shown = |access: KeyAccess| {
+        let observed = |access: KeyAccess| {
             assert_eq!(access.hash, hash, "{access:?}");
             (access.kind, access.class)
         };
-        self.take().into_iter().map(shown).collect()
+        self.take().into_iter().map(observed).collect()
     }
 }
 
-fn observed(pages: u64) -> (Engine, Arc<Witness>) {
+fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
     let engine = small_engine(pages);
-    let witness = Arc::new(Witness::default());
-    engine.tap().set_access_observer(Arc::clone(&witness) as Arc<dyn AccessObserver>);
+    let recorder = Arc::new(Recorder::default());
+    engine.tap().set_access_observer(Arc::clone(&recorder) as Arc<dyn AccessObserver>);
     engine.tap().sample_accesses(THRESHOLD_ALL);
-    (engine, witness)
+    (engine, recorder)
 }
 
 #[test]
-fn reads_are_hits_and_misses_however_they_are_asked_for() {
-    let (engine, witness) = observed(8);
+fn every_kind_of_read_is_observed_as_a_hit_or_miss() {
+    let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
     let later = Expiry::at(Seconds(1_000));
     let touching = GetOptions { touch: Some(later), ..GetOptions::default() };
     let unmarked = GetOptions { marks: false, ..GetOptions::default() };
-    let shown = || witness.of(&engine, b"k");
+    let observed = || recorder.of(&engine, b"k");
 
     assert!(handle.get(b"k", now, |_| ()).is_none());
-    assert_eq!(shown(), [(Miss, None)]);
+    assert_eq!(observed(), [(Miss, None)]);
     for options in [GetOptions::default(), touching] {
         assert_eq!(handle.get_with(b"k", &options, now, |_, _| ()), Ok(None));
-        assert_eq!(shown(), [(Miss, None)]);
+        assert_eq!(observed(), [(Miss, None)]);
     }
     assert_eq!(handle.get_and_touch(b"k", later, now, |_| ()), Ok(None));
-    assert_eq!(shown(), [(Miss, None)]);
+    assert_eq!(observed(), [(Miss, None)]);
     assert_eq!(handle.touch(b"k", later, now), Ok(false));
     assert_eq!(handle.get_with(b"k", &unmarked, now, |_, _| ()), Ok(None));
-    assert_eq!(shown(), [], "a touch is no get, and what leaves no mark is not shown");
+    assert_eq!(observed(), [], "a missed touch and an unmarked get are not observed");
 
     handle.set(b"k", b"1", META, StoreMode::Set, now);
-    assert_eq!(shown(), [(Store, SMALL)]);
+    assert_eq!(observed(), [(Store, SMALL)]);
     assert!(handle.get(b"k", now, |_| ()).is_some());
-    assert_eq!(shown(), [(Hit, SMALL)]);
-    // It stores no expiry at first: the item is written anew, which is no store.
+    assert_eq!(observed(), [(Hit, SMALL)]);
+    // The item has no expiry field, so the touch rewrites it. That is not observed as a store.
     assert_eq!(handle.get_and_touch(b"k", later, now, |_| ()), Ok(Some(())));
-    assert_eq!(shown(), [(Hit, SMALL)]);
+    assert_eq!(observed(), [(Hit, SMALL)]);
     for options in [GetOptions::default(), touching] {
         assert_eq!(handle.get_with(b"k", &options, now, |_, _| ()), Ok(Some(())));
-        assert_eq!(shown(), [(Hit, SMALL)]);
+        assert_eq!(observed(), [(Hit, SMALL)]);
     }
     assert_eq!(handle.touch(b"k", later, now), Ok(true));
-    assert_eq!(shown(), [(Touch, SMALL)]);
+    assert_eq!(observed(), [(Touch, SMALL)]);
     assert_eq!(handle.get_with(b"k", &unmarked, now, |_, _| ()), Ok(Some(())));
     assert!(handle.peek(b"k", now, |_| ()).is_some());
     assert!(handle.inspect(b"k", now).is_some());
-    assert_eq!(shown(), []);
+    assert_eq!(observed(), []);
 
     let vivify = Some(Vivify { expiry: later, cas: None });
     let options = GetOptions { vivify, ..GetOptions::default() };
     assert_eq!(handle.get_with(b"v", &options, now, |_, met| met.is_new), Ok(Some(true)));
-    assert_eq!(witness.of(&engine, b"v"), [(Miss, None)]);
+    assert_eq!(recorder.of(&engine, b"v"), [(Miss, None)]);
     assert_eq!(handle.get_with(b"v", &options, now, |_, met| met.is_new), Ok(Some(false)));
-    assert_eq!(witness.of(&engine, b"v"), [(Hit, SMALL)]);
-    // The vivifying get, and those that left no mark, are counted without being such hits.
+    assert_eq!(recorder.of(&engine, b"v"), [(Hit, SMALL)]);
+    // The vivifying get and the unmarked gets are counted as gets.
     assert_eq!((engine.gets_ever(), engine.misses_ever()), (12, 5));
 }
 
 #[test]
-fn the_hits_that_a_class_counts_are_those_that_are_shown() {
+fn observed_hits_equal_the_hit_counters_of_each_class() {
     for seed in 0..10 {
-        let (engine, witness) = observed(8);
+        let (engine, recorder) = observed_engine(8);
         let now = Clock::manual().now();
         let mut random = Random::new(seed);
         let mut handle = engine.handle();
         let later = Expiry::at(Seconds(1_000));
-        let mut shown = [0; 2];
+        let mut observed = [0; 2];
         for _ in 0..2_000 {
             let key = format!("k{}", random.below(60));
             let key = key.as_bytes();
@@ -129,111 +129,111 @@ fn the_hits_that_a_class_counts_are_those_that_are_shown() {
                     handle.set(key, &vec![b'v'; value_len], META, StoreMode::Set, now);
                 }
             }
-            for access in witness.take() {
+            for access in recorder.take() {
                 if let (Hit, Some(class)) = (access.kind, access.class) {
-                    shown[class.index()] += 1;
+                    observed[class.index()] += 1;
                 }
             }
         }
         let counted: Vec<u64> =
             engine.class_stats(now).iter().map(ClassStats::shown_hits).collect();
-        assert_eq!(counted[..2], shown, "seed {seed}");
-        assert!(shown.iter().all(|&hits| hits > 0), "seed {seed}");
+        assert_eq!(counted[..2], observed, "seed {seed}");
+        assert!(observed.iter().all(|&hits| hits > 0), "seed {seed}");
     }
 }
 
 #[test]
-fn what_is_stored_is_shown_once_and_what_is_refused_never() {
-    let (engine, witness) = observed(8);
+fn a_store_is_observed_once_and_a_refused_one_never() {
+    let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
-    let shown = || witness.of(&engine, b"k");
+    let observed = || recorder.of(&engine, b"k");
     for mode in [StoreMode::Replace, StoreMode::Append, StoreMode::Cas(1)] {
         handle.set(b"k", b"1", META, mode, now);
     }
-    assert_eq!(shown(), []);
+    assert_eq!(observed(), []);
     for mode in [StoreMode::Add, StoreMode::Set, StoreMode::Replace] {
         handle.set(b"k", b"1", META, mode, now);
-        assert_eq!(shown(), [(Store, SMALL)], "{mode:?}");
+        assert_eq!(observed(), [(Store, SMALL)], "{mode:?}");
     }
     for mode in [StoreMode::Append, StoreMode::Prepend] {
         handle.set(b"k", &[b'1'; 400], META, mode, now);
-        assert_eq!(shown(), [(Store, LARGE)], "{mode:?}");
+        assert_eq!(observed(), [(Store, LARGE)], "{mode:?}");
     }
     handle.set(b"k", b"1", META, StoreMode::Add, now);
     handle.set(b"k", b"1", META, StoreMode::Cas(0), now);
-    assert_eq!(shown(), []);
+    assert_eq!(observed(), []);
     let stale = StoreConditions { stale_allowed: true, ..StoreMode::Cas(0).into() };
     handle.set_if(b"k", b"9", META, &stale, now);
-    assert_eq!(shown(), [(Store, SMALL)]);
+    assert_eq!(observed(), [(Store, SMALL)]);
     handle.arithmetic(b"k", Delta::Decrement(1), &Default::default(), now);
-    assert_eq!(shown(), [(Touch, SMALL)], "changed where it lies");
+    assert_eq!(observed(), [(Touch, SMALL)], "changed in place");
     handle.arithmetic(b"k", Delta::Increment(100), &Default::default(), now);
-    assert_eq!(shown(), [(Store, SMALL)], "it is longer");
+    assert_eq!(observed(), [(Store, SMALL)], "the value is longer");
     handle.set(b"k", &[b'x'; 3 * PAGE_SIZE_BYTES], META, StoreMode::Set, now);
-    assert_eq!(shown(), [(Store, LARGE)], "chained");
+    assert_eq!(observed(), [(Store, LARGE)], "chained");
     assert!(handle.get(b"k", now, |_| ()).is_some());
-    assert_eq!(shown(), [(Hit, LARGE)]);
+    assert_eq!(observed(), [(Hit, LARGE)]);
 
     handle.arithmetic(b"n", Delta::Increment(1), &Default::default(), now);
-    assert_eq!(witness.take(), [], "no number, and no get");
+    assert_eq!(recorder.take(), [], "a failed incr is not observed");
     let initial = Some(Initial { value: 1, expiry: Expiry::NEVER });
     let conditions = ArithmeticConditions { initial, ..ArithmeticConditions::default() };
     handle.arithmetic(b"n", Delta::Increment(1), &conditions, now);
-    assert_eq!(witness.of(&engine, b"n"), [(Store, SMALL)]);
+    assert_eq!(recorder.of(&engine, b"n"), [(Store, SMALL)]);
 }
 
 #[test]
-fn deletes_are_shown_whether_there_was_an_item_or_not() {
-    let (engine, witness) = observed(8);
+fn deletes_are_observed_on_hits_and_misses() {
+    let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
-    let shown = || witness.of(&engine, b"k");
+    let observed = || recorder.of(&engine, b"k");
     let store = || {
         let mut handle = engine.handle();
         handle.set(b"k", b"1", META, StoreMode::Set, now);
-        witness.take();
+        recorder.take();
     };
     assert!(!handle.delete(b"k", now));
-    assert_eq!(shown(), [(Delete, None)]);
+    assert_eq!(observed(), [(Delete, None)]);
     handle.delete_if(b"k", None, Leave::Nothing, now);
-    assert_eq!(shown(), [(Delete, None)]);
+    assert_eq!(observed(), [(Delete, None)]);
     handle.discard(b"k", now);
-    assert_eq!(shown(), []);
+    assert_eq!(observed(), []);
     store();
     assert!(handle.delete(b"k", now));
-    assert_eq!(shown(), [(Delete, SMALL)]);
+    assert_eq!(observed(), [(Delete, SMALL)]);
     store();
     handle.discard(b"k", now);
-    assert_eq!(shown(), [(Delete, SMALL)]);
+    assert_eq!(observed(), [(Delete, SMALL)]);
     store();
     handle.delete_if(b"k", Some(0), Leave::Nothing, now);
-    assert_eq!(shown(), [], "another CAS value");
+    assert_eq!(observed(), [], "the CAS value does not match");
     handle.delete_if(b"k", None, Leave::Nothing, now);
-    assert_eq!(shown(), [(Delete, SMALL)]);
+    assert_eq!(observed(), [(Delete, SMALL)]);
     store();
     handle.delete_if(b"k", None, Leave::Stale { expiry: None, new_cas: None }, now);
-    assert_eq!(shown(), [], "the item stays where it is");
+    assert_eq!(observed(), [], "the item stays");
     let empty = Leave::Empty { meta: META, stale: false, new_cas: None };
     handle.delete_if(b"k", None, empty, now);
-    assert_eq!(shown(), [(Store, SMALL)], "an item without a value is in its place");
+    assert_eq!(observed(), [(Store, SMALL)], "the item is replaced by one without a value");
 }
 
 #[test]
-fn an_item_that_has_ended_is_shown_as_deleted_by_whoever_removes_it() {
+fn every_removal_of_an_expired_item_is_observed_as_a_delete() {
     let ended = |remove: &dyn Fn(&Engine, &Clock)| {
-        let (engine, witness) = observed(1);
+        let (engine, recorder) = observed_engine(1);
         let clock = Clock::manual();
         let mut handle = engine.handle();
         let meta = ItemMeta { expiry: Expiry::at(Seconds(10)), ..META };
         handle.set(b"k", b"1", meta, StoreMode::Set, clock.now());
         clock.advance(Duration::from_secs(20));
-        witness.take();
+        recorder.take();
         remove(&engine, &clock);
         let hash = KeyHasher::new(engine.config().hash_seed).hash(b"k");
-        let mut shown = witness.take();
-        shown.retain(|access| access.hash == hash);
-        shown.into_iter().map(|access| (access.kind, access.class)).collect::<Vec<_>>()
+        let mut observed = recorder.take();
+        observed.retain(|access| access.hash == hash);
+        observed.into_iter().map(|access| (access.kind, access.class)).collect::<Vec<_>>()
     };
     let got = ended(&|engine, clock| {
         assert!(engine.handle().get(b"k", clock.now(), |_| ()).is_none());
@@ -262,8 +262,8 @@ fn an_item_that_has_ended_is_shown_as_deleted_by_whoever_removes_it() {
 }
 
 #[test]
-fn a_key_is_shown_always_or_never_and_the_rest_only_when_the_threshold_rises() {
-    let (engine, witness) = observed(64);
+fn the_threshold_decides_which_keys_are_sampled() {
+    let (engine, recorder) = observed_engine(64);
     let now = Clock::manual().now();
     let hasher = KeyHasher::new(engine.config().hash_seed);
     let seed = 11;
@@ -285,8 +285,8 @@ fn a_key_is_shown_always_or_never_and_the_rest_only_when_the_threshold_rises() {
                 expected.extend(kinds.iter().map(|&kind| (hash, kind)));
             }
         }
-        let shown = witness.take().into_iter().map(|access| (access.hash, access.kind));
-        assert!(shown.eq(expected.iter().copied()), "seed {seed}, threshold {threshold}");
+        let observed = recorder.take().into_iter().map(|access| (access.hash, access.kind));
+        assert!(observed.eq(expected.iter().copied()), "seed {seed}, threshold {threshold}");
         let share = expected.len() as f64 / f64::from(gets);
         let rate = rate_of(threshold);
         assert!((share - rate).abs() < 0.1, "seed {seed}: {share} at rate {rate}");

@@ -1,33 +1,33 @@
-//! The steady state takes nothing from the heap: item memory is the arena's.
+//! In the steady state, operations make no heap allocations, because items are in the arena.
 //!
-//! A test binary of its own, with one test, because the counting allocator counts every thread.
+//! This test has its own binary because the counting allocator counts all threads.
 
 use slabwise_base::{Clock, Expiry, KeyHasher, Seconds};
 use slabwise_engine::{Delta, Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system's allocator, counting.
+/// The system allocator with a counter of allocations.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises about `layout` are passed on.
+        // SAFETY: the caller's guarantees about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System` with this layout, because `alloc` takes it there.
+        // SAFETY: `block` was allocated by `System` with this layout in `alloc`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as for `dealloc`; `new_size` is the caller's promise, passed on.
+        // SAFETY: `block` and `layout` are as in `dealloc`, and the caller guarantees `new_size`.
         unsafe { System.realloc(block, layout, new_size) }
     }
 }
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `operation`, done 20,000 times, allocated.
+/// Returns the number of allocations in 20,000 calls of `operation`.
 fn allocations(mut operation: impl FnMut(u64)) -> u64 {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (0..20_000).for_each(&mut operation);
@@ -43,7 +43,7 @@ fn allocations(mut operation: impl FnMut(u64)) -> u64 {
 }
 
 #[test]
-fn the_steady_state_takes_nothing_from_the_heap() {
+fn the_steady_state_makes_no_heap_allocations() {
     const KEYS: u64 = 10_000;
     let engine = Engine::new(EngineConfig::new(64 << 20)).expect("the arena can be reserved");
     let now = Clock::manual().now();
@@ -58,12 +58,12 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     }
     handle.set(b"number", &text, meta, StoreMode::Set, now);
     handle.set(b"large", &large, meta, StoreMode::Set, now);
-    // Until every path was taken once.
+    // Warm-up: every code path runs once.
     for item in 0..100_000 {
         handle.set(&key(item), &value, meta, StoreMode::Set, now);
     }
 
-    assert!(allocations(|_| drop(std::hint::black_box(Box::new(1)))) > 0, "the counter counts");
+    assert!(allocations(|_| drop(std::hint::black_box(Box::new(1)))) > 0, "the counter works");
     let mut bytes = 0;
     let hits = allocations(|item| {
         let hit = handle.get(&key(item), now, |view| view.value().map(<[u8]>::len).sum::<usize>());

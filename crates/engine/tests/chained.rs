@@ -1,5 +1,5 @@
-//! Chained items are queued apart from the classes whose chunks they take: who leaves for whom, and where
-//! the stats show them.
+//! Chained items have queues apart from the classes whose chunks they use: which item is evicted for which, and how
+//! statistics report them.
 
 use slabwise_base::{ClassId, Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
@@ -37,11 +37,11 @@ fn holds(engine: &Engine, key: &str, now: Now) -> bool {
     engine.handle().peek(key.as_bytes(), now, |_| ()).is_some()
 }
 
-/// Fills the cache with whole items in the largest chunks, and puts one chained item first, in the middle
-/// or last; returns which whole items are left after one more store.
+/// Fills the cache with whole items in the largest chunks and one chained item, which is stored first, in the middle
+/// or last. Then stores one more item. Returns whether the chained item is left, and which whole items are.
 fn after_one_more(chained_at: u32) -> (bool, Vec<u32>) {
     let (engine, clock) = (engine(2), Clock::manual());
-    // One page holds the chained item's head, the other four full bodies and the whole items.
+    // One page holds the chained item's head. The other page holds four full body chunks and the whole items.
     let whole_len = LARGEST_CHUNK_BYTES - 100;
     let chained_len = 4 * (LARGEST_CHUNK_BYTES - HEADER_SIZE_BYTES);
     for number in 0..11 {
@@ -53,12 +53,12 @@ fn after_one_more(chained_at: u32) -> (bool, Vec<u32>) {
         clock.advance(Duration::from_secs(1));
     }
     let before = engine.stats(clock.now()).total.counters.evicted;
-    assert_eq!(before, 0, "all fit");
+    assert_eq!(before, 0, "all items fit");
     let mut number = 11;
     while engine.stats(clock.now()).total.counters.evicted == 0 {
         store(&engine, &format!("whole{number}"), whole_len, clock.now());
         number += 1;
-        assert!(number < 100, "something must leave");
+        assert!(number < 100, "an item must be evicted");
     }
     engine.check();
     let left = (0..11).filter(|number| holds(&engine, &format!("whole{number}"), clock.now()));
@@ -66,19 +66,19 @@ fn after_one_more(chained_at: u32) -> (bool, Vec<u32>) {
 }
 
 #[test]
-fn the_colder_leaves_where_whole_items_and_bodies_share_chunks() {
+fn the_colder_of_a_whole_and_a_chained_item_is_evicted() {
     let (chained, whole) = after_one_more(0);
     assert!(!chained, "the chained item was the coldest");
-    assert_eq!(whole.len(), 11, "and made room enough");
+    assert_eq!(whole.len(), 11, "its chunks are enough");
     let (chained, whole) = after_one_more(10);
     assert!(chained, "whole items were colder");
     assert_eq!(whole, (1..11).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
+fn a_class_without_whole_items_evicts_chained_items() {
     let (engine, clock) = (engine(8), Clock::manual());
-    // Each head takes one of the least chunks; nothing else is in that class.
+    // Each head uses one of the smallest chunks. The class holds nothing else.
     for number in 0..200 {
         store(&engine, &format!("chained{number}"), 3 * LARGEST_CHUNK_BYTES, clock.now());
         clock.advance(Duration::from_secs(1));
@@ -86,7 +86,7 @@ fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
     engine.check();
     assert!(holds(&engine, "chained199", clock.now()), "the newest is there");
     assert!(!holds(&engine, "chained0", clock.now()), "the oldest is not");
-    // A whole item for the class of the heads: it can have a chunk only at a chained item's cost.
+    // A whole item in the class of the heads gets a chunk only if a chained item is evicted.
     for number in 0..1_000 {
         store(&engine, &format!("small{number}"), 40, clock.now());
     }
@@ -94,7 +94,7 @@ fn a_class_of_heads_and_bodies_only_finds_the_chained_items() {
 }
 
 #[test]
-fn a_body_without_room_costs_its_own_item_and_no_colder_ones() {
+fn a_body_chunk_that_cannot_move_evicts_only_its_own_item() {
     for mover in [MoverKind::WARM, MoverKind::STOCK] {
         let (engine, clock) = (engine_with(6, mover), Clock::manual());
         let body_len = LARGEST_CHUNK_BYTES - HEADER_SIZE_BYTES;
@@ -102,28 +102,24 @@ fn a_body_without_room_costs_its_own_item_and_no_colder_ones() {
             store(&engine, &format!("colder{number}"), 3 * body_len, clock.now());
             clock.advance(Duration::from_secs(1));
         }
-        // Its last body is alone in its class.
+        // The last body chunk of this item is the only chunk of its class.
         store(&engine, "alone", 2 * body_len + 300, clock.now());
         assert_eq!((engine.page_stats().held, engine.stats(clock.now()).items), (6, 21));
         engine.reassign(Some(ClassId(1)), None, "test", clock.now()).expect("it has a page");
         while engine.mover_step(64, clock.now()) != MoverStep::Done {}
         assert!(!holds(&engine, "alone", clock.now()));
-        assert_eq!(
-            engine.stats(clock.now()).items,
-            20,
-            "{mover:?}: the others were in nobody's way"
-        );
+        assert_eq!(engine.stats(clock.now()).items, 20, "{mover:?}: other items are not evicted");
         engine.check();
     }
 }
 
 #[test]
-fn a_page_of_heads_costs_the_coldest_chained_items() {
+fn moving_a_page_of_heads_evicts_the_coldest_chained_items() {
     let (engine, clock) = (engine(11), Clock::manual());
     let heads_a_page = PAGE_SIZE_BYTES / 128;
     let stored = heads_a_page + 16;
     for number in 0..stored {
-        // A head and one body each; the last 16 heads are on a page of their own.
+        // Each item has a head and one body chunk. The last 16 heads fill a page.
         store(&engine, &format!("chained{number:03}"), LARGEST_CHUNK_BYTES - 34, clock.now());
         clock.advance(Duration::from_secs(1));
     }
@@ -137,8 +133,8 @@ fn a_page_of_heads_costs_the_coldest_chained_items() {
     engine.check();
 }
 
-/// A cache full of chained items beside one page of a class whose items are all pinned, and how many
-/// chained items there are.
+/// Returns a cache with one page of pinned items of a class and otherwise full of chained items, and the number of
+/// chained items.
 fn full_beside_pinned(pinned: usize, mover: MoverKind) -> (Engine, usize) {
     let (engine, now) = (engine_with(6, mover), Clock::manual().now());
     for number in 0..pinned {
@@ -155,13 +151,17 @@ fn full_beside_pinned(pinned: usize, mover: MoverKind) -> (Engine, usize) {
 fn pin_all(engine: &Engine, pinned: usize, now: Now) -> Vec<Pinned<'_>> {
     let pin = |number| {
         let key = format!("held{number}");
-        engine.handle().get(key.as_bytes(), now, |view| view.pin()).flatten().expect("it is there")
+        engine
+            .handle()
+            .get(key.as_bytes(), now, |view| view.pin())
+            .flatten()
+            .expect("the item is stored")
     };
     (0..pinned).map(pin).collect()
 }
 
 #[test]
-fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
+fn moving_a_pinned_page_evicts_no_chained_items() {
     for mover in [MoverKind::WARM, MoverKind::STOCK] {
         let (engine, chained) = full_beside_pinned(3, mover);
         let now = Clock::manual().now();
@@ -171,14 +171,14 @@ fn a_page_of_items_that_are_held_is_not_emptied_at_the_cost_of_chained_ones() {
             engine.mover_step(64, now);
         }
         let left = engine.stats(now).items as usize - pins.len();
-        assert_eq!(left, chained, "{mover:?}: nothing could be gained by it");
+        assert_eq!(left, chained, "{mover:?}: evicting them would not empty the page");
         drop(pins);
         engine.check();
     }
 }
 
 #[test]
-fn a_class_whose_items_are_all_held_takes_a_page_and_not_all_chained_items() {
+fn a_class_of_pinned_items_takes_one_page_of_chained_items() {
     let per_page = PAGE_SIZE_BYTES / 512;
     let (engine, chained) = full_beside_pinned(per_page, MoverKind::WARM);
     let now = Clock::manual().now();
@@ -192,7 +192,7 @@ fn a_class_whose_items_are_all_held_takes_a_page_and_not_all_chained_items() {
 }
 
 #[test]
-fn they_are_shown_in_the_class_with_the_largest_chunks() {
+fn chained_items_are_counted_in_the_largest_class() {
     let (engine, clock) = (engine(8), Clock::manual());
     let now = clock.now();
     store(&engine, "chained", 5 * LARGEST_CHUNK_BYTES, now);
@@ -205,27 +205,34 @@ fn they_are_shown_in_the_class_with_the_largest_chunks() {
     let shown = classes.last().expect("a class");
     assert_eq!(shown.items.iter().sum::<u64>(), 1);
     assert_eq!((shown.sets, shown.get_hits()), (1, 1));
-    assert!(shown.tail_age_ticks.iter().flatten().any(|&age| age > 0), "its age is the class's");
+    assert!(
+        shown.tail_age_ticks.iter().flatten().any(|&age| age > 0),
+        "the class reports the item's age"
+    );
     assert!(shown.item_bytes > 5 * LARGEST_CHUNK_BYTES as u64);
-    assert_eq!(engine.stats(clock.now()).items, 1, "and it is counted once");
+    assert_eq!(engine.stats(clock.now()).items, 1, "the item is counted once");
 
     let mut seen = Vec::new();
     let mut crawler = Crawler::new([largest]);
     while engine.crawl_step(&mut crawler, 64, now, &mut |item| seen.push(item.class))
         != CrawlStep::Done
     {}
-    assert_eq!(seen, [largest], "a crawl of that class meets it");
+    assert_eq!(seen, [largest], "a crawl of that class visits it");
     let mut crawler = Crawler::new(engine.config().classes.ids().filter(|&id| id != largest));
-    let nobody = &mut |item: slabwise_engine::CrawledItem<'_>| panic!("{item:?}");
-    while engine.crawl_step(&mut crawler, 64, now, nobody) != CrawlStep::Done {}
+    let unexpected = &mut |item: slabwise_engine::CrawledItem<'_>| panic!("{item:?}");
+    while engine.crawl_step(&mut crawler, 64, now, unexpected) != CrawlStep::Done {}
 
     let earlier = engine.stats(now);
-    assert!(earlier.total.sets > 0, "its store was counted");
-    assert_eq!(engine.stats(now).since(&earlier).total.sets, 0, "a difference covers it, too");
+    assert!(earlier.total.sets > 0, "the store is counted");
+    assert_eq!(
+        engine.stats(now).since(&earlier).total.sets,
+        0,
+        "a difference of readings covers it"
+    );
 }
 
 #[test]
-fn an_expired_one_is_freed_by_the_look_up_that_meets_it() {
+fn a_get_frees_an_expired_chained_item() {
     let (engine, clock) = (engine(8), Clock::manual());
     let expiry = Expiry::at(Seconds(clock.now().seconds.0 + 1));
     let meta = ItemMeta { expiry, ..META };

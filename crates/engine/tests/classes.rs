@@ -1,5 +1,5 @@
-//! The class table changes while the cache holds items: what is refused, where new items go, how retired
-//! classes drain, and that nothing is lost but for want of memory.
+//! Changes of the class table while the cache holds items: refused tables, the classes of new items, how retired
+//! classes drain, and that items are lost only if memory is short.
 
 use slabwise_base::{ClassId, Clock, Expiry, Now, Random};
 use slabwise_engine::{
@@ -29,7 +29,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("key-{number:07}").into_bytes()
 }
 
-/// A value of its key's own.
+/// Returns a value that only this key has.
 fn value(number: u32, len: usize) -> Vec<u8> {
     let mut words = Random::new(u64::from(number));
     let words = std::iter::repeat_with(|| words.next_u64().to_le_bytes());
@@ -41,7 +41,7 @@ fn set(engine: &Engine, number: u32, len: usize, now: Now) {
     assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{number}: {outcome:?}");
 }
 
-/// Whether the item is there, whole.
+/// True if the complete item is found.
 fn has(engine: &Engine, number: u32, len: usize, now: Now) -> bool {
     let read = |view: slabwise_engine::ItemView<'_, '_>| view.value().flatten().copied().collect();
     let seen: Option<Vec<u8>> = engine.handle().get(&key(number), now, read);
@@ -59,15 +59,15 @@ fn retired(engine: &Engine, now: Now) -> usize {
     engine.class_stats(now).iter().filter(|class| class.retired).count()
 }
 
-/// Steps until the mover has nothing to do; panics if that does not come.
+/// Steps the mover until it is idle; panics if it does not become idle.
 fn drain(engine: &Engine, now: Now) {
     let idle = (0..1_000_000).any(|_| engine.mover_step(64, now) == MoverStep::Idle);
-    assert!(idle, "the mover does not come to rest");
+    assert!(idle, "the mover does not become idle");
     engine.check();
 }
 
 #[test]
-fn what_is_no_table_is_refused_with_the_reason_and_changes_nothing() {
+fn invalid_tables_are_refused_and_change_nothing() {
     let engine = engine(8);
     let before = engine.class_table();
     let bad = |error| Err(ClassChangeError::BadTable(error));
@@ -93,18 +93,18 @@ fn what_is_no_table_is_refused_with_the_reason_and_changes_nothing() {
 }
 
 #[test]
-fn sizes_keep_their_numbers_and_the_largest_is_added() {
+fn sizes_keep_their_class_ids_and_the_largest_is_added() {
     let (engine, now) = (engine(8), Clock::manual().now());
     set(&engine, 1, 300, now);
     engine.change_classes(&[64, 512]).expect("a table");
     assert_eq!(engine.class_table().sizes(), [64, 512, LARGEST as u32]);
     assert_eq!(ids(&engine), [3, 1, 2]);
     engine.change_classes(&[64, 128, 256]).expect("a table");
-    // 128 owned no page, so its number was vacant at once. 512 owns one and is retired: its number is its own
-    // as long as it drains.
+    // The class of 128 owned no page, so its id was free at once. The class of 512 owns a page, so it is retired and
+    // keeps its id until it has drained.
     assert_eq!(ids(&engine), [3, 0, 4, 2]);
     assert_eq!(retired(&engine, now), 1);
-    // A size that comes back meanwhile finds its class.
+    // A size that returns before its class has drained gets the same class.
     engine.change_classes(&[64, 512]).expect("a table");
     assert_eq!(ids(&engine), [3, 1, 2]);
     assert_eq!(retired(&engine, now), 0);
@@ -113,7 +113,7 @@ fn sizes_keep_their_numbers_and_the_largest_is_added() {
 }
 
 #[test]
-fn a_retired_class_takes_nothing_and_drains_without_loss_while_there_is_room() {
+fn a_retired_class_gets_no_items_and_drains_without_loss() {
     let (engine, now) = (engine(64), Clock::manual().now());
     let lens = |number: u32| [60, 400, 3000, 9000][number as usize % 4];
     (0..80).for_each(|number| set(&engine, number, lens(number), now));
@@ -125,9 +125,9 @@ fn a_retired_class_takes_nothing_and_drains_without_loss_while_there_is_room() {
     let classes = engine.class_stats(now);
     let left: u64 =
         classes.iter().filter(|class| class.retired).map(|class| class.used_chunks).sum();
-    assert_eq!(left, used, "a retired class gets no new item");
+    assert_eq!(left, used, "a retired class gets no new items");
     let sizes: Vec<usize> = classes.iter().map(|class| class.chunk_size_bytes).collect();
-    assert!(sizes.is_sorted() && sizes.len() == 6, "both tables are shown by size: {sizes:?}");
+    assert!(sizes.is_sorted() && sizes.len() == 6, "both tables are listed by size: {sizes:?}");
     let old = ClassId(0);
     assert_eq!(engine.reassign(None, Some(old), "test", now), Err(ReassignError::BadClass));
 
@@ -141,7 +141,7 @@ fn a_retired_class_takes_nothing_and_drains_without_loss_while_there_is_room() {
     assert_eq!(engine.stats(now).total.counters.evicted, 0);
 }
 
-/// A full cache of one class, whose items were used one after the other.
+/// Returns a full cache of one class, its clock and the number of items. The items were used one after another.
 fn full(pages: u64, mover: MoverKind) -> (Engine, Clock, u32) {
     let engine = Engine::new(EngineConfig { mover, ..config(pages) }).expect("it can be reserved");
     let clock = Clock::manual();
@@ -155,40 +155,40 @@ fn full(pages: u64, mover: MoverKind) -> (Engine, Clock, u32) {
 }
 
 #[test]
-fn a_full_cache_loses_its_coldest_only_and_never_takes_more_memory() {
+fn a_table_change_in_a_full_cache_evicts_the_coldest_items() {
     for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
         let pages = 16;
         let (engine, clock, count) = full(pages, mover);
         let now = clock.now();
-        // The same items in chunks that hold a fifth less of them.
+        // With the larger chunks, a fifth fewer of these items fit.
         engine.change_classes(&[640]).expect("a table");
         let mut steps = 0;
         while engine.mover_step(16, now) != MoverStep::Idle {
-            assert!(engine.page_stats().held <= pages, "{mover:?}: beyond the limit");
+            assert!(engine.page_stats().held <= pages, "{mover:?}: above the memory limit");
             steps += 1;
-            assert!(steps < 100_000, "{mover:?}: it comes to rest");
+            assert!(steps < 100_000, "{mover:?}: the mover becomes idle");
         }
         engine.check();
         assert_eq!(retired(&engine, now), 0, "{mover:?}");
         let kept: Vec<u32> = (0..count).filter(|&number| has(&engine, number, 400, now)).collect();
-        // What fits, less a page that is emptied before the next can be filled, and one half full.
+        // Two pages fewer: one is emptied before the next can be filled, and one is half full.
         let fit = (pages as usize - 2) * (PAGE_SIZE_BYTES / 640);
         assert!(kept.len() >= fit, "{mover:?}: {} of {fit} are kept", kept.len());
-        // Places are found near the ends of a queue only: some of the middle may go before their time.
+        // Free places are searched near the ends of a queue only, so some items in the middle may be evicted early.
         let hottest = count - fit as u32 / 2;
         let lost = (hottest..count).filter(|number| !kept.contains(number)).count();
-        assert_eq!(lost, 0, "{mover:?}: hot items are carried");
+        assert_eq!(lost, 0, "{mover:?}: hot items are moved, not evicted");
     }
 }
 
 #[test]
-fn an_upload_begun_under_the_old_table_is_published_and_carried_later() {
+fn an_upload_that_spans_a_table_change_is_published() {
     let (engine, now) = (engine(8), Clock::manual().now());
     let mut handle = engine.handle();
     let mut upload = handle.reserve(&key(1), 400, META, now).expect("there is memory");
     upload.fill(&value(1, 400)[..100]);
     engine.change_classes(&[128, 640]).expect("a table");
-    // It is in somebody's hand: the page waits for it.
+    // The chunk is unpublished, so its page cannot move.
     (0..10).for_each(|_| {
         engine.mover_step(64, now);
     });
@@ -202,7 +202,7 @@ fn an_upload_begun_under_the_old_table_is_published_and_carried_later() {
 }
 
 #[test]
-fn a_page_that_cannot_be_emptied_is_given_up_and_others_go_on() {
+fn a_pinned_page_is_given_up_and_other_classes_drain() {
     let (engine, clock) = (engine(16), Clock::manual());
     set(&engine, 1, 400, clock.now());
     clock.advance(Duration::from_secs(1));
@@ -216,8 +216,8 @@ fn a_page_that_cannot_be_emptied_is_given_up_and_others_go_on() {
         clock.advance(Duration::from_millis(20));
         retired(&engine, clock.now()) == 1
     });
-    assert!(freed, "the class that nobody holds drains");
-    assert!(engine.mover_counters().aborted > 0, "the held page was given up");
+    assert!(freed, "the class without pinned items drains");
+    assert!(engine.mover_counters().aborted > 0, "the move of the pinned page is given up");
     assert_eq!(pin.value_len(), 400);
     drop(pin);
     clock.advance(Duration::from_secs(10));
@@ -226,14 +226,14 @@ fn a_page_that_cannot_be_emptied_is_given_up_and_others_go_on() {
         clock.advance(Duration::from_millis(20));
         retired(&engine, clock.now()) == 0
     });
-    assert!(freed, "and the other when it is let go");
+    assert!(freed, "the other class drains when its pin is released");
     let now = clock.now();
     assert!(has(&engine, 1, 400, now) && has(&engine, 2, 60, now));
     engine.check();
 }
 
 #[test]
-fn without_eviction_nothing_is_lost_and_what_finds_no_room_waits() {
+fn without_eviction_a_retired_class_waits_for_free_memory() {
     let mut config = config(2);
     config.eviction_enabled = false;
     let engine = Engine::new(config).expect("the arena can be reserved");
@@ -248,7 +248,7 @@ fn without_eviction_nothing_is_lost_and_what_finds_no_room_waits() {
     let now = clock.now();
     assert!((0..count).all(|number| has(&engine, number, 400, now)));
     engine.check();
-    // Room comes with deletes.
+    // Deletes free memory.
     (0..count - 10).for_each(|number| assert!(engine.handle().delete(&key(number), now)));
     for _ in 0..1_000 {
         engine.mover_step(64, clock.now());
@@ -261,7 +261,7 @@ fn without_eviction_nothing_is_lost_and_what_finds_no_room_waits() {
 }
 
 #[test]
-fn a_move_to_a_class_that_is_retired_meanwhile_ends_in_the_pool() {
+fn a_move_to_a_class_retired_meanwhile_ends_in_the_pool() {
     let (engine, now) = (engine(8), Clock::manual().now());
     (0..100).for_each(|number| set(&engine, number, 60, now));
     set(&engine, 1_000, 400, now);
@@ -275,14 +275,14 @@ fn a_move_to_a_class_that_is_retired_meanwhile_ends_in_the_pool() {
 }
 
 #[test]
-fn too_many_changes_before_the_first_has_drained_are_refused_and_sums_never_fall() {
+fn too_many_undrained_changes_are_refused_and_totals_never_decrease() {
     let engine = engine(256);
     let clock = Clock::manual();
     let now = clock.now();
     let mut sets_before = 0;
     let mut refused = None;
-    for turn in 0..200_usize {
-        let sizes: Vec<usize> = (0..10).map(|index| 80 + 8 * (turn % 30) + 300 * index).collect();
+    for round in 0..200_usize {
+        let sizes: Vec<usize> = (0..10).map(|index| 80 + 8 * (round % 30) + 300 * index).collect();
         match engine.change_classes(&sizes) {
             Ok(()) => {}
             Err(error) => {
@@ -291,19 +291,23 @@ fn too_many_changes_before_the_first_has_drained_are_refused_and_sums_never_fall
             }
         }
         for (index, size) in sizes.iter().enumerate() {
-            set(&engine, (turn * 10 + index) as u32, size - 60, now);
+            set(&engine, (round * 10 + index) as u32, size - 60, now);
         }
         let sets = engine.stats(now).total.sets;
-        assert!(sets > sets_before, "sums rise: {sets} after {sets_before}");
+        assert!(sets > sets_before, "totals grow: {sets} after {sets_before}");
         sets_before = sets;
     }
     assert!(matches!(refused, Some(ClassChangeError::Draining { .. })), "{refused:?}");
     drain(&engine, now);
     assert_eq!(engine.stats(now).total.sets, sets_before);
-    engine.change_classes(&[72, 80]).expect("all have drained");
-    assert_eq!(engine.stats(now).total.sets, sets_before, "also when numbers are used again");
+    engine.change_classes(&[72, 80]).expect("all retired classes have drained");
+    assert_eq!(
+        engine.stats(now).total.sets,
+        sets_before,
+        "reused class ids do not change the totals"
+    );
     let shown = engine.class_stats(now);
     let of_new: u64 = shown.iter().filter(|class| !class.retired).map(|class| class.sets).sum();
-    assert_eq!(of_new, 0, "new classes begin at zero");
+    assert_eq!(of_new, 0, "new classes start at zero");
     engine.check();
 }

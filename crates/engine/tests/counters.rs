@@ -1,22 +1,22 @@
-//! The engine's counters say what was done: a script of operations, and what `stats` must then read.
+//! Runs a script of operations and compares the engine's counters with it.
 
 use slabwise_base::{Clock, Cost, Expiry, Seconds};
 use slabwise_engine::{Delta, Engine, EngineConfig, ItemMeta, StoreMode};
 use std::time::Duration;
 
 #[test]
-fn counters_agree_with_what_was_asked() {
+fn counters_match_a_script_of_operations() {
     let engine = Engine::new(EngineConfig::new(8 << 20)).expect("the arena can be reserved");
     let clock = Clock::manual();
     let now = clock.now();
-    // Two workers: the sum must hold whoever did it.
+    // Two handles, because counters are summed over all workers.
     let (mut one, mut two) = (engine.handle(), engine.handle());
     let meta = ItemMeta::default();
     for key in [b"a", b"b", b"c"] {
         one.set(key, b"10", meta, StoreMode::Set, now);
     }
     two.set(b"a", b"10", meta, StoreMode::Add, now);
-    let cas = two.peek(b"a", now, |view| view.cas()).expect("it was stored");
+    let cas = two.peek(b"a", now, |view| view.cas()).expect("the item is stored");
     two.set(b"a", b"11", meta, StoreMode::Cas(cas), now);
     two.set(b"a", b"12", meta, StoreMode::Cas(cas), now);
     two.set(b"z", b"12", meta, StoreMode::Cas(cas), now);
@@ -44,7 +44,7 @@ fn counters_agree_with_what_was_asked() {
     assert_eq!((stats.total.decr_hits, stats.decr_misses), (2, 1));
     assert_eq!((stats.total.delete_hits, stats.delete_misses), (1, 1));
     assert_eq!(stats.total.sets, 7, "every attempt to store counts");
-    assert_eq!(stats.items, 1, "b alone is left");
+    assert_eq!(stats.items, 1, "only b is left");
     let of_classes: u64 =
         engine.class_stats(now).iter().map(|class| class.items.iter().sum::<u64>()).sum();
     assert_eq!(of_classes, stats.items, "the queues hold every item");
@@ -52,7 +52,7 @@ fn counters_agree_with_what_was_asked() {
 }
 
 #[test]
-fn a_difference_of_readings_begins_at_zero_and_the_counters_go_on() {
+fn a_difference_of_readings_starts_at_zero() {
     let mut config = EngineConfig::new(1 << 20);
     config.page_size_bytes = 16 << 10;
     let engine = Engine::new(config).expect("the arena can be reserved");
@@ -73,7 +73,7 @@ fn a_difference_of_readings_begins_at_zero_and_the_counters_go_on() {
     let reset = engine.stats(now).since(&first);
     assert_eq!((reset.total.get_hits(), reset.total.sets, reset.items_total), (0, 0, 0));
     assert_eq!(reset.total.counters.evicted, 0);
-    assert_eq!(reset.items, first.items, "what is there stays");
+    assert_eq!(reset.items, first.items, "gauges are not reset");
     assert_eq!((first.total.shown_hits(), first.total.sets), (20_000, 20_000));
     assert_eq!((reset.total.inserted, reset.total.costs_told, reset.total.cost_paid), (0, 0, 0));
     assert_eq!((first.total.inserted, first.total.costs_told), (20_000, 10_000));
@@ -88,7 +88,7 @@ fn a_difference_of_readings_begins_at_zero_and_the_counters_go_on() {
 }
 
 #[test]
-fn eviction_is_counted_and_memory_keeps_its_limit() {
+fn evictions_are_counted_and_memory_stays_within_its_limit() {
     let limit_bytes = 1 << 20;
     let engine = Engine::new(EngineConfig::new(limit_bytes)).expect("the arena can be reserved");
     let now = Clock::manual().now();
@@ -100,11 +100,14 @@ fn eviction_is_counted_and_memory_keeps_its_limit() {
     assert_eq!(
         stats.items + stats.total.counters.evicted,
         20_000,
-        "each item is here or was evicted"
+        "each item is stored or was evicted"
     );
-    assert!(stats.pages * stats.page_size_bytes <= limit_bytes, "the limit is hard");
-    assert!(stats.bytes > limit_bytes * 8 / 10, "{} B are used of {limit_bytes}", stats.bytes);
+    assert!(stats.pages * stats.page_size_bytes <= limit_bytes, "pages stay within the limit");
+    assert!(stats.bytes > limit_bytes * 8 / 10, "{} B of {limit_bytes} are used", stats.bytes);
     let evicted: u64 = engine.class_stats(now).iter().map(|class| class.counters.evicted).sum();
-    assert_eq!(evicted, stats.total.counters.evicted, "the classes' evictions are the cache's");
+    assert_eq!(
+        evicted, stats.total.counters.evicted,
+        "the evictions of the classes add up to the cache's"
+    );
     engine.check();
 }

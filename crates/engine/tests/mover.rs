@@ -1,4 +1,4 @@
-//! The page mover: which page it takes, what it counts, what becomes of items that are held.
+//! The page mover: which page it moves, what it counts, and how it treats pinned items.
 
 use slabwise_base::{ClassId, Clock, Expiry, Now};
 use slabwise_engine::{
@@ -36,33 +36,33 @@ fn holds(engine: &Engine, number: u32, now: Now) -> bool {
 
 fn pin(engine: &Engine, number: u32, now: Now) -> Pinned<'_> {
     let pinned = engine.handle().peek(&key(number), now, |view| view.pin()).flatten();
-    pinned.expect("it is there")
+    pinned.expect("the item is stored")
 }
 
 #[test]
-fn stock_takes_the_page_that_its_class_has_had_longest() {
+fn stock_moves_the_page_that_its_class_has_owned_longest() {
     let engine = engine(4, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..3 * PER_PAGE {
         store(&engine, number, now);
     }
-    // The class parts with its first page and takes it again, so that now its second is the oldest.
-    for turn in 0..3 {
+    // The class gives up its first page and gets it back, so its second page is now the oldest.
+    for round in 0..3 {
         engine.reassign(None, None, "test", now).expect("a page to move");
         while engine.mover_step(64, now) != MoverStep::Done {}
         for number in 0..PER_PAGE {
-            store(&engine, 1_000 * (turn + 1) + number, now);
+            store(&engine, 1_000 * (round + 1) + number, now);
         }
         for number in 0..3 * PER_PAGE {
-            let kept = number >= (turn + 1) * PER_PAGE;
-            assert_eq!(holds(&engine, number, now), kept, "item {number} after move {turn}");
+            let kept = number >= (round + 1) * PER_PAGE;
+            assert_eq!(holds(&engine, number, now), kept, "item {number} after move {round}");
         }
     }
     engine.check();
 }
 
 #[test]
-fn what_stock_drops_counts_as_evicted_and_as_busy() {
+fn items_dropped_by_stock_count_as_evicted_and_as_busy() {
     let engine = engine(2, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..2 * PER_PAGE {
@@ -78,14 +78,14 @@ fn what_stock_drops_counts_as_evicted_and_as_busy() {
 }
 
 #[test]
-fn stock_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
+fn stock_copies_a_pinned_item_and_waits_for_the_old_chunk() {
     let engine = engine(4, &[128], MoverKind::STOCK);
     let clock = Clock::manual();
     let now = clock.now();
     for number in 0..PER_PAGE + 1 {
         store(&engine, number, now);
     }
-    // As many chunks are free on the other page as items are held on this one.
+    // The other page has as many free chunks as this page has pinned items.
     assert!(engine.handle().delete(&key(PER_PAGE - 1), now));
     let held: Vec<_> = (0..PER_PAGE - 1).map(|number| pin(&engine, number, now)).collect();
     engine.reassign(None, None, "test", now).expect("a page to move");
@@ -99,7 +99,7 @@ fn stock_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
     assert!((0..PER_PAGE - 1).all(|number| holds(&engine, number, now)), "nothing is lost");
     engine.check();
 
-    // Who comes now pins the copy, which is in nobody's way.
+    // A later reader pins the copy, which does not block the move.
     let late = pin(&engine, 0, now);
     assert!(held.iter().all(|pinned| pinned.value().flatten().eq(b"value")));
     drop(held);
@@ -109,7 +109,7 @@ fn stock_carries_an_item_that_is_held_and_waits_for_the_old_chunk() {
     engine.check();
 }
 
-/// Steps until the move has ended, time passing as it asks for.
+/// Steps until the move ends, advancing the clock by each requested rest.
 fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
     for _ in 0..100_000 {
         match engine.mover_step(64, clock.now()) {
@@ -121,13 +121,13 @@ fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
     panic!("the move does not end");
 }
 
-/// Pages of each class.
+/// Returns the number of pages of each class.
 fn pages(engine: &Engine, now: Now) -> Vec<u64> {
     engine.class_stats(now).iter().map(|class| class.pages).collect()
 }
 
 #[test]
-fn the_last_page_of_a_class_moves_and_the_class_goes_on() {
+fn the_last_page_of_a_class_can_move() {
     for kind in KINDS {
         let engine = engine(2, &[128, 1024], kind);
         let clock = Clock::manual();
@@ -141,13 +141,9 @@ fn the_last_page_of_a_class_moves_and_the_class_goes_on() {
         engine.reassign(Some(victim), Some(receiver), "test", clock.now()).expect("its only page");
         assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}");
         assert_eq!(pages(&engine, clock.now()), [0, 2], "{kind:?}");
-        assert_eq!(
-            engine.stats(clock.now()).items,
-            1,
-            "{kind:?}: there was no room for the others"
-        );
+        assert_eq!(engine.stats(clock.now()).items, 1, "{kind:?}: the other items do not fit");
         engine.check();
-        // The class has none to give, and takes one when it needs it.
+        // The class has no page to give, and gets one when it needs it.
         let again = engine.reassign(Some(victim), Some(receiver), "test", clock.now());
         assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}");
         store(&engine, 1_000, clock.now());
@@ -158,7 +154,7 @@ fn the_last_page_of_a_class_moves_and_the_class_goes_on() {
 }
 
 #[test]
-fn the_last_page_of_a_class_costs_nothing_while_the_pool_has_another() {
+fn the_last_page_moves_without_loss_while_pages_are_free() {
     let engine = engine(2, &[128, 1024], MoverKind::WARM);
     let clock = Clock::manual();
     for number in 0..PER_PAGE {
@@ -174,15 +170,15 @@ fn the_last_page_of_a_class_costs_nothing_while_the_pool_has_another() {
 }
 
 #[test]
-fn a_class_that_is_empty_gives_its_pages_without_a_loss_and_has_none_after_that() {
+fn an_empty_class_gives_up_all_its_pages() {
     for kind in KINDS {
         let engine = engine(4, &[128, 1024], kind);
         let clock = Clock::manual();
         let now = clock.now();
         let unused = engine.reassign(Some(ClassId(1)), None, "test", now);
-        assert_eq!(unused, Err(ReassignError::NoSpare), "{kind:?}: it never had a page");
+        assert_eq!(unused, Err(ReassignError::NoSpare), "{kind:?}: the class never had a page");
         let none = engine.reassign(None, None, "test", now);
-        assert_eq!(none, Err(ReassignError::NoSpare), "{kind:?}: no class has one");
+        assert_eq!(none, Err(ReassignError::NoSpare), "{kind:?}: no class has a page");
         for number in 0..2 * PER_PAGE {
             store(&engine, number, now);
         }
@@ -204,46 +200,50 @@ fn a_class_that_is_empty_gives_its_pages_without_a_loss_and_has_none_after_that(
 }
 
 #[test]
-fn a_move_that_pins_hold_up_for_ever_is_given_up_and_harms_nobody() {
+fn a_move_blocked_by_pins_is_given_up_without_harm() {
     for kind in KINDS {
         let engine = engine(2, &[128], kind);
         let clock = Clock::manual();
         for number in 0..2 * PER_PAGE {
             store(&engine, number, clock.now());
         }
-        // On every page, at its beginning and at its end.
+        // Pins at the start and the end of every page.
         let held: Vec<_> = [0, PER_PAGE - 1, PER_PAGE, 2 * PER_PAGE - 1]
             .map(|number| pin(&engine, number, clock.now()))
             .into();
         engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
         assert_eq!(finish(&engine, &clock), MoverStep::GivenUp, "{kind:?}");
-        assert!(clock.nanos() < 70 * 1_000_000_000, "{kind:?}: within a minute or so");
+        assert!(clock.nanos() < 70 * 1_000_000_000, "{kind:?}: after more than 70 s");
         let record = *engine.move_log().last().expect("a record");
         assert_eq!(record.outcome, MoveOutcome::GivenUp, "{kind:?}");
-        assert_eq!(pages(&engine, clock.now()), [2], "{kind:?}: the page is handed back");
+        assert_eq!(pages(&engine, clock.now()), [2], "{kind:?}: the page stays in its class");
         engine.check();
-        // The class takes as many items as ever, for all that was dropped meanwhile.
+        // The class holds as many items as before, although the mover dropped some meanwhile.
         for number in 0..2 * PER_PAGE {
             store(&engine, 1_000 + number, clock.now());
         }
-        assert_eq!(engine.stats(clock.now()).total.free_chunks, 0, "{kind:?}: every chunk serves");
+        assert_eq!(
+            engine.stats(clock.now()).total.free_chunks,
+            0,
+            "{kind:?}: every chunk is usable"
+        );
         assert!(held.iter().all(|pinned| pinned.value().flatten().eq(b"value")), "{kind:?}");
         drop(held);
         engine.check();
         engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
         clock.advance(Duration::from_secs(1));
-        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}: nobody holds it");
+        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}: no pin blocks the move");
         engine.check();
     }
 }
 
 #[test]
-fn a_record_counts_its_own_move_alone_and_so_does_a_difference_of_readings() {
+fn a_move_record_and_a_difference_count_only_their_own_move() {
     let engine = engine(3, &[128], MoverKind::WARM);
     let now = Clock::manual().now();
     (0..3 * PER_PAGE).for_each(|number| store(&engine, number, now));
     for _ in 0..2 {
-        // The second move begins with counters that the first has left.
+        // The counters already hold the first move when the second starts.
         engine.reassign(None, None, "test", now).expect("a page to move");
         assert_eq!(engine.mover_step(PER_PAGE as usize / 2, now), MoverStep::Working);
         let earlier = engine.stats(now);
@@ -251,7 +251,7 @@ fn a_record_counts_its_own_move_alone_and_so_does_a_difference_of_readings() {
         let moved = engine.move_log().pop().expect("a move is recorded");
         let later = engine.stats(now).since(&earlier).mover;
         assert_eq!(later.moved, 1, "the move ended after the earlier reading: {later:?}");
-        // The pool's page serves the class again.
+        // The class gets the page back from the pool.
         (3 * PER_PAGE..4 * PER_PAGE).for_each(|number| store(&engine, number, now));
         assert_eq!(moved.evicted, u64::from(PER_PAGE), "the class was full: {moved:?}");
         assert!(moved.rescued <= u64::from(PER_PAGE), "{moved:?}");

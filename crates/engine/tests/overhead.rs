@@ -1,7 +1,7 @@
-//! What an item costs beside its key and value: header and its share of the index, by count.
+//! The memory overhead of an item, in bytes beyond key and value: its header and its share of the index.
 //!
-//! The law: at most 40 B, CAS included. Chunk rounding (the bytes of a chunk that its item leaves
-//! unused) and free chunks are a matter of the class table, and are printed apart.
+//! The invariant: at most 40 B, CAS value included. Chunk rounding (the unused end of a chunk) and free chunks
+//! depend on the class table and are printed separately.
 
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome};
@@ -12,7 +12,7 @@ const VALUE_LEN: usize = 100;
 const OVERHEAD_BYTES_MAX: f64 = 40.0;
 
 #[test]
-fn an_item_costs_at_most_forty_bytes_beside_key_and_value() {
+fn the_overhead_of_an_item_is_at_most_forty_bytes() {
     let engine = Engine::new(EngineConfig::new(512 << 20)).expect("the arena can be reserved");
     let now = Clock::manual().now();
     let mut handle = engine.handle();
@@ -24,7 +24,7 @@ fn an_item_costs_at_most_forty_bytes_beside_key_and_value() {
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
     }
     let stats = engine.stats(now);
-    assert_eq!(stats.items, ITEMS, "there is room for all, so all are there");
+    assert_eq!(stats.items, ITEMS, "all items fit");
 
     let per_item = |bytes: u64| bytes as f64 / ITEMS as f64;
     let header = per_item(stats.bytes) - (KEY_LEN + VALUE_LEN) as f64;
@@ -37,13 +37,13 @@ fn an_item_costs_at_most_forty_bytes_beside_key_and_value() {
     let rounding = per_item(used.saturating_sub(stats.bytes));
     let pages = per_item(stats.pages * stats.page_size_bytes);
     println!(
-        "beside key and value, bytes an item: {header:.2} header + {index:.2} index = {:.2}",
+        "overhead per item in bytes: {header:.2} header + {index:.2} index = {:.2}",
         header + index
     );
     println!("chunk rounding: {rounding:.2}; free chunks: {:.2}", per_item(free));
     println!("all pages: {pages:.2}; pages and index: {:.2}", pages + index);
 
-    assert!(header > 0.0 && index > 0.0, "both parts are counted");
+    assert!(header > 0.0 && index > 0.0, "both parts are measured");
     assert!(
         header + index <= OVERHEAD_BYTES_MAX,
         "{:.2} B an item are above {OVERHEAD_BYTES_MAX}",

@@ -1,5 +1,5 @@
-//! What must hold when memory is short: an operation never evicts its own subject; a store does not fail
-//! while something could leave; a lowered limit holds under load, and nothing spins.
+//! Invariants when memory is short: an operation never evicts its own item, a store does not fail while an item can be
+//! evicted, a lowered limit is reached under load, and no loop spins.
 
 use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
@@ -30,7 +30,7 @@ fn store(engine: &Engine, number: u32, value: &[u8], now: Now) -> StoreOutcome {
     engine.handle().set(&key(number), value, META, StoreMode::Set, now)
 }
 
-/// A class filled to the last chunk; the coldest item is number 0.
+/// Returns a class without free chunks. Item 0 is the coldest.
 fn full(value: &[u8]) -> (Engine, Now) {
     let engine = Engine::new(config(1, &[128])).expect("the arena can be reserved");
     let now = Clock::manual().now();
@@ -42,7 +42,7 @@ fn full(value: &[u8]) -> (Engine, Now) {
 }
 
 #[test]
-fn an_operation_never_evicts_its_own_subject() {
+fn an_operation_never_evicts_its_own_item() {
     let (engine, now) = full(b"9");
     let later = Expiry::at(Seconds(now.seconds.0 + 100));
     assert_eq!(engine.handle().touch(&key(0), later, now), Ok(true));
@@ -53,7 +53,7 @@ fn an_operation_never_evicts_its_own_subject() {
     assert!(matches!(grown, ArithmeticOutcome::Value { value: 10, .. }), "{grown:?}");
     engine.check();
 
-    // What is appended takes the place of the coldest item; its subject is the next coldest.
+    // The append evicts the coldest item, number 0. The appended item, number 1, is the next coldest.
     let (engine, now) = full(b"9");
     let appended = engine.handle().set(&key(1), b"0", META, StoreMode::Append, now);
     assert!(matches!(appended, StoreOutcome::Stored { .. }), "{appended:?}");
@@ -61,22 +61,22 @@ fn an_operation_never_evicts_its_own_subject() {
 }
 
 #[test]
-fn a_store_finds_what_can_leave_behind_any_number_of_pinned_items() {
+fn a_store_evicts_the_coldest_unpinned_item() {
     let chunks = (PAGE_SIZE_BYTES / 128) as u32;
     for deep in [1, 63, 64, 65, 100, chunks - 1] {
         let (engine, now) = full(b"value");
         let pin = |number| {
             let pinned = engine.handle().peek(&key(number), now, |view| view.pin()).flatten();
-            pinned.expect("it is there")
+            pinned.expect("the item is stored")
         };
         let mut pins: Vec<_> = (0..deep).map(pin).collect();
         let outcome = store(&engine, 9_000, b"value", now);
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "behind {deep}: {outcome:?}");
         let gone = engine.handle().peek(&key(deep), now, |_| ()).is_none();
-        assert!(gone, "item {deep} was the coldest that could leave");
+        assert!(gone, "item {deep} is the coldest unpinned item");
         engine.check();
 
-        // With every item pinned the search ends, and the store is refused.
+        // If every item is pinned, the search ends and the store is refused.
         pins.extend((deep + 1..chunks).chain([9_000]).map(pin));
         assert_eq!(store(&engine, 9_001, b"value", now), StoreOutcome::OutOfMemory);
         engine.check();
@@ -103,7 +103,7 @@ fn stores_do_not_fail_while_a_page_drains() {
 }
 
 #[test]
-fn a_lowered_limit_holds_although_stores_go_on() {
+fn a_lowered_limit_is_reached_under_load() {
     let engine = Engine::new(config(64, &[128, 1024])).expect("the arena can be reserved");
     let now = Clock::manual().now();
     for number in 0..64 * 128 {
@@ -119,7 +119,7 @@ fn a_lowered_limit_holds_although_stores_go_on() {
 }
 
 #[test]
-fn without_eviction_a_lowered_limit_waits_in_peace() {
+fn without_eviction_a_lowered_limit_leaves_the_mover_idle() {
     let mut config = config(16, &[128]);
     config.eviction_enabled = false;
     let engine = Engine::new(config).expect("the arena can be reserved");
@@ -137,11 +137,12 @@ fn without_eviction_a_lowered_limit_waits_in_peace() {
 }
 
 #[test]
-fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
+fn a_blocked_move_is_given_up_and_the_page_is_usable() {
     let (engine, _) = full(b"value");
     let clock = Clock::manual();
     let mut handle = engine.handle();
-    let pin = handle.get(&key(3), clock.now(), |view| view.pin()).flatten().expect("it is there");
+    let pin =
+        handle.get(&key(3), clock.now(), |view| view.pin()).flatten().expect("the item is stored");
     engine.reassign(None, None, "test", clock.now()).expect("a page to move");
     let mut steps = Vec::new();
     for _ in 0..100 {
@@ -152,14 +153,14 @@ fn a_move_that_is_blocked_is_given_up_and_the_page_serves_again() {
         clock.advance(Duration::from_millis(100));
     }
     let rests = steps.iter().any(|step| matches!(step, MoverStep::Rest(_)));
-    assert!(rests, "a held chunk is waited for: {steps:?}");
-    assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "but not for ever");
+    assert!(rests, "the mover waits for a pinned chunk: {steps:?}");
+    assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "the mover gives up in the end");
     drop(pin);
     assert!(matches!(store(&engine, 9_000, b"value", clock.now()), StoreOutcome::Stored { .. }));
     engine.check();
 }
 
-/// Moves one page of a class of two, which has so many chunks free; returns how many items are left.
+/// Moves one page of a class that has two pages and `free` free chunks. Returns the number of items left.
 fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
     let chunks = 2 * (PAGE_SIZE_BYTES / 128) as u32;
     let engine = Engine::new(EngineConfig { mover, ..config(2, &[128]) }).expect("an arena");
@@ -168,7 +169,7 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
         assert!(matches!(store(&engine, number, b"value", now), StoreOutcome::Stored { .. }));
     }
     for number in 0..free {
-        // On both pages.
+        // The deleted items are spread over both pages.
         assert!(engine.handle().delete(&key(2 * number), now));
     }
     engine.reassign(None, None, "test", now).expect("a page to move");
@@ -178,7 +179,7 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
 }
 
 #[test]
-fn a_moved_page_costs_what_no_longer_fits_whichever_way_it_is_emptied() {
+fn every_mover_evicts_only_the_items_that_do_not_fit() {
     let page = (PAGE_SIZE_BYTES / 128) as u64;
     for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
         assert_eq!(items_after_a_move(mover, 0), page, "{mover:?}");
@@ -187,7 +188,7 @@ fn a_moved_page_costs_what_no_longer_fits_whichever_way_it_is_emptied() {
 }
 
 #[test]
-fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
+fn without_free_chunks_stock_drops_hot_items_and_warm_keeps_them() {
     let hot = |mover| {
         let engine = Engine::new(EngineConfig { mover, ..config(2, &[128]) }).expect("an arena");
         let (clock, page) = (Clock::manual(), (PAGE_SIZE_BYTES / 128) as u32);
@@ -195,7 +196,7 @@ fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
             store(&engine, number, b"value", clock.now());
         }
         let mut handle = engine.handle();
-        // Twice, so that they are active; they lie all on the page that was filled first.
+        // Two gets make an item active. These items are all on the page that was filled first.
         for _ in 0..2 {
             for number in 0..page / 8 {
                 assert!(handle.get(&key(number), clock.now(), |_| ()).is_some());
@@ -212,20 +213,20 @@ fn what_is_dropped_for_want_of_room_is_whatever_lay_on_the_page() {
 }
 
 #[test]
-fn the_maintainer_takes_active_items_off_the_cold_tail() {
+fn the_maintainer_moves_active_items_from_the_cold_tail() {
     let (engine, now) = full(b"value");
     let mut handle = engine.handle();
     while engine.maintain_step(1_000, now) > 0 {}
     for _ in 0..2 {
         assert!(handle.get(&key(0), now, |_| ()).is_some());
     }
-    assert!(engine.maintain_step(1, now) > 0, "the coldest item was used: it is not the tail");
+    assert!(engine.maintain_step(1, now) > 0, "the active item left the tail");
     assert_eq!(engine.stats(now).total.counters.moves_to_warm, 1);
     engine.check();
 }
 
 #[test]
-fn pins_beyond_the_last_are_refused_and_take_nobody_elses() {
+fn pins_above_the_limit_are_refused_without_harm_to_others() {
     let (engine, now) = full(b"value");
     let mut handle = engine.handle();
     let mut pins = Vec::new();
@@ -234,10 +235,10 @@ fn pins_beyond_the_last_are_refused_and_take_nobody_elses() {
         assert!(pins.len() < 10_000, "pins have a limit");
     }
     for _ in 0..3 * pins.len() {
-        assert!(handle.get(&key(5), now, |view| view.pin().is_none()).expect("it is there"));
+        assert!(handle.get(&key(5), now, |view| view.pin().is_none()).expect("the item is stored"));
     }
     assert!(handle.delete(&key(5), now));
-    assert!(pins.iter().all(|pin| pin.value().flatten().eq(b"value")), "kept for who pins it");
+    assert!(pins.iter().all(|pin| pin.value().flatten().eq(b"value")), "pinned values are kept");
     let used = engine.stats(now).total.used_chunks;
     drop(pins);
     assert_eq!(engine.stats(now).total.used_chunks, used - 1, "freed with the last pin");
@@ -246,7 +247,7 @@ fn pins_beyond_the_last_are_refused_and_take_nobody_elses() {
 
 #[test]
 #[should_panic(expected = "do not fit pages")]
-fn chunks_larger_than_a_page_are_no_configuration() {
+fn a_configuration_with_chunks_larger_than_a_page_panics() {
     let mut config = config(4, &[128, 1024]);
     config.page_size_bytes = 4096;
     config.classes = ClassTable::explicit(&[128, 8192], 8192).expect("valid for larger pages");
@@ -254,7 +255,7 @@ fn chunks_larger_than_a_page_are_no_configuration() {
 }
 
 #[test]
-fn an_announced_value_costs_nothing_until_it_comes() {
+fn an_upload_evicts_items_only_as_its_bytes_arrive() {
     let engine = Engine::new(config(64, &[128, 1024])).expect("the arena can be reserved");
     let now = Clock::manual().now();
     for number in 0..64 * 128 {
@@ -262,20 +263,25 @@ fn an_announced_value_costs_nothing_until_it_comes() {
     }
     let items = engine.stats(now).items;
     let len = 32 * PAGE_SIZE_BYTES;
-    let mut upload = engine.handle().reserve(b"large", len, META, now).expect("half the memory");
-    assert!(engine.stats(now).items + 10 > items, "one chunk was taken");
+    let mut upload =
+        engine.handle().reserve(b"large", len, META, now).expect("the value needs half the memory");
+    assert!(engine.stats(now).items + 10 > items, "only one chunk was allocated");
     let taken = upload.fill(&[7; 2_000]);
     assert_eq!((taken, upload.filled()), (2_000, 2_000));
-    assert!(engine.stats(now).items + 300 > items, "and as many as bytes came");
+    assert!(
+        engine.stats(now).items + 300 > items,
+        "only the chunks of the received bytes were allocated"
+    );
     drop(upload);
     engine.check();
 }
 
 #[test]
 #[should_panic(expected = "more than there was room for")]
-fn an_upload_cannot_claim_more_than_it_was_shown() {
+fn an_upload_cannot_fill_more_than_its_free_space() {
     let engine = Engine::new(config(8, &[512, 1024])).expect("the arena can be reserved");
     let now = Clock::manual().now();
-    let mut reservation = engine.handle().reserve(b"key", 5_000, META, now).expect("there is room");
+    let mut reservation =
+        engine.handle().reserve(b"key", 5_000, META, now).expect("the reservation succeeds");
     reservation.advance(3_000);
 }

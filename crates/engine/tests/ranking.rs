@@ -1,4 +1,4 @@
-//! Eviction kinds that rank items, against what they were published to do.
+//! Compares eviction kinds that rank items with models of the published algorithms.
 
 use slabwise_base::{Clock, Cost, Random};
 use slabwise_engine::{
@@ -21,17 +21,17 @@ fn engine(eviction: EvictionKind, wheel_sizes: [u16; 3]) -> Engine {
     config.index_within_limit = false;
     config.eviction = eviction;
     config.eviction_options.gd_wheel = GdWheelConfig { wheel_sizes };
-    Engine::new(config).expect("a small arena")
+    Engine::new(config).expect("the arena can be reserved")
 }
 
-/// Which of several items of one rank leaves.
+/// Which of several items of equal rank is evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ties {
     InOrder,
     Any,
 }
 
-/// GreedyDual on a sorted set: of equal ranks the one that came to it first leaves first.
+/// GreedyDual on a sorted set. Of equal ranks, the item that got the rank first is evicted first.
 #[derive(Default)]
 struct GreedyDual {
     inflation: u64,
@@ -56,12 +56,12 @@ impl GreedyDual {
         }
     }
 
-    /// Gives up one of those that rank lowest: the first of them that is gone.
+    /// Removes one of the items of the lowest rank: the first for which `is_gone` is true.
     fn evict(&mut self, mut is_gone: impl FnMut(u64) -> bool) {
-        let &(lowest, ..) = self.order.first().expect("it is full");
+        let &(lowest, ..) = self.order.first().expect("the model is not empty");
         let mut candidates = self.order.iter().take_while(|(rank, ..)| *rank == lowest);
         let victim = candidates.find(|(_, _, key)| is_gone(*key));
-        let victim = *victim.expect("what leaves ranks lowest");
+        let victim = *victim.expect("the evicted item has the lowest rank");
         self.order.remove(&victim);
         self.items.remove(&victim.2);
         self.inflation = lowest;
@@ -74,19 +74,20 @@ fn set(handle: &mut Handle<'_>, key: u64, cost: u32, clock: &Clock) {
     assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
 }
 
-/// A key, a low one more often.
+/// Draws a key; low keys are more frequent.
 fn drawn_key(random: &mut Random) -> u64 {
     let bound = 1 + random.below(KEYS);
     random.below(bound)
 }
 
-/// A cost of 1 to 256, of all orders of magnitude alike.
+/// Draws a cost of 1 to 256, uniform over the orders of magnitude.
 fn drawn_cost(random: &mut Random) -> u32 {
     let bound = 1 << random.below(9);
     1 + random.below(bound) as u32
 }
 
-/// Gets of keys, the low ones more often, each with a cost of its own; what is missed is stored.
+/// Runs gets with a store after each miss, and checks that engine and model evict the same keys. Each key has its own
+/// cost.
 fn agrees(wheel_sizes: Option<[u16; 3]>, seed: u64, worth: impl Fn(u32) -> u64) {
     println!("{wheel_sizes:?} seed {seed}");
     let (eviction, ties) = match wheel_sizes {
@@ -104,30 +105,30 @@ fn agrees(wheel_sizes: Option<[u16; 3]>, seed: u64, worth: impl Fn(u32) -> u64) 
         let key = drawn_key(&mut random);
         let cost = costs[key as usize];
         if handle.get(&key.to_le_bytes(), clock.now(), |_| ()).is_some() {
-            assert!(model.items.contains_key(&key), "{key} should have left");
+            assert!(model.items.contains_key(&key), "{key} should have been evicted");
             model.hit(key, worth(cost));
             continue;
         }
-        assert!(!model.items.contains_key(&key), "{key} left too early");
+        assert!(!model.items.contains_key(&key), "{key} was evicted too early");
         if model.items.len() == chunks {
             set(&mut handle, key, cost, &clock);
-            let mut looks = 0;
+            let mut checks = 0;
             model.evict(|key| {
-                looks += 1;
+                checks += 1;
                 handle.peek(&key.to_le_bytes(), clock.now(), |_| ()).is_none()
             });
-            assert!(looks == 1 || ties == Ties::Any, "of equal ranks the first leaves");
+            assert!(checks == 1 || ties == Ties::Any, "of equal ranks, the first is evicted first");
         } else {
             set(&mut handle, key, cost, &clock);
         }
         model.insert(key, worth(cost));
     }
-    assert!(model.inflation > 300, "ranks went round the small wheels");
+    assert!(model.inflation > 300, "ranks have wrapped around the small wheels");
     engine.check();
 }
 
 #[test]
-fn gd_wheel_gives_up_what_a_heap_would() {
+fn gd_wheel_evicts_as_a_heap_would() {
     for seed in 0..4 {
         agrees(Some([256, 256, 1]), seed, u64::from);
         agrees(Some([4, 8, 16]), seed, |cost| u64::from(cost).min(15 * 32));
@@ -136,7 +137,7 @@ fn gd_wheel_gives_up_what_a_heap_would() {
     }
 }
 
-/// The ratio that a cost has to an item of this test's size, as the lanes round it.
+/// Returns the ratio of cost to size for an item of this test, rounded as the lanes do.
 fn rounded_ratio(cost: u32) -> u64 {
     const ITEM_SIZE_BYTES: u64 = 29 + 2 + 4 + 8 + 40;
     let ratio = (u64::from(cost) << 16) / ITEM_SIZE_BYTES;
@@ -145,48 +146,48 @@ fn rounded_ratio(cost: u32) -> u64 {
 }
 
 #[test]
-fn greedydual_size_gives_up_what_a_heap_would() {
+fn greedydual_size_evicts_as_a_heap_would() {
     for seed in 0..4 {
         agrees(None, seed, rounded_ratio);
     }
 }
 
-/// Misses of a scan-resistant mixture in which every eighth key is costly: in all, and of the costly.
+/// Returns the number of all misses and of misses of expensive keys. Every eighth key is expensive.
 fn misses(eviction: EvictionKind, cost_of: impl Fn(u64) -> u32) -> (u64, u64) {
     let engine = engine(eviction, [256, 256, 1]);
     let (clock, mut handle) = (Clock::manual(), engine.handle());
     let mut random = Random::new(3);
-    let (mut all, mut costly) = (0, 0);
+    let (mut all, mut expensive) = (0, 0);
     for _ in 0..OPERATIONS {
         clock.advance(std::time::Duration::from_millis(20));
         let key = drawn_key(&mut random);
         if handle.get(&key.to_le_bytes(), clock.now(), |_| ()).is_none() {
-            (all, costly) = (all + 1, costly + u64::from(key.is_multiple_of(8)));
+            (all, expensive) = (all + 1, expensive + u64::from(key.is_multiple_of(8)));
             set(&mut handle, key, cost_of(key), &clock);
         }
     }
     engine.check();
-    (all, costly)
+    (all, expensive)
 }
 
 #[test]
-fn every_kind_that_knows_costs_keeps_what_is_costly() {
+fn every_cost_aware_kind_keeps_expensive_items() {
     let cost_of = |key: u64| if key.is_multiple_of(8) { 400 } else { 20 };
-    let (lru, lru_costly) = misses(EvictionKind::Segmented, cost_of);
+    let (lru, lru_expensive) = misses(EvictionKind::Segmented, cost_of);
     for (eviction, share_max) in [
         (EvictionKind::CostBands, 0.4),
         (EvictionKind::GdWheel, 0.4),
         (EvictionKind::GreedyDualSize, 0.4),
         (EvictionKind::Reserved, 0.95),
     ] {
-        let (all, costly) = misses(eviction, cost_of);
-        println!("{eviction:?}: {all} misses ({lru}), costly {costly} ({lru_costly})");
-        assert!((costly as f64) < share_max * lru_costly as f64, "{eviction:?}: {costly}");
+        let (all, expensive) = misses(eviction, cost_of);
+        println!("{eviction:?}: {all} misses ({lru}), expensive {expensive} ({lru_expensive})");
+        assert!((expensive as f64) < share_max * lru_expensive as f64, "{eviction:?}: {expensive}");
     }
 }
 
 #[test]
-fn equal_costs_change_nothing() {
+fn equal_costs_do_not_change_evictions() {
     let without = misses(EvictionKind::Segmented, |_| 0);
     for cost in [0, 1, 20, 1_000_000] {
         assert_eq!(misses(EvictionKind::CostBands, |_| cost), without, "all of cost {cost}");

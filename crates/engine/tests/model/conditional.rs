@@ -1,6 +1,6 @@
-//! The driver's operations under conditions.
+//! The driver's operations with conditions.
 
-use crate::driver::{Driver, look};
+use crate::driver::{Driver, read_view};
 use crate::oracle::show;
 use slabwise_base::Now;
 use slabwise_engine::{
@@ -18,10 +18,10 @@ impl Driver<'_> {
         };
         let conditions = StoreConditions {
             mode,
-            expected_cas: self.asked_cas(key),
-            new_cas: self.given_cas(),
+            expected_cas: self.draw_expected_cas(key),
+            new_cas: self.draw_chosen_cas(),
             stale_allowed: self.random.below(2) == 0,
-            // Where it may have been lost, an empty item and none could not be told apart.
+            // After a possible loss, an empty item and a missing one read_view the same.
             vivify: self.random.below(2) == 0
                 && (self.oracle.value_len(key) > 0 || !self.scenario.rules.losses_allowed),
         };
@@ -36,7 +36,7 @@ impl Driver<'_> {
 
     pub(crate) fn get_with(&mut self, key: &[u8], now: Now) {
         let vivify = (self.random.below(2) == 0)
-            .then(|| Vivify { expiry: self.expiry(now), cas: self.given_cas() });
+            .then(|| Vivify { expiry: self.expiry(now), cas: self.draw_chosen_cas() });
         let options = GetOptions {
             touch: (self.random.below(2) == 0).then(|| self.expiry(now)),
             vivify,
@@ -44,7 +44,7 @@ impl Driver<'_> {
         };
         let claims = self.random.below(2) == 0;
         let outcome = self.handle().get_with(key, &options, now, |view, met| {
-            let seen = look(view);
+            let seen = read_view(view);
             (seen, met, claims.then(|| view.claim()))
         });
         let brief = outcome.as_ref().map(|seen| seen.as_ref().map(|(_, met, won)| (*met, *won)));
@@ -54,7 +54,7 @@ impl Driver<'_> {
             Ok(None) if vivify.is_some() => {
                 return self.oracle.refused(key, ReserveError::OutOfMemory, 0);
             }
-            // A touch into the past may end it between two of its rounds.
+            // A touch to a past time may end the item between the two parts of the operation.
             Ok(None) if options.touch.is_some_and(|expiry| expiry.is_past(now.seconds)) => {
                 return self.oracle.deleted_unseen(key);
             }
@@ -79,8 +79,8 @@ impl Driver<'_> {
     }
 
     pub(crate) fn delete_if(&mut self, key: &[u8], now: Now) {
-        let asked = self.asked_cas(key);
-        let new_cas = self.given_cas();
+        let requested = self.draw_expected_cas(key);
+        let new_cas = self.draw_chosen_cas();
         let leave = match self.random.below(3) {
             0 => Leave::Nothing,
             1 => {
@@ -92,18 +92,18 @@ impl Driver<'_> {
                 Leave::Empty { meta, stale: self.random.below(2) == 0, new_cas }
             }
         };
-        let outcome = self.handle().delete_if(key, asked, leave, now);
-        self.note(format!("delete_if {} {asked:?} {leave:?} -> {outcome:?}", show(key)));
+        let outcome = self.handle().delete_if(key, requested, leave, now);
+        self.note(format!("delete_if {} {requested:?} {leave:?} -> {outcome:?}", show(key)));
         let left = outcome == DeleteOutcome::Done && leave != Leave::Nothing;
         let cas = if left { self.handle().peek(key, now, |view| view.cas()) } else { None };
-        self.oracle.deleted_if(key, asked, leave, outcome, cas, now);
+        self.oracle.deleted_if(key, requested, leave, outcome, cas, now);
     }
 
     pub(crate) fn arithmetic_if(&mut self, key: &[u8], now: Now) {
         let delta = self.delta();
         let conditions = ArithmeticConditions {
-            expected_cas: self.asked_cas(key),
-            new_cas: self.given_cas(),
+            expected_cas: self.draw_expected_cas(key),
+            new_cas: self.draw_chosen_cas(),
             touch: (self.random.below(2) == 0).then(|| self.expiry(now)),
             initial: (self.random.below(2) == 0)
                 .then(|| Initial { value: self.random.below(3), expiry: self.expiry(now) }),
@@ -114,8 +114,8 @@ impl Driver<'_> {
         self.oracle.arithmetic(key, delta, &conditions, outcome, pinned, now);
     }
 
-    /// The CAS value that a client asks for: mostly the right one, sometimes a lower or a higher one.
-    fn asked_cas(&mut self, key: &[u8]) -> Option<u64> {
+    /// Draws the CAS value that a client expects: mostly the right one, sometimes a lower or higher one.
+    fn draw_expected_cas(&mut self, key: &[u8]) -> Option<u64> {
         let cas = self.oracle.cas_of(key).unwrap_or(7);
         match self.random.below(6) {
             0 => Some(cas.wrapping_sub(1)),
@@ -125,8 +125,8 @@ impl Driver<'_> {
         }
     }
 
-    /// A CAS value of the client's choice.
-    fn given_cas(&mut self) -> Option<u64> {
+    /// Draws a CAS value that the client chooses for the item.
+    fn draw_chosen_cas(&mut self) -> Option<u64> {
         match self.random.below(8) {
             0 => Some(1),
             1 => Some(u64::MAX),

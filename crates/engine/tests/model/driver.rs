@@ -1,4 +1,4 @@
-//! Runs operations on an engine and its oracle side by side.
+//! Runs the same operations on an engine and on its oracle.
 
 use crate::held::{HeldPin, HeldReservation};
 use crate::oracle::{Marks, Oracle, Seen, show};
@@ -17,7 +17,7 @@ const LOG_LEN_MAX: usize = 30;
 
 pub struct Driver<'e> {
     pub(crate) engine: &'e Engine,
-    /// Two workers' faces, used in turns.
+    /// The handles of two workers, used alternately.
     handles: [Handle<'e>; 2],
     pub(crate) scenario: &'e Scenario,
     pub(crate) random: Random,
@@ -30,19 +30,19 @@ pub struct Driver<'e> {
     log: VecDeque<String>,
 }
 
-/// What goes on from one engine to the next: chance, time, and what is known.
-pub struct Course {
+/// What is passed from one engine to the next: random numbers, time and the oracle.
+pub struct RunState {
     random: Random,
     clock: Clock,
     oracle: Oracle,
 }
 
-impl Course {
-    pub fn new(scenario: &Scenario, random: Random) -> Course {
-        Course { random, clock: Clock::manual(), oracle: Oracle::new(scenario.rules) }
+impl RunState {
+    pub fn new(scenario: &Scenario, random: Random) -> RunState {
+        RunState { random, clock: Clock::manual(), oracle: Oracle::new(scenario.rules) }
     }
 
-    /// What the clock reads, as the time since its start.
+    /// Returns the clock's time since its start.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.clock.nanos())
     }
@@ -52,7 +52,7 @@ impl Course {
         self.oracle.settle(self.clock.now());
     }
 
-    /// Items that must be there.
+    /// Returns the number of items that must be in the cache.
     pub fn known_count(&self) -> u64 {
         self.oracle.keys_certain().len() as u64
     }
@@ -69,8 +69,8 @@ impl Drop for Driver<'_> {
 }
 
 impl<'e> Driver<'e> {
-    pub fn new(engine: &'e Engine, scenario: &'e Scenario, course: Course) -> Driver<'e> {
-        let Course { random, clock, oracle } = course;
+    pub fn new(engine: &'e Engine, scenario: &'e Scenario, state: RunState) -> Driver<'e> {
+        let RunState { random, clock, oracle } = state;
         Driver {
             engine,
             handles: [engine.handle(), engine.handle()],
@@ -97,18 +97,18 @@ impl<'e> Driver<'e> {
         }
     }
 
-    /// Lets go of everything, so that the engine can be closed.
-    pub fn stop(mut self) -> Course {
+    /// Releases pins and reservations so that the engine can be closed.
+    pub fn stop(mut self) -> RunState {
         self.check(self.clock.now());
         let oracle = Oracle::new(self.scenario.rules);
-        Course {
+        RunState {
             random: Random::new(self.random.next_u64()),
             clock: std::mem::replace(&mut self.clock, Clock::manual()),
             oracle: std::mem::replace(&mut self.oracle, oracle),
         }
     }
 
-    /// Looks at every key, lets go of everything, and checks all laws once more.
+    /// Reads every key, releases pins and reservations, and checks all invariants again.
     pub fn finish(mut self) {
         let now = self.clock.now();
         self.oracle.settle(now);
@@ -122,13 +122,13 @@ impl<'e> Driver<'e> {
         self.check(now);
     }
 
-    /// Makes the model wrong on purpose, by one byte.
-    pub fn plant_a_lie(&mut self) {
+    /// Changes one byte in the oracle, so that it disagrees with the engine.
+    pub fn make_wrong(&mut self) {
         let now = self.clock.now();
         let key = &self.scenario.keys[0];
-        let outcome = self.handles[0].set(key, b"lie", ItemMeta::default(), StoreMode::Set, now);
+        let outcome = self.handles[0].set(key, b"new", ItemMeta::default(), StoreMode::Set, now);
         self.oracle.settle(now);
-        self.oracle.store(key, b"lid", ItemMeta::default(), StoreMode::Set.into(), outcome, now);
+        self.oracle.store(key, b"odd", ItemMeta::default(), StoreMode::Set.into(), outcome, now);
     }
 
     fn perform(&mut self, operation: Operation, now: Now) {
@@ -179,7 +179,7 @@ impl<'e> Driver<'e> {
         }
     }
 
-    /// The operations that name no key.
+    /// Performs an operation that names no key.
     fn perform_on_all(&mut self, operation: Operation, now: Now) {
         match operation {
             Operation::FlushNow => self.flush(None, now),
@@ -211,7 +211,7 @@ impl<'e> Driver<'e> {
                     (1 + self.random.below(pages)) * self.scenario.config.page_size_bytes as u64;
                 self.note(format!("set_memory_limit({bytes})"));
                 if let Err(error) = self.engine.set_memory_limit(bytes) {
-                    panic!("law LIMIT: {bytes} B are within what was reserved, yet: {error}");
+                    panic!("invariant LIMIT: {bytes} B fit in the reserved memory, but: {error}");
                 }
             }
             Operation::TuneLru => {
@@ -228,16 +228,16 @@ impl<'e> Driver<'e> {
     }
 
     fn get(&mut self, key: &[u8], now: Now) {
-        let seen = self.handle().get(key, now, look);
-        self.judge(key, "get", seen, true);
+        let seen = self.handle().get(key, now, read_view);
+        self.check_answer(key, "get", seen, true);
     }
 
     fn peek(&mut self, key: &[u8], now: Now) {
-        let seen = self.handle().peek(key, now, look);
-        self.judge(key, "peek", seen, false);
+        let seen = self.handle().peek(key, now, read_view);
+        self.check_answer(key, "peek", seen, false);
     }
 
-    pub(crate) fn judge(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
+    pub(crate) fn check_answer(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
         let len = seen.as_ref().map(|seen| seen.value.len());
         self.note(format!("{what} {} -> {len:?} B", show(key)));
         match seen {
@@ -248,13 +248,13 @@ impl<'e> Driver<'e> {
 
     fn get_and_touch(&mut self, key: &[u8], now: Now) {
         let expiry = self.expiry(now);
-        let outcome = self.handle().get_and_touch(key, expiry, now, look);
+        let outcome = self.handle().get_and_touch(key, expiry, now, read_view);
         let brief = outcome.as_ref().map(|seen| seen.as_ref().map(|seen| seen.value.len()));
         self.note(format!("get_and_touch {} {expiry:?} -> {brief:?}", show(key)));
         match outcome {
             Ok(Some(seen)) => {
                 self.oracle.touched(key, expiry, now);
-                // Touched into the past, it may still be shown this once.
+                // A touch to a past time may still return the item once.
                 if !expiry.is_past(now.seconds) {
                     self.oracle.hit(key, &seen, true);
                 }
@@ -309,7 +309,7 @@ impl<'e> Driver<'e> {
                 let key = key.to_vec();
                 self.reservations.push(HeldReservation { key, value, meta, reservation });
             }
-            // Nothing was published: what stands under the key is judged as ever.
+            // Nothing was published, so the key keeps its item.
             Err(error) => self.oracle.reservation_refused(key, error, value.len()),
         }
     }
@@ -326,8 +326,11 @@ impl<'e> Driver<'e> {
         let Some(index) = self.any(self.reservations.len()) else { return };
         let Some(held) = self.reservations.swap_remove(index).complete(&mut self.random) else {
             let allowed = self.scenario.rules.out_of_memory_allowed;
-            assert!(allowed, "law NO-LOSS: an upload is starved though memory was never short");
-            self.note(String::from("an upload is starved"));
+            assert!(
+                allowed,
+                "invariant NO-LOSS: an upload is out of memory although memory is not short"
+            );
+            self.note(String::from("an upload is out of memory"));
             return;
         };
         let mode = match self.random.below(6) {
@@ -348,19 +351,19 @@ impl<'e> Driver<'e> {
         if self.pins.len() == PINS_MAX {
             return;
         }
-        let pinned = self.handle().get(key, now, |view| (look(view), view.pin()));
+        let pinned = self.handle().get(key, now, |view| (read_view(view), view.pin()));
         let (seen, pin): (Option<Seen>, Option<Pinned<'e>>) = match pinned {
             Some((seen, pin)) => (Some(seen), pin),
             None => (None, None),
         };
         let expected = seen.as_ref().map(|seen| seen.value.clone()).unwrap_or_default();
         let found = seen.is_some();
-        self.judge(key, "pin", seen, true);
+        self.check_answer(key, "pin", seen, true);
         match pin {
             Some(pin) => self.pins.push(HeldPin { key: key.to_vec(), expected, pin }),
             None => assert!(
                 !found || self.pins.iter().any(|held| held.key == key),
-                "law PINNED: nobody holds {}, yet it cannot be pinned",
+                "invariant PINNED: {} cannot be pinned although it has no pins",
                 show(key)
             ),
         }
@@ -393,30 +396,30 @@ impl<'e> Driver<'e> {
         let mut steps = 0;
         while self.engine.crawl_step(&mut crawler, 257, now, &mut |item| {
             oracle.crawled(&item);
-            assert!(visited.insert(item.key.to_vec()), "law CRAWL: {} twice", show(item.key));
+            assert!(visited.insert(item.key.to_vec()), "invariant CRAWL: {} twice", show(item.key));
         }) == CrawlStep::More
         {
             steps += 1;
-            assert!(steps < 1_000_000, "law CRAWL: it ends");
+            assert!(steps < 1_000_000, "invariant CRAWL: it ends");
         }
         for key in self.oracle.keys_certain() {
-            assert!(visited.contains(&key), "law CRAWL: {} was not visited", show(&key));
+            assert!(visited.contains(&key), "invariant CRAWL: {} was not visited", show(&key));
         }
     }
 
     fn reassign(&mut self, now: Now) {
         let known = self.engine.class_ids();
-        let nobody = (0..).map(ClassId).find(|id| !known.contains(id));
+        let unknown = (0..).map(ClassId).find(|id| !known.contains(id));
         let mut draw = || match self.random.below(known.len() as u64 + 2) as usize {
             index if index < known.len() => Some(known[index]),
-            index if index == known.len() => nobody,
+            index if index == known.len() => unknown,
             _ => None,
         };
         let (victim, receiver) = (draw(), draw());
         let outcome = self.engine.reassign(victim, receiver, "test", now);
         self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
         let table = self.engine.class_table();
-        // A retired class gives pages, and gets none.
+        // A retired class gives pages but gets none.
         let bad_victim = victim.is_some_and(|class| !known.contains(&class));
         let bad_receiver = receiver.is_some_and(|class| !table.has(class));
         let expected = match outcome {
@@ -424,10 +427,16 @@ impl<'e> Driver<'e> {
             Err(ReassignError::BadClass) => Some(bad_victim || bad_receiver),
             Err(ReassignError::SameClass) => Some(victim.is_some() && victim == receiver),
         };
-        assert_ne!(expected, Some(false), "law OUTCOME: reassign answered {outcome:?}");
+        assert_ne!(expected, Some(false), "invariant OUTCOME: reassign answered {outcome:?}");
         if outcome.is_ok() {
-            assert!(!bad_victim && !bad_receiver, "law OUTCOME: no such class was moved");
-            assert!(victim.is_none() || victim != receiver, "law OUTCOME: moved onto itself");
+            assert!(
+                !bad_victim && !bad_receiver,
+                "invariant OUTCOME: a page of an unknown class was moved"
+            );
+            assert!(
+                victim.is_none() || victim != receiver,
+                "invariant OUTCOME: a page moved to its own class"
+            );
         }
     }
 
@@ -438,13 +447,13 @@ impl<'e> Driver<'e> {
         outcome
     }
 
-    /// With nothing held, a page move must come to its end.
+    /// Without pins and reservations, a page move must end.
     fn mover_drain(&mut self, now: Now) {
         self.pins.drain(..).for_each(|held| held.verify());
         self.reservations.clear();
         let steps_max = 100 + 2 * self.scenario.config.page_size_bytes;
         let ended = (0..steps_max).any(|_| self.mover_step(now) != MoverStep::Working);
-        assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps");
+        assert!(ended, "invariant MOVER-ENDS: still working after {steps_max} steps");
     }
 
     fn check(&mut self, now: Now) {
@@ -453,12 +462,12 @@ impl<'e> Driver<'e> {
         self.pins.iter().for_each(HeldPin::verify);
         let (stats, config) = (self.engine.stats(now), &self.scenario.config);
         let certain = self.oracle.keys_certain().len() as u64;
-        assert!(stats.items >= certain, "law COUNT: {} items, {certain} known", stats.items);
+        assert!(stats.items >= certain, "invariant COUNT: {} items, {certain} known", stats.items);
         let page = config.page_size_bytes as u64;
-        // Each class that owns a page has its first one so; of a table there are up to so many.
+        // Each class may get its first page beyond the limit, and there are at most NUMBERS classes.
         let beyond = if config.first_page_beyond_limit { ClassId::NUMBERS as u64 } else { 0 };
         let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
-        assert!(stats.pages <= pages_max, "law LIMIT: {} pages", stats.pages);
+        assert!(stats.pages <= pages_max, "invariant LIMIT: {} pages", stats.pages);
     }
 
     pub(crate) fn handle(&mut self) -> &mut Handle<'e> {
@@ -515,7 +524,7 @@ impl<'e> Driver<'e> {
             70..92 => self.random.below(self.scenario.config.page_size_bytes as u64 / 2),
             _ => self.random.below(item_max + item_max / 16),
         };
-        // Every value differs from every other, in every word.
+        // Every value differs from every other in every word.
         let mut words = Random::new(self.random.next_u64());
         let words = std::iter::repeat_with(|| words.next_u64().to_le_bytes());
         words.flatten().take(len as usize).collect()
@@ -529,13 +538,13 @@ impl<'e> Driver<'e> {
     }
 }
 
-/// Reads all that a view shows, by both ways of reading the value.
-pub(crate) fn look(view: ItemView<'_, '_>) -> Seen {
+/// Reads all fields of a view, and the value by both of its accessors.
+pub(crate) fn read_view(view: ItemView<'_, '_>) -> Seen {
     let value: Vec<u8> = view.value().flatten().copied().collect();
     let mut copied = Vec::new();
     view.copy_value(&mut copied);
-    assert!(value == copied, "law VIEW: slices and copy differ for {}", show(view.key()));
-    assert_eq!(value.len(), view.value_len(), "law VIEW: the length of {}", show(view.key()));
+    assert!(value == copied, "invariant VIEW: slices and copy differ for {}", show(view.key()));
+    assert_eq!(value.len(), view.value_len(), "invariant VIEW: the length of {}", show(view.key()));
     Seen {
         value,
         client_flags: view.client_flags(),

@@ -1,10 +1,10 @@
-//! What a connection may hold on to between two operations: pinned items and open reservations.
+//! What a connection may hold between two operations: pinned items and open reservations.
 
 use crate::oracle::show;
 use slabwise_base::Random;
 use slabwise_engine::{ItemMeta, Pinned, Reservation};
 
-/// A pinned item and the bytes it had; they must not change while it is held.
+/// A pinned item and its bytes, which must not change while it is pinned.
 pub struct HeldPin<'e> {
     pub key: Vec<u8>,
     pub expected: Vec<u8>,
@@ -13,13 +13,22 @@ pub struct HeldPin<'e> {
 
 impl HeldPin<'_> {
     pub fn verify(&self) {
-        assert_eq!(self.pin.value_len(), self.expected.len(), "law PINNED: {}", show(&self.key));
+        assert_eq!(
+            self.pin.value_len(),
+            self.expected.len(),
+            "invariant PINNED: {}",
+            show(&self.key)
+        );
         let bytes: Vec<u8> = self.pin.value().flatten().copied().collect();
-        assert!(bytes == self.expected, "law PINNED: the bytes of {} changed", show(&self.key));
+        assert!(
+            bytes == self.expected,
+            "invariant PINNED: the bytes of {} changed",
+            show(&self.key)
+        );
     }
 }
 
-/// An open reservation, the value that it is to hold, and how much of it is in.
+/// An open reservation, its future value and the number of bytes filled in.
 pub struct HeldReservation<'e> {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -28,13 +37,13 @@ pub struct HeldReservation<'e> {
 }
 
 impl<'e> HeldReservation<'e> {
-    /// Puts in at most `len` more bytes, by one of the two ways.
+    /// Fills in at most `len` more bytes by one of the two methods.
     pub fn fill(&mut self, len: usize, random: &mut Random) {
         let filled = self.reservation.filled();
         assert_eq!(
             filled + self.reservation.remaining(),
             self.value.len(),
-            "law RESERVED: filled and remaining make the value"
+            "invariant RESERVED: filled plus remaining is the length of the value"
         );
         let rest = &self.value[filled..];
         let rest = &rest[..rest.len().min(len)];
@@ -49,12 +58,16 @@ impl<'e> HeldReservation<'e> {
         };
         assert!(
             rest.is_empty() || taken > 0 || self.reservation.is_starved(),
-            "law RESERVED: there is room, yet nothing fits"
+            "invariant RESERVED: there is free space, but nothing was written"
         );
-        assert_eq!(self.reservation.filled(), filled + taken, "law RESERVED: the fill counts");
+        assert_eq!(
+            self.reservation.filled(),
+            filled + taken,
+            "invariant RESERVED: the fill is counted"
+        );
     }
 
-    /// Puts in all that is left, in pieces; `None` if memory runs out on the way.
+    /// Fills in the rest in pieces. Returns `None` if memory runs out.
     pub fn complete(mut self, random: &mut Random) -> Option<HeldReservation<'e>> {
         while self.reservation.remaining() > 0 {
             let len = 1 + random.below(self.value.len() as u64) as usize;
@@ -63,7 +76,10 @@ impl<'e> HeldReservation<'e> {
                 return None;
             }
         }
-        assert!(self.reservation.unfilled().is_empty(), "law RESERVED: full means no room");
+        assert!(
+            self.reservation.unfilled().is_empty(),
+            "invariant RESERVED: a full reservation has no free space"
+        );
         assert_eq!(self.reservation.value_len(), self.value.len());
         Some(self)
     }

@@ -1,23 +1,23 @@
-//! The engine against a model: a cache may forget but must not lie.
+//! Compares the engine with a model: a cache may lose items but must not return wrong ones.
 //!
 //! ```text
 //!   seed -> scenario (configuration, keys, weights) -> driver: operation -> engine -> answer
 //!                                                                 \-> oracle: is it legal? <-/
 //! ```
 //!
-//! What is permitted is listed in `oracle.rs`. A failure prints its seed and its last operations;
-//! `SLABWISE_SEED=n` runs that seed alone, `SLABWISE_MODEL_SEEDS=n` runs more of them.
+//! The file `oracle.rs` lists the permitted answers. A failure prints its seed and its last operations.
+//! `SLABWISE_SEED=n` runs only that seed, `SLABWISE_MODEL_SEEDS=n` sets the number of seeds.
 
+mod checks;
 mod conditional;
 mod driver;
 mod held;
-mod judge;
 mod oracle;
 mod restart;
 mod scenario;
 mod tables;
 
-use driver::{Course, Driver};
+use driver::{Driver, RunState};
 use oracle::{Marks, Oracle, Rules, Seen};
 use scenario::{Memory, Scenario};
 use slabwise_base::random::mix;
@@ -36,12 +36,12 @@ fn seeds() -> Vec<u64> {
 }
 
 fn run(memory: Memory, seed: u64) {
-    // Shown by the test harness only when the run fails.
+    // The test harness prints this only if the run fails.
     println!("{memory:?} seed {seed}: rerun with SLABWISE_SEED={seed}");
     let mut random = Random::new(mix(seed) ^ memory as u64);
     let scenario = Scenario::random(memory, &mut random);
     let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
-    let mut driver = Driver::new(&engine, &scenario, Course::new(&scenario, random));
+    let mut driver = Driver::new(&engine, &scenario, RunState::new(&scenario, random));
     for _ in 0..OPERATIONS_PER_SEED {
         driver.step();
     }
@@ -49,17 +49,17 @@ fn run(memory: Memory, seed: u64) {
 }
 
 #[test]
-fn with_ample_memory_nothing_is_ever_lost() {
+fn ample_memory_loses_nothing() {
     seeds().into_iter().for_each(|seed| run(Memory::Ample, seed));
 }
 
 #[test]
-fn with_little_memory_the_cache_forgets_but_does_not_lie() {
+fn little_memory_loses_items_but_returns_no_wrong_ones() {
     seeds().into_iter().for_each(|seed| run(Memory::Short, seed));
 }
 
 #[test]
-fn without_eviction_stores_are_refused_and_nothing_is_lost() {
+fn without_eviction_full_memory_refuses_stores_and_loses_nothing() {
     seeds().into_iter().for_each(|seed| run(Memory::Refusing, seed));
 }
 
@@ -87,37 +87,37 @@ fn seen(value: &[u8]) -> Seen {
     }
 }
 
-/// The canary of the whole test: a run whose model is mutated half way must fail.
+/// A test of the test: a run whose model is changed half way must fail.
 #[test]
-#[should_panic(expected = "law ")]
-fn canary_a_wrong_model_is_noticed() {
+#[should_panic(expected = "invariant ")]
+fn canary_a_wrong_model_is_detected() {
     let mut random = Random::new(1);
     let scenario = Scenario::random(Memory::Ample, &mut random);
     let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
-    let mut driver = Driver::new(&engine, &scenario, Course::new(&scenario, random));
+    let mut driver = Driver::new(&engine, &scenario, RunState::new(&scenario, random));
     for _ in 0..OPERATIONS_PER_SEED / 2 {
         driver.step();
     }
-    driver.plant_a_lie();
+    driver.make_wrong();
     driver.finish();
 }
 
 #[test]
-#[should_panic(expected = "law LAST-WRITE")]
-fn canary_a_changed_byte_is_noticed() {
+#[should_panic(expected = "invariant LAST-WRITE")]
+fn canary_a_changed_byte_is_detected() {
     let now = Clock::manual().now();
     oracle_with(b"k", b"value", now).hit(b"k", &seen(b"valuf"), true);
 }
 
 #[test]
-#[should_panic(expected = "law NO-LOSS")]
-fn canary_a_loss_is_noticed() {
+#[should_panic(expected = "invariant NO-LOSS")]
+fn canary_a_loss_is_detected() {
     oracle_with(b"k", b"value", Clock::manual().now()).miss(b"k");
 }
 
 #[test]
-#[should_panic(expected = "law NO-GHOSTS")]
-fn canary_a_value_from_before_a_flush_is_noticed() {
+#[should_panic(expected = "invariant NO-GHOSTS")]
+fn canary_a_value_from_before_a_flush_is_detected() {
     let now = Clock::manual().now();
     let mut oracle = oracle_with(b"k", b"value", now);
     oracle.flush(Some(Seconds(now.seconds.0 + 1)), now);
@@ -126,8 +126,8 @@ fn canary_a_value_from_before_a_flush_is_noticed() {
 }
 
 #[test]
-#[should_panic(expected = "law CAS")]
-fn canary_a_cas_given_twice_is_noticed() {
+#[should_panic(expected = "invariant CAS")]
+fn canary_a_duplicate_cas_value_is_detected() {
     let now = Clock::manual().now();
     let mut oracle = oracle_with(b"k", b"value", now);
     let outcome = StoreOutcome::Stored { cas: 1, value_len: 5 };

@@ -1,36 +1,35 @@
-//! What the engine may answer, given what it was asked and what it has answered so far.
+//! The answers that the engine may give, after the operations and answers so far.
 //!
-//! A cache may forget but must not lie. The oracle keeps the last write of every key and judges each
-//! answer against it; an answer that is legal but lossy (a miss) becomes part of what it knows, so
-//! that a value that was missed once can never come back.
+//! A cache may lose items but must not return wrong ones. The oracle keeps the last write of every key and checks each
+//! answer against it. A permitted miss updates the oracle, so that a lost value must not return.
 //!
-//! The permitted differences from an exact map, all of them:
+//! All permitted differences from an exact map:
 //!
-//! 1. A miss, where memory may be short ([`Rules::losses_allowed`]).
-//! 2. `OutOfMemory`, where memory may be short ([`Rules::out_of_memory_allowed`]). What stood under
-//!    the key before is then kept or gone.
-//! 3. `TooLarge`, for an item whose key and value come within [`ITEM_OVERHEAD_BYTES_MAX`] of the
-//!    limit. What stood under the key before is then kept or gone.
+//! 1. A miss, if memory may be short ([`Rules::losses_allowed`]).
+//! 2. `OutOfMemory`, if memory may be short ([`Rules::out_of_memory_allowed`]). The earlier item of the key is then
+//!    kept or gone.
+//! 3. `TooLarge`, for an item whose key and value are within [`ITEM_OVERHEAD_BYTES_MAX`] of the limit. The earlier item
+//!    of the key is then kept or gone.
 //! 4. A miss during the last second before a delayed flush, as in memcached.
-//! 5. A numeric result that was not written in place because the item was pinned has no padding.
-//! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may count as one or not.
+//! 5. A number that could not be written in place, because the item was pinned, has no padding.
+//! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may be accepted as a number or not.
 
 use slabwise_base::{Cost, Expiry, Now, Seconds};
 use slabwise_engine::{CrawledItem, ItemMeta, ReserveError};
 use std::collections::{HashMap, HashSet};
 
-/// The most bytes that header, flags, expiry and memcached's own way of counting add to key and
-/// value.
+/// The largest difference between the engine's item size and the length of key and value: header, flags, expiry and
+/// memcached's rules of counting.
 pub const ITEM_OVERHEAD_BYTES_MAX: usize = 96;
 
-/// What the scenario permits.
+/// The losses and refusals that the scenario permits.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Memory may run short and the engine may evict, or page moves may drop items.
+    /// True if items may be evicted or dropped by page moves.
     pub losses_allowed: bool,
-    /// Memory may run short.
+    /// True if memory may run short.
     pub out_of_memory_allowed: bool,
-    /// The engine's own limit.
+    /// The item size limit of the engine.
     pub item_size_bytes_max: usize,
 }
 
@@ -43,45 +42,45 @@ pub(crate) struct Entry {
     pub(crate) expiry: Expiry,
     pub(crate) cas: u64,
     pub(crate) stored_at: Seconds,
-    /// Whether a marking get has seen it; `None` where the rule is the engine's own.
+    /// True if a get has marked the item as fetched; `None` if the engine may decide.
     pub(crate) fetched: Option<bool>,
-    /// A single answer left open whether it is still there.
+    /// True if the last answer does not show whether the item still exists.
     pub(crate) doubtful: bool,
-    /// Its spaces at the end may be missing (difference 5).
+    /// True if the spaces at the end of the value may be missing (difference 5).
     pub(crate) padding_open: bool,
     pub(crate) marks: Marks,
-    /// A client chose its CAS value.
-    pub(crate) given_cas: bool,
+    /// True if a client chose the CAS value.
+    pub(crate) has_chosen_cas: bool,
 }
 
-/// What stands on an item for those who would store it anew.
+/// The marks of an item for clients that would recompute it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It is out of date.
+    /// The value is out of date.
     pub stale: bool,
-    /// Somebody has been told to store it anew.
+    /// A client has won the recache.
     pub claimed: bool,
 }
 
-/// What a hit showed.
+/// The fields that a hit returned.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// The value, all slices together.
+    /// The bytes of all slices of the value.
     pub value: Vec<u8>,
-    /// As stored.
+    /// The client flags of the store.
     pub client_flags: u32,
     pub cost: Option<Cost>,
-    /// As stored or touched.
+    /// The expiry of the last store or touch.
     pub expiry: Expiry,
-    /// As answered by the store.
+    /// The CAS value that the store returned.
     pub cas: u64,
-    /// Whether a get had marked the item before.
+    /// True if an earlier get had marked the item as fetched.
     pub fetched: bool,
-    /// As marked.
+    /// The stale and claimed marks.
     pub marks: Marks,
 }
 
-/// The model and judge.
+/// The model of the cache, which checks the engine's answers.
 #[derive(Debug)]
 pub struct Oracle {
     pub(crate) rules: Rules,
@@ -102,7 +101,7 @@ impl Oracle {
         Oracle { rules, entries: HashMap::new(), flush_pending: None, cas_seen: HashSet::new() }
     }
 
-    /// Brings expiry and the pending flush up to `now`; every judgement begins with it.
+    /// Applies expiry and a pending flush up to `now`. Every check begins with this.
     pub fn settle(&mut self, now: Now) {
         if let Some(at) = self.flush_pending {
             if now.seconds >= at {
@@ -115,7 +114,7 @@ impl Oracle {
         self.entries.retain(|_, entry| !entry.expiry.is_past(now.seconds));
     }
 
-    /// flush_all; a new one takes the place of one that has not come to pass.
+    /// Applies flush_all. A new flush replaces a pending one.
     pub fn flush(&mut self, at: Option<Seconds>, now: Now) {
         self.settle(now);
         self.flush_pending = at;
@@ -124,7 +123,7 @@ impl Oracle {
         }
     }
 
-    /// Keys that must be there, sorted.
+    /// Returns the keys that must be in the cache, sorted.
     pub fn keys_certain(&self) -> Vec<Vec<u8>> {
         let certain = |key: &&Vec<u8>| self.presence(key) == Presence::Certain;
         let mut keys: Vec<Vec<u8>> = self.entries.keys().filter(certain).cloned().collect();
@@ -132,20 +131,20 @@ impl Oracle {
         keys
     }
 
-    /// The CAS value a careful client would send: the last one it was given.
+    /// Returns the last CAS value that a client received for the key.
     pub fn cas_of(&self, key: &[u8]) -> Option<u64> {
         self.entries.get(key).map(|entry| entry.cas)
     }
 
-    /// How many bytes the last write left, for choosing what to append.
+    /// Returns the length of the last written value, for choosing what to append.
     pub fn value_len(&self, key: &[u8]) -> usize {
         self.entries.get(key).map_or(0, |entry| entry.value.len())
     }
 
-    /// Judges a hit; `marks` says whether the call counts as a use of the item.
+    /// Checks a hit. `marks` is true if the call counts as a use of the item.
     pub fn hit(&mut self, key: &[u8], seen: &Seen, marks: bool) {
         let Some(entry) = self.entries.get_mut(key) else {
-            panic!("law NO-GHOSTS: a hit on {} which holds nothing", show(key));
+            panic!("invariant NO-GHOSTS: a hit on {} which does not exist", show(key));
         };
         if entry.padding_open && entry.value.trim_ascii_end() == seen.value.trim_ascii_end() {
             entry.value.clone_from(&seen.value);
@@ -153,17 +152,27 @@ impl Oracle {
         }
         assert!(
             entry.value == seen.value,
-            "law LAST-WRITE: the value of {} is not the one last written: {}",
+            "invariant LAST-WRITE: the value of {} is not the one last written: {}",
             show(key),
             first_difference(&entry.value, &seen.value)
         );
-        assert_eq!(entry.client_flags, seen.client_flags, "law LAST-WRITE: flags of {}", show(key));
-        assert_eq!(entry.cost, seen.cost, "law LAST-WRITE: cost of {}", show(key));
-        assert_eq!(entry.expiry, seen.expiry, "law LAST-WRITE: expiry of {}", show(key));
-        assert_eq!(entry.cas, seen.cas, "law LAST-WRITE: CAS of {}", show(key));
-        assert_eq!(entry.marks, seen.marks, "law LAST-WRITE: stale and claimed of {}", show(key));
+        assert_eq!(
+            entry.client_flags,
+            seen.client_flags,
+            "invariant LAST-WRITE: flags of {}",
+            show(key)
+        );
+        assert_eq!(entry.cost, seen.cost, "invariant LAST-WRITE: cost of {}", show(key));
+        assert_eq!(entry.expiry, seen.expiry, "invariant LAST-WRITE: expiry of {}", show(key));
+        assert_eq!(entry.cas, seen.cas, "invariant LAST-WRITE: CAS of {}", show(key));
+        assert_eq!(
+            entry.marks,
+            seen.marks,
+            "invariant LAST-WRITE: stale and claimed of {}",
+            show(key)
+        );
         if let Some(fetched) = entry.fetched {
-            assert_eq!(fetched, seen.fetched, "law FETCHED: the mark of {}", show(key));
+            assert_eq!(fetched, seen.fetched, "invariant FETCHED: the mark of {}", show(key));
         }
         entry.doubtful = false;
         if marks {
@@ -171,15 +180,15 @@ impl Oracle {
         }
     }
 
-    /// Judges a miss of any kind (get, touch, delete, arithmetic, replace, cas).
+    /// Records a miss of any operation.
     pub fn miss(&mut self, key: &[u8]) {
         let presence = self.presence(key);
-        assert!(presence != Presence::Certain, "law NO-LOSS: {} is gone", show(key));
+        assert!(presence != Presence::Certain, "invariant NO-LOSS: {} is gone", show(key));
         self.entries.remove(key);
     }
 
-    /// Judges a refusal of memory to an operation on `key`, which may also have removed it;
-    /// `value_len` is what the item would have held.
+    /// Checks that memory was refused to an operation on `key`, which may also have removed the item. `value_len` is
+    /// the length that the value would have had.
     pub fn refused(&mut self, key: &[u8], error: ReserveError, value_len: usize) {
         self.reservation_refused(key, error, value_len);
         if let Some(entry) = self.entries.get_mut(key) {
@@ -187,24 +196,24 @@ impl Oracle {
         }
     }
 
-    /// Judges a refusal of memory alone: what stands under the key stays.
+    /// Checks that memory was refused to a reservation. The item of the key stays.
     pub fn reservation_refused(&self, key: &[u8], error: ReserveError, value_len: usize) {
         match error {
             ReserveError::OutOfMemory => assert!(
                 self.rules.out_of_memory_allowed,
-                "law NO-LOSS: out of memory where memory is never short ({})",
+                "invariant NO-LOSS: out of memory where memory is never short ({})",
                 show(key)
             ),
             ReserveError::TooLarge => assert!(
                 key.len() + value_len + ITEM_OVERHEAD_BYTES_MAX > self.rules.item_size_bytes_max,
-                "law LIMIT: {} B of value under {} is not too large",
+                "invariant LIMIT: {} B of value under {} is not too large",
                 value_len,
                 show(key)
             ),
         }
     }
 
-    /// Judges a touch that found its item.
+    /// Checks a touch that found its item.
     pub fn touched(&mut self, key: &[u8], expiry: Expiry, now: Now) {
         self.must_exist(key, "a touch");
         if let Some(entry) = self.entries.get_mut(key) {
@@ -214,7 +223,7 @@ impl Oracle {
         self.settle(now);
     }
 
-    /// Judges a delete.
+    /// Checks a delete.
     pub fn deleted(&mut self, key: &[u8], found: bool) {
         if found {
             self.must_exist(key, "a delete");
@@ -224,50 +233,55 @@ impl Oracle {
         }
     }
 
-    /// A touch into the past answered that there is nothing: true now, whatever was there before.
+    /// Records that a touch to a past time reported a miss: the item is gone, whether it existed before or not.
     pub fn deleted_unseen(&mut self, key: &[u8]) {
         self.entries.remove(key);
     }
 
-    /// Judges what a crawler shows.
+    /// Checks an item that a crawler visited.
     pub fn crawled(&mut self, item: &CrawledItem<'_>) {
         let Some(entry) = self.entries.get(item.key) else {
-            panic!("law NO-GHOSTS: a crawl shows {} which holds nothing", show(item.key));
+            panic!("invariant NO-GHOSTS: a crawl shows {} which does not exist", show(item.key));
         };
         let pads = entry.padding_open && item.value_len <= entry.value.len();
         assert!(
             item.value_len == entry.value.len() || pads,
-            "law LAST-WRITE: crawled length of {}",
+            "invariant LAST-WRITE: crawled length of {}",
             show(item.key)
         );
         let expected = (entry.client_flags, entry.expiry, entry.cas);
         let shown = (item.client_flags, item.expiry, item.cas);
-        assert_eq!(expected, shown, "law LAST-WRITE: a crawl shows {}", show(item.key));
+        assert_eq!(expected, shown, "invariant LAST-WRITE: a crawl shows {}", show(item.key));
         if let Some(fetched) = entry.fetched {
-            assert_eq!(fetched, item.fetched, "law FETCHED: the mark of {}", show(item.key));
+            assert_eq!(fetched, item.fetched, "invariant FETCHED: the mark of {}", show(item.key));
         }
     }
 
     pub(crate) fn must_exist(&mut self, key: &[u8], what: &str) {
         let Some(entry) = self.entries.get_mut(key) else {
-            panic!("law NO-GHOSTS: {what} found {} which was gone", show(key));
+            panic!("invariant NO-GHOSTS: {what} found {} which does not exist", show(key));
         };
-        // An add that fails, and any other answer that proves the item, may also mark it.
+        // A failed add, or any other answer that shows that the item exists, may also mark it as fetched.
         entry.fetched = None;
         entry.doubtful = false;
     }
 
-    /// Judges the CAS value of a write; `given` if the client chose it.
+    /// Checks the CAS value of a write. `given` is the value that the client chose, if it did.
     pub(crate) fn note_cas(&mut self, key: &[u8], cas: u64, given: Option<u64>) {
         if let Some(given) = given {
-            assert_eq!(given, cas, "law CAS: {} was to have the client's own", show(key));
+            assert_eq!(
+                given,
+                cas,
+                "invariant CAS: {} does not have the client's CAS value",
+                show(key)
+            );
             return;
         }
-        assert!(self.cas_seen.insert(cas), "law CAS: {cas} was given twice");
-        let before = self.entries.get(key).filter(|entry| !entry.given_cas);
+        assert!(self.cas_seen.insert(cas), "invariant CAS: {cas} was given twice");
+        let before = self.entries.get(key).filter(|entry| !entry.has_chosen_cas);
         assert!(
             before.is_none_or(|before| before.cas < cas),
-            "law CAS: that of {} fell from {:?} to {cas}",
+            "invariant CAS: that of {} fell from {:?} to {cas}",
             show(key),
             self.cas_of(key)
         );
@@ -288,7 +302,7 @@ impl Entry {
     }
 }
 
-/// A key in an error message.
+/// Returns a key as text for an error message.
 pub fn show(key: &[u8]) -> String {
     format!("key \"{}\" ({} B)", key[..key.len().min(24)].escape_ascii(), key.len())
 }

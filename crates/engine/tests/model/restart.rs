@@ -1,7 +1,7 @@
-//! Runs over a memory file: half way the cache is closed and opened again, and the oracle goes on as if
-//! nothing had happened.
+//! Runs with a memory file: half way through, the cache is closed and opened again, and the oracle continues
+//! unchanged.
 
-use crate::driver::{Course, Driver};
+use crate::driver::{Driver, RunState};
 use crate::scenario::{Memory, Scenario};
 use crate::{OPERATIONS_PER_SEED, seeds};
 use slabwise_base::Random;
@@ -10,10 +10,10 @@ use slabwise_engine::{Engine, EngineConfig, Start, Stop};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The machine's date when a run begins.
+/// The Unix time at which a run starts.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
-/// A directory of one run's own, removed with it.
+/// A temporary directory of one run.
 struct TestDirectory(PathBuf);
 
 impl TestDirectory {
@@ -28,13 +28,14 @@ impl TestDirectory {
 
     fn open(&self, config: &EngineConfig, unix_time: Duration) -> (Engine, Start) {
         let path = self.0.join("memory");
-        Engine::open(config.clone(), &path, unix_time, &mut |_| {}).expect("it opens")
+        Engine::open(config.clone(), &path, unix_time, &mut |_| {})
+            .expect("the memory file can be opened")
     }
 }
 
 impl Drop for TestDirectory {
     fn drop(&mut self) {
-        // A leftover in a ram disk or temporary directory is no failure.
+        // A directory that cannot be removed does not fail the test.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -44,34 +45,38 @@ fn run(memory: Memory, seed: u64) {
     let directory = TestDirectory::new(memory, seed);
     let mut random = Random::new(mix(seed) ^ memory as u64);
     let scenario = Scenario::random(memory, &mut random);
-    let mut course = Course::new(&scenario, random);
+    let mut state = RunState::new(&scenario, random);
     for life in 0..3 {
-        let date = STARTED + course.elapsed();
+        let date = STARTED + state.elapsed();
         let (engine, start) = directory.open(&scenario.config, date);
         match start {
             Start::Warm(warm) => {
-                assert_eq!(warm.elapsed, course.elapsed(), "law TIME: the clock goes on");
-                let certain = course.known_count();
-                assert!(warm.items >= certain, "law NO-LOSS: {} of {certain} items", warm.items);
+                assert_eq!(warm.elapsed, state.elapsed(), "invariant TIME: the clock continues");
+                let certain = state.known_count();
+                assert!(
+                    warm.items >= certain,
+                    "invariant NO-LOSS: {} of {certain} items",
+                    warm.items
+                );
             }
-            Start::Cold(reason) => assert_eq!(life, 0, "law NO-LOSS: cold, as {reason}"),
+            Start::Cold(reason) => assert_eq!(life, 0, "invariant NO-LOSS: cold, as {reason}"),
         }
         engine.check();
-        let mut driver = Driver::new(&engine, &scenario, course);
+        let mut driver = Driver::new(&engine, &scenario, state);
         for _ in 0..OPERATIONS_PER_SEED / 3 {
             driver.step();
         }
-        course = driver.stop();
-        let (unix_time, elapsed) = (STARTED + course.elapsed(), course.elapsed());
-        engine.close(Stop { unix_time, elapsed }).expect("it is saved");
-        course.pass(Duration::from_millis(1_700));
+        state = driver.stop();
+        let (unix_time, elapsed) = (STARTED + state.elapsed(), state.elapsed());
+        engine.close(Stop { unix_time, elapsed }).expect("the engine is saved");
+        state.pass(Duration::from_millis(1_700));
     }
-    let (engine, _) = directory.open(&scenario.config, STARTED + course.elapsed());
-    Driver::new(&engine, &scenario, course).finish();
+    let (engine, _) = directory.open(&scenario.config, STARTED + state.elapsed());
+    Driver::new(&engine, &scenario, state).finish();
 }
 
 #[test]
-fn a_restart_makes_the_cache_neither_lie_nor_forget() {
+fn a_restart_loses_nothing_and_returns_no_wrong_items() {
     for memory in [Memory::Short, Memory::Refusing] {
         seeds().into_iter().for_each(|seed| run(memory, seed));
     }

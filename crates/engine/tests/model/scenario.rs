@@ -1,5 +1,5 @@
-//! What one seed decides before the first operation: the engine's configuration, the keys, and how
-//! often each operation comes (swarm testing: many of them never, so that the others meet undisturbed).
+//! What a seed decides before the first operation: the engine's configuration, the keys and the weight of each
+//! operation. Many weights are zero, so that the others interact more often (swarm testing).
 
 use crate::oracle::Rules;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
@@ -9,20 +9,20 @@ use slabwise_engine::{
 };
 use std::time::Duration;
 
-/// How much memory there is, and so what the engine may forget.
+/// The amount of memory, which decides what the engine may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// More than everything ever stored: nothing may be lost.
+    /// More than all items ever stored need: nothing may be lost.
     Ample,
     /// A few pages, and eviction.
     Short,
-    /// A few pages, no eviction and no page moves: nothing may be lost, but stores are refused.
+    /// A few pages without eviction and page moves: nothing may be lost, but stores may be refused.
     Refusing,
 }
 
 macro_rules! operations {
     ($($name:ident),* $(,)?) => {
-        /// What a step may do.
+        /// The operations of a step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Operation { $($name),* }
 
@@ -38,7 +38,7 @@ operations! {
     ChangeClasses,
 }
 
-/// Everything a run is made of, all of it from the seed.
+/// All parameters of a run, drawn from the seed.
 #[derive(Debug)]
 pub struct Scenario {
     pub config: EngineConfig,
@@ -108,7 +108,7 @@ impl Scenario {
     }
 }
 
-/// Wheels so small that ranks go round them often, and a large share of reserved places.
+/// Draws wheels so small that ranks wrap around often, and a large share of reserved places.
 fn eviction_options(random: &mut Random) -> EvictionOptions {
     let lru = lru(random);
     let wheels = [[16, 16, 4], [4, 8, 1], [256, 256, 1], [1, 16, 1], [64, 1, 1]];
@@ -121,12 +121,12 @@ fn eviction_options(random: &mut Random) -> EvictionOptions {
     EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }
 }
 
-/// How an eviction kind is drawn.
+/// Draws an eviction kind.
 pub fn eviction(random: &mut Random) -> EvictionKind {
     EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize]
 }
 
-/// How a page is emptied; all but `Warm` drop items, however much memory there is.
+/// Draws a mover. All except `Warm` may drop items even if memory is ample.
 fn mover(memory: Memory, random: &mut Random) -> MoverKind {
     match random.below(6) {
         0 if memory != Memory::Ample => MoverKind::BASE,
@@ -136,7 +136,7 @@ fn mover(memory: Memory, random: &mut Random) -> MoverKind {
     }
 }
 
-/// How the LRU's limits are drawn, the extreme ones included.
+/// Draws the limits of the LRU queues, extreme ones included.
 pub fn lru(random: &mut Random) -> LruConfig {
     if random.below(2) == 0 {
         return LruConfig::default();
@@ -165,9 +165,9 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     };
     let draw = |operation| {
         let weight = match operation {
-            // Something must be stored, or nothing is tested.
+            // Every scenario needs stores.
             Operation::Set => 5 + random.below(30),
-            // These undo much at once: rare, so that something is there to be undone.
+            // These operations remove many items at once, so they are rare.
             Operation::FlushNow | Operation::FlushLater | Operation::MemoryLimit => {
                 return (operation, random.below(4) / 3);
             }
@@ -180,8 +180,8 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     OPERATIONS.iter().copied().filter(|&operation| !forbidden(operation)).map(draw).collect()
 }
 
-/// Some of these sizes and some others, as a change of the table may give them: ascending, and now and
-/// then without the largest, which is added.
+/// Draws the sizes of the next class table: some present sizes and some new ones, in ascending order. The largest is
+/// sometimes left out, and the engine then adds it.
 pub fn chunk_sizes(present: &ClassTable, random: &mut Random) -> Vec<usize> {
     let largest = present.chunk_size_bytes_max();
     let steps = (largest - CHUNK_SIZE_BYTES_MIN) / CHUNK_ALIGN_BYTES;
@@ -213,7 +213,7 @@ fn class_table(page_size_bytes: usize, random: &mut Random) -> ClassTable {
                 .map(|_| random.below(steps as u64) as usize * CHUNK_ALIGN_BYTES)
                 .map(|above| CHUNK_SIZE_BYTES_MIN + above)
                 .collect();
-            // A key must fit the first chunk of an item.
+            // A key must fit in the first chunk of an item.
             sizes.push(largest);
             sizes.sort_unstable();
             sizes.dedup();
@@ -229,7 +229,7 @@ fn key(index: usize, random: &mut Random) -> Vec<u8> {
         1 => key.len(),
         _ => key.len() + random.below(60) as usize,
     };
-    // The bytes may be anything: keys are bytes to the engine.
+    // Keys may contain any bytes.
     key.push(b':');
     while key.len() < len {
         key.push(random.next_u64() as u8);

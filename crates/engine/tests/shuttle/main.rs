@@ -1,31 +1,30 @@
-//! Whole engines under orders that shuttle draws: the laws of the stress test, in thousands of schedules of
-//! a few operations each.
+//! Whole engines under schedules that shuttle draws. The invariants are those of the stress test, checked in thousands
+//! of schedules of a few operations each.
 //!
 //! ```text
 //!   clients   set, add, replace, cas, append, incr, get, delete, pin; small, large and chained values
-//!   mover     moves pages, of every kind in turn; time passes where it asks for a rest
+//!   mover     moves pages with one kind of mover; advances the clock where the mover rests
 //!   table     changes the class table, in some tests                        all on one tiny engine
 //! ```
 //!
-//! Between any two uses of a lock, a state word, a CAS value or the table of sizes another thread may run.
-//! Which one, and what each thread does, follows from a seed. The schedulers are two: uniform at random, and
-//! PCT, which runs the thread of the highest priority and changes priorities at a few points only
-//! (S. Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
-//! 2010).
+//! A thread switch is possible between any two accesses to a lock, a state word, a CAS value or the size table.
+//! Switches and operations are drawn from a seed. There are two schedulers: uniform random, and PCT, which runs the
+//! thread of the highest priority and changes priorities at a few points only (S. Burckhardt et al., "A Randomized
+//! Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010).
 //!
-//! When a test fails it prints its seed and the schedule that failed. To see that schedule again:
+//! A failed test prints its seed and its schedule. To replay that schedule:
 //!
 //! ```text
 //!   SLABWISE_SCHEDULE=<the printed string> RUSTFLAGS="--cfg shuttle" \
 //!       cargo test -p slabwise-engine --release --test shuttle -- <the test's name>
 //! ```
 //!
-//! `SLABWISE_SEED` sets the seed, `SLABWISE_SCHEDULES` how many schedules each scheduler draws for a test.
+//! `SLABWISE_SEED` sets the seed, `SLABWISE_SCHEDULES` the number of schedules per scheduler and test.
 #![cfg(shuttle)]
 
 #[path = "../stress/history.rs"]
 mod history;
-mod scene;
+mod scenario;
 #[path = "../stress/values.rs"]
 mod values;
 #[path = "../stress/worker.rs"]
@@ -34,7 +33,7 @@ mod worker;
 mod world;
 
 use history::History;
-use scene::{Memory, Scene, Seen, Table};
+use scenario::{Events, Memory, Scenario, Table};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, Runner, thread};
 use slabwise_base::{Clock, Expiry};
@@ -42,9 +41,9 @@ use slabwise_engine::{ItemMeta, MoverKind, StoreMode};
 use std::sync::{Arc, Mutex};
 use world::World;
 
-/// The most clients.
+/// The largest number of clients.
 pub(crate) const THREADS: usize = 3;
-/// Few keys, so that clients meet.
+/// Few keys, so that clients often use the same one.
 pub(crate) const REGISTERS: u32 = 3;
 pub(crate) const LOGS: u32 = 1;
 pub(crate) const COUNTERS: u32 = 1;
@@ -59,16 +58,16 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// How the schedules of a test came to be.
+/// Whether a test drew its schedules or replayed one.
 #[derive(PartialEq, Eq)]
 enum Explored {
-    /// Drawn, many of them.
+    /// Many schedules were drawn.
     Drawn,
-    /// One, given.
+    /// The schedule in `SLABWISE_SCHEDULE` was replayed.
     Replayed,
 }
 
-/// Runs the model under schedules of both kinds, or under the one that is asked for.
+/// Runs the model under schedules of both schedulers, or replays the schedule in `SLABWISE_SCHEDULE`.
 fn explore(model: impl Fn() + Clone + Send + Sync + 'static) -> Explored {
     if let Ok(schedule) = std::env::var("SLABWISE_SCHEDULE") {
         run(ReplayScheduler::new_from_encoded(schedule.trim()), model);
@@ -86,89 +85,88 @@ fn run(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'st
     let mut config = Config::new();
     config.stack_size = STACK_SIZE_BYTES;
     config.silence_warnings = true;
-    // What is dropped on the way out may find more laws broken, and a second panic would end the process.
+    // Destructors may detect more broken invariants while the first panic unwinds, and a second panic would abort.
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
     Runner::new(scheduler, config).run(model);
 }
 
-/// Plays scenes; where nothing of what they are about has happened in any of them, that is a failure, too.
-fn play(mover: MoverKind, memory: Memory, table: Table) {
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let noted = Arc::clone(&seen);
+/// Runs drawn scenarios. Fails also if the events under test occur in none of them.
+fn run_scenarios(mover: MoverKind, memory: Memory, table: Table) {
+    let events = Arc::new(Mutex::new(Events::default()));
+    let noted = Arc::clone(&events);
     let explored = explore(move || {
-        let seen = Scene::drawn(mover, memory, table).play();
-        noted.lock().expect("never held by who fails").add(seen);
+        let events = Scenario::draw(mover, memory, table).run();
+        noted.lock().expect("a failed scenario does not hold the lock").add(events);
     });
-    let seen = *seen.lock().expect("never held by who fails");
-    println!("{seen:?}");
+    let events = *events.lock().expect("a failed scenario does not hold the lock");
+    println!("{events:?}");
     if explored == Explored::Drawn {
-        seen.check(memory, table);
+        events.check(memory, table);
     }
 }
 
 #[test]
-fn shuttle_warm_moves_with_room_lose_nothing() {
-    play(MoverKind::WARM, Memory::Ample, Table::Stays);
+fn shuttle_warm_moves_with_ample_memory_lose_nothing() {
+    run_scenarios(MoverKind::WARM, Memory::Ample, Table::Stays);
 }
 
 #[test]
-fn shuttle_warm_moves_without_room_tell_no_lie() {
-    play(MoverKind::WARM, Memory::Short, Table::Stays);
+fn shuttle_warm_moves_with_short_memory_keep_the_invariants() {
+    run_scenarios(MoverKind::WARM, Memory::Short, Table::Stays);
 }
 
 #[test]
-fn shuttle_base_moves_tell_no_lie() {
-    play(MoverKind::BASE, Memory::Short, Table::Stays);
+fn shuttle_base_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::BASE, Memory::Short, Table::Stays);
 }
 
 #[test]
-fn shuttle_fast_moves_tell_no_lie() {
-    play(MoverKind::FAST, Memory::Short, Table::Stays);
+fn shuttle_fast_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::FAST, Memory::Short, Table::Stays);
 }
 
 #[test]
-fn shuttle_stock_moves_tell_no_lie() {
-    play(MoverKind::STOCK, Memory::Short, Table::Stays);
+fn shuttle_stock_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::STOCK, Memory::Short, Table::Stays);
 }
 
 #[test]
-fn shuttle_a_table_that_changes_with_room_loses_nothing() {
-    play(MoverKind::WARM, Memory::Ample, Table::Changes);
+fn shuttle_table_changes_with_ample_memory_lose_nothing() {
+    run_scenarios(MoverKind::WARM, Memory::Ample, Table::Changes);
 }
 
 #[test]
-fn shuttle_a_table_that_changes_without_room_tells_no_lie() {
-    play(MoverKind::WARM, Memory::Short, Table::Changes);
+fn shuttle_table_changes_with_short_memory_keep_the_invariants() {
+    run_scenarios(MoverKind::WARM, Memory::Short, Table::Changes);
 }
 
 #[test]
-fn shuttle_a_table_that_changes_while_base_moves_tells_no_lie() {
-    play(MoverKind::BASE, Memory::Short, Table::Changes);
+fn shuttle_table_changes_during_base_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::BASE, Memory::Short, Table::Changes);
 }
 
 #[test]
-fn shuttle_a_table_that_changes_while_fast_moves_tells_no_lie() {
-    play(MoverKind::FAST, Memory::Short, Table::Changes);
+fn shuttle_table_changes_during_fast_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::FAST, Memory::Short, Table::Changes);
 }
 
 #[test]
-fn shuttle_a_table_that_changes_while_stock_moves_tells_no_lie() {
-    play(MoverKind::STOCK, Memory::Short, Table::Changes);
+fn shuttle_table_changes_during_stock_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::STOCK, Memory::Short, Table::Changes);
 }
 
-/// The canary of the schedules: two clients that read, add one and store are not one after the other in all
-/// of them.
+/// A test of the schedulers: two clients that read, add one and store must interleave in some schedule.
 #[test]
 #[should_panic(expected = "an increment was lost")]
-fn shuttle_canary_a_lost_update_is_found() {
+fn shuttle_canary_a_lost_update_is_detected() {
     explore(|| {
         let (engine, now) =
-            (scene::engine(MoverKind::WARM, Memory::Ample, 0), Clock::manual().now());
+            (scenario::engine(MoverKind::WARM, Memory::Ample, 0), Clock::manual().now());
         engine.handle().set(b"n", &[0], META, StoreMode::Set, now);
         let increment = || {
             let mut handle = engine.handle();
             let read = handle.get(b"n", now, |view| view.value().flatten().next().copied());
-            let count = read.flatten().expect("it is there");
+            let count = read.flatten().expect("the item is stored");
             handle.set(b"n", &[count + 1], META, StoreMode::Set, now);
         };
         thread::scope(|scope| {
@@ -180,12 +178,12 @@ fn shuttle_canary_a_lost_update_is_found() {
     });
 }
 
-/// The canary of the judges: a client that answers from what it read before its get began is found out.
+/// A test of the checks: a client that answers a get with a value read before the get began must be detected.
 #[test]
-#[should_panic(expected = "law FRESH")]
-fn shuttle_canary_a_stale_answer_is_found() {
+#[should_panic(expected = "invariant FRESH")]
+fn shuttle_canary_a_stale_answer_is_detected() {
     explore(|| {
-        let engine = scene::engine(MoverKind::WARM, Memory::Ample, 0);
+        let engine = scenario::engine(MoverKind::WARM, Memory::Ample, 0);
         let world = World::new(&engine, 8, false);
         let history: &History = &world.registers[0];
         let write = |writer| {
@@ -202,9 +200,9 @@ fn shuttle_canary_a_stale_answer_is_found() {
             let now = world.clock.now();
             engine.handle().get(b"register-0", now, |view| view.copy_value(&mut value));
             thread::yield_now();
-            let begun = history.get_begun(&world.stamps);
+            let started = history.get_started(&world.stamps);
             let begin = values::parse_register(0, &value, &mut Vec::new());
-            history.hit(&begun, begin, &world.stamps);
+            history.hit(&started, begin, &world.stamps);
         });
     });
 }

@@ -1,26 +1,25 @@
-//! What has been done to one key, and which answers it leaves legal.
+//! The history of one key, and the answers that it permits.
 //!
-//! Every operation takes a stamp before it begins and another after it ends, from one counter. A
-//! write `u` took effect somewhere between its stamps, so it is over for good once something that
-//! began after `u` ended has itself taken effect:
+//! Every operation takes a stamp before it starts and another after it ends, from one counter. A write `u` takes effect
+//! between its two stamps. It is dead once an operation that started after `u` ended has itself taken effect:
 //!
 //! ```text
 //!   u: |begin....end|
 //!   w:                 |begin....end|          a later write, delete or flush, or a get that missed
-//!   get:                              |...|    u here would be a lie
-//!   get:                      |...|            u here is legal
+//!   get:                              |...|    must not return u
+//!   get:                      |...|            may return u
 //! ```
 //!
-//! `dead_before` is the greatest such beginning known to be in effect: raised to `w.begin` when `w`
-//! ends, when a get sees `w`'s value, and to the get's own beginning when it misses (what is lost
-//! stays lost). A get may show `u` unless `u.end` is below the `dead_before` read before the get.
+//! `dead_before` is the latest start of an operation known to have taken effect. It is raised to `w.begin` when `w`
+//! ends or when a get returns `w`'s value, and to the start of a get when that get misses, because a lost value must
+//! not return. A get may return `u` unless `u.end` is below the `dead_before` read before the get.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// The counter behind all stamps, and the end of each write by its beginning.
+/// The counter of stamps, and the end stamp of each write by its start stamp.
 pub struct Stamps {
     next: AtomicU64,
-    /// 0 while the write is under way.
+    /// Zero while the write is running.
     ends: Vec<AtomicU64>,
 }
 
@@ -43,15 +42,15 @@ impl Stamps {
 #[derive(Default)]
 pub struct History {
     dead_before: AtomicU64,
-    /// The last beginning among writes that have ended.
+    /// The latest start of a write that has ended.
     write_begin_last: AtomicU64,
-    removals_begun: AtomicU64,
+    removals_started: AtomicU64,
     removals_ended: AtomicU64,
     removal_end_last: AtomicU64,
 }
 
-/// What was known when a get began.
-pub struct GetBegun {
+/// The state of the history when a get started.
+pub struct GetStart {
     at: u64,
     dead_before: u64,
     write_begin_last: u64,
@@ -64,8 +63,8 @@ impl History {
         self.write_begin_last.fetch_max(begin, SeqCst);
     }
 
-    pub fn removal_begun(&self) {
-        self.removals_begun.fetch_add(1, SeqCst);
+    pub fn removal_started(&self) {
+        self.removals_started.fetch_add(1, SeqCst);
     }
 
     pub fn removal_ended(&self, begin: u64, stamps: &Stamps) {
@@ -74,34 +73,34 @@ impl History {
         self.dead_before.fetch_max(begin, SeqCst);
     }
 
-    pub fn get_begun(&self, stamps: &Stamps) -> GetBegun {
-        GetBegun {
+    pub fn get_started(&self, stamps: &Stamps) -> GetStart {
+        GetStart {
             dead_before: self.dead_before.load(SeqCst),
             write_begin_last: self.write_begin_last.load(SeqCst),
             at: stamps.take(),
         }
     }
 
-    /// Judges a get that showed the value of the write that began at `begin`.
-    pub fn hit(&self, get: &GetBegun, begin: u64, stamps: &Stamps) {
+    /// Checks a get that returned the value of the write that started at `begin`.
+    pub fn hit(&self, get: &GetStart, begin: u64, stamps: &Stamps) {
         let end = stamps.ends[begin as usize].load(SeqCst);
         assert!(
             end == 0 || end >= get.dead_before,
-            "law FRESH: the get at {} shows the write of {begin} to {end}, dead since {}",
+            "invariant FRESH: the get at {} shows the write of {begin} to {end}, dead since {}",
             get.at,
             get.dead_before
         );
         self.dead_before.fetch_max(begin, SeqCst);
     }
 
-    /// Judges a get, or any look-up begun the same way, that found nothing.
-    pub fn miss(&self, get: &GetBegun, losses_allowed: bool) {
+    /// Checks a get, or any lookup that started with `get_started`, that missed.
+    pub fn miss(&self, get: &GetStart, losses_allowed: bool) {
         let ended = self.removals_ended.load(SeqCst);
-        let idle = ended == self.removals_begun.load(SeqCst);
+        let idle = ended == self.removals_started.load(SeqCst);
         let removed = self.removal_end_last.load(SeqCst);
         assert!(
             losses_allowed || !idle || get.write_begin_last <= removed,
-            "law NO-LOSS: the get at {} misses what was written from {}, last removal ended at \
+            "invariant NO-LOSS: the get at {} misses what was written from {}, last removal ended at \
              {removed}",
             get.at,
             get.write_begin_last

@@ -1,19 +1,18 @@
-//! Four threads on one engine, and every answer judged while they run.
+//! Four threads use one engine, and every answer is checked while they run.
 //!
-//! Three kinds of keys, each with its law:
+//! There are three kinds of keys, each with an invariant:
 //!
-//! - *registers*: set, add, replace, cas, delete, get, pin. A hit shows one whole value of that key
-//!   (never torn, never another key's), and one that no write, delete, flush or miss known before
-//!   the get had already made an end of (`history.rs` says when that is).
-//! - *logs*: append. A hit shows whole records; of each writer consecutive ones, the last of them
-//!   no older than the last append that had ended before the get.
-//! - *counters*: incr by one. No two increments of one life of a counter have the same result, and
-//!   the results of a life are 1, 2, 3, ... without a gap.
+//! - *registers*: set, add, replace, cas, delete, get, pin. A hit returns one complete value of that key. The value was
+//!   not yet replaced or removed by an operation that had ended before the get (`history.rs` defines this).
+//! - *logs*: append. A hit returns complete records, consecutive ones of each writer. The last one of a writer is not
+//!   older than its last append that had ended before the get.
+//! - *counters*: incr by one. All increments during one life of a counter have different results, and these are
+//!   1, 2, 3, ... without a gap.
 //!
-//! With ample memory a miss needs a removal to explain it. CAS values are unique over all threads.
-//! Pages move, the class table changes, the maintainer and the crawler run, and time passes meanwhile; afterwards `check()`.
+//! With ample memory, a miss needs a removal that explains it. CAS values are unique over all threads. Meanwhile pages
+//! move, the class table changes, the maintainer and the crawler run, and time passes. At the end `check()` runs.
 //!
-//! `SLABWISE_STRESS_OPS` sets the operations of a thread, `SLABWISE_SEED` the seed.
+//! `SLABWISE_STRESS_OPS` sets the number of operations per thread, `SLABWISE_SEED` the seed.
 
 mod history;
 mod values;
@@ -38,7 +37,7 @@ fn number(name: &str) -> Option<u64> {
 
 fn stress(mut config: EngineConfig, short: bool) {
     let seed = number("SLABWISE_SEED").unwrap_or(20_261_121);
-    println!("rerun with SLABWISE_SEED={seed} (threads interleave anew each time)");
+    println!("rerun with SLABWISE_SEED={seed} (the interleaving of threads still differs)");
     config.hash_seed = seed;
     let engine = Engine::new(config).expect("the arena fits the address space");
     let operations = number("SLABWISE_STRESS_OPS").map_or(OPERATIONS_DEFAULT, |n| n as usize);
@@ -76,40 +75,40 @@ fn little_memory() -> EngineConfig {
 }
 
 #[test]
-fn four_threads_with_little_memory_see_no_lie() {
+fn four_threads_with_little_memory_keep_the_invariants() {
     stress(little_memory(), true);
 }
 
 #[test]
-fn four_threads_whose_pages_move_at_a_loss_see_no_lie() {
+fn four_threads_with_lossy_page_moves_keep_the_invariants() {
     stress(EngineConfig { mover: MoverKind::STOCK, ..little_memory() }, true);
 }
 
-/// The canary: a value that a later, ended write replaced must be found out.
+/// A test of the checks: a value that a later, ended write has replaced must be detected.
 #[test]
-#[should_panic(expected = "law FRESH")]
-fn canary_a_stale_value_is_noticed() {
+#[should_panic(expected = "invariant FRESH")]
+fn canary_a_stale_value_is_detected() {
     let (stamps, history) = (Stamps::new(16), History::default());
     let (old, new) = (stamps.take(), stamps.take());
     history.write_ended(old, &stamps);
     let newer = stamps.take();
     history.write_ended(newer, &stamps);
     assert!(new < newer, "stamps rise");
-    let get = history.get_begun(&stamps);
+    let get = history.get_started(&stamps);
     history.hit(&get, old, &stamps);
 }
 
 #[test]
-#[should_panic(expected = "law NO-LOSS")]
-fn canary_a_loss_is_noticed() {
+#[should_panic(expected = "invariant NO-LOSS")]
+fn canary_a_loss_is_detected() {
     let (stamps, history) = (Stamps::new(16), History::default());
     history.write_ended(stamps.take(), &stamps);
-    history.miss(&history.get_begun(&stamps), false);
+    history.miss(&history.get_started(&stamps), false);
 }
 
 #[test]
-#[should_panic(expected = "law WHOLE")]
-fn canary_a_torn_value_is_noticed() {
+#[should_panic(expected = "invariant WHOLE")]
+fn canary_a_torn_value_is_detected() {
     let (mut value, mut other) = (Vec::new(), Vec::new());
     values::compose_register(1, 2, 3, 100, &mut value);
     values::compose_register(1, 2, 4, 100, &mut other);

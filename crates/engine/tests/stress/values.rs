@@ -1,11 +1,11 @@
-//! Values that say where they come from, so that any byte out of place is seen.
+//! Values that encode their origin, so that every wrong byte is detected.
 
 use slabwise_base::random::mix;
 
 const REGISTER_HEADER_BYTES: usize = 20;
 pub const RECORD_BYTES: usize = 16;
 
-/// A register's value: key, length, writer and the write's stamp, then bytes that follow from them.
+/// Composes a register's value: key, length, writer, the write's stamp, then bytes derived from them.
 pub fn compose_register(key: u32, writer: u32, begin: u64, len: usize, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&key.to_le_bytes());
@@ -20,17 +20,21 @@ pub fn compose_register(key: u32, writer: u32, begin: u64, len: usize, out: &mut
     out.truncate(len.max(REGISTER_HEADER_BYTES));
 }
 
-/// Checks that `value` is one whole register value of `key`; returns its write's stamp.
+/// Checks that `value` is one complete register value of `key` and returns its write's stamp.
 pub fn parse_register(key: u32, value: &[u8], scratch: &mut Vec<u8>) -> u64 {
-    assert!(value.len() >= REGISTER_HEADER_BYTES, "law WHOLE: {} B of a register", value.len());
-    assert_eq!(word(value, 0), key, "law OWN-BYTES: another key's value");
+    assert!(
+        value.len() >= REGISTER_HEADER_BYTES,
+        "invariant WHOLE: {} B of a register",
+        value.len()
+    );
+    assert_eq!(word(value, 0), key, "invariant OWN-BYTES: another key's value");
     let begin = u64::from(word(value, 12)) | u64::from(word(value, 16)) << 32;
     compose_register(key, word(value, 8), begin, word(value, 4) as usize, scratch);
-    assert!(value == scratch.as_slice(), "law WHOLE: key {key}, write {begin}: a torn value");
+    assert!(value == scratch.as_slice(), "invariant WHOLE: key {key}, write {begin}: a torn value");
     begin
 }
 
-/// One record of a log key.
+/// Composes one record of a log.
 pub fn compose_record(key: u32, writer: u32, sequence: u64) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[..4].copy_from_slice(&key.to_le_bytes());
@@ -39,19 +43,19 @@ pub fn compose_record(key: u32, writer: u32, sequence: u64) -> [u8; RECORD_BYTES
     record
 }
 
-/// The last sequence number of each writer in a log, which must hold whole records of `key` only,
-/// and of each writer consecutive ones: an append is done once, whole, and in order.
+/// Returns the last sequence number of each writer in a log. Checks that the log holds only complete records of `key`,
+/// and consecutive ones of each writer, because each append takes effect once and in order.
 pub fn parse_log<const WRITERS: usize>(key: u32, value: &[u8]) -> [Option<u64>; WRITERS] {
     let mut last = [None; WRITERS];
     let (records, rest) = value.as_chunks::<RECORD_BYTES>();
-    assert!(rest.is_empty(), "law WHOLE: log {key} ends within a record ({} B)", value.len());
+    assert!(rest.is_empty(), "invariant WHOLE: log {key} ends within a record ({} B)", value.len());
     for record in records {
-        assert_eq!(word(record, 0), key, "law OWN-BYTES: another key's record");
+        assert_eq!(word(record, 0), key, "invariant OWN-BYTES: another key's record");
         let sequence = u64::from(word(record, 8)) | u64::from(word(record, 12)) << 32;
         let before: &mut Option<u64> = &mut last[word(record, 4) as usize];
         assert!(
             before.is_none_or(|before| before + 1 == sequence),
-            "law ONCE: log {key}, writer {}: {sequence} after {before:?}",
+            "invariant ONCE: log {key}, writer {}: {sequence} after {before:?}",
             word(record, 4)
         );
         *before = Some(sequence);
@@ -59,12 +63,12 @@ pub fn parse_log<const WRITERS: usize>(key: u32, value: &[u8]) -> [Option<u64>; 
     last
 }
 
-/// A counter's number: key, life (one for each time it was created) and count.
+/// Composes a counter's number from key, life (the number of times it was created) and count.
 pub fn counter(key: u32, life: u64, count: u64) -> u64 {
     u64::from(key) << 48 | life << 24 | count
 }
 
-/// The key, life and count of a counter's number.
+/// Returns the key, life and count in a counter's number.
 pub fn split_counter(number: u64) -> (u32, u64, u64) {
     ((number >> 48) as u32, number >> 24 & 0xff_ffff, number & 0xff_ffff)
 }

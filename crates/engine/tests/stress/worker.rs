@@ -1,4 +1,4 @@
-//! One thread: draws operations, runs them, and hands every answer to its judge.
+//! One thread: it draws operations, performs them and checks every answer.
 
 use crate::values::{self, RECORD_BYTES};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// A thread flushes everything about once in so many operations, where memory is short.
+/// With short memory, a thread flushes all items once in about this number of operations.
 pub const FLUSH_EVERY: usize = 10_000;
-/// A thread changes the class table once in so many crawls.
+/// A thread changes the class table once in about this number of crawls.
 const TABLE_CHANGE_EVERY: u64 = 8;
 const PINS_MAX: usize = 4;
 const LOG_LEN_BYTES_MAX: usize = 5_000;
 
-/// What can only be judged when all threads have ended.
+/// Observations that are checked after all threads have ended.
 #[derive(Default)]
 pub struct Findings {
     pub cas: Vec<u64>,
@@ -32,7 +32,7 @@ pub struct Worker<'w, 'e> {
     random: Random,
     findings: Findings,
     pins: Vec<(u32, Pinned<'e>)>,
-    /// The last life and count seen of each counter.
+    /// The last observed life and count of each counter.
     counters_seen: HashMap<u32, (u64, u64)>,
     crawler: Option<Crawler>,
     value: Vec<u8>,
@@ -95,19 +95,19 @@ impl<'w, 'e> Worker<'w, 'e> {
     fn get(&mut self, key: u32, now: Now) {
         let (world, value) = (self.world, &mut self.value);
         let history = &world.registers[key as usize];
-        let begun = history.get_begun(&world.stamps);
+        let started = history.get_started(&world.stamps);
         let hit = self.handle.get(&register_name(key), now, |view| {
-            assert_eq!(view.key(), register_name(key), "law OWN-BYTES: another key's item");
-            assert!(!view.expiry().is_past(now.seconds), "law EXPIRED: register {key}");
+            assert_eq!(view.key(), register_name(key), "invariant OWN-BYTES: another key's item");
+            assert!(!view.expiry().is_past(now.seconds), "invariant EXPIRED: register {key}");
             value.clear();
             view.copy_value(value);
         });
         match hit {
             Some(()) => {
                 let begin = values::parse_register(key, &self.value, &mut self.scratch);
-                history.hit(&begun, begin, &world.stamps);
+                history.hit(&started, begin, &world.stamps);
             }
-            None => history.miss(&begun, world.short),
+            None => history.miss(&started, world.short),
         }
     }
 
@@ -129,7 +129,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     fn store(&mut self, key: u32, mode: StoreMode, now: Now) {
         let world = self.world;
         let history = &world.registers[key as usize];
-        let begun = history.get_begun(&world.stamps);
+        let started = history.get_started(&world.stamps);
         let begin = world.stamps.take();
         let len = match self.random.below(20) {
             0 => 3_000 + self.random.below(9_000),
@@ -150,21 +150,21 @@ impl<'w, 'e> Worker<'w, 'e> {
             }
             StoreOutcome::NotStored if mode == StoreMode::Add => {}
             StoreOutcome::NotStored if mode == StoreMode::Replace => {
-                history.miss(&begun, world.short);
+                history.miss(&started, world.short);
             }
             StoreOutcome::NotFound if matches!(mode, StoreMode::Cas(_)) => {
-                history.miss(&begun, world.short);
+                history.miss(&started, world.short);
             }
             StoreOutcome::Exists if matches!(mode, StoreMode::Cas(_)) => {}
             StoreOutcome::OutOfMemory if world.short => {}
-            other => panic!("law OUTCOME: {mode:?} of {len} B answered {other:?}"),
+            other => panic!("invariant OUTCOME: {mode:?} of {len} B answered {other:?}"),
         }
     }
 
     fn delete(&mut self, key: u32, now: Now) {
         let world = self.world;
         let history = &world.registers[key as usize];
-        history.removal_begun();
+        history.removal_started();
         let begin = world.stamps.take();
         self.handle.delete(&register_name(key), now);
         history.removal_ended(begin, &world.stamps);
@@ -172,7 +172,7 @@ impl<'w, 'e> Worker<'w, 'e> {
 
     fn flush(&mut self, now: Now) {
         let world = self.world;
-        world.registers.iter().for_each(|history| history.removal_begun());
+        world.registers.iter().for_each(|history| history.removal_started());
         let begin = world.stamps.take();
         world.engine.flush_all(None, now);
         world.registers.iter().for_each(|history| history.removal_ended(begin, &world.stamps));
@@ -189,7 +189,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         if let Some((key, pin)) = self.pins.pop() {
             self.value.clear();
             pin.value().for_each(|slice| self.value.extend_from_slice(slice));
-            assert_eq!(self.value.len(), pin.value_len(), "law PINNED: the length of {key}");
+            assert_eq!(self.value.len(), pin.value_len(), "invariant PINNED: the length of {key}");
             values::parse_register(key, &self.value, &mut self.scratch);
         }
     }
@@ -197,7 +197,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     fn append(&mut self, key: u32, now: Now) {
         let world = self.world;
         let appended = &world.appended[key as usize][self.id as usize];
-        // Only this thread writes this count.
+        // Only this thread writes this counter.
         let sequence = appended.load(SeqCst);
         let record = values::compose_record(key, self.id, sequence);
         for mode in [StoreMode::Append, StoreMode::Add, StoreMode::Append] {
@@ -207,10 +207,10 @@ impl<'w, 'e> Worker<'w, 'e> {
                     appended.store(sequence + 1, SeqCst);
                     return;
                 }
-                // Another thread created or removed it in between: the other mode's turn.
+                // Another thread created or deleted the log in between, so the other mode is tried.
                 StoreOutcome::NotStored => {}
                 StoreOutcome::OutOfMemory if world.short => return,
-                other => panic!("law OUTCOME: {mode:?} of a record answered {other:?}"),
+                other => panic!("invariant OUTCOME: {mode:?} of a record answered {other:?}"),
             }
         }
     }
@@ -225,7 +225,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         for (writer, (last, count)) in last.into_iter().zip(counts).enumerate() {
             assert!(
                 last.is_none_or(|last| last + 1 >= count),
-                "law FRESH: log {key}, writer {writer}: {last:?} is shown, {count} were stored"
+                "invariant FRESH: log {key}, writer {writer}: {last:?} is shown, {count} were stored"
             );
         }
         if self.value.len() > LOG_LEN_BYTES_MAX - RECORD_BYTES {
@@ -248,7 +248,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                 self.handle.set(&name, text.as_bytes(), meta, StoreMode::Add, now);
             }
             ArithmeticOutcome::OutOfMemory if self.world.short => {}
-            other => panic!("law NUMBER: counter {key} answered {other:?}"),
+            other => panic!("invariant NUMBER: counter {key} answered {other:?}"),
         }
     }
 
@@ -259,7 +259,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         if hit.is_some() {
             let text = std::str::from_utf8(self.value.trim_ascii_end()).unwrap_or("not text");
             let Ok(number) = text.parse::<u64>() else {
-                panic!("law WHOLE: counter {key} shows \"{text}\"");
+                panic!("invariant WHOLE: counter {key} shows \"{text}\"");
             };
             self.see_counter(key, number);
         }
@@ -267,15 +267,18 @@ impl<'w, 'e> Worker<'w, 'e> {
 
     fn see_counter(&mut self, key: u32, number: u64) {
         let (owner, life, count) = values::split_counter(number);
-        assert_eq!(owner, key, "law OWN-BYTES: counter {key} shows another's number");
+        assert_eq!(owner, key, "invariant OWN-BYTES: counter {key} shows another's number");
         if let Some((_, before)) =
             self.counters_seen.insert(key, (life, count)).filter(|&(l, _)| l == life)
         {
-            assert!(count >= before, "law FRESH: counter {key} fell from {before} to {count}");
+            assert!(
+                count >= before,
+                "invariant FRESH: counter {key} fell from {before} to {count}"
+            );
         }
     }
 
-    /// Maintainer, mover, crawler and time.
+    /// Runs the maintainer, the mover and the crawler, and advances the clock.
     fn background(&mut self, now: Now) {
         let engine = self.world.engine;
         match self.random.below(12) {
@@ -288,7 +291,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                     0 => None,
                     above => Some(known[above as usize - 1]),
                 };
-                // Whether there is a page to move is for the engine to say.
+                // The class may have no page to move; the engine then refuses the move.
                 let _outcome = engine.reassign(class(), class(), "test", now);
             }
             4..10 => {
@@ -300,7 +303,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Puts every second size or so in force, each a step larger or smaller at times.
+    /// Sets a table with about every second size, sometimes one step larger or smaller.
     fn change_classes(&mut self) {
         let engine = self.world.engine;
         let largest = engine.config().classes.chunk_size_bytes_max();
@@ -314,7 +317,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         sizes.dedup();
         match engine.change_classes(&sizes) {
             Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
-            Err(error) => panic!("law TABLE: {sizes:?} are refused: {error}"),
+            Err(error) => panic!("invariant TABLE: {sizes:?} are refused: {error}"),
         }
     }
 
@@ -324,8 +327,14 @@ impl<'w, 'e> Worker<'w, 'e> {
         let mut crawler = self.crawler.take().unwrap_or_else(new);
         let step = engine.crawl_step(&mut crawler, 64, now, &mut |item| {
             let kind = item.key.first().copied();
-            assert!(matches!(kind, Some(b'r' | b'l' | b'c')), "law OWN-BYTES: a key of no kind");
-            assert!(!item.expiry.is_past(now.seconds), "law EXPIRED: a crawl shows an ended item");
+            assert!(
+                matches!(kind, Some(b'r' | b'l' | b'c')),
+                "invariant OWN-BYTES: the key is of no known kind"
+            );
+            assert!(
+                !item.expiry.is_past(now.seconds),
+                "invariant EXPIRED: a crawl visits an expired item"
+            );
         });
         if step == CrawlStep::More {
             self.crawler = Some(crawler);

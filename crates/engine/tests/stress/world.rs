@@ -1,4 +1,4 @@
-//! What all threads share, and what is judged once they have ended.
+//! The state that all threads share, and the checks after they have ended.
 
 use crate::history::{History, Stamps};
 use crate::values;
@@ -9,7 +9,7 @@ use slabwise_engine::{Engine, MoverStep};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
-/// The most stamps that one operation takes (a flush takes one for each register).
+/// The largest number of stamps per operation. A flush takes one for each register.
 const STAMPS_PER_OPERATION_MAX: usize = 4;
 
 pub struct World<'e> {
@@ -17,13 +17,13 @@ pub struct World<'e> {
     pub clock: Clock,
     pub stamps: Stamps,
     pub registers: Vec<History>,
-    /// Of each log and writer, how many of its records have been stored.
+    /// The number of records stored in each log by each writer.
     pub appended: Vec<[AtomicU64; THREADS]>,
-    /// Of each counter, how many lives were tried.
+    /// The number of lives started of each counter.
     pub lives: Vec<AtomicU64>,
-    /// Of each thread.
+    /// The latest stamp of each thread.
     pub operations: usize,
-    /// Whether memory is short: then items may be lost, are flushed, and pins are held.
+    /// True if memory is short. Items may then be lost, threads flush, and pins are held.
     pub short: bool,
 }
 
@@ -45,19 +45,22 @@ impl<'e> World<'e> {
         }
     }
 
-    /// Judges the whole; nothing runs any more, and nothing is held.
+    /// Checks all observations. No thread runs any more, and nothing is pinned.
     pub fn afterwards(&self, findings: &[Findings], seed: u64) {
         self.engine.check();
         let now = self.clock.now();
         let steps_max = 1_000_000;
         let ended = (0..steps_max).any(|_| self.engine.mover_step(64, now) != MoverStep::Working);
-        assert!(ended, "law MOVER-ENDS: still working after {steps_max} steps with nothing held");
+        assert!(ended, "invariant MOVER-ENDS: still working after {steps_max} steps without pins");
         self.engine.check();
         Worker::new(self, 0, Random::new(seed)).sweep();
 
         let mut cas: Vec<u64> = findings.iter().flat_map(|found| &found.cas).copied().collect();
         cas.sort_unstable();
-        assert!(cas.windows(2).all(|pair| pair[0] != pair[1]), "law CAS: a value was given twice");
+        assert!(
+            cas.windows(2).all(|pair| pair[0] != pair[1]),
+            "invariant CAS: a value was used twice"
+        );
 
         let mut lives: HashMap<(u32, u64), Vec<u64>> = HashMap::new();
         for &result in findings.iter().flat_map(|found| &found.increments) {
@@ -67,7 +70,7 @@ impl<'e> World<'e> {
         for ((key, life), mut counts) in lives {
             counts.sort_unstable();
             let expected: Vec<u64> = (1..=counts.len() as u64).collect();
-            assert_eq!(counts, expected, "law COUNTED: counter {key}, life {life}");
+            assert_eq!(counts, expected, "invariant COUNTED: counter {key}, life {life}");
         }
         self.engine.check();
     }

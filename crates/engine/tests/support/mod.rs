@@ -1,10 +1,10 @@
-//! A small engine, for tests of what it shows.
+//! A small engine for the tests of observers.
 
 use slabwise_engine::{ClassTable, Engine, EngineConfig};
 
 pub const PAGE_SIZE_BYTES: usize = 16 << 10;
 
-/// An engine of so many pages, with chunks of 128 and of 1,024 bytes.
+/// Returns an engine with this number of pages and chunks of 128 and 1,024 bytes.
 pub fn small_engine(pages: u64) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;

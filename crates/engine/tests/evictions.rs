@@ -1,4 +1,4 @@
-//! What observers are shown: every eviction once, as the item was, and nothing that nobody asked for.
+//! The eviction observer sees every eviction once with the item's last state, and nothing after it is removed.
 
 mod support;
 
@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::small_engine;
 
-/// What was shown, kept.
+/// An observed eviction.
 #[derive(Clone, Debug, PartialEq)]
-struct Shown {
+struct Observed {
     key: Vec<u8>,
     value_len: usize,
     expiry: Expiry,
@@ -21,11 +21,11 @@ struct Shown {
 }
 
 #[derive(Default)]
-struct Witness(Mutex<Vec<Shown>>);
+struct Recorder(Mutex<Vec<Observed>>);
 
-impl EvictionObserver for Witness {
+impl EvictionObserver for Recorder {
     fn evicted(&self, eviction: &Eviction<'_>) {
-        self.0.lock().expect("no panic").push(Shown {
+        self.0.lock().expect("no panic").push(Observed {
             key: eviction.key.to_vec(),
             value_len: eviction.value_len,
             expiry: eviction.expiry,
@@ -35,16 +35,16 @@ impl EvictionObserver for Witness {
     }
 }
 
-fn observed(pages: u64) -> (Engine, Arc<Witness>) {
+fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
     let engine = small_engine(pages);
-    let witness = Arc::new(Witness::default());
-    engine.tap().set_eviction_observer(Arc::clone(&witness) as Arc<dyn EvictionObserver>);
-    (engine, witness)
+    let recorder = Arc::new(Recorder::default());
+    engine.tap().set_eviction_observer(Arc::clone(&recorder) as Arc<dyn EvictionObserver>);
+    (engine, recorder)
 }
 
 #[test]
-fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
-    let (engine, witness) = observed(1);
+fn an_eviction_is_observed_with_the_items_last_state() {
+    let (engine, recorder) = observed_engine(1);
     let clock = Clock::manual();
     let mut handle = engine.handle();
     let expiry = Expiry::at(Seconds(1_000));
@@ -60,9 +60,9 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
     };
     fill(0, 200);
     assert!(engine.stats(clock.now()).total.counters.evicted > 0, "memory is full");
-    assert_eq!(*witness.0.lock().expect("no panic"), [], "nobody wanted to see");
+    assert_eq!(*recorder.0.lock().expect("no panic"), [], "observation is off");
 
-    // Everything else is older than the victim now.
+    // All other items are older than the victim.
     clock.advance(Duration::from_secs(2));
     handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
     let stored_at = clock.now().ticks;
@@ -71,25 +71,25 @@ fn an_eviction_is_shown_as_the_item_was_and_only_while_wanted() {
     let before = engine.stats(clock.now()).total.counters.evicted;
     fill(1_000, 300);
     let evicted = engine.stats(clock.now()).total.counters.evicted - before;
-    let shown = std::mem::take(&mut *witness.0.lock().expect("no panic"));
-    assert_eq!(shown.len() as u64, evicted, "each is shown once");
-    let victim = Shown {
+    let seen = std::mem::take(&mut *recorder.0.lock().expect("no panic"));
+    assert_eq!(seen.len() as u64, evicted, "each eviction is observed once");
+    let victim = Observed {
         key: b"victim".to_vec(),
         value_len: 5,
         expiry,
         last_access: stored_at,
         fetched: false,
     };
-    assert!(shown.contains(&victim), "{shown:?}");
+    assert!(seen.contains(&victim), "{seen:?}");
 
     engine.tap().want_evictions(false);
     fill(2_000, 300);
-    assert_eq!(*witness.0.lock().expect("no panic"), []);
+    assert_eq!(*recorder.0.lock().expect("no panic"), []);
 }
 
 #[test]
-fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
-    let (engine, witness) = observed(2);
+fn expired_items_are_not_evictions_but_mover_victims_are() {
+    let (engine, recorder) = observed_engine(2);
     let clock = Clock::manual();
     engine.tap().want_evictions(true);
     let mut handle = engine.handle();
@@ -99,25 +99,25 @@ fn ended_items_are_not_evicted_and_the_mover_s_victims_are() {
         handle.set(key.as_bytes(), b"v", ends, StoreMode::Set, clock.now());
     }
     let evicted_at_first = engine.stats(clock.now()).total.counters.evicted;
-    witness.0.lock().expect("no panic").clear();
+    recorder.0.lock().expect("no panic").clear();
     clock.advance(Duration::from_secs(20));
     for number in 0..200 {
         let key = format!("k{number:07}");
         handle.set(key.as_bytes(), b"v", ItemMeta::default(), StoreMode::Set, clock.now());
     }
-    assert_eq!(*witness.0.lock().expect("no panic"), [], "ended items are reclaimed");
+    assert_eq!(*recorder.0.lock().expect("no panic"), [], "ended items are reclaimed");
     let small = engine.config().classes.ids().next();
     let large = engine.config().classes.ids().nth(1);
     engine.reassign(small, large, "test", clock.now()).expect("a page can be moved");
     while engine.mover_step(64, clock.now()) == MoverStep::Working {}
     let evicted = engine.stats(clock.now()).total.counters.evicted - evicted_at_first;
-    assert!(evicted > 0, "half of a full class had to go");
-    assert_eq!(witness.0.lock().expect("no panic").len() as u64, evicted);
+    assert!(evicted > 0, "half of a full class must be evicted");
+    assert_eq!(recorder.0.lock().expect("no panic").len() as u64, evicted);
 }
 
 #[test]
-fn inspecting_leaves_no_trace_and_sees_what_a_look_up_would_meet() {
-    let (engine, _) = observed(64);
+fn inspect_changes_nothing_and_sees_expired_items() {
+    let (engine, _) = observed_engine(64);
     let clock = Clock::manual();
     let seed = 7;
     let mut random = Random::new(seed);
@@ -137,7 +137,7 @@ fn inspecting_leaves_no_trace_and_sees_what_a_look_up_would_meet() {
         let promised = reservation.inspect();
         assert_eq!(reservation.fill(&value), value.len());
         handle.store(reservation, StoreMode::Set, clock.now());
-        let seen = handle.inspect(key.as_bytes(), clock.now()).expect("it was stored");
+        let seen = handle.inspect(key.as_bytes(), clock.now()).expect("the item is stored");
         assert_eq!(seen, promised, "seed {seed}");
         assert_eq!((seen.value_len, seen.expiry), (value.len(), expiry), "seed {seed}");
     }
@@ -146,12 +146,12 @@ fn inspecting_leaves_no_trace_and_sees_what_a_look_up_would_meet() {
     for number in 0..200 {
         let key = format!("k{number}");
         let Seen { expiry, life, .. } =
-            handle.inspect(key.as_bytes(), clock.now()).expect("nothing is removed");
+            handle.inspect(key.as_bytes(), clock.now()).expect("inspect removes no item");
         let ended = expiry == Expiry::at(Seconds(5));
         assert_eq!(life, if ended { Life::Expired } else { Life::Live }, "seed {seed}");
     }
     engine.flush_all(None, clock.now());
-    assert_eq!(handle.inspect(b"k0", clock.now()).expect("it is there").life, Life::Flushed);
+    assert_eq!(handle.inspect(b"k0", clock.now()).expect("the item is stored").life, Life::Flushed);
     assert_eq!(handle.inspect(b"none", clock.now()), None);
     assert_eq!(engine.stats(clock.now()), before, "nothing was counted or removed");
 }

@@ -1,4 +1,4 @@
-//! One engine and who works on it, drawn from the schedule's seed.
+//! One engine and the threads that use it, drawn from the schedule's seed.
 
 use crate::worker::{Findings, Worker};
 use crate::world::World;
@@ -15,40 +15,40 @@ use std::time::Duration;
 const PAGE_SIZE_BYTES: usize = 4 << 10;
 const PAGES_SHORT: u64 = 4;
 const PAGES_AMPLE: u64 = 64;
-/// A client's operations are from this many to twice as many.
+/// A client performs between this number of operations and twice as many.
 const OPERATIONS_MIN: u64 = 4;
 const MOVES_MAX: u64 = 3;
 const STEPS_MAX: usize = 24;
-/// Steps after which a move that nobody hinders is over.
+/// The number of steps within which an unblocked move must end.
 const DRAIN_STEPS_MAX: usize = 10_000;
-/// What fills a short memory beforehand.
+/// Items that fill a short memory at the start.
 const FILLERS: u32 = 40;
 
-/// What all tables end with; values beyond are chained.
+/// The largest chunk size of every table; longer values are chained.
 const LARGEST: usize = 1024;
 const TABLES: [&[usize]; 4] = [&[96, 256], &[64, 128, 512], &[96, 512], &[256]];
 
-/// How much memory there is.
+/// The amount of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// Nothing need leave.
+    /// No item must be evicted.
     Ample,
-    /// Four pages, all in use: every store evicts.
+    /// Four pages, all in use: every store evicts an item.
     Short,
 }
 
-/// What becomes of the class table.
+/// Whether the class table changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// But for what clients do to it now and then.
+    /// Only clients change the table, rarely.
     Stays,
-    /// By a thread of its own.
+    /// A thread changes the table.
     Changes,
 }
 
-/// What has happened, in all scenes together.
+/// Counts of the events under test, summed over all scenarios.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct Events {
     moved: u64,
     given_up: u64,
     rescued: u64,
@@ -56,8 +56,8 @@ pub struct Seen {
     tables_changed: u64,
 }
 
-impl Seen {
-    pub fn add(&mut self, other: Seen) {
+impl Events {
+    pub fn add(&mut self, other: Events) {
         self.moved += other.moved;
         self.given_up += other.given_up;
         self.rescued += other.rescued;
@@ -72,15 +72,15 @@ impl Seen {
     }
 }
 
-/// Drawn.
-pub struct Scene {
+/// An engine, and the parameters of a run on it.
+pub struct Scenario {
     seed: u64,
     memory: Memory,
     table: Table,
     engine: Engine,
 }
 
-/// An engine of few pages and classes; the eviction kind follows from the seed.
+/// Returns an engine with few pages and classes. The seed selects the eviction kind.
 pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
     let pages = if memory == Memory::Short { PAGES_SHORT } else { PAGES_AMPLE };
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
@@ -93,14 +93,14 @@ pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
     Engine::new(config).expect("the arena fits the address space")
 }
 
-impl Scene {
-    /// The seed is part of the schedule, so that a schedule brings back all that was drawn from it.
-    pub fn drawn(mover: MoverKind, memory: Memory, table: Table) -> Scene {
+impl Scenario {
+    /// Draws a scenario. Its seed is part of the schedule, so replaying the schedule repeats everything drawn from it.
+    pub fn draw(mover: MoverKind, memory: Memory, table: Table) -> Scenario {
         let seed = thread_rng().next_u64();
-        Scene { seed, memory, table, engine: engine(mover, memory, seed) }
+        Scenario { seed, memory, table, engine: engine(mover, memory, seed) }
     }
 
-    pub fn play(&self) -> Seen {
+    pub fn run(&self) -> Events {
         let mut random = Random::new(self.seed);
         let operations = OPERATIONS_MIN + random.below(OPERATIONS_MIN + 1);
         let world = World::new(&self.engine, operations as usize, self.memory == Memory::Short);
@@ -133,13 +133,13 @@ impl Scene {
         self.drain(&world);
         world.afterwards(&findings, self.seed);
         self.empty(&world);
-        self.seen(&world)
+        self.events(&world)
     }
 
-    fn seen(&self, world: &World<'_>) -> Seen {
+    fn events(&self, world: &World<'_>) -> Events {
         let stats = self.engine.stats(world.clock.now());
         let changed = self.engine.class_table() != self.engine.config().classes;
-        Seen {
+        Events {
             moved: stats.mover.moved,
             given_up: stats.mover.aborted,
             rescued: stats.mover.rescued + stats.mover.bodies_rescued,
@@ -148,7 +148,7 @@ impl Scene {
         }
     }
 
-    /// Fills a short memory with items that nobody asks for.
+    /// Fills a short memory with items that no client reads.
     fn fill(&self, world: &World<'_>) {
         if self.memory == Memory::Short {
             let mut handle = self.engine.handle();
@@ -161,7 +161,7 @@ impl Scene {
         }
     }
 
-    /// An item that stays pinned until all threads have ended.
+    /// Stores an item that stays pinned until all threads have ended.
     fn hold(&self, world: &World<'_>) -> Option<Pinned<'_>> {
         let (mut handle, now) = (self.engine.handle(), world.clock.now());
         handle.set(b"r-held", &[7; 150], META, StoreMode::Set, now);
@@ -176,7 +176,7 @@ impl Scene {
         };
         let orders = [(); MOVES_MAX as usize].map(|()| (class(), class()));
         for (victim, receiver) in orders.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
-            // Whether there is such a class, and a page to move, is for the engine to say.
+            // The class or the page may not exist; the engine then refuses the move.
             let _outcome = self.engine.reassign(victim, receiver, "test", world.clock.now());
             for _ in 0..STEPS_MAX {
                 let budget_chunks = 1 + random.below(24) as usize;
@@ -189,7 +189,7 @@ impl Scene {
         }
     }
 
-    /// Lets others run, and time pass: as asked for, or so long that the mover loses its patience.
+    /// Lets other threads run and advances the clock, by the requested rest or so far that the mover gives up.
     fn rest(&self, world: &World<'_>, rest: Duration, random: &mut Random) {
         let long = random.below(4) == 0;
         world.clock.advance(if long { Duration::from_secs(3) } else { rest });
@@ -201,13 +201,13 @@ impl Scene {
             let sizes = TABLES[random.below(TABLES.len() as u64) as usize];
             match self.engine.change_classes(sizes) {
                 Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
-                Err(error) => panic!("law TABLE: {sizes:?} are refused: {error}"),
+                Err(error) => panic!("invariant TABLE: {sizes:?} are refused: {error}"),
             }
         }
     }
 
-    /// Lets the mover finish, with nobody to hinder it. The move under way may be given up for what it met
-    /// before, but no other.
+    /// Runs the mover to its end without pins. The move that is under way may be given up because of earlier pins, but
+    /// no later move may.
     fn drain(&self, world: &World<'_>) {
         let mut given_up = 0;
         for _ in 0..DRAIN_STEPS_MAX {
@@ -217,12 +217,12 @@ impl Scene {
                 MoverStep::GivenUp => given_up += 1,
                 MoverStep::Working | MoverStep::Done => {}
             }
-            assert!(given_up < 2, "law MOVER-ENDS: moves are given up with nothing held");
+            assert!(given_up < 2, "invariant MOVER-ENDS: a move is given up without pins");
         }
-        panic!("law MOVER-ENDS: still at work after {DRAIN_STEPS_MAX} steps with nothing held");
+        panic!("invariant MOVER-ENDS: still working after {DRAIN_STEPS_MAX} steps without pins");
     }
 
-    /// Once every key is deleted, no chunk is in use.
+    /// Deletes every key and checks that no chunk is in use.
     fn empty(&self, world: &World<'_>) {
         let (mut handle, now) = (self.engine.handle(), world.clock.now());
         for number in 0..FILLERS {
@@ -231,12 +231,12 @@ impl Scene {
         let names = ["register-0", "register-1", "register-2", "log-0", "counter-0", "r-held"];
         names.iter().for_each(|name| _ = handle.delete(name.as_bytes(), now));
         let stats = self.engine.stats(now);
-        assert_eq!((stats.items, stats.total.used_chunks), (0, 0), "law NO-LEAK");
+        assert_eq!((stats.items, stats.total.used_chunks), (0, 0), "invariant NO-LEAK");
         self.engine.check();
     }
 }
 
-/// Of a kind that the crawlers of the clients know.
+/// Returns a key whose kind the clients' crawlers know.
 fn filler(number: u32) -> Vec<u8> {
     format!("r-filler-{number}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! The oracle's judgement of operations that write under conditions.
+//! The oracle's checks of write operations with conditions.
 
 use crate::oracle::{Entry, Marks, Oracle, Presence, show};
 use slabwise_base::Now;
@@ -7,7 +7,7 @@ use slabwise_engine::{
     Met, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
 
-/// The CAS value without which a store in this mode does not replace what is there.
+/// Returns the CAS value that the existing item must have to be replaced.
 fn expected(conditions: &StoreConditions) -> Option<u64> {
     match conditions.mode {
         StoreMode::Cas(expected) => Some(expected),
@@ -21,7 +21,7 @@ fn joins(mode: StoreMode) -> bool {
 }
 
 impl Oracle {
-    /// Judges a store of `value` under `key`.
+    /// Checks a store of `value` under `key`.
     pub fn store(
         &mut self,
         key: &[u8],
@@ -36,31 +36,42 @@ impl Oracle {
             StoreOutcome::Stored { cas, value_len } => {
                 self.note_cas(key, cas, conditions.new_cas);
                 let entry = self.stored(key, value, meta, &conditions, value_len);
-                assert_eq!(entry.value.len(), value_len, "law OUTCOME: length of {}", show(key));
-                let given_cas = conditions.new_cas.is_some();
-                let entry = Entry { cas, given_cas, stored_at: now.seconds, ..entry };
+                assert_eq!(
+                    entry.value.len(),
+                    value_len,
+                    "invariant OUTCOME: length of {}",
+                    show(key)
+                );
+                let has_chosen_cas = conditions.new_cas.is_some();
+                let entry = Entry { cas, has_chosen_cas, stored_at: now.seconds, ..entry };
                 self.entries.insert(key.to_vec(), entry);
                 self.settle(now);
             }
             StoreOutcome::NotStored if mode == StoreMode::Add => self.must_exist(key, "NotStored"),
             StoreOutcome::NotStored => {
                 let joins = joins(mode) && !conditions.vivify;
-                assert!(joins || mode == StoreMode::Replace, "law OUTCOME: {mode:?}: NotStored");
+                assert!(
+                    joins || mode == StoreMode::Replace,
+                    "invariant OUTCOME: {mode:?}: NotStored"
+                );
                 self.miss(key);
             }
             StoreOutcome::Exists => {
-                let Some(asked) = expected(&conditions) else {
-                    panic!("law OUTCOME: {mode:?} answered Exists");
+                let Some(requested) = expected(&conditions) else {
+                    panic!("invariant OUTCOME: {mode:?} answered Exists");
                 };
                 self.must_exist(key, "Exists");
                 let cas = self.cas_of(key);
-                assert_ne!(cas, Some(asked), "law CAS: the right CAS was refused");
+                assert_ne!(cas, Some(requested), "invariant CAS: the right CAS was refused");
                 let stale = conditions.stale_allowed && !joins(mode);
-                assert!(!stale || cas < Some(asked), "law CAS: a stale store was refused");
+                assert!(
+                    !stale || cas < Some(requested),
+                    "invariant CAS: a stale store was refused"
+                );
             }
             StoreOutcome::NotFound => {
                 let compares = expected(&conditions).is_some() && !joins(mode);
-                assert!(compares, "law OUTCOME: {mode:?}: NotFound");
+                assert!(compares, "invariant OUTCOME: {mode:?}: NotFound");
                 self.miss(key);
             }
             StoreOutcome::OutOfMemory => self.refused(key, ReserveError::OutOfMemory, 0),
@@ -71,7 +82,7 @@ impl Oracle {
         }
     }
 
-    /// What a store leaves, its CAS value and time aside.
+    /// Returns the item that the store leaves, except for its CAS value and time.
     fn stored(
         &mut self,
         key: &[u8],
@@ -84,16 +95,20 @@ impl Oracle {
         let before = self.presence(key);
         let mut old = self.entries.remove(key);
         if joins(mode) && conditions.vivify && value_len == value.len() {
-            // Nothing was joined: it was gone, or empty.
+            // The value was not joined to another: there was no item, or an empty one.
             let empty = old.as_ref().is_some_and(|old| old.value.is_empty());
-            assert!(before != Presence::Certain || empty, "law NO-LOSS: {} is gone", show(key));
+            assert!(
+                before != Presence::Certain || empty,
+                "invariant NO-LOSS: {} is gone",
+                show(key)
+            );
             old = old.filter(|_| empty);
         }
-        if let (Some(asked), Some(old)) = (expected(conditions), &old)
-            && old.cas != asked
+        if let (Some(requested), Some(old)) = (expected(conditions), &old)
+            && old.cas != requested
         {
-            let stale = conditions.stale_allowed && asked < old.cas && !joins(mode);
-            assert!(stale, "law CAS: {asked} stored {} which has {}", show(key), old.cas);
+            let stale = conditions.stale_allowed && requested < old.cas && !joins(mode);
+            assert!(stale, "invariant CAS: {requested} stored {} which has {}", show(key), old.cas);
             let meta = ItemMeta { expiry: old.expiry, ..meta };
             let entry = Entry::new(value.to_vec(), meta);
             return Entry { marks: Marks { stale: true, claimed: old.marks.claimed }, ..entry };
@@ -106,10 +121,15 @@ impl Oracle {
         };
         match (mode, old) {
             (_, None) if needs_old => {
-                panic!("law NO-GHOSTS: {mode:?} found {} which was gone", show(key))
+                panic!("invariant NO-GHOSTS: {mode:?} found {} which does not exist", show(key))
             }
             (StoreMode::Add, _) => {
-                assert_ne!(before, Presence::Certain, "law NO-LOSS: add replaced {}", show(key));
+                assert_ne!(
+                    before,
+                    Presence::Certain,
+                    "invariant NO-LOSS: add replaced {}",
+                    show(key)
+                );
                 Entry::new(value.to_vec(), meta)
             }
             (StoreMode::Append, Some(old)) => {
@@ -122,41 +142,56 @@ impl Oracle {
         }
     }
 
-    /// Judges that a get with these options made an item.
+    /// Checks that a get with these options created an item.
     pub fn made(&mut self, key: &[u8], options: &GetOptions, cas: u64, now: Now) {
         let Some(vivify) = options.vivify else {
-            panic!("law OUTCOME: {} was made though nobody asked", show(key));
+            panic!("invariant OUTCOME: {} was created without vivify", show(key));
         };
-        assert_ne!(self.presence(key), Presence::Certain, "law NO-LOSS: {} is gone", show(key));
+        assert_ne!(
+            self.presence(key),
+            Presence::Certain,
+            "invariant NO-LOSS: {} is gone",
+            show(key)
+        );
         self.note_cas(key, cas, vivify.cas);
         let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
         let entry = Entry {
             cas,
-            given_cas: vivify.cas.is_some(),
+            has_chosen_cas: vivify.cas.is_some(),
             stored_at: now.seconds,
             ..Entry::new(Vec::new(), meta)
         };
         self.entries.insert(key.to_vec(), entry);
     }
 
-    /// Judges what a get found there before it gave it an expiry.
+    /// Checks the item that a get found before it changed its expiry.
     pub fn met(&self, key: &[u8], met: Met) {
         let before = self.entries.get(key).map(|entry| entry.expiry);
-        assert_eq!(before, Some(met.expiry_before), "law LAST-WRITE: expiry of {}", show(key));
+        assert_eq!(
+            before,
+            Some(met.expiry_before),
+            "invariant LAST-WRITE: expiry of {}",
+            show(key)
+        );
     }
 
-    /// Notes what a client that was shown the item was told about storing it anew.
+    /// Records whether the reader of an item won the recache.
     pub fn claimed(&mut self, key: &[u8], won: bool) {
-        let entry = self.entries.get_mut(key).expect("it was shown");
-        assert_eq!(won, !entry.marks.claimed, "law CLAIM: one client is told, for {}", show(key));
+        let entry = self.entries.get_mut(key).expect("the item was returned");
+        assert_eq!(
+            won,
+            !entry.marks.claimed,
+            "invariant CLAIM: exactly one client wins, for {}",
+            show(key)
+        );
         entry.marks.claimed = true;
     }
 
-    /// Judges a delete under conditions; `cas` is the item's afterwards, where it was looked at.
+    /// Checks a delete with conditions. `cas` is the item's CAS value after it, if the item was read.
     pub fn deleted_if(
         &mut self,
         key: &[u8],
-        asked: Option<u64>,
+        requested: Option<u64>,
         leave: Leave,
         outcome: DeleteOutcome,
         cas: Option<u64>,
@@ -167,13 +202,16 @@ impl Oracle {
             DeleteOutcome::OutOfMemory => return self.refused(key, ReserveError::OutOfMemory, 0),
             DeleteOutcome::Exists => {
                 self.must_exist(key, "Exists");
-                assert_ne!(self.cas_of(key), asked, "law CAS: the right CAS was refused");
+                assert_ne!(self.cas_of(key), requested, "invariant CAS: the right CAS was refused");
                 return;
             }
             DeleteOutcome::Done => self.must_exist(key, "a delete"),
         }
-        assert!(asked.is_none() || self.cas_of(key) == asked, "law CAS: a wrong one deleted");
-        let old = self.entries.remove(key).expect("it exists");
+        assert!(
+            requested.is_none() || self.cas_of(key) == requested,
+            "invariant CAS: a wrong CAS value deleted the item"
+        );
+        let old = self.entries.remove(key).expect("the item exists");
         let (old_cas, mut entry, stale, new_cas) = match leave {
             Leave::Nothing => return,
             Leave::Stale { expiry, new_cas } => {
@@ -185,12 +223,12 @@ impl Oracle {
             }
         };
         let Some(cas) = cas else {
-            // Its end has come, or memory was needed: what came of it was not seen.
+            // The item may have expired or been evicted since, so its marks are unknown.
             return;
         };
         self.note_cas(key, cas, new_cas.or(old_cas));
         entry.cas = cas;
-        entry.given_cas = new_cas.or(old_cas).is_some();
+        entry.has_chosen_cas = new_cas.or(old_cas).is_some();
         entry.marks = Marks { stale, claimed: false };
         entry.stored_at = now.seconds;
         entry.fetched = None;
@@ -198,7 +236,7 @@ impl Oracle {
         self.settle(now);
     }
 
-    /// Judges incr and decr; `pinned` says whether anything may keep it from writing in place.
+    /// Checks incr and decr. `pinned` is true if a pin may prevent a write in place.
     pub fn arithmetic(
         &mut self,
         key: &[u8],
@@ -210,48 +248,63 @@ impl Oracle {
     ) {
         match outcome {
             ArithmeticOutcome::NotFound => {
-                assert!(conditions.initial.is_none(), "law OUTCOME: an initial value: NotFound");
+                assert!(
+                    conditions.initial.is_none(),
+                    "invariant OUTCOME: NotFound in spite of an initial value"
+                );
                 self.miss(key);
             }
             ArithmeticOutcome::OutOfMemory => self.refused(key, ReserveError::OutOfMemory, 0),
             ArithmeticOutcome::Exists => {
                 self.must_exist(key, "Exists");
-                assert_ne!(self.cas_of(key), conditions.expected_cas, "law CAS: right, refused");
+                assert_ne!(
+                    self.cas_of(key),
+                    conditions.expected_cas,
+                    "invariant CAS: right, refused"
+                );
             }
             ArithmeticOutcome::NotNumeric => {
                 self.must_exist(key, "NotNumeric");
                 let number = self.entries.get(key).map(|entry| Number::of(&entry.value));
                 assert!(
                     !matches!(number, Some(Number::Plain(_))),
-                    "law NUMBER: {} holds {number:?}",
+                    "invariant NUMBER: {} holds {number:?}",
                     show(key)
                 );
             }
             ArithmeticOutcome::Value { value, cas, is_new: true, .. } => {
                 let Some(initial) = conditions.initial else {
-                    panic!("law OUTCOME: {} was made though nobody asked", show(key));
+                    panic!("invariant OUTCOME: {} was created without an initial value", show(key));
                 };
                 let gone = self.presence(key) != Presence::Certain;
-                assert!(gone, "law NO-LOSS: {} is gone", show(key));
-                assert_eq!(value, initial.value, "law NUMBER: the initial value is stored");
+                assert!(gone, "invariant NO-LOSS: {} is gone", show(key));
+                assert_eq!(value, initial.value, "invariant NUMBER: the initial value is stored");
                 self.note_cas(key, cas, conditions.new_cas);
                 let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
-                let given_cas = conditions.new_cas.is_some();
+                let has_chosen_cas = conditions.new_cas.is_some();
                 let entry = Entry::new(value.to_string().into_bytes(), meta);
-                let entry = Entry { cas, given_cas, stored_at: now.seconds, ..entry };
+                let entry = Entry { cas, has_chosen_cas, stored_at: now.seconds, ..entry };
                 self.entries.insert(key.to_vec(), entry);
                 self.settle(now);
             }
             ArithmeticOutcome::Value { value, cas, expiry_before, .. } => {
                 self.must_exist(key, "arithmetic");
-                let asked = conditions.expected_cas;
-                assert!(asked.is_none() || self.cas_of(key) == asked, "law CAS: a wrong one");
+                let requested = conditions.expected_cas;
+                assert!(
+                    requested.is_none() || self.cas_of(key) == requested,
+                    "invariant CAS: a wrong CAS value"
+                );
                 self.note_cas(key, cas, conditions.new_cas);
                 let Some(entry) = self.entries.get_mut(key) else { return };
-                assert_eq!(entry.expiry, expiry_before, "law LAST-WRITE: expiry of {}", show(key));
+                assert_eq!(
+                    entry.expiry,
+                    expiry_before,
+                    "invariant LAST-WRITE: expiry of {}",
+                    show(key)
+                );
                 entry.change_number(key, delta, value, pinned);
                 entry.cas = cas;
-                entry.given_cas = conditions.new_cas.is_some();
+                entry.has_chosen_cas = conditions.new_cas.is_some();
                 entry.expiry = conditions.touch.unwrap_or(expiry_before);
                 entry.stored_at = now.seconds;
                 entry.fetched = None;
@@ -262,7 +315,7 @@ impl Oracle {
 }
 
 impl Entry {
-    /// A value just stored.
+    /// Returns the entry of a value just stored.
     pub(crate) fn new(value: Vec<u8>, meta: ItemMeta) -> Entry {
         Entry {
             value,
@@ -275,7 +328,7 @@ impl Entry {
             doubtful: false,
             padding_open: false,
             marks: Marks::default(),
-            given_cas: false,
+            has_chosen_cas: false,
         }
     }
 
@@ -283,9 +336,9 @@ impl Entry {
         let expected = match (Number::of(&self.value), delta) {
             (Number::Plain(n) | Number::Loose(n), Delta::Increment(d)) => n.wrapping_add(d),
             (Number::Plain(n) | Number::Loose(n), Delta::Decrement(d)) => n.saturating_sub(d),
-            (Number::None, _) => panic!("law NUMBER: {} holds no number", show(key)),
+            (Number::None, _) => panic!("invariant NUMBER: {} does not hold a number", show(key)),
         };
-        assert_eq!(value, expected, "law NUMBER: {delta:?} of {}", show(key));
+        assert_eq!(value, expected, "invariant NUMBER: {delta:?} of {}", show(key));
         let mut text = value.to_string().into_bytes();
         if text.len() > self.value.len() {
             self.marks = Marks::default();
@@ -296,12 +349,12 @@ impl Entry {
     }
 }
 
-/// What text is to incr and decr.
+/// How incr and decr parse a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
-    /// Digits, then nothing but spaces.
+    /// Digits followed by spaces only.
     Plain(u64),
-    /// A number to `strtoull` only (difference 6).
+    /// A number only for `strtoull` (difference 6).
     Loose(u64),
     None,
 }
