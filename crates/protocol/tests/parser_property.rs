@@ -1,11 +1,11 @@
-//! The fuzz targets' property on their recorded corpora, and on random inputs and changes of them.
+//! Checks the invariants of the fuzz targets on their recorded corpora and on random and mutated inputs.
 
 mod property;
 
 use slabwise_base::Random;
 use std::path::Path;
 
-/// Words that mean something somewhere, so that changes reach further than random bytes would.
+/// Words of the protocols, so that mutations reach more code than random bytes.
 const WORDS: &[&[u8]] = &[
     b"get ",
     b"gets ",
@@ -47,7 +47,7 @@ const WORDS: &[&[u8]] = &[
     b"==",
 ];
 
-/// A dialect's recorded inputs, its laws, and pieces of its language.
+/// The corpus of a protocol, its invariants, and the words for mutations.
 struct Subject {
     corpora: &'static [&'static str],
     check: fn(&[u8]),
@@ -63,7 +63,7 @@ fn word(random: &mut Random) -> Vec<u8> {
     WORDS[random.below(WORDS.len() as u64) as usize].to_vec()
 }
 
-/// A request whose lengths agree, with an opcode and parts that may or may not go together.
+/// Returns a request with consistent lengths and a random opcode, key and extras.
 fn packet(random: &mut Random) -> Vec<u8> {
     const OPCODES: u64 = 0x28;
     let extras_len = [0, 0, 4, 8, 20][random.below(5) as usize];
@@ -84,7 +84,7 @@ impl Subject {
     fn corpus(&self) -> Vec<Vec<u8>> {
         let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
         let entries =
-            |folder| std::fs::read_dir(corpora.join(folder)).expect("it is part of the repository");
+            |folder| std::fs::read_dir(corpora.join(folder)).expect("the corpus folder exists");
         let mut paths: Vec<_> = self
             .corpora
             .iter()
@@ -92,7 +92,7 @@ impl Subject {
             .map(|entry| entry.expect("a readable folder").path())
             .collect();
         paths.sort();
-        assert!(paths.len() >= 10, "the corpora are part of the repository");
+        assert!(paths.len() >= 10, "the corpus is too small");
         paths.iter().map(|path| std::fs::read(path).expect("a readable file")).collect()
     }
 
@@ -133,27 +133,27 @@ impl Subject {
 }
 
 #[test]
-fn every_recorded_text_keeps_the_laws() {
+fn the_text_corpus_keeps_the_invariants() {
     TEXT.check_corpus();
 }
 
 #[test]
-fn every_recorded_packet_keeps_the_laws() {
+fn the_binary_corpus_keeps_the_invariants() {
     BINARY.check_corpus();
 }
 
 #[test]
-fn every_random_change_of_text_keeps_the_laws() {
+fn mutated_text_keeps_the_invariants() {
     TEXT.check_changes(4_000);
 }
 
 #[test]
-fn every_random_change_of_packets_keeps_the_laws() {
+fn mutated_packets_keep_the_invariants() {
     BINARY.check_changes(2_000);
 }
 
 #[test]
-fn packets_of_all_shapes_keep_the_laws() {
+fn random_packets_keep_the_invariants() {
     for seed in 0..20_000 {
         let mut random = Random::new(seed);
         let input: Vec<u8> = (0..1 + random.below(2)).flat_map(|_| packet(&mut random)).collect();

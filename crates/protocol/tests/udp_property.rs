@@ -1,4 +1,4 @@
-//! The fuzz target's property on the recorded corpus, and on random datagrams.
+//! Checks the invariants of the fuzz target on its recorded corpus and on random datagrams.
 
 mod udp_frames;
 
@@ -8,10 +8,10 @@ use std::path::Path;
 const RANDOM_DATAGRAMS: u64 = 5_000;
 
 #[test]
-fn it_holds_for_the_corpus() {
+fn the_corpus_keeps_the_invariants() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/udp");
     let mut inputs = 0;
-    for entry in std::fs::read_dir(&folder).expect("fuzz/corpus/udp is part of the repository") {
+    for entry in std::fs::read_dir(&folder).expect("fuzz/corpus/udp exists") {
         let path = entry.expect("a readable folder").path();
         udp_frames::check(&std::fs::read(path).expect("a readable file"));
         inputs += 1;
@@ -20,13 +20,13 @@ fn it_holds_for_the_corpus() {
 }
 
 #[test]
-fn it_holds_for_random_datagrams() {
+fn random_datagrams_keep_the_invariants() {
     for seed in 0..RANDOM_DATAGRAMS {
         let mut random = Random::new(seed);
         let len_max = [12, 100, 10_000][random.below(3) as usize];
         let mut datagram: Vec<u8> =
             (0..random.below(len_max)).map(|_| random.next_u64() as u8).collect();
-        // Half of them are what a client would send, but for what follows the header.
+        // Half of the datagrams have a valid header and random bytes after it.
         if random.below(2) == 0 && datagram.len() >= 6 {
             datagram[2..6].copy_from_slice(&[0, 0, 0, 1]);
         }

@@ -1,4 +1,4 @@
-//! The fuzz target's property on its recorded corpus, and on changes of what is in it.
+//! Checks the invariants of the fuzz target on its recorded corpus and on mutated files.
 
 mod traces;
 
@@ -7,12 +7,12 @@ use std::path::Path;
 
 const CHANGED_FILES: u64 = 3_000;
 
-/// Bytes that mean something to some format.
+/// Bytes with a meaning in some trace format.
 const PIECES: [&[u8]; 8] = [b",", b"\n", b"\r", b" ", b"\0", b"-1", b"18446744073709551616", b"#"];
 
 fn corpus() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/traces");
-    let entries = std::fs::read_dir(folder).expect("fuzz/corpus/traces is part of the repository");
+    let entries = std::fs::read_dir(folder).expect("fuzz/corpus/traces exists");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "the corpus is empty");
@@ -20,12 +20,12 @@ fn corpus() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn it_holds_for_the_corpus() {
+fn the_corpus_keeps_the_invariants() {
     corpus().iter().for_each(|file| traces::check(file));
 }
 
 #[test]
-fn it_holds_for_changed_files() {
+fn mutated_files_keep_the_invariants() {
     let corpus = corpus();
     for seed in 1..=CHANGED_FILES {
         println!("seed {seed}");

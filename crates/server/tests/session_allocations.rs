@@ -1,6 +1,6 @@
-//! Gets, sets and multi-gets take nothing from the heap once the buffers have their size.
+//! In the steady state, gets, sets and multi-gets make no heap allocations.
 //!
-//! A test binary of its own, because it has an allocator of its own, which counts.
+//! This test has its own binary because it replaces the allocator with one that counts.
 
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
@@ -12,30 +12,30 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// The system's allocator, counting.
+/// The system allocator with a counter of allocations.
 struct Counting;
 
 thread_local! {
-    /// Of this thread: what the test's harness does meanwhile is not the session's.
+    /// The allocations of this thread; those of the test harness do not count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises about `layout` are passed on.
+        // SAFETY: the caller's guarantees about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: `block` came from `System` with this layout, because `alloc` takes it there.
+        // SAFETY: `block` was allocated by `System` with this layout in `alloc`.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as for `dealloc`; `new_size` is the caller's promise, passed on.
+        // SAFETY: `block` and `layout` are as in `dealloc`, and the caller guarantees `new_size`.
         unsafe { System.realloc(block, layout, new_size) }
     }
 }
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A pipeline of every common command, a value that is pinned and one that comes in two parts.
+/// Returns a pipeline of all common commands, with a pinned value and a value that arrives in two parts.
 fn pipeline() -> (Vec<u8>, Vec<u8>) {
     let mut first = Vec::new();
     for item in 0..30 {
@@ -60,7 +60,7 @@ fn pipeline() -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn the_steady_state_takes_nothing_from_the_heap() {
+fn the_steady_state_makes_no_heap_allocations() {
     let settings = Settings::default();
     let engine = Engine::new(settings.engine.clone()).expect("the arena can be reserved");
     let (clock, roster) = (Arc::new(Clock::manual()), Roster::default());
@@ -75,7 +75,7 @@ fn the_steady_state_takes_nothing_from_the_heap() {
             worker.requests_left = 1_000;
             let progress = session.consume(&mut worker, input, &mut out);
             assert_eq!((progress.consumed, progress.next), (input.len(), Next::Read));
-            let (_, sent) = out.write_to(&mut near.as_fd()).expect("the other end is there");
+            let (_, sent) = out.write_to(&mut near.as_fd()).expect("the other end is open");
             far.read_exact(&mut received[..sent]).expect("what was sent can be read");
         }
     };
@@ -84,5 +84,5 @@ fn the_steady_state_takes_nothing_from_the_heap() {
     (0..100).for_each(|_| round());
     let allocations = ALLOCATIONS.get() - before;
     assert_eq!(allocations, 0, "{allocations} allocations in 100 rounds");
-    assert!(before > 0, "the counter counts");
+    assert!(before > 0, "the counter works");
 }

@@ -1,4 +1,4 @@
-//! Items with costs, from the engine's counters to pages that moved for them, on virtual time.
+//! Items with costs on virtual time, from the engine's counters to the pages that move because of them.
 
 use slabwise_base::{Clock, Cost, Expiry, Random};
 use slabwise_engine::{
@@ -34,7 +34,7 @@ fn store(handle: &mut Handle<'_>, key: &str, class: usize, costs: Costs, clock: 
     handle.set(key.as_bytes(), &vec![b'v'; VALUE_LENS[class]], meta, StoreMode::Set, clock.now());
 }
 
-/// What a run came to: misses of each class, and its pages at the end.
+/// The misses of each class in the last third of a run, and the pages of each class at its end.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     misses: [u64; 2],
@@ -47,15 +47,15 @@ impl Outcome {
     }
 }
 
-/// Gets by Zipf's law of keys of both classes in equal shares, and a set after each miss; misses count in the last
+/// Gets Zipf-distributed keys of both classes in equal shares and stores each missed one. Misses count in the last
 /// third.
 fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome {
     const REQUESTS: u64 = 450_000;
     let engine = engine(eviction, seed);
     let clock = Arc::new(Clock::manual());
-    let options = ProfilingOptions::within(1 << 20).expect("it is enough");
+    let options = ProfilingOptions::within(1 << 20).expect("the memory is enough");
     let profiling = Profiling::start(&engine, options, Arc::clone(&clock), clock.now());
-    let policy = PagePolicy::parse(policy).expect("it is well written");
+    let policy = PagePolicy::parse(policy).expect("the policy is valid");
     let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
     let mut tuner = Tuner::new(policy, budget, seed).with_profiling(profiling);
     let (mut handle, mut random) = (engine.handle(), Random::new(seed));
@@ -79,14 +79,14 @@ fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome
 }
 
 #[test]
-fn a_snapshot_tells_what_was_told() {
+fn a_snapshot_reports_client_supplied_costs() {
     let engine = engine(EvictionKind::Segmented, 1);
     let clock = Clock::manual();
     let mut handle = engine.handle();
     for (key, class, costs) in [
         ("a", 0, [Some(30), None]),
         ("b", 0, [None, None]),
-        // Its key leads to something.
+        // The key exists, so this store does not count as an insertion.
         ("a", 0, [Some(50), None]),
         ("c", 1, [None, Some(7)]),
     ] {
@@ -96,16 +96,16 @@ fn a_snapshot_tells_what_was_told() {
         handle.get(key.as_bytes(), clock.now(), |_| ());
     }
     let classes = snapshot(&engine, clock.now()).classes;
-    let told = |class: usize| {
+    let costs_of = |class: usize| {
         let class = &classes[class];
         let paid = (class.inserted, class.costs_told, class.cost_paid);
         (paid, class.cost_saved, class.cost_held)
     };
-    assert_eq!([told(0), told(1)], [((2, 1, 30), 100, 50), ((1, 1, 7), 7, 7)]);
+    assert_eq!([costs_of(0), costs_of(1)], [((2, 1, 30), 100, 50), ((1, 1, 7), 7, 7)]);
 }
 
 #[test]
-fn pages_go_where_they_save_most_cost() {
+fn the_cost_objective_moves_pages_to_the_expensive_class() {
     for (seed, eviction) in [(1, EvictionKind::Segmented), (2, EvictionKind::CostBands)] {
         let run = |objective: &str| {
             run(eviction, &format!("marginal:objective={objective}"), [Some(20), Some(400)], seed)
@@ -119,7 +119,7 @@ fn pages_go_where_they_save_most_cost() {
 }
 
 #[test]
-fn without_costs_or_with_equal_ones_the_default_is_what_it_was() {
+fn equal_costs_do_not_change_the_allocation() {
     for (seed, costs) in [(1, [None, None]), (2, [Some(70), Some(70)])] {
         let (by_default, by_misses) = (
             run(EvictionKind::CostBands, "marginal", costs, seed),

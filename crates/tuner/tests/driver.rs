@@ -1,5 +1,5 @@
-//! A server's tuner thread on virtual time: each step under the load that the bytes of clients show, under the policy
-//! that commands request, and after the wait that the pace says.
+//! A server's tuner thread on virtual time. Each step runs with the load derived from the bytes that clients sent, with
+//! the policy that commands requested, and after the wait that the pace returns.
 
 use slabwise_base::{Clock, Expiry, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
@@ -45,7 +45,7 @@ impl<'e> Server<'e> {
     fn new(engine: &'e Engine) -> Server<'e> {
         let budget =
             MoveBudget { pages_per_second: PAGES_PER_SECOND, ..MoveBudget::for_pages_of(1) };
-        let configured = PagePolicy::parse("space_time").expect("a policy's name");
+        let configured = PagePolicy::parse("space_time").expect("the policy is valid");
         Server {
             engine,
             handle: engine.handle(),
@@ -61,7 +61,7 @@ impl<'e> Server<'e> {
         }
     }
 
-    /// The steps that are due.
+    /// Runs the steps that are due.
     fn tune(&mut self, automove: AutomoveSettings) {
         for _ in 0..100_000 {
             let at = self.clock.moment();
@@ -76,10 +76,10 @@ impl<'e> Server<'e> {
             let step = self.tuner.step(self.engine, self.load, at);
             self.pace.step(&step, self.bytes_read);
         }
-        panic!("seed {SEED}: the tuner finds no rest");
+        panic!("seed {SEED}: the tuner does not become idle");
     }
 
-    /// Stores of keys drawn from so many, as fast as clients of a busy server send them.
+    /// Stores random keys, as fast as the clients of a busy server.
     fn serve(&mut self, requests: u64, keys: u64, value_len: usize, automove: AutomoveSettings) {
         let value = vec![b'v'; value_len];
         for _ in 0..requests {
@@ -91,7 +91,7 @@ impl<'e> Server<'e> {
         }
     }
 
-    fn be_silent(&mut self, time: Duration) {
+    fn idle(&mut self, time: Duration) {
         for _ in 0..time.as_millis() {
             self.clock.advance(Duration::from_millis(1));
             self.tune(ON);
@@ -104,31 +104,31 @@ impl<'e> Server<'e> {
 }
 
 #[test]
-fn pages_move_at_their_rate_while_clients_are_served_and_at_once_when_they_are_silent() {
+fn moves_are_rate_limited_under_load_and_immediate_when_idle() {
     let engine = engine();
     let mut server = Server::new(&engine);
     server.serve(20_000, 20_000, 1_200, ON);
     assert_eq!(server.load, Load::Serving);
     let before = server.moved();
-    // Smaller items need the pages of larger ones.
+    // The smaller items need pages of the larger ones.
     server.serve(20_000, 40_000, 300, ON);
     let moved = server.moved() - before;
     let most = 2 * u64::from(PAGES_PER_SECOND);
     assert!((most / 2..=most + 1).contains(&moved), "seed {SEED}: {moved} pages in 2 s");
-    // What is planned is carried out at once; then nothing is left to do.
-    server.be_silent(Duration::from_secs(10));
+    // When clients are silent, the planned moves run at once, and the tuner becomes idle.
+    server.idle(Duration::from_secs(10));
     assert_eq!((server.load, server.pace.wait()), (Load::Idle, Backoff::WAIT_MAX));
     engine.check();
 }
 
 #[test]
-fn a_command_turns_page_moves_off_and_on_again() {
+fn a_command_turns_page_moves_off_and_on() {
     let engine = engine();
     let mut server = Server::new(&engine);
     let off = AutomoveSettings { level: 0, ..ON };
     server.serve(20_000, 20_000, 1_200, off);
     server.serve(20_000, 40_000, 300, off);
-    // A class without any page is given one, whatever the policy.
+    // A class without pages gets one with any policy.
     let moved = server.moved();
     assert_eq!((moved, server.tuner.policy().name()), (1, "none"), "seed {SEED}");
     server.serve(20_000, 40_000, 300, ON);

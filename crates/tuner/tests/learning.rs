@@ -1,4 +1,4 @@
-//! The class table is learned on virtual time: from items of some sizes to a table that fits them, and to rest.
+//! Learning the class table on virtual time: items of some sizes lead to a table that fits them and then stays.
 
 use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
@@ -18,14 +18,14 @@ const SEED: u64 = 11;
 fn engine() -> Engine {
     let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    // Steps of half as much again.
+    // Each size is half as large again as the one before.
     config.classes = ClassTable::geometric(64, 1.5, PAGE_SIZE_BYTES / 2);
     config.index_within_limit = false;
     config.hash_seed = SEED;
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// A client that gets and, on a miss, sets values of about some length.
+/// A client that gets keys and, on a miss, stores values of about some length.
 struct Client<'e> {
     engine: &'e Engine,
     handle: Handle<'e>,
@@ -40,7 +40,8 @@ impl<'e> Client<'e> {
         Client { engine, handle: engine.handle(), clock, random, hits: 0 }
     }
 
-    /// Requests for so many keys whose values are up to 40 bytes longer than this, with the tuner stepped in between.
+    /// Sends requests for this number of keys, whose values are up to 40 bytes longer than `value_len`. Steps the tuner
+    /// in between.
     fn serve(&mut self, tuner: &mut Tuner, requests: u64, keys: u64, value_len: usize) {
         for number in 0..requests {
             self.clock.advance(REQUEST);
@@ -71,7 +72,7 @@ fn tuner(policy: PagePolicy, learning: Option<Learning>) -> Tuner {
 }
 
 fn space_time() -> PagePolicy {
-    PagePolicy::parse("space_time").expect("a policy's name")
+    PagePolicy::parse("space_time").expect("the policy is valid")
 }
 
 fn learning() -> Option<Learning> {
@@ -80,11 +81,11 @@ fn learning() -> Option<Learning> {
 
 fn report(tuner: &Tuner) -> SizesReport {
     let learning = tuner.learning().expect("sizes are learned");
-    SizesReport::clone(learning.report().expect("it has looked"))
+    SizesReport::clone(learning.report().expect("the sizes were evaluated"))
 }
 
 #[test]
-fn a_learned_table_holds_more_items_and_rests() {
+fn a_learned_table_holds_more_items_and_then_stays() {
     let (learned, fixed) = (engine(), engine());
     let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
     let (mut learner, mut control) = (tuner(space_time(), learning()), tuner(space_time(), None));
@@ -95,7 +96,7 @@ fn a_learned_table_holds_more_items_and_rests() {
     let report = report(&learner);
     assert!((1..=2).contains(&report.changes), "seed {SEED}: {report:?}");
     assert!(matches!(report.waiting, Some(Waiting::Gain { .. })), "seed {SEED}: {report:?}");
-    // Items of 832 to 873 bytes were in chunks of 1,112 bytes.
+    // Items of 832 to 873 bytes used chunks of 1,112 bytes.
     let (items, items_fixed) = (client.items(), other.items());
     assert!(
         items as f64 > items_fixed as f64 * 1.2,
@@ -109,15 +110,15 @@ fn a_learned_table_holds_more_items_and_rests() {
     assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
 }
 
-/// As in a server by default: pages go by curves, and bytes are worth what these say.
+/// As in a server by default: a curve-based policy moves pages, and its curves give the value of a byte.
 #[test]
-fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
+fn the_default_policy_keeps_the_table_of_a_steady_cache() {
     let seed = SEED;
     let engine = engine();
     let mut client = Client::new(&engine);
-    let policy = PagePolicy::parse("marginal").expect("a policy's name");
+    let policy = PagePolicy::parse("marginal").expect("the policy is valid");
     let options = ProfilingOptions::within(ProfilingOptions::MEMORY_BYTES_MIN + (1 << 20));
-    let options = options.expect("enough memory");
+    let options = options.expect("the memory is enough");
     let clock = Arc::clone(&client.clock);
     let profiling = Profiling::start(&engine, options, clock, client.clock.now());
     let mut tuner = tuner(policy, learning()).with_profiling(profiling);
@@ -125,11 +126,11 @@ fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
         for number in 0..requests {
             client.clock.advance(REQUEST);
             let now = client.clock.now();
-            // Small numbers come often.
+            // Small numbers are more frequent.
             let drawn = (60_000.0 * client.random.unit().powi(3)) as u64;
             let key = format!("{seed}-{drawn}");
             if client.handle.get(key.as_bytes(), now, |_| ()).is_none() {
-                // Lengths of each key's own, spread evenly over their logarithms.
+                // Each key has its own length. The lengths are log-uniform.
                 let part = Random::new(seed << 32 | drawn).unit();
                 let value = vec![b'v'; (40.0 * 50f64.powf(part)) as usize];
                 client.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
@@ -142,7 +143,7 @@ fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
     };
     serve(&mut tuner, 150_000);
     let before = report(&tuner);
-    assert!(before.changes >= 1, "seed {seed}: steps of a half are changed: {before:?}");
+    assert!(before.changes >= 1, "seed {seed}: the coarse table is changed: {before:?}");
     serve(&mut tuner, 180_000);
     let after = report(&tuner);
     let changes = after.changes - before.changes;
@@ -151,7 +152,7 @@ fn under_the_default_policy_a_steady_cache_of_many_sizes_rests_too() {
 }
 
 #[test]
-fn a_change_of_sizes_is_followed_without_a_page_policy() {
+fn the_table_follows_new_sizes_without_a_page_policy() {
     let engine = engine();
     let mut client = Client::new(&engine);
     let mut tuner = tuner(PagePolicy::none(), learning());
@@ -167,7 +168,7 @@ fn a_change_of_sizes_is_followed_without_a_page_policy() {
 }
 
 #[test]
-fn a_table_that_is_not_learned_any_more_stays() {
+fn the_table_stays_when_learning_is_turned_off() {
     let engine = engine();
     let mut client = Client::new(&engine);
     let mut tuner = tuner(space_time(), None);
@@ -176,6 +177,6 @@ fn a_table_that_is_not_learned_any_more_stays() {
     assert_eq!(engine.class_table(), before);
     tuner.set_learning(learning());
     client.serve(&mut tuner, 100_000, 30_000, 800);
-    assert_ne!(engine.class_table(), before, "and then it is");
+    assert_ne!(engine.class_table(), before, "the table changes when learning is turned on again");
     assert!(report(&tuner).changed_at.is_some());
 }

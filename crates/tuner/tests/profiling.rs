@@ -19,7 +19,7 @@ const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: 
 const REQUESTS_PER_STEP: u64 = 100;
 const REQUEST: Duration = Duration::from_micros(10);
 
-/// Every key, and nothing fades.
+/// Samples every key, without decay.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 1_000,
@@ -36,18 +36,18 @@ fn engine(pages: u64, seed: u64) -> Engine {
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// A client of an engine, and its time.
-struct Scene<'e> {
+/// A client of an engine, with its clock.
+struct Client<'e> {
     engine: &'e Engine,
     handle: Handle<'e>,
     clock: Arc<Clock>,
     random: Random,
 }
 
-impl<'e> Scene<'e> {
-    fn new(engine: &'e Engine) -> Scene<'e> {
+impl<'e> Client<'e> {
+    fn new(engine: &'e Engine) -> Client<'e> {
         let random = Random::new(engine.config().hash_seed);
-        Scene { engine, handle: engine.handle(), clock: Arc::new(Clock::manual()), random }
+        Client { engine, handle: engine.handle(), clock: Arc::new(Clock::manual()), random }
     }
 
     fn profiling(&self, options: ProfilingOptions) -> Profiling {
@@ -60,7 +60,7 @@ impl<'e> Scene<'e> {
         Tuner::new(policy, budget, 1).with_profiling(self.profiling(options))
     }
 
-    /// A get of one of so many keys, in turn or drawn, and on a miss a set; true: it hit.
+    /// Gets one of this number of keys, by rotation or at random, and stores it on a miss. Returns true on a hit.
     fn request(&mut self, keys: u64, value_len: usize) -> bool {
         let key = format!("{value_len}-{}", self.random.below(keys));
         self.clock.advance(REQUEST);
@@ -68,13 +68,13 @@ impl<'e> Scene<'e> {
         if self.handle.get(key.as_bytes(), now, |_| ()).is_some() {
             return true;
         }
-        // So long the client takes to find the value.
+        // The time that the client needs to recompute the value.
         self.clock.advance(Duration::from_millis(3));
         self.handle.set(key.as_bytes(), &vec![b'v'; value_len], META, StoreMode::Set, now);
         false
     }
 
-    /// Mixed requests for so many keys of either class, with the tuner stepped in between. The miss ratio.
+    /// Sends requests for this number of keys of each class and steps the tuner in between. Returns the miss ratio.
     fn serve(&mut self, tuner: &mut Tuner, requests: u64, keys: [u64; 2]) -> f64 {
         let mut misses = 0;
         for number in 0..requests {
@@ -89,7 +89,7 @@ impl<'e> Scene<'e> {
     }
 }
 
-/// Steps until the tuner has nothing more to do at this moment.
+/// Steps the tuner until it has nothing to do at this time.
 fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
     let mut at: Moment = clock.moment();
     loop {
@@ -102,18 +102,18 @@ fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
 }
 
 fn policy(text: &str) -> PagePolicy {
-    PagePolicy::parse(text).expect("it is well written")
+    PagePolicy::parse(text).expect("the policy is valid")
 }
 
 #[test]
-fn a_profile_tells_what_the_cache_did_and_would_have_done() {
+fn a_profile_matches_measured_misses_and_the_uniform_curve() {
     let seed = 5;
     let engine = engine(16, seed);
-    let mut scene = Scene::new(&engine);
-    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING);
-    scene.serve(&mut tuner, 100_000, [1_500, 100]);
-    let view = snapshot(scene.engine, scene.clock.now());
-    let profiling = tuner.profiling().expect("it profiles");
+    let mut client = Client::new(&engine);
+    let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING);
+    client.serve(&mut tuner, 100_000, [1_500, 100]);
+    let view = snapshot(client.engine, client.clock.now());
+    let profiling = tuner.profiling().expect("profiling is on");
     let profiles = profiling.profiles(&view);
     assert_eq!(profiling.stats().accesses_dropped, 0);
     assert_eq!(profiles.len(), 2);
@@ -123,7 +123,7 @@ fn a_profile_tells_what_the_cache_did_and_would_have_done() {
     let misses: f64 = profiles.iter().map(|profile| profile.misses).sum();
     assert!(close(misses, view.misses as f64, 0.01), "seed {seed}: {misses}");
     for (class, profile) in view.classes.iter().zip(&profiles) {
-        // Uniform references: any size hits its share of the keys, but for the first of each.
+        // References are uniform, so every size hits its share of the keys, except for first references.
         let keys = if class.chunk_size_bytes == SMALL_SIZE_BYTES { 1_500 } else { 100 };
         let half = profile.curve.misses(keys / 2) / profile.curve.references();
         assert!((half - 0.5).abs() < 0.05, "seed {seed}, {keys} keys: {half} missed at half");
@@ -132,19 +132,19 @@ fn a_profile_tells_what_the_cache_did_and_would_have_done() {
 }
 
 #[test]
-fn profiles_are_reported_once_a_second_while_there_is_something_new() {
+fn profiles_are_reported_once_a_second_when_they_change() {
     let seed = 6;
     let engine = engine(16, seed);
-    let mut scene = Scene::new(&engine);
+    let mut client = Client::new(&engine);
     let board = Arc::new(Board::default());
-    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING).shown_on(Arc::clone(&board));
-    step(&mut tuner, scene.engine, &scene.clock);
-    let report = || board.read().profile.expect("it profiles");
+    let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING).shown_on(Arc::clone(&board));
+    step(&mut tuner, client.engine, &client.clock);
+    let report = || board.read().profile.expect("profiling is on");
     let first = report();
     assert_eq!((first.stats.accesses, first.what_if.as_slice()), (0, [].as_slice()));
     let (mut reports, mut answers) = (vec![first], 0);
     let mut note = |seed| {
-        let (last, new) = (reports.last().expect("the first"), report());
+        let (last, new) = (reports.last().expect("there is a first report"), report());
         if !Arc::ptr_eq(last, &new) {
             assert!(new.stats.accesses >= last.stats.accesses, "seed {seed}");
             answers += usize::from(new.what_if != last.what_if);
@@ -152,143 +152,149 @@ fn profiles_are_reported_once_a_second_while_there_is_something_new() {
         }
         (reports.len(), answers)
     };
-    let begun_at = scene.clock.now().seconds;
-    while scene.clock.now().seconds.0 - begun_at.0 < 40 {
-        scene.serve(&mut tuner, REQUESTS_PER_STEP, [1_500, 100]);
+    let started_at = client.clock.now().seconds;
+    while client.clock.now().seconds.0 - started_at.0 < 40 {
+        client.serve(&mut tuner, REQUESTS_PER_STEP, [1_500, 100]);
         note(seed);
     }
     let (reported, answered) = note(seed);
     assert!((35..=41).contains(&reported), "seed {seed}: {reported} reports in 40 s");
-    // Early, as accesses double, and then every ten seconds.
+    // What-if answers are computed each time accesses double at first, then every ten seconds.
     assert!((5..=9).contains(&answered), "seed {seed}: {answered} answers in 40 s");
-    // Nothing happens, but what has come since the last report is still to be told.
+    // No more accesses arrive, but those since the last report must still be reported.
     for _ in 0..60 {
-        scene.clock.advance(Duration::from_secs(1));
-        step(&mut tuner, scene.engine, &scene.clock);
+        client.clock.advance(Duration::from_secs(1));
+        step(&mut tuner, client.engine, &client.clock);
         note(seed);
     }
     let (then, _) = note(seed);
-    assert!(then <= reported + 2, "seed {seed}: {then} reports, {reported} before the silence");
-    let (told, known) = (report(), tuner.profiling().expect("it profiles"));
-    assert_eq!(told.stats.accesses, known.stats().accesses, "seed {seed}");
-    assert_eq!(told.snapshot.profiles, known.profiles(&told.snapshot), "seed {seed}");
+    assert!(then <= reported + 2, "seed {seed}: {then} reports, {reported} before the last access");
+    let (reported_last, known) = (report(), tuner.profiling().expect("profiling is on"));
+    assert_eq!(reported_last.stats.accesses, known.stats().accesses, "seed {seed}");
+    assert_eq!(
+        reported_last.snapshot.profiles,
+        known.profiles(&reported_last.snapshot),
+        "seed {seed}"
+    );
 }
 
 #[test]
-fn a_policy_by_counts_is_stepped_as_often_as_they_say_and_its_plan_is_recorded() {
+fn a_policy_with_a_get_period_records_its_plan() {
     let seed = 9;
     let engine = engine(32, seed);
-    let mut scene = Scene::new(&engine);
-    let mut tuner = scene.tuner(PagePolicy::none(), EVERYTHING);
-    // Large items only, until they have all pages.
-    while !scene.engine.page_stats().memory_full() {
-        scene.request(10_000, 900);
+    let mut client = Client::new(&engine);
+    let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING);
+    // Only large items, until their class has all pages.
+    while !client.engine.page_stats().memory_full() {
+        client.request(10_000, 900);
     }
-    scene.serve(&mut tuner, 10_000, [1, 10_000]);
-    let before = scene.serve(&mut tuner, 40_000, [2_000, 10_000]);
+    client.serve(&mut tuner, 10_000, [1, 10_000]);
+    let before = client.serve(&mut tuner, 40_000, [2_000, 10_000]);
     assert_eq!(tuner.last_plan(), None);
     tuner.set_policy(policy("lama:period_gets=20000"));
-    scene.serve(&mut tuner, 19_000, [2_000, 10_000]);
+    client.serve(&mut tuner, 19_000, [2_000, 10_000]);
     assert_eq!(tuner.last_plan(), None, "seed {seed}: not due before 20,000 gets");
-    scene.serve(&mut tuner, 3_000, [2_000, 10_000]);
-    let first = *tuner.last_plan().expect("it was due");
+    client.serve(&mut tuner, 3_000, [2_000, 10_000]);
+    let first = *tuner.last_plan().expect("the policy was due");
     assert_eq!((first.moves, first.refused), (first.begun, 0), "seed {seed}: {first:?}");
-    let after = scene.serve(&mut tuner, 110_000, [2_000, 10_000]);
-    let last = *tuner.last_plan().expect("it was recorded");
+    let after = client.serve(&mut tuner, 110_000, [2_000, 10_000]);
+    let last = *tuner.last_plan().expect("the plan was recorded");
     assert!(after < before - 0.3, "seed {seed}: {after} after {before}");
     let found = first.before.misses_per_thousand() / 1_000.0;
     assert!((found - before).abs() < 0.1, "seed {seed}: {found} measured, {before} counted");
-    let predicted = first.predicted.expect("curves foresee").misses_after / 1_000.0;
+    let predicted = first.predicted.expect("curves predict misses").misses_after / 1_000.0;
     assert!((predicted - after).abs() < 0.1, "seed {seed}: {predicted} foreseen, {after} came");
     let measured = last.after.misses_per_thousand() / 1_000.0;
     assert!((measured - after).abs() < 0.1, "seed {seed}: {measured} measured, {after} counted");
 }
 
 #[test]
-fn without_profiles_a_policy_by_time_waits_its_ticks() {
+fn a_time_based_policy_waits_its_ticks_without_profiles() {
     let engine = engine(4, 1);
-    let scene = Scene::new(&engine);
-    let automove = PagePolicy::named("automove").expect("it is known");
+    let client = Client::new(&engine);
+    let automove = PagePolicy::named("automove").expect("the policy exists");
     let mut tuner = Tuner::new(automove, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
-    let mut step = || tuner.step(scene.engine, Load::Idle, scene.clock.moment());
+    let mut step = || tuner.step(client.engine, Load::Idle, client.clock.moment());
     assert_eq!(step(), TunerStep::Idle { ticks: Some(64) });
-    scene.clock.advance(Duration::from_millis(500));
+    client.clock.advance(Duration::from_millis(500));
     assert_eq!(step(), TunerStep::Idle { ticks: Some(32) });
     let mut none = Tuner::new(PagePolicy::none(), MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
-    let idle = none.step(scene.engine, Load::Idle, scene.clock.moment());
+    let idle = none.step(client.engine, Load::Idle, client.clock.moment());
     assert_eq!(idle, TunerStep::Idle { ticks: None });
 }
 
 #[test]
-fn a_tuner_that_is_called_while_it_rests_moves_nothing_and_takes_in_what_waits() {
+fn a_resting_tuner_moves_nothing_and_drains_the_access_queue() {
     let seed = 8;
     let engine = engine(8, seed);
-    let mut scene = Scene::new(&engine);
+    let mut client = Client::new(&engine);
     let options = ProfilingOptions { queue_len_max: 64, ..EVERYTHING };
     let budget = MoveBudget { chunks_per_step: 8, pages_per_second: 1 };
-    let profiling = scene.profiling(options);
+    let profiling = client.profiling(options);
     let mut tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
-    while scene.engine.evictions_ever() == 0 {
-        scene.request(10_000, 50);
-        step(&mut tuner, scene.engine, &scene.clock);
+    while client.engine.evictions_ever() == 0 {
+        client.request(10_000, 50);
+        step(&mut tuner, client.engine, &client.clock);
     }
     let [small, large] = [0, 1].map(ClassId);
-    engine.reassign(Some(small), Some(large), "test", scene.clock.now()).expect("it has pages");
-    let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, scene.clock.moment()) else {
-        panic!("seed {seed}: it does not rest");
+    engine
+        .reassign(Some(small), Some(large), "test", client.clock.now())
+        .expect("the class has pages");
+    let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, client.clock.moment()) else {
+        panic!("seed {seed}: the tuner does not rest");
     };
     let visits = || engine.mover_counters().visits;
-    let (visited, begun_at) = (visits(), scene.clock.nanos());
+    let (visited, started_at) = (visits(), client.clock.nanos());
     let rest_nanos = rest.as_nanos() as u64;
     for _ in 0..1_000 {
-        scene.request(1, 50);
-        let passed = scene.clock.nanos() - begun_at;
+        client.request(1, 50);
+        let passed = client.clock.nanos() - started_at;
         let expected = TunerStep::Rest(Duration::from_nanos(rest_nanos - passed));
-        assert_eq!(tuner.step(&engine, Load::Serving, scene.clock.moment()), expected);
+        assert_eq!(tuner.step(&engine, Load::Serving, client.clock.moment()), expected);
     }
     assert_eq!(visits(), visited, "seed {seed}");
-    let stats = tuner.profiling().expect("it profiles").stats();
+    let stats = tuner.profiling().expect("profiling is on").stats();
     assert_eq!(stats.accesses_dropped, 0, "seed {seed}");
     for _ in 0..10 {
-        scene.clock.advance(rest);
-        tuner.step(&engine, Load::Serving, scene.clock.moment());
+        client.clock.advance(rest);
+        tuner.step(&engine, Load::Serving, client.clock.moment());
     }
     assert!(visits() > visited, "seed {seed}: rests end");
 }
 
-/// What profiling 3,000 small keys and some large ones at 100,000 hits a second comes to: its stats, and the
-/// accesses a second that it took in.
-fn settled(
+/// Profiles 3,000 small keys and some large ones at 100,000 hits per second. Returns the statistics in the steady state
+/// and the accesses profiled per second.
+fn steady_state(
     large_keys: u64,
     keys_max: usize,
     accesses_per_second_max: u64,
     seed: u64,
 ) -> (ProfilingStats, f64) {
     let engine = engine(256, seed);
-    let mut scene = Scene::new(&engine);
+    let mut client = Client::new(&engine);
     let profiler = ProfilerOptions { keys_max, ..EVERYTHING.profiler };
     let options = ProfilingOptions { profiler, accesses_per_second_max, ..EVERYTHING };
-    let mut tuner = scene.tuner(PagePolicy::none(), options);
-    let stats = |tuner: &Tuner| tuner.profiling().expect("it profiles").stats();
+    let mut tuner = client.tuner(PagePolicy::none(), options);
+    let stats = |tuner: &Tuner| tuner.profiling().expect("profiling is on").stats();
     for _ in 0..4_000 {
-        scene.serve(&mut tuner, REQUESTS_PER_STEP, [3_000, large_keys]);
+        client.serve(&mut tuner, REQUESTS_PER_STEP, [3_000, large_keys]);
         assert!(stats(&tuner).keys <= keys_max, "seed {seed}: {:?}", stats(&tuner));
     }
-    let (before, begun_at) = (stats(&tuner), scene.clock.nanos());
-    scene.serve(&mut tuner, 100_000, [3_000, large_keys]);
+    let (before, started_at) = (stats(&tuner), client.clock.nanos());
+    client.serve(&mut tuner, 100_000, [3_000, large_keys]);
     let after = stats(&tuner);
     assert_eq!(after.accesses_dropped, 0, "seed {seed}: {after:?}");
-    let seconds = (scene.clock.nanos() - begun_at) as f64 / 1e9;
+    let seconds = (client.clock.nanos() - started_at) as f64 / 1e9;
     (after, (after.accesses - before.accesses) as f64 / seconds)
 }
 
 #[test]
-fn keys_are_made_no_fewer_than_they_must_be() {
+fn the_sampling_rate_uses_most_of_the_key_limit() {
     for seed in 3..6 {
-        let (stats, _) = settled(30, 10_000, u64::MAX, seed);
+        let (stats, _) = steady_state(30, 10_000, u64::MAX, seed);
         assert_eq!((stats.rate, stats.keys), (1.0, 3_030), "seed {seed}: {stats:?}");
-        // An eighth goes at a time.
-        let (stats, _) = settled(30, 500, u64::MAX, seed);
+        // The rate falls by an eighth at a time.
+        let (stats, _) = steady_state(30, 500, u64::MAX, seed);
         assert!(stats.keys > 400, "seed {seed}: {stats:?}");
         let rate = stats.keys as f64 / 3_030.0;
         assert!((stats.rate / rate - 1.0).abs() < 0.2, "seed {seed}: {stats:?}");
@@ -296,28 +302,28 @@ fn keys_are_made_no_fewer_than_they_must_be() {
 }
 
 #[test]
-fn accesses_are_made_no_fewer_than_they_must_be() {
+fn the_sampling_rate_uses_most_of_the_access_limit() {
     for seed in 3..6 {
-        let (stats, per_second) = settled(30, 10_000, 20_000, seed);
+        let (stats, per_second) = steady_state(30, 10_000, 20_000, seed);
         assert!((14_000.0..21_000.0).contains(&per_second), "seed {seed}: {per_second}, {stats:?}");
     }
 }
 
 #[test]
-fn few_keys_are_kept_though_they_are_asked_for_often_but_not_at_any_price() {
+fn few_hot_keys_may_exceed_the_access_limit() {
     for seed in 3..6 {
-        // A 32nd of the keys have more accesses than that, and less than four times as many.
-        let (stats, per_second) = settled(3_000, 10_000, 1_400, seed);
+        // A 32nd of the keys has more accesses than the limit, and less than four times as many.
+        let (stats, per_second) = steady_state(3_000, 10_000, 1_400, seed);
         assert!((0.8..=1.0).contains(&(stats.rate * 32.0)), "seed {seed}: {stats:?}");
         assert!((1_400.0..5_600.0).contains(&per_second), "seed {seed}: {per_second}, {stats:?}");
-        let (stats, per_second) = settled(3_000, 10_000, 100, seed);
+        let (stats, per_second) = steady_state(3_000, 10_000, 100, seed);
         assert!((100.0..450.0).contains(&per_second), "seed {seed}: {per_second}, {stats:?}");
     }
 }
 
-/// The hash of the `place`th key of the sample, of so many: evenly spread below the threshold.
+/// Returns the hash of the `place`th of `keys` sampled keys. The hashes are evenly spread below the threshold.
 fn sampled_hash(place: u64, keys: u64, threshold: u64) -> u64 {
-    // What `is_sampled` multiplies by, and by Newton's iteration its inverse.
+    // The multiplier of `is_sampled`, and its inverse by Newton's iteration.
     let multiplier = 0x9e37_79b9_7f4a_7c15u64;
     let newton =
         |inverse: u64, _| inverse.wrapping_mul(2u64.wrapping_sub(multiplier.wrapping_mul(inverse)));
@@ -329,12 +335,12 @@ fn sampled_hash(place: u64, keys: u64, threshold: u64) -> u64 {
 
 const CLASSES: u64 = ClassId::COUNT_MAX as u64;
 
-/// A profiler of as many classes as there may be, after so many accesses for each key that it may remember; the
-/// class of each follows from its turn and its key.
+/// Returns a profiler with the largest number of classes, after several accesses for each key that it can remember. The
+/// class of an access depends on its number and on its key.
 fn profiler_of_all_classes(
     options: ProfilerOptions,
     footprint_gets: Option<u64>,
-    turns_a_key: u64,
+    accesses_per_key: u64,
     class_of: impl Fn(u64, u64) -> u64,
 ) -> Profiler {
     let keys = options.keys_max as u64;
@@ -348,19 +354,19 @@ fn profiler_of_all_classes(
     let sizes: Vec<ClassSize> = (0..CLASSES).map(size).collect();
     let (threshold, seed) = (profiler.threshold(), 3);
     let mut random = Random::new(seed);
-    for turn in 0..turns_a_key * keys {
-        if turn % (keys / 4) == 0 {
+    for number in 0..accesses_per_key * keys {
+        if number % (keys / 4) == 0 {
             profiler.set_sizes(&sizes);
         }
-        let place = if turn < keys { turn } else { random.below(keys) };
+        let place = if number < keys { number } else { random.below(keys) };
         let hash = sampled_hash(place, keys, threshold);
-        let class = Some(ClassId(class_of(turn, place) as u8));
-        let access = |kind| Access { hash, kind, class, at_nanos: turn };
+        let class = Some(ClassId(class_of(number, place) as u8));
+        let access = |kind| Access { hash, kind, class, at_nanos: number };
         profiler.access(&access(AccessKind::Miss));
         profiler.access(&access(AccessKind::Store));
     }
     if footprint_gets.is_none() {
-        assert_eq!(profiler.keys() as u64, keys, "all are remembered");
+        assert_eq!(profiler.keys() as u64, keys, "all keys are remembered");
     }
     profiler.check();
     profiler
@@ -371,10 +377,10 @@ fn size_bytes(profiler: &Profiler, options: &ProfilingOptions) -> usize {
 }
 
 #[test]
-fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_rate() {
+fn all_classes_stay_within_the_memory_budget_at_any_sampling_rate() {
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_200_000, 2_342_177, 6_000_000] {
         for rate_max in [1e-2, 1e-5, 1e-8] {
-            let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
+            let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
             let few = ProfilerOptions { rate_max, ..options.profiler };
             for footprint_gets in [None, Some(100_000)] {
                 let profiler =
@@ -382,7 +388,7 @@ fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_ra
                 let profile = |number| profiler.profile(ClassId(number as u8));
                 let curves_bytes: usize =
                     (0..CLASSES).map(|number| profile(number).curves_size_bytes()).sum();
-                // One generation is shown, another made.
+                // One generation is complete and another is being filled.
                 let found = size_bytes(&profiler, &options) + 2 * curves_bytes;
                 assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}, rate {rate_max}");
             }
@@ -391,16 +397,16 @@ fn as_many_classes_as_there_may_be_take_the_memory_that_is_given_whatever_the_ra
 }
 
 #[test]
-fn footprints_are_kept_while_a_policy_goes_by_them() {
+fn footprints_are_kept_while_a_policy_uses_them() {
     let seed = 3;
     let engine = engine(16, seed);
-    let mut scene = Scene::new(&engine);
-    let mut tuner = scene.tuner(policy("lama:curve=footprint"), EVERYTHING);
+    let mut client = Client::new(&engine);
+    let mut tuner = client.tuner(policy("lama:curve=footprint"), EVERYTHING);
     let mut gets = |tuner: &mut Tuner, policy| {
         tuner.set_policy(policy);
-        scene.serve(tuner, 20_000, [1_500, 100]);
-        let view = snapshot(scene.engine, scene.clock.now());
-        let profiles = tuner.profiling().expect("it profiles").profiles(&view);
+        client.serve(tuner, 20_000, [1_500, 100]);
+        let view = snapshot(client.engine, client.clock.now());
+        let profiles = tuner.profiling().expect("profiling is on").profiles(&view);
         profiles.iter().map(|profile| profile.footprint_curve.references()).sum::<f64>()
     };
     let footprints = gets(&mut tuner, policy("lama:curve=footprint"));
@@ -411,30 +417,31 @@ fn footprints_are_kept_while_a_policy_goes_by_them() {
 }
 
 #[test]
-fn keys_that_go_from_class_to_class_leave_no_memory_behind() {
+fn keys_that_change_class_leak_no_memory() {
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_400_000] {
-        let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
+        let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
         let few = ProfilerOptions { rate_max: 1e-5, ..options.profiler };
         let keys = few.keys_max as u64;
-        let profiler = profiler_of_all_classes(few, None, 2 * CLASSES, |turn, _| turn / keys / 2);
+        let profiler =
+            profiler_of_all_classes(few, None, 2 * CLASSES, |number, _| number / keys / 2);
         let found = size_bytes(&profiler, &options);
         assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}");
     }
 }
 
 #[test]
-fn what_a_server_profiles_with_takes_the_memory_it_is_given() {
+fn a_servers_profiling_stays_within_its_memory_budget() {
     assert_eq!(ProfilingOptions::within(ProfilingOptions::MEMORY_BYTES_MIN - 1), None);
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 2_342_177, 20 << 20] {
-        let options = ProfilingOptions::within(memory_bytes).expect("it is enough");
+        let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
         let engine = engine(256, 4);
-        let mut scene = Scene::new(&engine);
-        let mut tuner = scene.tuner(PagePolicy::none(), options);
+        let mut client = Client::new(&engine);
+        let mut tuner = client.tuner(PagePolicy::none(), options);
         let keys = options.profiler.keys_max as u64;
         for policy in [PagePolicy::none(), policy("lama")] {
             tuner.set_policy(policy);
-            scene.serve(&mut tuner, 40_000, [8 * keys, 30]);
-            let stats = tuner.profiling().expect("it profiles").stats();
+            client.serve(&mut tuner, 40_000, [8 * keys, 30]);
+            let stats = tuner.profiling().expect("profiling is on").stats();
             assert!(stats.size_bytes as u64 <= memory_bytes, "{memory_bytes}: {stats:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! One stream of requests gives one curve, by whatever commands it comes, and where some of it is lost.
+//! A stream of requests has one curve, for every command that sends it, even if some accesses are dropped.
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{
@@ -14,17 +14,17 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const REQUEST: Duration = Duration::from_micros(10);
 const REQUESTS: u64 = 24_000;
-/// Twice as many as fit.
+/// Twice the number of items that fit.
 const KEYS: u64 = 1_500;
 
-/// Every key, and nothing fades.
+/// Samples every key, without decay.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 1_000,
     accesses_per_second_max: u64::MAX,
 };
 
-/// How a client gets.
+/// The command with which a client gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Command {
     Get,
@@ -32,14 +32,14 @@ enum Command {
     GetAndTouch,
     /// `mg T`.
     MetaTouch,
-    /// `mg N`: whoever misses finds an empty item, and stores.
+    /// `mg N`: the client that misses creates an empty item and then stores the value.
     Vivify,
-    /// `get`, and before each an `mg u` of another key.
+    /// `get`, and before each one an `mg u` of another key.
     Unmarked,
 }
 
 impl Command {
-    /// Whether the key's item is there and full.
+    /// True if the key has an item with a value.
     fn get(self, handle: &mut Handle<'_>, key: &[u8], other: &[u8], clock: &Clock) -> bool {
         let (now, expiry) = (clock.now(), Expiry::NEVER);
         let touching = GetOptions { touch: Some(expiry), ..GetOptions::default() };
@@ -66,8 +66,8 @@ impl Command {
     }
 }
 
-/// What is known of the class in which all items are, and of how many hits, after a stream of gets of which the
-/// missing ones are followed by a store; the tuner is stepped every so many requests.
+/// Runs a stream of gets with a store after each miss, and steps the tuner every `requests_per_step` requests. Returns
+/// the profile of the class of all items, and the number of hits.
 fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile, u64, u64) {
     let mut config = EngineConfig::new(6 * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
@@ -82,7 +82,7 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
     let mut step = || {
         let at: Moment = clock.moment();
         let step = tuner.step(&engine, Load::Idle, at);
-        assert!(matches!(step, TunerStep::Idle { .. }), "no page moves: {step:?}");
+        assert!(matches!(step, TunerStep::Idle { .. }), "no page must move: {step:?}");
     };
     let (mut handle, mut random) = (engine.handle(), Random::new(seed));
     let mut hits = 0;
@@ -99,17 +99,17 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
             step();
         }
     }
-    // Time for a last look.
+    // Time for a last evaluation.
     clock.advance(Duration::from_secs(1));
     step();
     step();
     let view = snapshot(&engine, clock.now());
-    let profiling = tuner.profiling().expect("it profiles");
+    let profiling = tuner.profiling().expect("profiling is on");
     let dropped = profiling.stats().accesses_dropped;
     (profiling.profiles(&view).remove(0), hits, dropped)
 }
 
-/// Uniform references: in so many chunks their share of the keys hit, but for the first of each.
+/// Asserts that the curve is that of uniform references: a number of chunks hits its share of the keys.
 fn assert_is_uniform(profile: &ClassProfile, of: &str) {
     for chunks in (0..=KEYS).step_by(100) {
         let (found, expected) =
@@ -119,7 +119,7 @@ fn assert_is_uniform(profile: &ClassProfile, of: &str) {
 }
 
 #[test]
-fn whatever_command_gets_the_curve_is_the_same() {
+fn every_get_command_gives_the_same_curve() {
     for seed in 1..=2 {
         let (expected, hits, _) = profile(Command::Get, 100, seed);
         assert!((REQUESTS / 4..REQUESTS).contains(&hits), "seed {seed}: {hits} hits");
@@ -130,7 +130,7 @@ fn whatever_command_gets_the_curve_is_the_same() {
             let (found, others_hits, dropped) = profile(command, 100, seed);
             assert_eq!(dropped, 0, "seed {seed}, {command:?}");
             assert_eq!(found.curve, expected.curve, "seed {seed}, {command:?}");
-            // A key that is vivified has two items for a moment, so another is evicted earlier.
+            // A vivified key has two items for a moment, so another item is evicted earlier.
             if command != Command::Vivify {
                 assert_eq!(others_hits, hits, "seed {seed}, {command:?}");
                 assert_eq!(found.misses, expected.misses, "seed {seed}, {command:?}");
@@ -140,35 +140,37 @@ fn whatever_command_gets_the_curve_is_the_same() {
 }
 
 #[test]
-fn hits_that_were_dropped_are_not_taken_for_near_ones() {
+fn dropped_hits_do_not_count_as_short_distances() {
     for seed in 1..=2 {
         let (profile, _, dropped) = profile(Command::Get, 4_000, seed);
         assert!(dropped > REQUESTS / 2, "seed {seed}: {dropped} dropped");
-        // A queue's length of a stream at a time says little of long distances, and all of the near ones.
+        // Only pieces of the stream as long as the queue are profiled. They contain all short distances and few long
+        // ones.
         let near = 1.0 - profile.curve.miss_ratio(100);
         assert!(near < 0.15, "seed {seed}: {near} hit in 100 chunks of {KEYS}");
     }
 }
 
 #[test]
-fn psa_counts_misses_where_keys_are_profiled_and_stores_where_not() {
+fn psa_counts_misses_with_profiling_and_stores_without() {
     let seed = 4;
     let step = |is_profiled: bool| {
         let mut config = EngineConfig::new(6 * PAGE_SIZE_BYTES as u64);
         config.page_size_bytes = PAGE_SIZE_BYTES;
-        config.classes = ClassTable::explicit(&[128, 1_024], PAGE_SIZE_BYTES).expect("it is valid");
+        config.classes =
+            ClassTable::explicit(&[128, 1_024], PAGE_SIZE_BYTES).expect("the table is valid");
         config.index_within_limit = false;
         config.hash_seed = seed;
         let engine = Engine::new(config).expect("the arena can be reserved");
         let clock = Arc::new(Clock::manual());
-        let policy = PagePolicy::parse("psa:misses=500").expect("it is well written");
+        let policy = PagePolicy::parse("psa:misses=500").expect("the policy is valid");
         let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
         if is_profiled {
             let start = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());
             tuner = tuner.with_profiling(start);
         }
         let mut handle = engine.handle();
-        // Small items are missed and stored; large ones are stored anew, more often, and never missed.
+        // Small items are missed and stored. Large items are stored again, more often, and never missed.
         for number in 0..4_000 {
             let now = clock.now();
             let small = format!("s{number}");
@@ -185,9 +187,9 @@ fn psa_counts_misses_where_keys_are_profiled_and_stores_where_not() {
                 return page_move.receiver;
             }
         }
-        panic!("no page moves");
+        panic!("no page moved");
     };
     let [small, large] = [0, 1].map(ClassId);
-    assert_eq!(step(false), Some(large), "it has most stores");
-    assert_eq!(step(true), Some(small), "it has all misses");
+    assert_eq!(step(false), Some(large), "the large class has the most stores");
+    assert_eq!(step(true), Some(small), "the small class has all misses");
 }

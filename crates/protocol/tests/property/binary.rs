@@ -1,4 +1,4 @@
-//! The binary protocol. Beside the other laws, nothing is waited for without bound.
+//! Invariants of the binary protocol's parser. Beyond the common ones, the parser never waits for unbounded input.
 
 use super::{Expecting, Reader, check_cuts};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose, parse};
@@ -9,16 +9,18 @@ use slabwise_protocol::{
 fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     match parse(input) {
         Parsed::Incomplete => {
-            assert!(input.len() < LINE_LEN_MAX, "so much is not waited for");
+            assert!(input.len() < LINE_LEN_MAX, "the parser waits for more than a line");
             None
         }
         Parsed::Hangup => {
             assert_ne!(input[0], REQUEST_MAGIC);
-            reader.hang_up()
+            reader.close()
         }
         Parsed::Refused { refusal, consumed, skip_len } => {
-            let Refusal::Packet(head, fault) = refusal else { panic!("a packet is no line") };
-            assert!(consumed >= HEAD_LEN, "a request has a head");
+            let Refusal::Packet(head, fault) = refusal else {
+                panic!("the refusal is not that of a packet")
+            };
+            assert!(consumed >= HEAD_LEN, "a request is at least a header");
             reader.events.push(format!("{head:?} {fault:?} {skip_len}"));
             if fault.closes() {
                 reader.expecting = Expecting::Nothing;
@@ -29,7 +31,7 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
         }
         Parsed::Request { request, answer, consumed } => {
             let Answer::Binary(head) = answer else { panic!("{answer:?}") };
-            assert!(consumed >= HEAD_LEN, "a request has a head");
+            assert!(consumed >= HEAD_LEN, "a request is at least a header");
             reader.events.push(format!("{head:?} {request:?}"));
             reader.expecting = match request {
                 Request::Store(order) => {
@@ -38,7 +40,7 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
                     Expecting::Skip(order.value_len)
                 }
                 Request::Get(get) => {
-                    // What a server would answer has room in its lengths.
+                    // The length fields of a reply are large enough for its echoed parts.
                     compose::hit(&mut Vec::new(), &head, 0, get.key, VALUE_LEN_MAX, 0);
                     compose::miss_with_key(&mut Vec::new(), &head, get.key);
                     Expecting::Request
@@ -51,7 +53,7 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     }
 }
 
-/// Panics unless the laws hold.
+/// Panics unless the invariants hold.
 pub fn check(input: &[u8]) {
     check_cuts(request, input);
 }

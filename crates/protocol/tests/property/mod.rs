@@ -1,24 +1,24 @@
-//! What must hold for every input of a parser, used by the stable test and by the fuzz targets.
+//! Invariants of the parsers for every input, checked by the property tests and the fuzz targets.
 
-#![allow(dead_code, reason = "each fuzz target uses one dialect")]
+#![allow(dead_code, reason = "each fuzz target uses one protocol")]
 
 pub mod binary;
 pub mod text;
 
-/// Reads what comes next; `None` when more input is needed.
+/// Parses the next request. `None` if more input is needed.
 type Step = fn(&mut Reader, &[u8]) -> Option<usize>;
 
-/// What the caller of a parser has to remember between two pieces of input.
+/// The state that the parser's caller keeps between two pieces of input.
 #[derive(Clone, Copy)]
 enum Expecting {
     Request,
-    /// What is not a request by itself.
+    /// Bytes that are not a request by themselves.
     Part(Step),
     Skip(usize),
     Nothing,
 }
 
-/// Reads input as a server does, and writes down what it was told.
+/// Reads input as a server does and records the parser's results.
 struct Reader {
     request: Step,
     expecting: Expecting,
@@ -26,17 +26,17 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads as much as it can; returns how much that was.
+    /// Parses as much as possible and returns the number of bytes consumed.
     fn read(&mut self, input: &[u8]) -> usize {
         let mut start = 0;
         while let Some(consumed) = self.step(&input[start..]) {
-            assert!(consumed <= input.len() - start, "more was consumed than there is");
+            assert!(consumed <= input.len() - start, "more bytes were consumed than received");
             start += consumed;
         }
         start
     }
 
-    /// One step; `None` when more input is needed.
+    /// Parses one request or one part of it. `None` if more input is needed.
     fn step(&mut self, input: &[u8]) -> Option<usize> {
         match self.expecting {
             Expecting::Nothing => None,
@@ -55,15 +55,15 @@ impl Reader {
         }
     }
 
-    /// The connection is to be closed.
-    fn hang_up(&mut self) -> Option<usize> {
+    /// Records that the connection must be closed.
+    fn close(&mut self) -> Option<usize> {
         self.events.push("hangup".to_owned());
         self.expecting = Expecting::Nothing;
         None
     }
 }
 
-/// What a server is told when the input arrives in these pieces.
+/// Returns the parser's results for input that arrives in these pieces.
 fn events<'a>(request: Step, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut reader = Reader { request, expecting: Expecting::Request, events: Vec::new() };
     let mut pending = Vec::new();
@@ -75,12 +75,11 @@ fn events<'a>(request: Step, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<
     reader.events
 }
 
-/// Panics unless: nothing panics, nothing is consumed that is not there, and the input means the same
-/// wherever it is cut.
+/// Panics if the parser panics, consumes more than there is, or depends on where the input is split.
 fn check_cuts(request: Step, input: &[u8]) {
     let whole = events(request, [input]);
     assert_eq!(events(request, input.chunks(1)), whole, "byte by byte");
-    // Every cut of a short input; a spread of them for a long one, so that a fuzzer gets on.
+    // All splits of a short input; some of a long one, to keep the fuzzer fast.
     let stride = 1 + input.len() / 64;
     for cut in (1..input.len()).step_by(stride) {
         let (head, tail) = input.split_at(cut);

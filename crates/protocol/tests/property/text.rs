@@ -1,4 +1,4 @@
-//! The classic and the meta protocol.
+//! Invariants of the parsers of the classic text protocol and the meta protocol.
 
 use super::{Expecting, Reader, check_cuts, events};
 use slabwise_protocol::text::{self, CostWire, NextKey, next_key};
@@ -20,11 +20,11 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
     check_item(&parsed, input);
     match parsed {
         Parsed::Incomplete => None,
-        Parsed::Hangup => reader.hang_up(),
+        Parsed::Hangup => reader.close(),
         Parsed::Refused { refusal, consumed, skip_len } => {
-            let Refusal::Line(reply) = refusal else { panic!("a line is no packet") };
-            assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply is a line");
-            assert!(!reply.is_empty() || !meta::begins(input), "meta errors are never silenced");
+            let Refusal::Line(reply) = refusal else { panic!("the refusal is not that of a line") };
+            assert!(reply.is_empty() || reply.ends_with(b"\r\n"), "a reply ends in CR LF");
+            assert!(!reply.is_empty() || !meta::begins(input), "meta errors are never suppressed");
             reader.events.push(format!("{reply:?} {skip_len}"));
             reader.expecting = Expecting::Skip(skip_len);
             assert!(consumed > 0, "a line has an end");
@@ -49,7 +49,7 @@ fn request(reader: &mut Reader, input: &[u8], cost_wire: CostWire) -> Option<usi
     }
 }
 
-/// A retrieval that is read as an item is the same as one whose keys are read one by one.
+/// Checks that a retrieval parsed as a single item equals one whose keys are parsed one by one.
 fn check_item(parsed: &Parsed<'_>, input: &[u8]) {
     let mut item = *parsed;
     text::join_sole_key(&mut item, input);
@@ -65,7 +65,7 @@ fn check_item(parsed: &Parsed<'_>, input: &[u8]) {
     };
     assert_eq!((get.touch, item_answer), (*touch, *answer));
     let NextKey::Key(key, key_len) = next_key(&input[*consumed..]) else {
-        panic!("{parsed:?} has no key");
+        panic!("{parsed:?} has no keys");
     };
     assert_eq!(key, get.key);
     let rest = &input[consumed + key_len..];
@@ -94,14 +94,14 @@ fn key(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     }
 }
 
-/// The rest of a line that means nothing.
+/// Consumes the rest of an ignored line.
 fn line_end(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     let end = input.iter().position(|&byte| byte == b'\n')?;
     reader.expecting = Expecting::Request;
     Some(end + 1)
 }
 
-/// A request of the meta protocol can be carried out and answered.
+/// Checks that a meta request can be executed and answered.
 fn check_meta(request: &Request<'_>, answer: &Answer) {
     let Answer::Meta(echo) = answer else { panic!("{answer:?}") };
     let mut buffer = [0; meta::KEY_BUFFER_LEN];
@@ -112,25 +112,25 @@ fn check_meta(request: &Request<'_>, answer: &Answer) {
     assert!(!key.is_empty() || *request == Request::NoOp, "an item has a key");
     assert!(key.len() <= KEY_LEN_MAX && echo.opaque().len() <= meta::OPAQUE_LEN_MAX);
     let mut letters = echo.letters().to_vec();
-    assert!(letters.iter().all(|&letter| echo.has(letter)), "each flag is noted");
+    assert!(letters.iter().all(|&letter| echo.has(letter)), "each flag is recorded");
     letters.sort_unstable();
     letters.dedup();
-    assert_eq!(letters.len(), echo.letters().len(), "each flag is there once");
+    assert_eq!(letters.len(), echo.letters().len(), "each flag is recorded once");
     let mut reply = Vec::new();
     meta::compose::bare_line(&mut reply, meta::reply::CODE_MISS, echo, key);
     assert!(reply.starts_with(b"EN") && reply.ends_with(b"\r\n"));
 }
 
-/// Panics unless the laws hold.
+/// Panics unless the invariants hold.
 pub fn check(input: &[u8]) {
-    // How a line beyond the limit is read depends on whether its end is in sight, as in memcached.
+    // How a line above the limit is parsed depends on whether its end has arrived, as in memcached.
     let has_long_line = input.split(|&byte| byte == b'\n').any(|line| line.len() > LINE_LEN_MAX);
     let check = |request| match has_long_line {
         true => drop(events(request, [input])),
         false => check_cuts(request, input),
     };
     check(request_without_costs);
-    // Most inputs mean the same with costs.
+    // Most inputs are parsed the same way with costs enabled.
     if events(request_with_costs, [input]) != events(request_without_costs, [input]) {
         check(request_with_costs);
     }

@@ -1,10 +1,10 @@
-//! What must hold for every datagram, used by the stable test and by the fuzz target.
+//! Invariants of UDP datagrams, checked by the property test and the fuzz target.
 
 use slabwise_protocol::udp::{
     DATAGRAM_LEN_MAX, HEADER_LEN, Header, PAYLOAD_LEN_MAX, datagram_count, receive,
 };
 
-/// Takes the input for a datagram, and then for a message to be cut into datagrams.
+/// Parses the input as a datagram, then splits it as a message into datagrams.
 pub fn check(input: &[u8]) {
     let header = Header::parse(input);
     assert_eq!(header.is_some(), input.len() >= HEADER_LEN);
@@ -29,7 +29,7 @@ pub fn check(input: &[u8]) {
     cut_and_reassemble(input);
 }
 
-/// A client that sorts by sequence number gets the message back, in whatever order datagrams come.
+/// Checks that a client that sorts datagrams by sequence number gets the message back, in any order of arrival.
 fn cut_and_reassemble(message: &[u8]) {
     let total = datagram_count(message.len()).expect("the input is not that long");
     let mut datagrams: Vec<Vec<u8>> = message

@@ -1,19 +1,19 @@
-//! The laws of reading a trace, on any bytes.
+//! Invariants of the trace readers for any bytes.
 //!
-//! 1. After a fault or the end comes nothing more.
-//! 2. A fault is one line of printable text that begins with its place: the trace's name, and a line or a record.
-//! 3. What is read of a plain file does not depend on how many bytes the source gives at a time. Of a broken frame of zstd it
-//!    may: the decoder loses what it has made of a piece when the piece turns out to be wrong.
-//! 4. A trace compressed with zstd reads as the trace itself.
+//! 1. After an error or the end, no more records follow.
+//! 2. An error is one line of printable text. It starts with the trace's name and a line or record number.
+//! 3. The records of an uncompressed file do not depend on how many bytes the source returns at a time. Those of a
+//!    broken zstd frame may, because the decoder discards its output of a piece that turns out to be invalid.
+//! 4. A trace compressed with zstd has the same records as the uncompressed trace.
 
 use clap::ValueEnum;
 use slabwise_replay::workload::{Request, TraceFormat, TraceReader};
 use std::io::{BufReader, Cursor, Read};
 
-/// A line may stand for any number of requests: so many are looked at.
+/// A line may describe any number of requests; only this number of them is read.
 const REQUESTS_MAX: usize = 2_000;
 
-/// Checks the laws for these bytes, read in every format and in the one that they tell.
+/// Checks the invariants for these bytes, read in every format and in the detected one.
 pub fn check(file: &[u8]) {
     let formats = TraceFormat::value_variants().iter().copied().map(Some);
     for format in formats.chain([None]) {
@@ -28,13 +28,13 @@ pub fn check(file: &[u8]) {
     }
 }
 
-/// Frames of zstd, and those that it skips.
+/// True if the file starts with a zstd frame or a skippable frame.
 fn is_compressed(file: &[u8]) -> bool {
     file.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
         || (file.len() >= 4 && file[0] >> 4 == 5 && file[1..4] == [0x2a, 0x4d, 0x18])
 }
 
-/// The first requests, and the fault's text where there was one among them.
+/// Returns the first requests, and the text of an error if one occurred among them.
 fn read(
     source: impl std::io::BufRead + 'static,
     format: Option<TraceFormat>,
@@ -51,11 +51,11 @@ fn read(
                 let text = error.to_string();
                 let has_place = text.starts_with("t: line ") || text.starts_with("t: record ");
                 assert!(has_place && !text.contains(char::is_control), "{format:?}: {text:?}");
-                assert!(reader.next_record().is_none(), "{format:?}: it goes on after a fault");
+                assert!(reader.next_record().is_none(), "{format:?}: a record follows an error");
                 return (requests, Some(text));
             }
             None => {
-                assert!(reader.next_record().is_none(), "{format:?}: it goes on after its end");
+                assert!(reader.next_record().is_none(), "{format:?}: a record follows the end");
                 break;
             }
         }
@@ -63,7 +63,7 @@ fn read(
     (requests, None)
 }
 
-/// Gives one byte, then two, then three, and again one.
+/// A source that returns one, two and three bytes in rotation.
 struct Pieces {
     file: Vec<u8>,
     at: usize,

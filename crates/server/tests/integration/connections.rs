@@ -1,4 +1,4 @@
-//! What clients may do on a connection, and what they get.
+//! Connections of clients: pipelining, splits, slow readers, sockets and timeouts.
 
 use crate::support::{Client, Server, directory, wait_until};
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 const VERSION: &str = "version\r\n";
 
-/// The server's answer to `version`.
+/// Returns the server's reply to `version`.
 fn version_reply(server: &Server) -> String {
     let mut client = server.connect();
     client.send("version\r\nget nothing\r\n");
@@ -52,7 +52,7 @@ fn a_half_closed_client_gets_every_reply() {
 }
 
 #[test]
-fn the_first_byte_of_all_tells_the_dialect() {
+fn the_first_byte_of_a_connection_selects_the_protocol() {
     let server = Server::start(&["-t", "1"]);
     let mut client = server.connect();
     let no_op = |magic| {
@@ -62,7 +62,7 @@ fn the_first_byte_of_all_tells_the_dialect() {
     };
     client.send(no_op(0x80));
     client.expect(no_op(0x81));
-    // Behind text the byte is but a part of an unknown command.
+    // After a text request, the magic byte is part of an unknown text command.
     let version = version_reply(&server);
     let mut client = server.connect();
     client.ask(VERSION, &version);
@@ -74,7 +74,7 @@ fn the_first_byte_of_all_tells_the_dialect() {
 }
 
 #[test]
-fn a_dialogue_may_be_cut_at_every_byte() {
+fn a_dialogue_may_be_split_at_every_byte() {
     let server = Server::start(&["-t", "1"]);
     let version = version_reply(&server);
     let request = set("cut", "some value") + "get cut\r\nversion\r\nget none\r\nbogus\r\n";
@@ -83,7 +83,7 @@ fn a_dialogue_may_be_cut_at_every_byte() {
     let mut other = server.connect();
     for cut in 1..request.len() {
         client.send(&request[..cut]);
-        // The only worker has seen the first part once it answers somebody who came later.
+        // The only worker has read the first part when it answers a later client.
         other.ask(VERSION, &version);
         client.send(&request[cut..]);
         client.expect(&reply);
@@ -96,7 +96,7 @@ fn a_dialogue_may_be_cut_at_every_byte() {
 }
 
 #[test]
-fn large_values_come_and_go_whole() {
+fn large_values_round_trip() {
     let server = Server::start(&["-t", "1"]);
     let value: String = (0..90_000u32).map(|index| format!("{index:10}")).collect();
     let mut client = server.connect();
@@ -114,7 +114,7 @@ fn large_values_come_and_go_whole() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
+fn a_slow_reader_uses_little_memory_and_delays_no_other_client() {
     let server = Server::start(&["-t", "1"]);
     let version = version_reply(&server);
     let value = "v".repeat(10_000);
@@ -149,14 +149,14 @@ fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
 }
 
 #[test]
-fn a_client_that_sends_without_end_lets_others_have_their_turn() {
+fn a_client_that_sends_without_pause_does_not_block_others() {
     let server = Server::start(&["-t", "1", "-R", "5"]);
     let version = version_reply(&server);
     let flood = server.connect();
     let (mut sender, mut reader) = (flood.split(), flood.split());
     let writer = std::thread::spawn(move || {
         let batch = VERSION.repeat(10_000);
-        // Ends when the connection does.
+        // Ends with the connection.
         while sender.write_all(batch.as_bytes()).is_ok() {}
     });
     let drain = std::thread::spawn(move || {
@@ -173,7 +173,7 @@ fn a_client_that_sends_without_end_lets_others_have_their_turn() {
 }
 
 #[test]
-fn quit_is_obeyed_after_what_came_before_it() {
+fn quit_takes_effect_after_earlier_requests() {
     let server = Server::start(&[]);
     let version = version_reply(&server);
     let mut client = server.connect();
@@ -182,13 +182,13 @@ fn quit_is_obeyed_after_what_came_before_it() {
 }
 
 #[test]
-fn unix_sockets_serve_with_the_mode_asked_for() {
+fn unix_sockets_have_the_requested_mode() {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     let directory = directory();
     let path = directory.path().join("socket");
     let text = path.to_str().expect("text").to_owned();
     let mut server = Server::start_with(directory, &["-s", &text, "-a", "0660"]);
-    let metadata = std::fs::metadata(&path).expect("the socket is there");
+    let metadata = std::fs::metadata(&path).expect("the socket file exists");
     assert!(metadata.file_type().is_socket());
     assert_eq!(metadata.permissions().mode() & 0o777, 0o660);
     let mut client = Client::unix(&path);
@@ -218,7 +218,7 @@ fn idle_clients_are_closed_after_the_timeout() {
     let server = Server::start(&["-o", "idle_timeout=1"]);
     let mut client = server.connect();
     client.send(VERSION);
-    // The reply, and then the end of the connection by the server's own doing.
+    // The reply, then the end of the connection, which the server closes.
     let bytes = client.read_to_end();
     assert!(bytes.starts_with(b"VERSION "), "{bytes:?}");
 }

@@ -1,4 +1,4 @@
-//! The server as a process: its options, its connections, its background work, its end.
+//! The server as a process: options, connections, background work and shutdown.
 
 mod background;
 mod connections;

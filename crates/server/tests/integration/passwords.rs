@@ -1,10 +1,10 @@
-//! `-Y` over a socket: the start, the login, and reading the file again.
+//! ASCII authentication (`-Y`) over a socket: start, authentication, and reload of the password file.
 
 use crate::support::{Client, Server, as_user, directory, exit_of, wait_until};
 use rustix::process::Signal;
 use std::net::TcpStream;
 
-/// A server whose password file has this text, and the file's place.
+/// Returns a server whose password file has this text, and the file's path.
 fn start(text: &str) -> (Server, std::path::PathBuf) {
     let directory = directory();
     let file = directory.path().join("passwords");
@@ -14,13 +14,13 @@ fn start(text: &str) -> (Server, std::path::PathBuf) {
     (Server::start_with(directory, &args), file)
 }
 
-fn log_in(client: &mut Client<TcpStream>, token: &str) -> String {
+fn authenticate(client: &mut Client<TcpStream>, token: &str) -> String {
     client.send(format!("set login 0 0 {}\r\n{token}\r\n", token.len()));
     client.read_line()
 }
 
-fn is_let_in(server: &Server, token: &str) -> bool {
-    match log_in(&mut server.connect(), token).as_str() {
+fn is_accepted(server: &Server, token: &str) -> bool {
+    match authenticate(&mut server.connect(), token).as_str() {
         "STORED\r\n" => true,
         "CLIENT_ERROR authentication failure\r\n" => false,
         other => panic!("{token}: {other}"),
@@ -28,16 +28,16 @@ fn is_let_in(server: &Server, token: &str) -> bool {
 }
 
 #[test]
-fn only_who_logs_in_is_served() {
+fn only_authenticated_clients_are_served() {
     let (server, file) = start("ana:letmein\n");
     let mut stranger = server.connect();
     stranger.ask("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     let mut ana = server.connect();
-    assert_eq!(log_in(&mut ana, "ana letmein"), "STORED\r\n");
+    assert_eq!(authenticate(&mut ana, "ana letmein"), "STORED\r\n");
     ana.ask("set a 0 0 1\r\n1\r\n", "STORED\r\n");
     ana.ask("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n");
     stranger.ask("mg a v\r\n", "CLIENT_ERROR unauthenticated\r\n");
-    assert!(log_in(&mut stranger, "ana letmei").contains("authentication failure"));
+    assert!(authenticate(&mut stranger, "ana letmei").contains("authentication failure"));
     stranger.ask("get a\r\n", "CLIENT_ERROR unauthenticated\r\n");
     assert_eq!(ana.stat("stats", "auth_cmds"), "2");
     assert_eq!(ana.stat("stats", "auth_errors"), "1");
@@ -47,7 +47,7 @@ fn only_who_logs_in_is_served() {
 }
 
 #[test]
-fn strangers_hold_little_and_not_for_ever() {
+fn unauthenticated_clients_use_little_memory_and_time_out() {
     let (server, _) = start("ana:letmein\n");
     let before = server.resident_bytes();
     let mut strangers: Vec<_> = (0..200).map(|_| server.connect()).collect();
@@ -55,7 +55,7 @@ fn strangers_hold_little_and_not_for_ever() {
         stranger.ask("set a 0 0 1000000\r\n", "CLIENT_ERROR auth token too long\r\n");
         stranger.send(format!("set a 0 0 16384\r\n{}", "x".repeat(10_000)));
     }
-    // Half a login is no excuse for staying.
+    // An incomplete authentication request does not prevent the idle timeout.
     for stranger in &mut strangers {
         assert_eq!(stranger.read_to_end(), b"");
     }
@@ -64,29 +64,29 @@ fn strangers_hold_little_and_not_for_ever() {
 }
 
 #[test]
-fn a_signal_reads_the_file_again_and_a_bad_one_changes_nothing() {
+fn sighup_reloads_the_password_file_and_ignores_an_invalid_one() {
     let (server, file) = start("ana:old\n");
     let mut ana = server.connect();
-    assert_eq!(log_in(&mut ana, "ana old"), "STORED\r\n");
+    assert_eq!(authenticate(&mut ana, "ana old"), "STORED\r\n");
     std::fs::write(&file, "ana:new\nbob:1").expect("a file");
-    assert!(!is_let_in(&server, "ana new"), "nobody asked for it to be read");
+    assert!(!is_accepted(&server, "ana new"), "the file was reloaded without a signal");
     server.signal(Signal::HUP);
-    wait_until("the new password counts", || is_let_in(&server, "ana new"));
-    assert!(is_let_in(&server, "bob 1") && !is_let_in(&server, "ana old"));
+    wait_until("the new password is accepted", || is_accepted(&server, "ana new"));
+    assert!(is_accepted(&server, "bob 1") && !is_accepted(&server, "ana old"));
     ana.ask("get a\r\n", "END\r\n");
     for bad in ["", "nonsense\n"] {
         std::fs::write(&file, bad).expect("a file");
         server.signal(Signal::HUP);
-        assert!(is_let_in(&server, "ana new"));
+        assert!(is_accepted(&server, "ana new"));
     }
     std::fs::write(&file, "ana:newest\n").expect("a file");
     server.signal(Signal::HUP);
-    wait_until("the newest password counts", || is_let_in(&server, "ana newest"));
-    assert!(!is_let_in(&server, "ana new"));
+    wait_until("the newest password is accepted", || is_accepted(&server, "ana newest"));
+    assert!(!is_accepted(&server, "ana new"));
 }
 
 #[test]
-fn a_file_that_cannot_be_used_stops_the_start() {
+fn an_invalid_password_file_stops_the_start() {
     let directory = directory();
     let file = directory.path().join("passwords");
     let path = file.display().to_string();

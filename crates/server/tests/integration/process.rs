@@ -1,10 +1,10 @@
-//! How the process starts and ends.
+//! Start and end of the server process.
 
 use crate::support::{Server, as_user, directory, exit_of, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
-fn sigterm_and_sigint_end_it_cleanly() {
+fn sigterm_and_sigint_end_the_server_cleanly() {
     for signal in [Signal::TERM, Signal::INT, Signal::USR1] {
         let directory = directory();
         let pid_file = directory.path().join("pid");
@@ -14,7 +14,7 @@ fn sigterm_and_sigint_end_it_cleanly() {
         let mut client = server.connect();
         client.send("get nothing\r\n");
         client.expect("END\r\n");
-        let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
+        let id = std::fs::read_to_string(&pid_file).expect("the pid file exists");
         assert_eq!(id, format!("{}\n", server.id()));
         server.signal(Signal::HUP);
         client.send("get nothing\r\n");
@@ -27,7 +27,7 @@ fn sigterm_and_sigint_end_it_cleanly() {
 }
 
 #[test]
-fn the_shutdown_command_ends_it_cleanly() {
+fn the_shutdown_command_ends_the_server_cleanly() {
     let mut server = Server::start(&["-A"]);
     server.connect().send("shutdown\r\n");
     assert!(server.wait().success());
@@ -42,21 +42,21 @@ fn a_port_in_use_is_refused() {
 }
 
 #[test]
-fn a_daemon_is_told_by_its_pid_file() {
+fn a_daemon_writes_and_removes_its_pid_file() {
     let directory = directory();
     let pid_file = directory.path().join("pid");
     let text = pid_file.to_str().expect("text").to_owned();
     let args = as_user(&["-d", "-p", "-1", "-l", "127.0.0.1", "-P", &text]);
-    assert!(exit_of(&args, &directory).success(), "the starter ends with 0");
-    wait_until("the daemon tells its id", || pid_file.exists());
-    let id = std::fs::read_to_string(&pid_file).expect("the pid file is there");
+    assert!(exit_of(&args, &directory).success(), "the starter exits with 0");
+    wait_until("the daemon writes its id", || pid_file.exists());
+    let id = std::fs::read_to_string(&pid_file).expect("the pid file exists");
     let id = Pid::from_raw(id.trim().parse().expect("a number")).expect("an id");
     kill_process(id, Signal::TERM).expect("the daemon runs");
-    wait_until("the daemon has ended", || !pid_file.exists());
+    wait_until("the daemon exits", || !pid_file.exists());
 }
 
 #[test]
-fn locked_memory_is_not_taken_before_it_is_used() {
+fn locked_memory_is_allocated_only_when_used() {
     let server = Server::start(&["-k", "-m", "64"]);
     let mut client = server.connect();
     client.send("get nothing\r\n");

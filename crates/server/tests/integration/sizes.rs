@@ -1,10 +1,10 @@
-//! `-I`, `-M`: what is refused, and that what is taken comes back.
+//! The item size limit `-I` and the memory limit with `-M`: refused values, and values that are stored.
 
 use crate::support::Server;
 use slabwise_base::memcached;
 use std::io::{Read, Write};
 
-/// What memcached has beside a value under a key of one byte.
+/// The bytes of an item other than its value, in memcached's count, with a key of one byte.
 const OVERHEAD_BYTES: usize = memcached::beside_value_bytes(1);
 
 fn set(server: &Server, value_len: usize) -> &'static str {
@@ -20,7 +20,7 @@ fn set(server: &Server, value_len: usize) -> &'static str {
 }
 
 #[test]
-fn the_largest_item_is_memcached_s_to_the_byte() {
+fn the_largest_value_is_the_same_as_in_memcached() {
     for (limit, limit_bytes) in [("512k", 512 << 10), ("1m", 1 << 20), ("2m", 2 << 20)] {
         for preset in [&[][..], &["-o", "preset=memcached"]] {
             let args = [&["-m", "64", "-I", limit], preset].concat();
@@ -29,16 +29,20 @@ fn the_largest_item_is_memcached_s_to_the_byte() {
             assert_eq!(set(&server, value_len_max), "stored", "{args:?}");
             assert_eq!(set(&server, value_len_max + 1), "too large", "{args:?}");
             let mut client = server.connect();
-            // The old value is not left to be read.
+            // The old value is deleted, so that no client reads it.
             client.ask("get k\r\n", "END\r\n");
             assert_eq!(client.stat("stats", "store_too_large"), "1");
-            assert_eq!(client.stat("stats", "delete_hits"), "0", "a failed set is no delete");
+            assert_eq!(
+                client.stat("stats", "delete_hits"),
+                "0",
+                "a failed set does not count as a delete"
+            );
         }
     }
 }
 
 #[test]
-fn a_value_of_a_hundred_megabytes_comes_back_whole() {
+fn a_value_of_a_hundred_megabytes_round_trips() {
     let server = Server::start(&["-m", "300", "-I", "128m"]);
     let value: Vec<u8> = (0..100_000_000u32).map(|n| (n ^ (n >> 13)) as u8).collect();
     let mut client = server.connect();
@@ -53,13 +57,13 @@ fn a_value_of_a_hundred_megabytes_comes_back_whole() {
         client.expect(format!("VALUE k 0 {}\r\n", value.len()));
         let mut received = vec![0; value.len()];
         client.split().read_exact(&mut received).expect("the server answers");
-        assert!(received == value, "the value came back changed");
+        assert!(received == value, "the returned value differs");
         client.expect("\r\nEND\r\n");
     });
 }
 
 #[test]
-fn a_full_cache_that_may_not_evict_refuses_and_keeps_what_it_has() {
+fn without_eviction_a_full_cache_refuses_stores_and_keeps_its_items() {
     let server = Server::start(&["-M", "-m", "8"]);
     let mut client = server.connect();
     let value = vec![b'x'; 100_000];

@@ -1,10 +1,10 @@
-//! Where UDP is served: ports, families, sockets, and what is refused at the start.
+//! UDP listeners: ports, address families, sockets, and addresses that are refused at the start.
 
 use crate::support::{Server, as_user, directory, exit_of};
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Asks once by UDP; the reply's payload.
+/// Sends one command over UDP and returns the payload of the reply.
 fn ask(address: SocketAddr, command: &[u8]) -> Vec<u8> {
     let any = if address.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
     let socket = UdpSocket::bind(any).expect("a UDP socket");
@@ -17,7 +17,7 @@ fn ask(address: SocketAddr, command: &[u8]) -> Vec<u8> {
     buffer[8..len].to_vec()
 }
 
-/// The ports of a kind in the port file.
+/// Returns the ports of a kind in the port file.
 fn ports(server: &Server, kind: &str) -> Vec<u16> {
     let text = std::fs::read_to_string(server.file("ports")).expect("a port file");
     let ports = text.lines().filter_map(|line| line.strip_prefix(kind));
@@ -27,16 +27,16 @@ fn ports(server: &Server, kind: &str) -> Vec<u16> {
 #[test]
 fn the_port_file_names_the_ports_of_udp() {
     let server = Server::start(&["-U", "-1"]);
-    let [port] = ports(&server, "UDP INET:")[..] else { panic!("one address of UDP") };
+    let [port] = ports(&server, "UDP INET:")[..] else { panic!("expected one UDP address") };
     assert_eq!(ask(([127, 0, 0, 1], port).into(), b"get nothing\r\n"), b"END\r\n");
     let server = Server::start(&[]);
-    assert!(ports(&server, "UDP").is_empty(), "UDP is off unless asked for");
+    assert!(ports(&server, "UDP").is_empty(), "UDP is off by default");
 }
 
 #[test]
-fn ipv6_is_served_and_each_of_several_addresses_by_one_worker() {
+fn several_addresses_and_ipv6_have_one_udp_worker_each() {
     let server = Server::start(&["-U", "-1", "-l", "127.0.0.1,::1"]);
-    let [port] = ports(&server, "UDP INET6:")[..] else { panic!("one IPv6 address of UDP") };
+    let [port] = ports(&server, "UDP INET6:")[..] else { panic!("expected one IPv6 address") };
     assert_eq!(ask((Ipv6Addr::LOCALHOST, port).into(), b"get nothing\r\n"), b"END\r\n");
     let mut client = server.connect();
     client.send("stats conns\r\n");
@@ -47,7 +47,7 @@ fn ipv6_is_served_and_each_of_several_addresses_by_one_worker() {
 }
 
 #[test]
-fn every_clients_datagrams_find_a_worker() {
+fn the_datagrams_of_every_client_are_answered() {
     let server = Server::start(&["-U", "-1", "-t", "4"]);
     let port = ports(&server, "UDP INET:")[0];
     for _ in 0..50 {
@@ -56,7 +56,7 @@ fn every_clients_datagrams_find_a_worker() {
 }
 
 #[test]
-fn udp_may_be_all_that_is_served() {
+fn a_server_may_listen_on_udp_only() {
     let directory = directory();
     let server = Server::start_with(directory, &["-p", "0", "-U", "-1", "-l", "127.0.0.1"]);
     assert!(ports(&server, "TCP").is_empty());
@@ -68,11 +68,14 @@ fn udp_may_be_all_that_is_served() {
 fn an_address_in_use_stops_the_start() {
     let server = Server::start(&["-U", "-1"]);
     let port = ports(&server, "UDP INET:")[0].to_string();
-    // Another server, and any other program.
+    // Ports used by another slabwise and by another program.
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a UDP socket");
     let others = taken.local_addr().expect("bound").port().to_string();
     for port in [port, others] {
         let args = ["-p", "-1", "-U", &port, "-l", "127.0.0.1"];
-        assert!(!exit_of(&as_user(&args), &directory()).success(), "a server shares port {port}");
+        assert!(
+            !exit_of(&as_user(&args), &directory()).success(),
+            "the server started on the used port {port}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Watchers over sockets: woken on whatever worker they live, told why connections end, and never
-//! waited for.
+//! Watchers over sockets: they are woken on any worker, receive the reasons of closed connections, and never block the
+//! server.
 
 use crate::support::{Client, Server, directory, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,11 +32,11 @@ impl Watcher {
 
 fn read_line(lines: &mut impl BufRead) -> String {
     let mut line = String::new();
-    lines.read_line(&mut line).expect("the server tells");
+    lines.read_line(&mut line).expect("the server sends a line");
     line.strip_suffix('\n').expect("a whole line").to_owned()
 }
 
-/// A line without its time and number, and its number.
+/// Returns a log line without its time and number, and its number.
 fn untimed(line: &str) -> (String, u64) {
     let mut words = line.splitn(3, ' ');
     let time = words.next().and_then(|word| word.strip_prefix("ts=")).expect("a time");
@@ -46,7 +46,7 @@ fn untimed(line: &str) -> (String, u64) {
 }
 
 #[test]
-fn a_watcher_is_told_at_once_on_whatever_worker_it_lives() {
+fn a_watcher_on_any_worker_is_notified_at_once() {
     let server = Server::start(&["-t", "4"]);
     let mut watchers: Vec<_> = (0..8).map(|_| Watcher::new(&server, "fetchers")).collect();
     for round in 0..20 {
@@ -61,7 +61,7 @@ fn a_watcher_is_told_at_once_on_whatever_worker_it_lives() {
 }
 
 #[test]
-fn lines_of_many_workers_come_in_the_order_of_their_numbers() {
+fn log_lines_of_all_workers_are_in_number_order() {
     let server = Server::start(&["-t", "4", "-o", "watcher_logbuf_size=10000"]);
     let mut watcher = Watcher::new(&server, "fetchers");
     let (clients, rounds) = (6, 200);
@@ -83,7 +83,7 @@ fn lines_of_many_workers_come_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn connections_are_told_with_their_ends() {
+fn connection_events_include_the_reason_of_the_close() {
     let server = Server::start(&["-t", "2", "-o", "idle_timeout=1"]);
     let mut watcher = Watcher::new(&server, "connevents");
     let mut ends = |request: &str, leaves: bool, reason: &str| {
@@ -108,12 +108,12 @@ fn connections_are_told_with_their_ends() {
     ends("set half 0 0 100\r\nof a value", true, "normal");
     ends("GET / HTTP/1.1\r\n", false, "error");
     ends(&"x".repeat(10_000), false, "error");
-    // A watcher is never idle.
+    // The idle timeout does not apply to watchers.
     ends("version\r\n", false, "idle_timeout");
 }
 
 #[test]
-fn a_watcher_that_does_not_read_costs_its_buffers_and_nobody_waits_for_it() {
+fn a_slow_watcher_uses_bounded_memory_and_blocks_no_other_client() {
     let server = Server::start(&["-t", "2", "-o", "watcher_logbuf_size=64"]);
     let mut slow = Watcher::new(&server, "fetchers mutations");
     let mut client = server.connect();
@@ -128,11 +128,11 @@ fn a_watcher_that_does_not_read_costs_its_buffers_and_nobody_waits_for_it() {
     while skipped(&server) == 0 || rounds < 100 {
         client.ask(&request, "END\r\n".repeat(500));
         rounds += 1;
-        assert!(rounds < 10_000, "the kernel's buffers have an end");
+        assert!(rounds < 10_000, "the kernel's buffers do not fill up");
     }
     let grown = server.resident_bytes().saturating_sub(before);
-    assert!(grown < 16 << 20, "{grown} bytes more are resident");
-    // Reading on, it finds every line, or how many there were in its place.
+    assert!(grown < 16 << 20, "{grown} more bytes are resident");
+    // When it reads on, it gets every line, or the number of lines skipped in their place.
     let total = rounds * 500;
     let mut next = 1;
     while next <= total {
@@ -150,14 +150,14 @@ fn a_watcher_that_does_not_read_costs_its_buffers_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_watcher_may_send_what_it_likes_is_never_idle_and_ends_by_leaving() {
+fn a_watchers_input_is_ignored_and_it_has_no_idle_timeout() {
     let server = Server::start(&["-t", "1", "-o", "idle_timeout=1"]);
     let mut noisy = Watcher::new(&server, "mutations");
     let mut writer = noisy.client.split();
     writer.write_all(&b"set a 0 0 1\r\nx\r\nquit\r\n".repeat(50_000)).expect("it is all read");
     let watchers = || server.connect().stat("stats", "log_watchers");
     assert_eq!(watchers(), "1");
-    // Others are turned out meanwhile.
+    // Other idle clients are disconnected meanwhile.
     let mut idle = server.connect();
     assert_eq!(idle.read_to_end(), b"");
     assert_eq!(watchers(), "1");
@@ -169,11 +169,11 @@ fn a_watcher_may_send_what_it_likes_is_never_idle_and_ends_by_leaving() {
     assert!(event.starts_with("type=item_store key=b "), "{event}");
     noisy.client.half_close();
     assert_eq!(noisy.lines.read_to_end(&mut Vec::new()).ok(), Some(0));
-    wait_until("it is forgotten", || watchers() == "0");
+    wait_until("the watcher is removed", || watchers() == "0");
 }
 
 #[test]
-fn watchers_come_and_go_while_others_work() {
+fn watchers_connect_and_disconnect_under_load() {
     let server = Server::start(&["-t", "4", "-m", "8", "-o", "watcher_logbuf_size=8"]);
     let address = server.address();
     let workers = (0..4).map(|thread| {
@@ -196,7 +196,7 @@ fn watchers_come_and_go_while_others_work() {
                 socket.write_all(format!("watch {kinds}\r\n").as_bytes()).expect("it is read");
                 let mut lines = BufReader::new(socket);
                 assert_eq!(read_line(&mut lines), "OK\r");
-                // Some leave with lines unread, which resets the connection.
+                // Some disconnect with unread lines, which resets the connection.
                 for _ in 0..(thread + round) % 40 {
                     let line = read_line(&mut lines);
                     assert!(line.starts_with("ts=") || line.starts_with("skipped="), "{line}");
@@ -205,17 +205,17 @@ fn watchers_come_and_go_while_others_work() {
         })
     });
     let threads: Vec<_> = workers.chain(watchers).collect();
-    // Watchers that outlast the others' work are told of this one's.
+    // A last client's events reach the watchers that are still connected.
     let mut client = server.connect();
     while !threads.iter().all(|thread| thread.is_finished()) {
         client.ask("get z\r\n", "END\r\n");
     }
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
-    wait_until("all are forgotten", || client.stat("stats", "log_watchers") == "0");
+    wait_until("all watchers are removed", || client.stat("stats", "log_watchers") == "0");
 }
 
 #[test]
-fn evictions_of_any_thread_reach_the_watcher() {
+fn evictions_by_any_thread_reach_the_watcher() {
     let server = Server::start(&["-t", "2", "-m", "8"]);
     let mut watcher = Watcher::new(&server, "evictions");
     let mut client = server.connect();

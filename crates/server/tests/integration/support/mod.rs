@@ -1,7 +1,7 @@
-//! A server as a child process, and clients of it.
+//! A server as a child process, and its clients.
 //!
-//! The child is the test binary itself: the test [`run_as_child`] is called from does nothing unless it
-//! is asked to be a server. So signals, limits and exit codes are those of a real process.
+//! The child is the test binary itself. The test that calls [`run_as_child`] does nothing unless the process was
+//! started as a server. So signals, limits and exit codes are those of a real process.
 
 #[path = "../../../../../tests/support/stream_client.rs"]
 mod stream_client;
@@ -23,11 +23,11 @@ const ARGS_VARIABLE: &str = "SLABWISE_TEST_ARGS";
 pub const CHILD_TEST: &str = "serves_when_it_is_the_child";
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Serves and ends the process, if this process is a child; else returns.
+/// Serves and exits if this process is a child; otherwise returns.
 pub fn run_as_child() {
     if let Ok(args) = std::env::var(ARGS_VARIABLE) {
         let code = slabwise_server::main(args.lines().map(Into::into));
-        // ExitCode tells its number to nobody but the runtime.
+        // Only the runtime can read the number of an ExitCode.
         std::process::exit(i32::from(format!("{code:?}") != format!("{:?}", success())));
     }
 }
@@ -51,20 +51,20 @@ pub struct Server {
     process: process::Server,
 }
 
-/// The command of a child with these arguments.
+/// Returns the command of a child with these arguments.
 pub fn command(args: &[&str]) -> ServerCommand {
     ServerCommand::new(std::env::current_exe().expect("this binary has a path"))
         .with(&[CHILD_TEST, "--exact", "--nocapture"])
         .with_variable(ARGS_VARIABLE, &args.join("\n"))
 }
 
-/// The arguments with a user where root needs one.
+/// Adds a user to the arguments if the test runs as root.
 pub fn as_user<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, user_arguments()].concat()
 }
 
 impl Server {
-    /// A server on a free TCP port.
+    /// Starts a server on a free TCP port.
     pub fn start(args: &[&str]) -> Server {
         let mut all = vec!["-p", "-1"];
         all.extend(args);
@@ -74,7 +74,7 @@ impl Server {
         Server::start_with(directory(), &all)
     }
 
-    /// A server with exactly these arguments; returns once its ports are known.
+    /// Starts a server with exactly these arguments. Returns when its ports are known.
     pub fn start_with(directory: TempDir, args: &[&str]) -> Server {
         let process = process::Server::start_in(directory, &command(&as_user(args)));
         Server { process: process.unwrap_or_else(|error| panic!("{error}")) }
@@ -84,12 +84,12 @@ impl Server {
         self.process.id()
     }
 
-    /// A file in the server's directory.
+    /// Returns the path of a file in the server's directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.process.directory().join(name)
     }
 
-    /// The address of the first listener, on 127.0.0.1.
+    /// Returns the address of the first listener, on 127.0.0.1.
     pub fn address(&self) -> SocketAddr {
         self.process.socket_address()
     }
@@ -103,27 +103,27 @@ impl Server {
     }
 
     pub fn signal(&self, signal: rustix::process::Signal) {
-        self.process.signal(signal).expect("the server is there");
+        self.process.signal(signal).expect("the server runs");
     }
 
-    /// Waits for the server to end by itself.
+    /// Waits until the server exits by itself.
     pub fn wait(&mut self) -> ExitStatus {
         self.process.wait().expect("the server ends")
     }
 
-    /// Resident memory in bytes.
+    /// Returns the resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.process.status_bytes("VmRSS").expect("the server runs")
     }
 }
 
-/// How a child with these arguments ends by itself.
+/// Runs a child with these arguments until it exits by itself, and returns its exit status.
 pub fn exit_of(args: &[&str], directory: &TempDir) -> ExitStatus {
     let child = command(args).spawn(&directory.path().join("ports"));
     process::wait(&mut child.expect("the test binary starts")).expect("the server ends")
 }
 
-/// A directory of one test's own, removed with it.
+/// Returns a temporary directory for one test.
 pub fn directory() -> TempDir {
     tempfile::tempdir().expect("a directory for the test")
 }
@@ -136,20 +136,20 @@ impl Client<TcpStream> {
         Client { stream: socket }
     }
 
-    /// Another handle of the same connection.
+    /// Returns another handle of the connection.
     pub fn split(&self) -> TcpStream {
         self.stream.try_clone().expect("a descriptor")
     }
 
-    /// Sends a last request, says that it was the last, and reads to the end.
+    /// Sends a last request, shuts down the sending direction and reads to the end.
     pub fn half_close_after(&mut self, request: &str) -> Vec<u8> {
-        // Where the server turned the client away already, what it said still counts.
+        // If the server has already closed the connection, the bytes that it sent still count.
         let _ = self.stream.write_all(request.as_bytes());
         let _ = self.stream.shutdown(Shutdown::Write);
         self.read_to_end()
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction of the connection.
     pub fn half_close(&self) {
         self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }
