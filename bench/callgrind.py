@@ -1,4 +1,4 @@
-"""A server under callgrind, on its own and with a connection to it."""
+"""Runs a server under callgrind and connects to it."""
 
 import atexit
 import ctypes
@@ -17,18 +17,18 @@ START_SECONDS_MAX = 60
 
 
 def refuse_auxv():
-    """Makes prctl(PR_GET_AUXV) fail in this process. rustix asks it where the vDSO is, and the kernel names
-    a place that valgrind does not map; where it fails, rustix reads a file that valgrind writes."""
+    """Makes prctl(PR_GET_AUXV) fail in this process. rustix calls it to find the vDSO, and the kernel returns
+    an address that valgrind does not map. If the call fails, rustix reads a file that valgrind provides."""
     prctl_number = {"x86_64": 157, "aarch64": 167}[platform.machine()]
-    load, equals, answer = 0x20, 0x15, 0x06
+    load, equals, result = 0x20, 0x15, 0x06
     allow, invalid = 0x7FFF0000, 0x00050016
     steps = [
-        (load, 0, 0, 0),  # the number of the system call
+        (load, 0, 0, 0),  # the system call number
         (equals, 0, 3, prctl_number),
-        (load, 0, 0, 16),  # its first argument
+        (load, 0, 0, 16),  # the first argument
         (equals, 0, 1, 0x41555856),  # PR_GET_AUXV
-        (answer, 0, 0, invalid),
-        (answer, 0, 0, allow),
+        (result, 0, 0, invalid),
+        (result, 0, 0, allow),
     ]
     program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
     filter_struct = struct.pack("@HP", len(steps), ctypes.addressof(program))
@@ -39,7 +39,7 @@ def refuse_auxv():
 
 
 class Server:
-    """A server with one worker under callgrind; ends with `profiles`."""
+    """A server with one worker under callgrind. `profiles` stops it."""
 
     def __init__(self, binary, flags, callgrind_flags=()):
         self.directory = tempfile.TemporaryDirectory()
@@ -86,7 +86,7 @@ class Server:
         return found
 
     def profiles(self, read):
-        """Ends the server; what `read` finds in the profile of each of its threads, a path."""
+        """Stops the server and returns `read(path)` for the profile of each of its threads."""
         self.connection.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()

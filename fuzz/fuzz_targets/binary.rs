@@ -1,4 +1,4 @@
-//! The binary protocol's parser: the laws of `crates/protocol/tests/property` on any input.
+//! Fuzzes the binary protocol's parser with the invariants in `crates/protocol/tests/property`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/property/mod.rs"]

@@ -1,4 +1,4 @@
-//! The readers of traces: the laws of `crates/replay/tests/traces` on any file.
+//! Fuzzes the trace readers with the invariants in `crates/replay/tests/traces`.
 #![no_main]
 
 #[path = "../../crates/replay/tests/traces/mod.rs"]

@@ -1,4 +1,4 @@
-//! Datagrams: the laws of `crates/protocol/tests/udp_frames` on any input.
+//! Fuzzes UDP datagrams with the invariants in `crates/protocol/tests/udp_frames`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/udp_frames/mod.rs"]
