@@ -1,9 +1,9 @@
-//! slabwise as its users meet it: the command and the server as processes, over real sockets. One binary for all
-//! suites, so that it is built and linked once; `cargo test --test integration faults::` runs one of them.
+//! End-to-end tests: the command and the server run as processes, and clients connect over real sockets. All suites
+//! share one binary, so it is built and linked once. `cargo test --test integration faults::` runs one suite.
 //!
-//! The server under test is slabwise as Cargo built it. The environment variable `TEST_SERVER` names another command
-//! (`TEST_SERVER=memcached`), which must take memcached's flags: the tests were written against memcached that way,
-//! and can be checked against it again.
+//! By default the server under test is the slabwise that Cargo built. The environment variable `TEST_SERVER` names
+//! another command (`TEST_SERVER=memcached`), which must accept memcached's flags. The tests were first written
+//! against memcached, and this repeats that check.
 
 mod binary;
 mod classes;

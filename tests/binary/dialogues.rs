@@ -1,4 +1,4 @@
-//! Dialogues that both servers hold alike.
+//! Dialogues in which slabwise and memcached must send the same replies.
 
 use super::packet::{
     ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, DO_NOT_CREATE, FLUSH,
@@ -9,8 +9,8 @@ use super::packet::{
 use super::peer::{Pace, Peer};
 use crate::support::{ServerCommand, stock_memcached, under_test};
 
-/// Sends each step to both servers, and compares what comes back.
-fn alike(flags: &[&str], steps: &[Packet]) {
+/// Sends each step to both servers and compares the replies.
+fn compare(flags: &[&str], steps: &[Packet]) {
     let answers = |command: ServerCommand| {
         let mut peer = Peer::start(&command.with(flags));
         steps.iter().map(|step| peer.step(step)).collect::<Vec<_>>()
@@ -24,9 +24,10 @@ fn alike(flags: &[&str], steps: &[Packet]) {
     }
 }
 
-/// The same, and as one batch, whole and byte by byte. The steps ask for no CAS value of each other's.
-fn alike_at_any_pace(flags: &[&str], steps: &[Packet]) {
-    alike(flags, steps);
+/// Compares the replies step by step, then as one batch, sent whole and byte by byte. Steps must not refer to each
+/// other's CAS values.
+fn compare_at_any_pace(flags: &[&str], steps: &[Packet]) {
+    compare(flags, steps);
     for pace in [Pace::Whole, Pace::Bytewise] {
         let mut memcached = Peer::start(&stock_memcached().with(flags));
         let mut slabwise = Peer::start(&under_test().with(flags));
@@ -36,8 +37,8 @@ fn alike_at_any_pace(flags: &[&str], steps: &[Packet]) {
 }
 
 #[test]
-fn retrievals() {
-    alike_at_any_pace(
+fn retrievals_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             keyed(GET, "k"),
@@ -61,8 +62,8 @@ fn retrievals() {
 }
 
 #[test]
-fn stores() {
-    alike_at_any_pace(
+fn stores_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             store(REPLACE, "k", b"0"),
@@ -89,8 +90,8 @@ fn stores() {
 }
 
 #[test]
-fn cas_values() {
-    alike(
+fn cas_values_match_memcached() {
+    compare(
         &[],
         &[
             store(SET, "none", b"x").cas(1),
@@ -99,8 +100,8 @@ fn cas_values() {
             extend(APPEND, "none", b"x").cas(1),
             keyed(DELETE, "none").cas(1),
             store(SET, "k", b"first"),
-            store(SET, "k", b"bad").cas_beside(5),
-            store(SETQ, "k", b"bad").cas_beside(5),
+            store(SET, "k", b"bad").cas_mismatch(5),
+            store(SETQ, "k", b"bad").cas_mismatch(5),
             store(SET, "k", b"second").cas_of(5),
             store(SET, "k", b"bad").cas_of(5),
             store(ADD, "k", b"third").cas_of(8),
@@ -115,7 +116,7 @@ fn cas_values() {
             keyed(DELETEQ, "k").cas_of(14),
             keyed(DELETE, "k").cas_of(17),
             keyed(GET, "k"),
-            // A store with a CAS value is not brought back by its quiet form.
+            // The quiet form of `get` sends no reply after a store with a CAS value.
             store(SETQ, "k", b"x").cas_of(17),
             keyed(GET, "k"),
         ],
@@ -123,14 +124,14 @@ fn cas_values() {
 }
 
 #[test]
-fn cas_values_of_numbers() {
-    alike(
+fn cas_values_of_numbers_match_memcached() {
+    compare(
         &[],
         &[
             arithmetic(INCREMENT, "n", 1, 5, 0).cas(77),
             keyed(GET, "n"),
-            arithmetic(INCREMENT, "n", 1, 5, 0).cas_beside(1),
-            arithmetic(INCREMENTQ, "n", 1, 5, 0).cas_beside(1),
+            arithmetic(INCREMENT, "n", 1, 5, 0).cas_mismatch(1),
+            arithmetic(INCREMENTQ, "n", 1, 5, 0).cas_mismatch(1),
             arithmetic(INCREMENT, "n", 1, 5, 0).cas_of(1),
             arithmetic(DECREMENT, "n", 1, 5, 0).cas_of(1),
             arithmetic(DECREMENT, "n", 1, 5, 0).cas_of(4),
@@ -140,8 +141,8 @@ fn cas_values_of_numbers() {
 }
 
 #[test]
-fn without_cas() {
-    alike(
+fn dialogues_without_cas_match_memcached() {
+    compare(
         &["-C"],
         &[
             store(SET, "k", b"1"),
@@ -160,8 +161,8 @@ fn without_cas() {
 }
 
 #[test]
-fn deletes() {
-    alike_at_any_pace(
+fn deletes_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             keyed(DELETE, "k"),
@@ -177,8 +178,8 @@ fn deletes() {
 }
 
 #[test]
-fn numbers() {
-    alike_at_any_pace(
+fn arithmetic_matches_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             arithmetic(INCREMENT, "n", 1, 10, DO_NOT_CREATE),
@@ -213,8 +214,8 @@ fn numbers() {
 }
 
 #[test]
-fn touches() {
-    alike_at_any_pace(
+fn touches_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             touch(TOUCH, "k", 10),
@@ -229,7 +230,7 @@ fn touches() {
             touch(GATK, "k", 2_592_000),
             touch(GATKQ, "k", 4_000_000_000),
             keyed(GET, "k"),
-            // A Unix time long past.
+            // A Unix time in the past.
             touch(GAT, "k", 2_592_001),
             keyed(GET, "k"),
         ],
@@ -237,11 +238,11 @@ fn touches() {
 }
 
 #[test]
-fn lifetimes_have_no_sign() {
+fn expiration_times_are_unsigned() {
     let with_exptime = |key: &str, exptime: u32| {
         store(SET, key, b"v").extras(&[[0; 4], exptime.to_be_bytes()].concat())
     };
-    alike_at_any_pace(
+    compare_at_any_pace(
         &[],
         &[
             with_exptime("a", 100),
@@ -259,8 +260,8 @@ fn lifetimes_have_no_sign() {
 }
 
 #[test]
-fn flushes() {
-    alike_at_any_pace(
+fn flushes_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             store(SET, "k", b"1"),
@@ -274,13 +275,13 @@ fn flushes() {
             keyed(GET, "k"),
         ],
     );
-    alike_at_any_pace(&["-F"], &[packet(FLUSH), packet(FLUSHQ), packet(NOOP)]);
+    compare_at_any_pace(&["-F"], &[packet(FLUSH), packet(FLUSHQ), packet(NOOP)]);
 }
 
 #[test]
-fn large_values() {
+fn large_values_match_memcached() {
     let large = |len: usize| (0..len).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>();
-    alike(
+    compare(
         &["-m", "256"],
         &[
             store(SET, "k", &large(4_096)),
@@ -306,8 +307,8 @@ fn large_values() {
 }
 
 #[test]
-fn what_is_not_known() {
-    alike_at_any_pace(
+fn unknown_commands_match_memcached() {
+    compare_at_any_pace(
         &[],
         &[
             packet(VERBOSITY),
@@ -328,35 +329,35 @@ fn what_is_not_known() {
 
 #[test]
 fn the_body_of_an_unknown_command_is_skipped_once() {
-    // memcached has skipped extras and key when it begins to skip the body, and so loses as many bytes
-    // of what follows.
+    // memcached consumes extras and key before it skips the body, so it loses that many bytes of the next
+    // request.
     let mut slabwise = Peer::start(&under_test());
     for value_len in [0, 1, 100, 100_000] {
         let unknown = keyed(0x30, "key").extras(b"extras").value(&vec![0; value_len]);
-        let answered = slabwise.step(&unknown);
-        assert!(!answered.closed);
-        assert_eq!(answered.replies[0].status, 0x81);
-        assert_eq!(answered.replies[0].value, b"Unknown command");
+        let result = slabwise.step(&unknown);
+        assert!(!result.closed);
+        assert_eq!(result.replies[0].status, 0x81);
+        assert_eq!(result.replies[0].value, b"Unknown command");
     }
 }
 
 #[test]
-fn surplus_bytes_are_not_taken_for_a_request() {
-    // memcached answers, and takes what is left of the body for the next request.
+fn surplus_body_bytes_are_not_parsed_as_a_request() {
+    // memcached replies and parses the rest of the body as the next request.
     let mut slabwise = Peer::start(&under_test());
     for request in [
         touch(TOUCH, "k", 0).value(b"more"),
         touch(GATKQ, "k", 0).value(b"more"),
         keyed(STAT, "items").value(b"more"),
     ] {
-        let answered = slabwise.step(&request);
-        assert!(answered.closed);
-        assert_eq!(answered.replies[0].status, 0x04, "{request:?}");
+        let result = slabwise.step(&request);
+        assert!(result.closed);
+        assert_eq!(result.replies[0].status, 0x04, "{request:?}");
     }
 }
 
 #[test]
-fn what_ends_the_connection() {
+fn connection_closes_match_memcached() {
     let refused = [
         packet(GET),
         keyed(GET, "k").extras(b"four"),
@@ -386,18 +387,18 @@ fn what_ends_the_connection() {
         packet(QUIT),
         packet(QUITQ),
     ];
-    alike(&[], &refused);
-    alike(&["-B", "binary"], &refused);
+    compare(&[], &refused);
+    compare(&["-B", "binary"], &refused);
 }
 
 #[test]
-fn a_body_that_is_longer_than_any_is_refused_before_it_comes() {
-    // memcached 1.6.18 waits for so much; later releases refuse it as here.
+fn a_body_above_the_limit_is_refused_before_it_arrives() {
+    // memcached 1.6.18 waits for the whole body; later releases refuse it, as slabwise does.
     let mut slabwise = Peer::start(&under_test());
     for body_len in [(1 << 30) + 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] {
-        let answered = slabwise.step(&store(SET, "k", b"").body_len(body_len));
-        assert!(answered.closed);
-        assert_eq!(answered.replies[0].status, 0x04);
-        assert_eq!(answered.replies[0].value, b"Invalid arguments");
+        let result = slabwise.step(&store(SET, "k", b"").body_len(body_len));
+        assert!(result.closed);
+        assert_eq!(result.replies[0].status, 0x04);
+        assert_eq!(result.replies[0].value, b"Invalid arguments");
     }
 }

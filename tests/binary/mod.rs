@@ -1,9 +1,9 @@
-//! The binary protocol over a real socket. The same packets go to slabwise and to the machine's
-//! memcached, and what comes back is compared byte by byte; only CAS values are compared by which of
-//! them are equal, as each server counts its own.
+//! The binary protocol over a real socket. Each test sends the same packets to slabwise and to the installed
+//! memcached and compares the replies byte by byte. CAS values differ between servers, so only their order of first
+//! appearance is compared.
 //!
-//! Where slabwise answers otherwise on purpose, the dialogue says why where it does. Random packets are
-//! drawn from `BINARY_SEED`, which a failure prints.
+//! Where slabwise differs on purpose, a comment at that step gives the reason. Random packets come from
+//! `BINARY_SEED`, which a failed test prints.
 
 mod dialogues;
 mod narration;

@@ -1,4 +1,4 @@
-//! What `-vv` prints of packets.
+//! The packets that `-vv` logs.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::packet::{DELETE, GETK, NOOP, SET, keyed, packet, store};
 use crate::support::{Server, under_test};
 
 #[test]
-fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
+fn a_fragmented_packet_is_logged_once() {
     let log = tempfile::NamedTempFile::new().expect("a file for the test");
     let command = under_test().with(&["-vv", "-t", "1"]).logging_to(log.path());
     let server = Server::start(&command);
@@ -18,7 +18,7 @@ fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
         let bytes = request.bytes(&|_| 0);
         for cut in 1..bytes.len() {
             client.send(&bytes[..cut]);
-            // The only worker has seen the first part once it answers somebody who came later.
+            // The only worker has read the first fragment when it answers a later client.
             other.ask("version");
             client.send(&bytes[cut..]);
             let head = client.read_exact(24);
@@ -29,8 +29,8 @@ fn a_packet_is_told_once_whatever_the_pieces_it_comes_in() {
     }
     drop(server);
     let printed = fs::read_to_string(log.path()).expect("the server wrote it");
-    let told = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
-    assert_eq!((told(" packet 80"), told(" packet 81")), (sent, sent), "{printed}");
+    let logged = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
+    assert_eq!((logged(" packet 80"), logged(" packet 81")), (sent, sent), "{printed}");
 }
 
 #[test]

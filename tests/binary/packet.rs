@@ -1,4 +1,4 @@
-//! Requests as bytes.
+//! Requests of the binary protocol as bytes.
 
 pub use slabwise_protocol::binary::opcode::{
     ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, FLUSH, FLUSHQ, GAT, GATK,
@@ -16,23 +16,23 @@ pub struct Packet {
     value: Vec<u8>,
     cas: Cas,
     opaque: u32,
-    /// What the head says of the body's length, if not the truth.
+    /// The body length in the header; `None` for the true length.
     body_len: Option<u32>,
 }
 
-/// The CAS value of a request.
+/// The CAS value in a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Cas {
-    /// This one.
+    /// This value.
     Is(u64),
-    /// The one that came with the last reply to this step of the dialogue, and so much.
+    /// The CAS value of the last reply to this step, plus an offset.
     OfStep(usize, u64),
 }
 
-/// Known to the clients' libraries only: to both servers it is no command.
+/// An opcode that client libraries define and neither server implements.
 pub const VERBOSITY: u8 = 0x1b;
 
-/// A number that is not to be made where there is none.
+/// The expiration time that makes `incr` and `decr` fail on a missing key.
 pub const DO_NOT_CREATE: u32 = u32::MAX;
 
 pub fn packet(opcode: u8) -> Packet {
@@ -40,27 +40,27 @@ pub fn packet(opcode: u8) -> Packet {
     Packet { opcode, extras, key, value, cas: Cas::Is(0), opaque: 0x6f70_6171, body_len: None }
 }
 
-/// A request that has but a key.
+/// A request that consists of a key.
 pub fn keyed(opcode: u8, key: &str) -> Packet {
     packet(opcode).key(key.as_bytes())
 }
 
-/// set, add, replace, with flags 0x01020304 and no end.
+/// A set, add or replace request with flags 0x01020304 and no expiration.
 pub fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
     keyed(opcode, key).extras(&[1, 2, 3, 4, 0, 0, 0, 0]).value(value)
 }
 
-/// append, prepend.
+/// An append or prepend request.
 pub fn extend(opcode: u8, key: &str, value: &[u8]) -> Packet {
     keyed(opcode, key).value(value)
 }
 
-/// touch and its kin.
+/// A touch or get-and-touch request.
 pub fn touch(opcode: u8, key: &str, exptime: u32) -> Packet {
     keyed(opcode, key).extras(&exptime.to_be_bytes())
 }
 
-/// increment, decrement.
+/// An increment or decrement request.
 pub fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
     let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
     keyed(opcode, key).extras(&parts.concat())
@@ -87,14 +87,14 @@ impl Packet {
         self
     }
 
-    /// With the CAS value that the answer to a step of the dialogue came with.
+    /// Uses the CAS value of the reply to an earlier step.
     pub fn cas_of(mut self, step: usize) -> Packet {
         self.cas = Cas::OfStep(step, 0);
         self
     }
 
-    /// With one that it did not come with.
-    pub fn cas_beside(mut self, step: usize) -> Packet {
+    /// Uses a CAS value other than that of the reply to an earlier step.
+    pub fn cas_mismatch(mut self, step: usize) -> Packet {
         self.cas = Cas::OfStep(step, 1000);
         self
     }
@@ -109,7 +109,7 @@ impl Packet {
         self
     }
 
-    /// The request as it goes over the wire; `cas_of_step` tells the CAS values of steps.
+    /// Returns the encoded request; `cas_of_step` returns the CAS value of a step's reply.
     pub fn bytes(&self, cas_of_step: &dyn Fn(usize) -> u64) -> Vec<u8> {
         let body_len = self.extras.len() + self.key.len() + self.value.len();
         let body_len = self.body_len.unwrap_or(u32::try_from(body_len).expect("a short body"));

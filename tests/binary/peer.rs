@@ -1,4 +1,4 @@
-//! A server to send packets to, and what it answers.
+//! A server, a connection to it, and its replies.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::fmt;
 use super::packet::{NOOP, Packet, packet};
 use crate::support::{Client, Server, ServerCommand};
 
-/// Marks the no-op that ends a step: whatever comes before its answer answers the step.
+/// The opaque value of the no-op that ends a step: all replies before the no-op's belong to the step.
 const END_OF_STEP: u32 = 0x00e0_0f5e;
 
-/// One reply. Its CAS value is told as its rank: the first that a server gave is 1, and so on.
+/// One reply. Its CAS value is replaced by its rank: the server's first distinct CAS value is 1, the next is 2.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
     pub opcode: u8,
@@ -36,11 +36,11 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// What a step came to.
+/// The replies to one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct StepResult {
     pub replies: Vec<Reply>,
-    /// The server hung up.
+    /// True if the server closed the connection.
     pub closed: bool,
 }
 
@@ -48,9 +48,9 @@ pub struct Answered {
 pub struct Peer {
     server: Server,
     client: Client,
-    /// Ranks of the CAS values that it gave, which are its own.
+    /// The rank of each CAS value, in order of first appearance.
     ranks: HashMap<u64, usize>,
-    /// The CAS value that each step's last reply came with.
+    /// The CAS value of each step's last reply.
     cas_of_steps: Vec<u64>,
 }
 
@@ -59,7 +59,7 @@ impl Peer {
         Peer::of(Server::start(command))
     }
 
-    /// A connection to a server that runs.
+    /// Connects to a running server.
     pub fn of(server: Server) -> Peer {
         let client = server.connect();
         Peer { server, client, ranks: HashMap::new(), cas_of_steps: Vec::new() }
@@ -69,45 +69,46 @@ impl Peer {
         &self.server
     }
 
-    /// Sends a request, and a no-op to know when it is answered.
-    pub fn step(&mut self, request: &Packet) -> Answered {
+    /// Sends a request, then a no-op whose reply marks the end of the step.
+    pub fn step(&mut self, request: &Packet) -> StepResult {
         let mut bytes = request.bytes(&|step| self.cas_of_steps[step]);
         bytes.extend(packet(NOOP).opaque(END_OF_STEP).bytes(&|_| 0));
         self.exchange(&bytes)
     }
 
-    /// Sends bytes that end with a no-op of [`END_OF_STEP`], and reads up to its answer.
-    fn exchange(&mut self, bytes: &[u8]) -> Answered {
-        // A server may close on what it has read so far: what it answered tells whether it should have.
+    /// Sends bytes that end with the no-op [`END_OF_STEP`] and reads replies up to the no-op's.
+    fn exchange(&mut self, bytes: &[u8]) -> StepResult {
+        // The server may already have closed the connection. The replies show whether that was right.
         let _ = self.client.try_send(bytes);
-        let mut answered = Answered { replies: Vec::new(), closed: false };
+        let mut result = StepResult { replies: Vec::new(), closed: false };
         let mut cas = 0;
         loop {
             match self.reply() {
                 None => {
-                    answered.closed = true;
+                    result.closed = true;
                     self.client = self.server.connect();
                     break;
                 }
-                // One that is refused is part of what the step came to.
+                // A refused no-op belongs to the step.
                 Some((Reply { opcode: NOOP, opaque: END_OF_STEP, status: 0, .. }, _)) => break,
                 Some((reply, reply_cas)) => {
                     cas = reply_cas;
-                    answered.replies.push(reply);
+                    result.replies.push(reply);
                 }
             }
         }
         self.cas_of_steps.push(cas);
-        answered
+        result
     }
 
-    /// The next reply and its CAS value; none when the server hung up.
+    /// Reads the next reply and its CAS value; `None` if the server closed the connection.
     fn reply(&mut self) -> Option<(Reply, u64)> {
         let head = self.client.try_read_exact(24)?;
         assert_eq!((head[0], head[5]), (0x81, 0), "magic and data type of {head:x?}");
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
         let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
-        let body = self.client.try_read_exact(body_len).expect("a reply comes whole");
+        let body =
+            self.client.try_read_exact(body_len).expect("the body of a reply follows its header");
         let (extras, key_and_value) = body.split_at(usize::from(head[4]));
         let (key, value) = key_and_value.split_at(key_len);
         let cas = u64::from_be_bytes(*head[16..].first_chunk().expect("eight bytes are left"));
@@ -125,8 +126,8 @@ impl Peer {
         Some((reply, cas))
     }
 
-    /// Sends all requests in one write, or byte by byte; what they came to together.
-    pub fn batch(&mut self, requests: &[Packet], pace: Pace) -> Answered {
+    /// Sends all requests in one write or byte by byte, and returns all replies.
+    pub fn batch(&mut self, requests: &[Packet], pace: Pace) -> StepResult {
         let mut bytes: Vec<u8> =
             requests.iter().flat_map(|request| request.bytes(&|_| 0)).collect();
         bytes.extend(packet(NOOP).opaque(END_OF_STEP).bytes(&|_| 0));
@@ -141,7 +142,7 @@ impl Peer {
     }
 }
 
-/// How a batch is sent.
+/// How a batch is written to the socket.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
     Whole,

@@ -1,4 +1,4 @@
-//! Random packets, on few keys so that they meet: both servers answer alike.
+//! Random packets on a few shared keys: slabwise and memcached must send the same replies.
 
 use super::packet::{DO_NOT_CREATE, Packet, arithmetic, extend, keyed, packet, store, touch};
 use super::peer::Peer;
@@ -6,14 +6,14 @@ use crate::support::{stock_memcached, under_test};
 
 const STEPS: usize = 6_000;
 
-/// SplitMix64: a seeded source of numbers.
+/// SplitMix64, a seeded random number generator.
 struct Random(u64);
 
 impl Random {
     fn from_environment() -> Random {
         let seed = std::env::var("BINARY_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_122);
-        // Shown only when the test fails.
+        // Cargo shows this line only if the test fails.
         println!("BINARY_SEED={seed}");
         Random(seed)
     }
@@ -31,19 +31,19 @@ impl Random {
     }
 }
 
-/// Numbers have a key of their own, and nothing is added to it: memcached takes for a number whatever begins
-/// with one and a space, slabwise only what is short enough to be one.
+/// The key that holds numbers. Nothing is appended to it: memcached accepts any value that starts with a number and a
+/// space, while slabwise accepts only values short enough for a number.
 const NUMBER: &str = "n";
 
 fn request(random: &mut Random, step: usize) -> Packet {
     let key = random.one_of(&["a", "b", NUMBER]);
     let text_key = if key == NUMBER { "a" } else { key };
     let value_len = match key {
-        // Of 19 digits memcached 1.6.18 takes some for negative, by what lies behind them.
+        // memcached 1.6.18 parses some 19-digit values as negative, depending on the bytes that follow.
         NUMBER => random.one_of(&[1, 2, 18, 30]),
         _ => random.one_of(&[0, 1, 2, 30, 3_000, 40_000]),
     };
-    // No spaces: past nothing but them memcached reads what lay there before.
+    // No spaces: in a value of spaces only, memcached reads stale bytes of an earlier value.
     let value = vec![random.one_of(b"123456789x"); value_len];
     let opcode = random.one_of(&[
         0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x09, 0x0a, 0x0c, 0x0d, 0x0e, 0x0f, 0x11, 0x12,
@@ -75,7 +75,7 @@ fn request(random: &mut Random, step: usize) -> Packet {
 }
 
 #[test]
-fn both_servers_answer_random_packets_alike() {
+fn random_packets_get_the_same_replies_as_from_memcached() {
     let mut random = Random::from_environment();
     let mut slabwise = Peer::start(&under_test().with(&["-m", "256"]));
     let mut memcached = Peer::start(&stock_memcached().with(&["-m", "256"]));
@@ -83,7 +83,7 @@ fn both_servers_answer_random_packets_alike() {
         let request = request(&mut random, step);
         let [mut expected, mut got] =
             [&mut memcached, &mut slabwise].map(|peer| peer.step(&request));
-        // A number that became shorter is padded, in memcached unless somebody looks at it just then.
+        // A number that got shorter is padded with spaces. memcached pads only if no other client holds the item.
         for reply in expected.replies.iter_mut().chain(&mut got.replies) {
             reply.value.truncate(reply.value.trim_ascii_end().len());
         }

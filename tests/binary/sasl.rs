@@ -1,4 +1,4 @@
-//! `-S`: who gets in over the wire.
+//! SASL authentication with `-S` over a real socket.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::support::{stock_memcached, under_test};
 
 const AUTH_ERROR: u16 = 0x20;
 
-/// A file of passwords, removed when dropped.
+/// A temporary password file.
 struct PasswordFile(TempPath);
 
 impl PasswordFile {
@@ -29,7 +29,7 @@ impl PasswordFile {
     }
 
     fn server(&self) -> Peer {
-        let path = self.0.to_str().expect("a path of letters");
+        let path = self.0.to_str().expect("the path is UTF-8");
         let command = under_test().with(&["-S"]);
         Peer::start(&command.with_variable("MEMCACHED_SASL_PWDB", path))
     }
@@ -39,14 +39,14 @@ fn auth(mechanism: &str, response: &[u8]) -> Packet {
     keyed(SASL_AUTH, mechanism).value(response)
 }
 
-/// The status of the only reply, and whether the server hung up.
+/// Returns the status of the first reply and whether the server closed the connection.
 fn outcome(peer: &mut Peer, request: &Packet) -> (u16, bool) {
-    let answered = peer.step(request);
-    (answered.replies[0].status, answered.closed)
+    let result = peer.step(request);
+    (result.replies[0].status, result.closed)
 }
 
 #[test]
-fn the_password_lets_in_and_nothing_else_does() {
+fn only_the_right_password_authenticates() {
     let file = PasswordFile::new("first:one\nuser:pass\n");
     let mut peer = file.server();
     for wrong in [
@@ -58,14 +58,14 @@ fn the_password_lets_in_and_nothing_else_does() {
         auth("CRAM-MD5", b"\0user\0pass"),
         keyed(SASL_STEP, "PLAIN").value(b"\0user\0pass"),
     ] {
-        // The no-op behind each is refused, too, and ends the connection.
-        let answered = peer.step(&wrong);
-        assert!(answered.closed, "{wrong:?}");
-        assert!(answered.replies.iter().all(|reply| reply.status == AUTH_ERROR), "{answered:?}");
+        // The no-op after each request is refused as well and closes the connection.
+        let result = peer.step(&wrong);
+        assert!(result.closed, "{wrong:?}");
+        assert!(result.replies.iter().all(|reply| reply.status == AUTH_ERROR), "{result:?}");
     }
     assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (0, false));
     assert_eq!(outcome(&mut peer, &store(SET, "k", b"v")), (0, false));
-    // The password is changed: whoever is in stays in until it says again who it is.
+    // A changed password does not end sessions that are already authenticated.
     file.write("user:changed\n");
     assert_eq!(outcome(&mut peer, &keyed(GET, "k")), (0, false));
     assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (AUTH_ERROR, true));
@@ -73,24 +73,24 @@ fn the_password_lets_in_and_nothing_else_does() {
 }
 
 #[test]
-fn a_text_client_is_hung_up_on() {
+fn a_text_client_is_disconnected() {
     let file = PasswordFile::new("user:pass\n");
     let peer = file.server();
     let mut client = peer.server().connect();
     client.send(b"get key\r\n");
-    assert_eq!(client.read_to_end().expect("it closes"), b"");
+    assert_eq!(client.read_to_end().expect("the server closes the connection"), b"");
 }
 
 #[test]
-fn who_has_not_authenticated_is_answered_as_by_memcached() {
+fn unauthenticated_requests_get_the_same_replies_as_from_memcached() {
     let file = PasswordFile::new("user:pass\n");
     let mut slabwise = file.server();
-    // It does not start with a list of mechanisms but its own.
+    // memcached starts only with its own list of mechanisms.
     let folder = tempfile::tempdir().expect("a folder for the test");
     fs::write(folder.path().join("memcached.conf"), "mech_list: plain\n")
-        .expect("it can be written to");
+        .expect("the file is writable");
     let command = stock_memcached().with(&["-S"]);
-    let folder_name = folder.path().to_str().expect("a path of letters");
+    let folder_name = folder.path().to_str().expect("the path is UTF-8");
     let mut memcached = Peer::start(&command.with_variable("SASL_CONF_PATH", folder_name));
     for request in [
         packet(NOOP),

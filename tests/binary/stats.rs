@@ -1,4 +1,4 @@
-//! `stat` names what `stats` names.
+//! The binary `stat` command reports the same statistics as the text command.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::packet::{SETQ, STAT, keyed, store};
 use super::peer::Peer;
 use crate::support::{Client, Server, stock_memcached, under_test};
 
-/// The names that the text protocol gives.
+/// Returns the names of the statistics that the text protocol reports.
 fn names_in_text(client: &mut Client, command: &str) -> BTreeSet<String> {
     client.send(format!("{command}\r\n").as_bytes());
     let mut names = BTreeSet::new();
@@ -20,13 +20,13 @@ fn names_in_text(client: &mut Client, command: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn packets_name_what_lines_name() {
+fn binary_stats_have_the_same_names_as_text_stats() {
     let mut peer = Peer::start(&under_test());
     peer.step(&store(SETQ, "k", b"value"));
     let mut text = peer.server().connect();
     for subject in ["", "settings", "items", "slabs", "sizes"] {
         let replies = peer.step(&keyed(STAT, subject)).replies;
-        let (end, rows) = replies.split_last().expect("statistics have an end");
+        let (end, rows) = replies.split_last().expect("an empty reply ends the statistics");
         assert!(end.key.is_empty() && end.value.is_empty() && end.status == 0, "{end:?}");
         let names: BTreeSet<String> = rows
             .iter()
@@ -35,13 +35,13 @@ fn packets_name_what_lines_name() {
                 String::from_utf8(row.key.clone()).expect("names are text")
             })
             .collect();
-        assert_eq!(names.len(), rows.len(), "names are different");
+        assert_eq!(names.len(), rows.len(), "no name is reported twice");
         assert_eq!(names, names_in_text(&mut text, &format!("stats {subject}")), "{subject}");
     }
 }
 
 #[test]
-fn a_dump_by_prefix_is_one_value() {
+fn stats_detail_dump_is_one_value() {
     let flags = ["-D", ":"];
     let mut servers =
         [under_test(), stock_memcached()].map(|command| Peer::start(&command.with(&flags)));
@@ -56,7 +56,7 @@ fn a_dump_by_prefix_is_one_value() {
 }
 
 #[test]
-fn names_are_counted_whatever_the_dialect() {
+fn text_and_binary_requests_share_counters() {
     let server = Server::start(&under_test());
     let mut text = server.connect();
     let mut binary = Peer::of(server);

@@ -1,20 +1,20 @@
-//! The command, run, and what it printed.
+//! Runs `slabwise classes` and reads its report.
 
 use std::process::{Command, Output};
 
-/// Runs `slabwise classes` to its end.
+/// Runs `slabwise classes` until it exits.
 pub fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));
-    command.arg("classes").args(args).output().expect("the command can be run")
+    command.arg("classes").args(args).output().expect("the command runs")
 }
 
-/// What it advised.
+/// The report of a successful run.
 pub struct Advice {
     text: String,
 }
 
 impl Advice {
-    /// Runs it; panics unless it succeeds.
+    /// Runs the command; panics unless it succeeds.
     pub fn of(args: &[&str]) -> Advice {
         let output = run(args);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -23,7 +23,7 @@ impl Advice {
         Advice { text }
     }
 
-    /// Of a row of totals that begins so: now, and then.
+    /// Returns the current and the predicted number in the row of totals that starts with `name`.
     pub fn total(&self, name: &str) -> (u64, u64) {
         let row = self.text.lines().find(|line| line.starts_with(name));
         let row = row.unwrap_or_else(|| panic!("no {name} in {}", self.text));
@@ -32,19 +32,19 @@ impl Advice {
         (number(numbers[1]), number(numbers[0]))
     }
 
-    /// What stands behind `-o`, by the last line.
+    /// Returns the argument for `-o` from the last line of the report.
     pub fn option(&self) -> &str {
         let last = self.text.lines().last().and_then(|line| line.strip_prefix("-o "));
-        last.unwrap_or_else(|| panic!("no option at the end of {}", self.text))
+        last.unwrap_or_else(|| panic!("no -o option at the end of {}", self.text))
     }
 
-    /// The numbers of the option.
+    /// Returns the chunk sizes in the recommended `slab_sizes` option.
     pub fn listed(&self) -> Vec<u64> {
-        let numbers = self.option().strip_prefix("slab_sizes=").expect("it is that option");
+        let numbers = self.option().strip_prefix("slab_sizes=").expect("the option is slab_sizes");
         numbers.split('-').map(|number| number.parse().expect("a number")).collect()
     }
 
-    /// All that was printed.
+    /// Returns the whole report.
     pub fn text(&self) -> &str {
         &self.text
     }

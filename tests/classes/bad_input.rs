@@ -1,10 +1,11 @@
-//! What cannot be answered ends with one line on stderr and the code 1; the older form of the command stays.
+//! Invalid input to `slabwise classes`: one error line on stderr and exit code 1. The older form of the command still
+//! works.
 
 use super::advice::{Advice, run};
 use crate::support::{Server, under_test};
 
 #[test]
-fn failures_are_one_line_that_names_what_is_wrong() {
+fn errors_are_one_line_and_name_the_cause() {
     let empty = Server::start(&under_test());
     let address = empty.address().to_string();
     let cases: [(&[&str], &str); 8] = [
@@ -27,7 +28,7 @@ fn failures_are_one_line_that_names_what_is_wrong() {
 }
 
 #[test]
-fn the_servers_own_table_is_still_shown() {
+fn classes_without_a_source_still_prints_the_class_table() {
     let output = run(&["-f", "2", "-m", "64"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("slab class   1: chunk size"), "{text}");

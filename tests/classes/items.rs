@@ -1,10 +1,10 @@
-//! Items of mixed sizes, the same at every server.
+//! Items of mixed sizes. Every server gets the same ones.
 
 use crate::support::{Client, Server};
 
 const SEND_SIZE_BYTES: usize = 1 << 20;
 
-/// A few sizes that many items are near, and some that are anywhere.
+/// Returns value lengths: most are near a few sizes, the rest are spread out.
 pub fn mixed_value_lens(count: usize) -> impl Iterator<Item = usize> {
     (0..count).map(|number| match number % 10 {
         0..5 => 40 + (number * 7919) % 30,
@@ -14,7 +14,7 @@ pub fn mixed_value_lens(count: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Stores values of these lengths under keys of one length, and waits until that is done.
+/// Stores values of these lengths under keys of equal length and waits until the server has read them all.
 pub fn store(server: &Server, value_lens: impl Iterator<Item = usize>) {
     let mut client = server.connect();
     let mut bytes = Vec::new();
@@ -29,11 +29,11 @@ pub fn store(server: &Server, value_lens: impl Iterator<Item = usize>) {
         }
     }
     client.send(&bytes);
-    assert!(client.ask("version").starts_with("VERSION"), "the server has read all of it");
-    assert_eq!(client.stat("evictions"), 0, "all of it is kept");
+    assert!(client.ask("version").starts_with("VERSION"), "the server has read every request");
+    assert_eq!(client.stat("evictions"), 0, "no item was evicted");
 }
 
-/// Pages of all classes, by `stats slabs`.
+/// Returns the number of pages in all classes, from `stats slabs`.
 pub fn pages(client: &mut Client) -> u64 {
     client.class_numbers("total_pages").into_iter().sum()
 }

@@ -1,7 +1,7 @@
-//! `slabwise classes --from-...` as a user runs it: real servers are looked at, and started with what it says.
+//! `slabwise classes --from-...` on real servers. Each test takes the advice, starts a second server with it and
+//! compares the predicted number of pages with `stats slabs`.
 //!
-//! What it foretells is then counted: pages by `stats slabs`. Where memcached is not installed those tests say
-//! so and end.
+//! Tests that need memcached print a message and return if it is not installed.
 
 mod advice;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! memcached, by both ways to its sizes, and slabwise: what is foretold comes true.
+//! Predictions for memcached, from both sources of item sizes, and for slabwise: each must match the measured pages.
 
 use super::advice::Advice;
 use super::items::{mixed_value_lens, pages, store};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 const ITEM_COUNT: usize = 60_000;
 
-/// memcached with these options and pages that stay where they are; `None` where it is not installed.
+/// Starts memcached with these options and without automatic page moves; `None` if it is not installed.
 fn memcached(options: &[&str]) -> Option<Server> {
     let version = Command::new("memcached").arg("-V").stdout(Stdio::null()).status();
     if version.is_err() {
@@ -24,36 +24,40 @@ fn advice_of(server: &Server, options: &[&str]) -> Advice {
 }
 
 #[test]
-fn memcached_takes_as_many_pages_as_foretold() {
+fn memcached_uses_the_predicted_number_of_pages() {
     let Some(before) = memcached(&[]) else { return };
     store(&before, mixed_value_lens(ITEM_COUNT));
     let advice = advice_of(&before, &[]);
     assert!(advice.text().contains("metadump"), "{}", advice.text());
     let (now, then) = advice.total("pages of 1,048,576 bytes");
     assert_eq!(pages(&mut before.connect()), now);
-    let after = memcached(&["-o", advice.option()]).expect("it was there before");
+    let after = memcached(&["-o", advice.option()]).expect("memcached is installed");
     store(&after, mixed_value_lens(ITEM_COUNT));
     assert_eq!(pages(&mut after.connect()), then, "{}", advice.text());
     assert!(then < now, "{}", advice.text());
 }
 
 #[test]
-fn memcached_that_counts_sizes_takes_nearly_as_many() {
+fn advice_from_stats_sizes_predicts_pages_within_two() {
     let Some(before) = memcached(&["-o", "track_sizes"]) else { return };
     store(&before, mixed_value_lens(ITEM_COUNT));
     let advice = advice_of(&before, &[]);
     assert!(advice.text().contains("`stats sizes`"), "{}", advice.text());
     let (now, then) = advice.total("pages of 1,048,576 bytes");
-    assert_eq!(pages(&mut before.connect()), now, "which class an item is in is known");
-    let after = memcached(&["-o", advice.option()]).expect("it was there before");
+    assert_eq!(
+        pages(&mut before.connect()),
+        now,
+        "the size bins are fine enough to tell the class of every item"
+    );
+    let after = memcached(&["-o", advice.option()]).expect("memcached is installed");
     store(&after, mixed_value_lens(ITEM_COUNT));
     let pages = pages(&mut after.connect());
-    // Within a bar of 32 bytes, sizes are not known.
+    // Sizes within one bin of 32 bytes are not distinguished.
     assert!(pages < now && pages.abs_diff(then) <= 2, "{pages} pages: {}", advice.text());
 }
 
 #[test]
-fn a_sample_tells_nearly_the_same() {
+fn a_sample_estimates_pages_within_two() {
     let Some(server) = memcached(&[]) else { return };
     store(&server, mixed_value_lens(ITEM_COUNT));
     let sampled = advice_of(&server, &["--items-max", "6000"]);
@@ -63,17 +67,17 @@ fn a_sample_tells_nearly_the_same() {
 }
 
 #[test]
-fn memcached_takes_every_list_and_makes_that_table() {
-    // Items of 104 to 240 bytes in steps of 8, so that every step is worth a class.
+fn memcached_builds_the_class_table_from_every_advised_list() {
+    // Items of 104 to 240 bytes in steps of 8, so each step deserves a class of its own.
     let sizes: Vec<u64> = (13..=30).map(|step| step * 8).collect();
     let lines: String = sizes.iter().map(|size| format!("{size} 1000000\n")).collect();
     let file = tempfile::NamedTempFile::new().expect("a file for the test");
     std::fs::write(file.path(), lines).expect("a file can be written");
-    let path = file.path().to_str().expect("the directory's name is text");
+    let path = file.path().to_str().expect("the path is UTF-8");
     for count in ["1", "2", "17", "18", "62", "63"] {
         let advice = Advice::of(&["--from-histogram", path, "--classes", count]);
         let Some(server) = memcached(&["-o", advice.option()]) else { return };
-        // Header and CAS value take 56 bytes, key, its end and the value's line end 13.
+        // The item header and CAS value use 56 bytes. The key, its NUL and the CR LF of the value use 13.
         store(&server, sizes.iter().map(|&size| size as usize - 69));
         let made = server.connect().class_numbers("chunk_size");
         let table = advice.listed().into_iter().map(|number| number.next_multiple_of(8));
@@ -86,7 +90,7 @@ fn memcached_takes_every_list_and_makes_that_table() {
 }
 
 #[test]
-fn slabwise_takes_as_many_pages_as_foretold_at_its_start_and_while_it_runs() {
+fn slabwise_uses_the_predicted_number_of_pages() {
     let start = |options: &[&str]| {
         let command = under_test().with(&["-m", "256", "-o", "page_policy=none"]);
         Server::start(&command.with(options))

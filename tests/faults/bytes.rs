@@ -1,17 +1,17 @@
-//! Bytes that are no requests, or not whole ones.
+//! Malformed and incomplete requests of the text protocol.
 
-use super::scene::Scene;
+use super::fixture::Fixture;
 
 const CONNECTIONS: usize = 200;
 
-/// SplitMix64: a seeded source of bytes.
+/// SplitMix64, a seeded random number generator.
 pub struct Random(u64);
 
 impl Random {
     pub fn from_environment() -> Random {
         let seed = std::env::var("FAULT_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or(20_261_121);
-        // Shown only when the test fails.
+        // Cargo shows this line only if the test fails.
         println!("FAULT_SEED={seed}");
         Random(seed)
     }
@@ -31,13 +31,13 @@ impl Random {
 
 #[test]
 fn random_bytes() {
-    let scene = Scene::start(64, &[]);
+    let fixture = Fixture::start(64, &[]);
     let mut random = Random::from_environment();
     for _ in 0..CONNECTIONS {
         let noise: Vec<u8> = (0..random.below(16 * 1024)).map(|_| random.next() as u8).collect();
-        send_and_hang_up(&scene, &noise);
+        send_and_disconnect(&fixture, &noise);
     }
-    scene.recovers();
+    fixture.recovers();
 }
 
 #[test]
@@ -77,72 +77,72 @@ fn random_words_of_the_protocol() {
         "slabs",
         "sizes",
     ];
-    let scene = Scene::start(64, &[]);
+    let fixture = Fixture::start(64, &[]);
     let mut random = Random::from_environment();
     for _ in 0..CONNECTIONS {
         let words = (0..random.below(2000)).map(|_| WORDS[random.below(WORDS.len())]);
         let babble = words.collect::<Vec<_>>().concat();
-        send_and_hang_up(&scene, babble.as_bytes());
+        send_and_disconnect(&fixture, babble.as_bytes());
     }
-    scene.recovers();
+    fixture.recovers();
 }
 
-pub fn send_and_hang_up(scene: &Scene, bytes: &[u8]) {
-    let mut client = scene.server.connect();
-    // The server may close as soon as it has seen enough.
+pub fn send_and_disconnect(fixture: &Fixture, bytes: &[u8]) {
+    let mut client = fixture.server.connect();
+    // The server may close the connection before it has read everything.
     let _ = client.try_send(bytes);
     client.finish_sending();
-    client.read_to_end().expect("the server closes when nothing more can come");
+    client.read_to_end().expect("the server closes the connection after the client's end");
 }
 
 #[test]
-fn half_a_command() {
-    let scene = Scene::start(64, &[]);
+fn every_prefix_of_a_command() {
+    let fixture = Fixture::start(64, &[]);
     let whole =
         b"set key 5 0 10\r\n0123456789\r\nget key\r\ncas key 0 0 1 1\r\nx\r\nincr key 1\r\n";
-    send_every_beginning(&scene, whole);
+    send_every_prefix(&fixture, whole);
 }
 
-/// Sends each beginning of a request and no more, first by clients that leave at once.
-pub fn send_every_beginning(scene: &Scene, whole: &[u8]) {
+/// Sends every proper prefix of a request, first from clients that disconnect at once.
+pub fn send_every_prefix(fixture: &Fixture, whole: &[u8]) {
     let begin = |length| {
-        let mut client = scene.server.connect();
+        let mut client = fixture.server.connect();
         client.send(&whole[..length]);
         client
     };
     for length in 0..whole.len() {
         drop(begin(length));
     }
-    // The same, held open while others work.
+    // Then all prefixes at the same time, on connections that stay open while others are served.
     let held: Vec<_> = (0..whole.len()).map(begin).collect();
-    scene.serves_others();
+    fixture.serves_others();
     drop(held);
-    scene.recovers();
+    fixture.recovers();
 }
 
 #[test]
 fn lines_that_never_end() {
-    let scene = Scene::start(64, &[]);
+    let fixture = Fixture::start(64, &[]);
     let line = vec![b'x'; 1 << 20];
     let keys = b"get ".iter().copied().chain(b"key ".repeat(1 << 18)).collect::<Vec<_>>();
     for _ in 0..20 {
-        send_and_hang_up(&scene, &line);
-        send_and_hang_up(&scene, &keys);
+        send_and_disconnect(&fixture, &line);
+        send_and_disconnect(&fixture, &keys);
     }
-    scene.recovers();
+    fixture.recovers();
 }
 
 #[test]
-fn a_gigabyte_announced_and_silence() {
-    let scene = Scene::start(64, &[]);
+fn gigabyte_values_announced_but_not_sent() {
+    let fixture = Fixture::start(64, &[]);
     let held: Vec<_> = (0..50)
         .map(|index| {
-            let mut client = scene.server.connect();
+            let mut client = fixture.server.connect();
             client.send(format!("set key{index} 0 0 1073741824\r\nthe beginning").as_bytes());
             client
         })
         .collect();
-    scene.serves_others();
+    fixture.serves_others();
     drop(held);
-    scene.recovers();
+    fixture.recovers();
 }

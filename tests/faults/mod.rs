@@ -1,15 +1,15 @@
-//! Clients that misbehave, over a real socket. Whatever they send or fail to do, the server goes
-//! on serving others, and afterwards holds no more memory and no more descriptors than before.
+//! Clients that misbehave over a real socket. The server must keep serving other clients, and afterwards it must
+//! hold no more memory and descriptors than before.
 //!
-//! The server is slabwise, or what `TEST_SERVER` names. Random input is drawn from `FAULT_SEED`,
-//! which a failure prints.
+//! The server is slabwise, or the command in `TEST_SERVER`. Random input comes from `FAULT_SEED`, which a failed test
+//! prints.
 
-mod announced;
 mod binary_protocol;
 mod bytes;
 mod connections;
+mod fixture;
 mod memory;
 mod moves;
+mod partial_uploads;
 mod readers;
-mod scene;
 mod termination;

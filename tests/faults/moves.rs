@@ -1,89 +1,89 @@
-//! Pages that are asked to move while clients are in their way.
+//! Page moves while clients hold items on the pages.
 
 use std::time::Duration;
 
-use super::scene::Scene;
+use super::fixture::Fixture;
 use crate::support::moves::{
-    Asked, ask_for_page, begin_move_that_is_held, class_of, stopped_reader,
+    MoveReply, class_of, request_page_move, stalled_reader, start_blocked_move,
 };
 use crate::support::{is_memcached, under_test, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const LARGE_LEN: usize = 900_000;
-/// Nobody but the test asks for moves.
+/// Disables automatic page moves.
 const BY_COMMAND_ONLY: [&str; 2] = ["-o", "no_slab_automove"];
 
-/// A value of which every part can be told from every other.
+/// Returns a value whose bytes depend on their position.
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|index| b'a' + (index / 7 % 23) as u8).collect()
 }
 
-/// A move that waits for a client gives up; memcached's waits for ever.
+/// slabwise gives up a move that waits for a client; memcached waits without a limit.
 #[test]
-fn a_reader_that_stopped_in_the_middle_of_a_large_value() {
-    let scene = Scene::start(64, &BY_COMMAND_ONLY);
-    if scene.is_memcached() {
-        return println!("memcached gives no move up");
+fn a_move_blocked_by_a_stalled_reader_is_given_up() {
+    let fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    if fixture.is_memcached() {
+        return println!("memcached never gives up a move");
     }
-    let mut client = scene.server.connect();
+    let mut client = fixture.server.connect();
     assert_eq!(client.set("large", &value(LARGE_LEN)), "STORED");
     let class = class_of(&mut client, "large");
     let pages_name = format!("{class}:total_pages");
     let pages = client.stat_of("stats slabs", &pages_name);
-    let reader = stopped_reader(&scene.server, "large");
-    begin_move_that_is_held(&mut client, class);
+    let reader = stalled_reader(&fixture.server, "large");
+    start_blocked_move(&mut client, class);
     wait_until("the move is given up", DEADLINE, || client.stat_of("stats moves", "given_up") >= 1);
 
-    assert_eq!(client.stat_of("stats slabs", &pages_name), pages, "the page is handed back");
+    assert_eq!(client.stat_of("stats slabs", &pages_name), pages, "the page stays in its class");
     assert_eq!(client.get("large"), Some(value(LARGE_LEN)));
     assert_eq!(client.set("another", &value(LARGE_LEN)), "STORED");
     assert_eq!(client.get("another"), Some(value(LARGE_LEN)));
-    scene.serves_others();
+    fixture.serves_others();
     drop(reader);
     wait_until("pages of the class move again", DEADLINE, || {
-        ask_for_page(&mut client, class);
+        request_page_move(&mut client, class);
         client.stat("slabs_moved") > 0
     });
     assert_eq!(client.get("large"), Some(value(LARGE_LEN)));
-    scene.recovers();
+    fixture.recovers();
 }
 
 #[test]
-fn a_thousand_moves_asked_for_at_once() {
+fn a_thousand_concurrent_move_requests() {
     const CLIENTS: usize = 4;
-    const WISHES: usize = 250;
+    const REQUESTS: usize = 250;
     const ITEMS: usize = 5_000;
     const LEN: usize = 2_000;
-    let scene = Scene::start(64, &BY_COMMAND_ONLY);
-    let mut client = scene.server.connect();
+    let fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    let mut client = fixture.server.connect();
     for number in 0..ITEMS {
         assert_eq!(client.set(&format!("key{number}"), &value(LEN)), "STORED");
     }
     let class = class_of(&mut client, "key0");
-    let mut askers: Vec<_> = (0..CLIENTS).map(|_| scene.server.connect()).collect();
-    let wishes = format!("slabs reassign {class} 0\r\n").repeat(WISHES);
-    askers.iter_mut().for_each(|asker| asker.send(wishes.as_bytes()));
-    let mut begun = 0;
-    for asker in &mut askers {
-        for _ in 0..WISHES {
-            match asker.read_line().as_str() {
-                "OK" => begun += 1,
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| fixture.server.connect()).collect();
+    let requests = format!("slabs reassign {class} 0\r\n").repeat(REQUESTS);
+    clients.iter_mut().for_each(|client| client.send(requests.as_bytes()));
+    let mut started = 0;
+    for client in &mut clients {
+        for _ in 0..REQUESTS {
+            match client.read_line().as_str() {
+                "OK" => started += 1,
                 "BUSY currently processing reassign request" => {}
-                other => panic!("a wish was answered {other:?}"),
+                other => panic!("a move request got the unexpected reply {other:?}"),
             }
         }
     }
-    assert!(begun > 0, "not even the first was begun");
-    // What was accepted is carried out, once each, and nothing else.
+    assert!(started > 0, "no move was started");
+    // Each accepted move runs exactly once.
     wait_until("the last move ends", DEADLINE, || client.stat("slab_reassign_running") == 0);
-    assert_eq!(client.stat("slabs_moved"), begun);
+    assert_eq!(client.stat("slabs_moved"), started);
     for number in 0..ITEMS {
         let found = client.get(&format!("key{number}"));
-        // memcached drops what finds no free chunk, though there is memory.
-        let lost = found.is_none() && scene.is_memcached();
-        assert!(lost || found == Some(value(LEN)), "key{number} is lost, or another");
+        // memcached drops an item if its class has no free chunk, even when memory is free.
+        let lost = found.is_none() && fixture.is_memcached();
+        assert!(lost || found == Some(value(LEN)), "key{number} is lost or has another value");
     }
-    scene.recovers();
+    fixture.recovers();
 }
 
 #[test]
@@ -92,32 +92,39 @@ fn sigterm_in_the_middle_of_a_move() {
         return println!("memcached has no such option");
     }
     for mover in ["warm", "stock", "base", "fast"] {
-        let mut scene = Scene::start(64, &["-o", &format!("no_slab_automove,page_mover={mover}")]);
-        let mut client = scene.server.connect();
+        let mut fixture =
+            Fixture::start(64, &["-o", &format!("no_slab_automove,page_mover={mover}")]);
+        let mut client = fixture.server.connect();
         assert_eq!(client.set("large", &value(LARGE_LEN)), "STORED");
         let class = class_of(&mut client, "large");
-        let _reader = stopped_reader(&scene.server, "large");
-        begin_move_that_is_held(&mut client, class);
-        scene.server.terminate();
-        assert_eq!(scene.server.wait_for_end(), Some(0), "{mover}: a clean end, without delay");
+        let _reader = stalled_reader(&fixture.server, "large");
+        start_blocked_move(&mut client, class);
+        fixture.server.terminate();
+        assert_eq!(
+            fixture.server.wait_for_end(),
+            Some(0),
+            "{mover}: the server exits cleanly and at once"
+        );
     }
 }
 
-/// The same with one move after the other, none of which anybody holds.
+/// SIGTERM during a series of page moves that no client blocks.
 #[test]
-fn sigterm_while_page_after_page_moves() {
+fn sigterm_during_a_series_of_moves() {
     const LEN: usize = 2_000;
-    let mut scene = Scene::start(64, &BY_COMMAND_ONLY);
-    let mut client = scene.server.connect();
+    let mut fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    let mut client = fixture.server.connect();
     for number in 0..2_000 {
         assert_eq!(client.set(&format!("key{number}"), &value(LEN)), "STORED");
     }
     let class = class_of(&mut client, "key0");
     wait_until("pages move", DEADLINE, || {
-        ask_for_page(&mut client, class);
+        request_page_move(&mut client, class);
         client.stat("slabs_moved") > 0
     });
-    wait_until("a move begins", DEADLINE, || ask_for_page(&mut client, class) == Asked::Begun);
-    scene.server.terminate();
-    assert_eq!(scene.server.wait_for_end(), Some(0), "SIGTERM ends the server cleanly");
+    wait_until("a move starts", DEADLINE, || {
+        request_page_move(&mut client, class) == MoveReply::Started
+    });
+    fixture.server.terminate();
+    assert_eq!(fixture.server.wait_for_end(), Some(0), "the server exits cleanly on SIGTERM");
 }

@@ -1,4 +1,4 @@
-//! When a start is cold, and when there is none.
+//! Restarts that start with an empty cache, and restarts that are refused.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{Server, ServerCommand};
 use rustix::process::Signal;
 use slabwise_client::process::wait;
 
-/// A file that holds one item, left as a graceful stop leaves it.
+/// Returns a memory file with one item, as a graceful stop leaves it.
 fn file_of_one_item() -> MemoryFile {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
@@ -17,7 +17,7 @@ fn file_of_one_item() -> MemoryFile {
     file
 }
 
-/// The next server begins empty, says why, and saves as ever.
+/// Asserts that the next server starts empty and logs `why`, and that it saves its own items again.
 fn assert_cold(file: &MemoryFile, flags: &[&str], why: &str) {
     let server = file.start(flags);
     let mut client = server.connect();
@@ -30,7 +30,7 @@ fn assert_cold(file: &MemoryFile, flags: &[&str], why: &str) {
     assert!(server.connect().get("other").is_some());
 }
 
-/// The command ends with an error that says `why`.
+/// Asserts that the command exits with an error that contains `why`.
 fn assert_refused(file: &MemoryFile, command: &ServerCommand, why: &str) {
     let mut child = command.spawn(&file.port_file()).expect("the command starts");
     assert!(!wait(&mut child).expect("the server ends").success());
@@ -38,7 +38,7 @@ fn assert_refused(file: &MemoryFile, command: &ServerCommand, why: &str) {
 }
 
 #[test]
-fn after_any_end_but_a_graceful_one() {
+fn starts_cold_after_an_ungraceful_end() {
     let ends: [fn(&Server); 4] = [
         |server| server.signal(Signal::KILL),
         |server| server.terminate(),
@@ -57,7 +57,7 @@ fn after_any_end_but_a_graceful_one() {
 }
 
 #[test]
-fn under_other_settings() {
+fn starts_cold_with_other_settings() {
     for (flags, name) in [
         (&["-m", "65"][..], "memory_limit_bytes 67108864"),
         (&["-m", "64", "-f", "1.5"], "chunk_sizes"),
@@ -69,10 +69,10 @@ fn under_other_settings() {
 }
 
 #[test]
-fn with_a_torn_meta_file() {
+fn starts_cold_with_a_truncated_meta_file() {
     let file = file_of_one_item();
-    let meta = fs::read(file.meta()).expect("it was saved");
-    fs::write(file.meta(), &meta[..meta.len() / 2]).expect("it can be torn");
+    let meta = fs::read(file.meta()).expect("the .meta file exists");
+    fs::write(file.meta(), &meta[..meta.len() / 2]).expect("the .meta file is writable");
     assert_cold(&file, &["-m", "64"], "its .meta file is torn");
 }
 
@@ -80,11 +80,11 @@ fn with_a_torn_meta_file() {
 fn an_empty_or_foreign_meta_file_refuses_the_start() {
     for text in [&b""[..], b"my diary\n"] {
         let file = file_of_one_item();
-        fs::write(file.meta(), text).expect("it can be written");
+        fs::write(file.meta(), text).expect("the .meta file is writable");
         assert_refused(&file, &file.command(&["-m", "64"]), "is no file of ours");
-        // Whoever starts a daemon is told, too.
+        // A daemon's starter reports the error as well.
         assert_refused(&file, &file.command(&["-m", "64", "-d"]), "is no file of ours");
-        assert!(file.meta().exists(), "it is somebody's");
+        assert!(file.meta().exists(), "the foreign file is kept");
     }
 }
 
@@ -97,7 +97,7 @@ fn a_file_in_use_refuses_the_start() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_refuses_the_start() {
+fn a_file_that_cannot_be_created_refuses_the_start() {
     let file = MemoryFile::new();
     let command = file.command(&["-e", "/proc/none/memory"]);
     assert_refused(&file, &command, "cannot open /proc/none/memory");

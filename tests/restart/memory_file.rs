@@ -1,4 +1,4 @@
-//! A memory file of one test's own, and servers on it.
+//! A memory file for one test, and servers that use it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::support::{Server, ServerCommand, under_test};
 
-/// A directory with a memory file in it; removed with everything in it.
+/// A temporary directory with a memory file.
 pub struct MemoryFile {
     directory: TempDir,
 }
@@ -20,7 +20,7 @@ impl MemoryFile {
         MemoryFile { directory }
     }
 
-    /// Where a server that is not waited for writes its ports.
+    /// Returns the file in which a server that starts in the background reports its ports.
     pub fn port_file(&self) -> PathBuf {
         self.directory.path().join("ports")
     }
@@ -33,16 +33,16 @@ impl MemoryFile {
         self.directory.path().join("memory.meta")
     }
 
-    /// What the last server on this file has said.
+    /// Returns the log of the last server that used this file.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).expect("a server was started")
     }
 
-    /// The command of a server on this file.
+    /// Returns the command of a server that uses this file.
     pub fn command(&self, flags: &[&str]) -> ServerCommand {
         let path = self.path();
         let command = under_test().logging_to(&self.directory.path().join("log"));
-        command.with(&["-e", path.to_str().expect("a path of text")]).with(flags)
+        command.with(&["-e", path.to_str().expect("the path is UTF-8")]).with(flags)
     }
 
     pub fn start(&self, flags: &[&str]) -> Server {
@@ -50,8 +50,8 @@ impl MemoryFile {
     }
 }
 
-/// Stops a server as an operator does before an upgrade.
+/// Stops a server with SIGUSR1, as an operator does before an upgrade.
 pub fn stop_gracefully(mut server: Server) {
     server.signal(Signal::USR1);
-    assert_eq!(server.wait_for_end(), Some(0), "a graceful stop is a clean end");
+    assert_eq!(server.wait_for_end(), Some(0), "a graceful stop exits with code 0");
 }

@@ -1,5 +1,5 @@
-//! Warm restart over a real socket: a server with `-e FILE`, stopped in one of the ways there are, and
-//! the next one on the same file.
+//! Warm restart over a real socket. A server with `-e FILE` is stopped in one of several ways, and the next server
+//! uses the same file.
 
 mod cold;
 mod memory_file;

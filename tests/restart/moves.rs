@@ -1,18 +1,18 @@
-//! A graceful stop in the middle of a page move, and after some: every item is there again.
+//! A graceful stop during and after page moves keeps every item.
 
 use std::time::Duration;
 
 use super::memory_file::{MemoryFile, stop_gracefully};
-use crate::support::moves::{ask_for_page, begin_move_that_is_held, class_of, stopped_reader};
+use crate::support::moves::{class_of, request_page_move, stalled_reader, start_blocked_move};
 use crate::support::{Client, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const FLAGS: [&str; 4] = ["-m", "64", "-o", "no_slab_automove"];
 const ITEMS: usize = 3_000;
-/// Sent from where they lie, and so held while they are sent; some lie on one page.
+/// Values of this length are sent directly from item memory, which pins them; some share a page.
 const HELD_LEN: usize = 17_000;
 const HELD_ITEMS: usize = 5;
-/// Chained.
+/// A chained item.
 const LARGE_LEN: usize = 900_000;
 
 fn value(key: &str, len: usize) -> Vec<u8> {
@@ -31,45 +31,45 @@ fn store_all(client: &mut Client) {
     }
 }
 
-fn all_are_there(client: &mut Client) {
+fn assert_all_present(client: &mut Client) {
     for (key, len) in items() {
-        assert!(client.get(&key) == Some(value(&key, len)), "{key} is lost, or another");
+        assert!(client.get(&key) == Some(value(&key, len)), "{key} is lost or has another value");
     }
 }
 
-/// Moves pages of a class until so many have arrived.
+/// Moves pages of a class until this many have arrived.
 fn move_pages(client: &mut Client, class: u64, count: u64) {
     let before = client.stat("slabs_moved");
     wait_until("pages move", DEADLINE, || {
-        ask_for_page(client, class);
+        request_page_move(client, class);
         client.stat("slabs_moved") >= before + count
     });
 }
 
 #[test]
-fn in_the_middle_of_a_move() {
+fn a_graceful_stop_during_a_move_keeps_every_item() {
     for held in ["held0", "large"] {
         let file = MemoryFile::new();
         let server = file.start(&FLAGS);
         let mut client = server.connect();
         store_all(&mut client);
         let class = class_of(&mut client, held);
-        let _reader = stopped_reader(&server, held);
-        begin_move_that_is_held(&mut client, class);
+        let _reader = stalled_reader(&server, held);
+        start_blocked_move(&mut client, class);
         stop_gracefully(server);
 
         let server = file.start(&FLAGS);
         let mut client = server.connect();
-        all_are_there(&mut client);
-        // Nobody holds the page any more, and no move is left half done.
+        assert_all_present(&mut client);
+        // No reader pins the page any more, and no move is half done.
         assert_eq!(client.stat("slab_reassign_running"), 0);
         move_pages(&mut client, class, 1);
-        all_are_there(&mut client);
+        assert_all_present(&mut client);
     }
 }
 
 #[test]
-fn after_moves() {
+fn a_graceful_stop_after_moves_keeps_every_item() {
     let file = MemoryFile::new();
     let server = file.start(&FLAGS);
     let mut client = server.connect();
@@ -78,11 +78,11 @@ fn after_moves() {
         let class = class_of(&mut client, key);
         move_pages(&mut client, class, 2);
     }
-    all_are_there(&mut client);
+    assert_all_present(&mut client);
     stop_gracefully(server);
 
     let server = file.start(&FLAGS);
     let mut client = server.connect();
-    all_are_there(&mut client);
+    assert_all_present(&mut client);
     assert!(file.log().contains("3006 items are back"), "{}", file.log());
 }

@@ -1,4 +1,4 @@
-//! What is there again.
+//! Items, costs and counters that survive a warm restart.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use slabwise_client::process::read_ports;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The reply to `gets`: its lines and the value, as they are.
+/// Returns the lines of the reply to `gets`, without `END`.
 fn gets(client: &mut Client, key: &str) -> Vec<String> {
     client.send(format!("gets {key}\r\n").as_bytes());
     lines_to_end(client)
@@ -28,7 +28,7 @@ fn lines_to_end(client: &mut Client) -> Vec<String> {
     }
 }
 
-/// Every item as the crawler shows it: fields by name, by key.
+/// Returns the fields of every item in `lru_crawler metadump`, by key and by field name.
 fn metadump(client: &mut Client) -> BTreeMap<String, BTreeMap<String, String>> {
     assert_eq!(client.ask("lru_crawler metadump all"), "OK");
     let mut items = BTreeMap::new();
@@ -47,16 +47,17 @@ fn cas_of(reply: &[String]) -> u64 {
 }
 
 #[test]
-fn costs_are_there_again() {
+fn costs_survive_a_restart() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
-    client.send(b"ms dear 1 G4000000000 T600\r\nx\r\nms free 1 G0\r\nx\r\nms plain 1\r\nx\r\n");
+    client
+        .send(b"ms expensive 1 G4000000000 T600\r\nx\r\nms free 1 G0\r\nx\r\nms plain 1\r\nx\r\n");
     for _ in 0..3 {
         assert_eq!(client.read_line(), "HD");
     }
     let ask = |client: &mut Client| {
-        ["dear", "free", "plain"].map(|key| client.ask(&format!("mg {key} g c")))
+        ["expensive", "free", "plain"].map(|key| client.ask(&format!("mg {key} g c")))
     };
     let before = ask(&mut client);
     assert!(before[0].starts_with("HD g4000317440 "), "{before:?}");
@@ -68,7 +69,7 @@ fn costs_are_there_again() {
 }
 
 #[test]
-fn every_item_is_there_again() {
+fn every_item_survives_a_restart() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
@@ -96,7 +97,7 @@ fn every_item_is_there_again() {
     for (key, fields) in &dumped {
         for (name, value) in fields {
             let other = &again[key][name];
-            // Dates are whole seconds of two clocks.
+            // Times are in whole seconds of two clocks.
             let close = name == "exp" || name == "la";
             let apart = || value.parse::<i64>().ok()?.checked_sub(other.parse().ok()?);
             let same = value == other || close && apart().is_some_and(|apart| apart.abs() <= 1);
@@ -109,13 +110,13 @@ fn every_item_is_there_again() {
     assert_eq!(client.set("new", b"value"), "STORED");
     let newest = dumped.values().map(|fields| fields["cas"].parse().expect("a number")).max();
     let new = cas_of(&gets(&mut client, "new"));
-    assert!(new > newest.expect("there are items"), "CAS values go on");
-    assert!(!file.meta().exists(), "it is used up");
+    assert!(new > newest.expect("the dump is not empty"), "CAS values continue");
+    assert!(!file.meta().exists(), "the start deletes the .meta file");
     assert!(file.log().contains("2002 items are back"), "{}", file.log());
 }
 
 #[test]
-fn ttls_count_on_and_a_second_restart_is_as_good() {
+fn ttls_continue_over_two_restarts() {
     let file = MemoryFile::new();
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -124,10 +125,10 @@ fn ttls_count_on_and_a_second_restart_is_as_good() {
     stop_gracefully(server);
     let server = file.start(&[]);
     let mut client = server.connect();
-    wait_until("the short one ends", DEADLINE, || client.get("short").is_none());
+    wait_until("the short item expires", DEADLINE, || client.get("short").is_none());
     assert_eq!(client.get("long").as_deref(), Some(&b"value"[..]));
     let uptime = client.stat("uptime");
-    assert!(uptime >= 1, "uptime goes on, as in memcached");
+    assert!(uptime >= 1, "uptime continues, as in memcached");
     stop_gracefully(server);
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -136,7 +137,7 @@ fn ttls_count_on_and_a_second_restart_is_as_good() {
 }
 
 #[test]
-fn what_was_flushed_stays_so() {
+fn flushed_items_stay_flushed() {
     let file = MemoryFile::new();
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -151,7 +152,7 @@ fn what_was_flushed_stays_so() {
 }
 
 #[test]
-fn the_shutdown_command_knows_a_graceful_way() {
+fn shutdown_graceful_saves_the_items() {
     let file = MemoryFile::new();
     let mut server = file.start(&["-A"]);
     let mut client = server.connect();
@@ -162,7 +163,7 @@ fn the_shutdown_command_knows_a_graceful_way() {
     assert!(server.connect().get("key").is_some());
 }
 
-/// A process that is nobody's child, by its id; killed when the test fails.
+/// A process that is not the test's child, by its id. It is killed if the test panics.
 struct Daemon(String);
 
 impl Daemon {
@@ -175,7 +176,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // Else it has ended, and its id may be another's.
+        // After a passed test the daemon has exited, and another process may have its id.
         if std::thread::panicking() {
             self.signal("-KILL");
         }
@@ -183,37 +184,39 @@ impl Drop for Daemon {
 }
 
 #[test]
-fn a_daemon_restarts_as_well() {
+fn a_daemon_restarts_warm() {
     let file = MemoryFile::new();
     let pid_file = file.path().with_extension("pid");
     for expected in [None, Some(b"value".to_vec())] {
         let port_file = file.port_file();
-        let command = file.command(&["-d", "-P", pid_file.to_str().expect("a path of text")]);
-        let status =
-            command.spawn(&port_file).and_then(|mut child| child.wait()).expect("the starter ends");
+        let command = file.command(&["-d", "-P", pid_file.to_str().expect("the path is UTF-8")]);
+        let status = command
+            .spawn(&port_file)
+            .and_then(|mut child| child.wait())
+            .expect("the starter exits");
         assert!(status.success(), "{}", file.log());
-        wait_until("the daemon tells its id", DEADLINE, || pid_file.exists());
-        let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("it is there"));
+        wait_until("the daemon writes its id", DEADLINE, || pid_file.exists());
+        let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("the pid file is readable"));
         let mut client = Client::connect(SocketAddr::from((
             [127, 0, 0, 1],
-            read_ports(&port_file).expect("the daemon wrote it")[0],
+            read_ports(&port_file).expect("the daemon wrote its ports")[0],
         )));
         assert_eq!(client.get("key"), expected);
         assert_eq!(client.set("key", b"value"), "STORED");
         assert!(daemon.signal("-USR1"));
-        wait_until("the daemon has ended", DEADLINE, || !pid_file.exists());
-        assert!(file.meta().exists(), "it is saved before the pid file goes");
+        wait_until("the daemon exits", DEADLINE, || !pid_file.exists());
+        assert!(file.meta().exists(), "the .meta file is written before the pid file is removed");
     }
 }
 
 #[test]
-fn memory_is_as_large_as_the_file() {
+fn the_memory_limit_cannot_exceed_the_file() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
     client.send(b"stats settings\r\n");
     let path = file.path();
-    let expected = format!("STAT memory_file {}", path.to_str().expect("a path of text"));
+    let expected = format!("STAT memory_file {}", path.to_str().expect("the path is UTF-8"));
     assert!(lines_to_end(&mut client).contains(&expected));
     assert!(client.ask("cache_memlimit 65").starts_with("MEMLIMIT_ADJUST_FAILED"));
     assert_eq!(client.ask("cache_memlimit 32"), "OK");

@@ -1,6 +1,6 @@
-//! Authorities made for one test, the certificates they give out, and clients that trust them.
+//! Certificate authorities made for one test, the certificates they issue, and clients that trust them.
 
-#![allow(dead_code, reason = "each test target uses its own part")]
+#![allow(dead_code, reason = "each test target uses only some of these helpers")]
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// What servers are called in their certificates.
+/// The host name in every server certificate.
 pub const SERVER_NAME: &str = "localhost";
 
-/// Somebody who gives out certificates.
+/// A certificate authority that exists only for the test.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// A certificate and its key, in PEM.
+/// A certificate and its private key, both in PEM.
 pub struct Identity {
     pub chain: String,
     pub key: String,
@@ -32,23 +32,24 @@ impl Authority {
     pub fn new(name: &str) -> Authority {
         let mut params = params(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, key()).expect("it signs itself");
+        let issuer = CertifiedIssuer::self_signed(params, key())
+            .expect("the authority can sign its own certificate");
         Authority { issuer }
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns the authority's own certificate in PEM.
     pub fn certificate(&self) -> String {
         self.issuer.pem()
     }
 
-    /// A server's certificate.
+    /// Issues a server certificate.
     pub fn server(&self) -> Identity {
         let mut params = params("server", &[SERVER_NAME, "127.0.0.1"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         self.sign(&params)
     }
 
-    /// A client's certificate.
+    /// Issues a client certificate.
     pub fn client(&self) -> Identity {
         let mut params = params("client", &["client"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
@@ -57,11 +58,12 @@ impl Authority {
 
     fn sign(&self, params: &CertificateParams) -> Identity {
         let key = key();
-        let certificate = params.signed_by(&key, &self.issuer).expect("it signs");
+        let certificate =
+            params.signed_by(&key, &self.issuer).expect("the authority can sign a certificate");
         Identity { chain: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// What a client needs that trusts this authority and shows `identity`.
+    /// Returns the configuration of a client that trusts this authority and presents `identity`.
     pub fn client_config(
         &self,
         identity: Option<&Identity>,
@@ -71,20 +73,22 @@ impl Authority {
         roots.add(self.issuer.der().clone()).expect("an authority's certificate");
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(versions)
-            .expect("versions that there are")
+            .expect("the TLS versions are supported")
             .with_root_certificates(roots);
         Arc::new(match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("a key");
-                builder.with_client_auth_cert(vec![identity.der()], key).expect("they match")
+                builder
+                    .with_client_auth_cert(vec![identity.der()], key)
+                    .expect("the certificate matches its key")
             }
         })
     }
 }
 
 impl Identity {
-    /// The certificate itself.
+    /// Returns the certificate in DER.
     pub fn der(&self) -> CertificateDer<'static> {
         CertificateDer::from_pem_slice(self.chain.as_bytes()).expect("a certificate")
     }
@@ -101,18 +105,18 @@ fn params(name: &str, names: &[&str]) -> CertificateParams {
     params
 }
 
-/// A directory with what a server reads, removed with the test.
+/// A temporary directory with the certificate files that a server reads.
 pub struct CertificateFiles(TempDir);
 
 impl CertificateFiles {
-    /// The files of a server with this identity, which trusts this authority's clients.
+    /// Writes the files of a server that presents `identity` and trusts clients of `authority`.
     pub fn new(identity: &Identity, authority: &Authority) -> CertificateFiles {
         let files = CertificateFiles(tempfile::tempdir().expect("a directory for the test"));
         files.write(identity, authority);
         files
     }
 
-    /// Puts others in their place.
+    /// Replaces the files.
     pub fn write(&self, identity: &Identity, authority: &Authority) {
         self.put("chain.pem", &identity.chain);
         self.put("key.pem", &identity.key);
@@ -121,10 +125,10 @@ impl CertificateFiles {
 
     /// Writes one file.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
-        std::fs::write(self.0.path().join(name), content).expect("the directory can be written to");
+        std::fs::write(self.0.path().join(name), content).expect("the directory is writable");
     }
 
-    /// Where a file is.
+    /// Returns the path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -1,4 +1,4 @@
-//! Servers as processes, clients that read what they answer, and certificates: what the suites share.
+//! Helpers that all suites share: server processes, clients, certificates and waiting.
 
 pub mod certificates;
 mod client;

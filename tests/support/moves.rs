@@ -1,4 +1,4 @@
-//! Page moves, asked for over a connection, and a reader that is in their way.
+//! Page moves requested over a connection, and a slow reader that blocks them.
 
 use std::time::Duration;
 
@@ -6,33 +6,33 @@ use super::{Client, Server, wait_until};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What became of a wish.
+/// The server's reply to a request for a page move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// A move has begun.
-    Begun,
-    /// One is under way already.
+pub enum MoveReply {
+    /// The move has started.
+    Started,
+    /// Another move is running.
     Busy,
 }
 
-/// Asks for a page of a class to go to the free pages.
-pub fn ask_for_page(client: &mut Client, class: u64) -> Asked {
+/// Requests that a page of the class moves to the page pool.
+pub fn request_page_move(client: &mut Client, class: u64) -> MoveReply {
     match client.ask(&format!("slabs reassign {class} 0")).as_str() {
-        "OK" => Asked::Begun,
-        "BUSY currently processing reassign request" => Asked::Busy,
+        "OK" => MoveReply::Started,
+        "BUSY currently processing reassign request" => MoveReply::Busy,
         refusal => panic!("a page of class {class} cannot be moved: {refusal}"),
     }
 }
 
-/// The number of the class that an item lies in.
+/// Returns the number of the class that holds an item.
 pub fn class_of(client: &mut Client, key: &str) -> u64 {
     let shown = client.ask(&format!("me {key}"));
     let class = shown.split(' ').find_map(|field| field.strip_prefix("cls=")?.parse().ok());
-    class.unwrap_or_else(|| panic!("me {key} was answered {shown:?}"))
+    class.unwrap_or_else(|| panic!("me {key} got the unexpected reply {shown:?}"))
 }
 
-/// A client that asks for a value of 16 KiB or more again and again, begins to read and stops in the middle.
-pub fn stopped_reader(server: &Server, key: &str) -> Client {
+/// Returns a client that requests a value of at least 16 KiB many times, reads a little and stops mid-value.
+pub fn stalled_reader(server: &Server, key: &str) -> Client {
     const COPIES: usize = 5_000;
     const READ_BYTES: usize = 10_000;
     let mut reader = server.connect();
@@ -41,12 +41,12 @@ pub fn stopped_reader(server: &Server, key: &str) -> Client {
     reader
 }
 
-/// Asks for pages of the class until a move does not come to an end: a reader holds what lies there.
-pub fn begin_move_that_is_held(client: &mut Client, class: u64) {
-    /// A page that nobody holds is empty long before it has been looked at so often.
-    const LOOKS: usize = 50;
-    wait_until("a move is held up", DEADLINE, || {
-        ask_for_page(client, class);
-        (0..LOOKS).all(|_| client.stat("slab_reassign_running") == 1)
+/// Requests pages of the class until a move stays unfinished because a reader pins an item on the page.
+pub fn start_blocked_move(client: &mut Client, class: u64) {
+    /// A page without pinned items is empty long before it has been checked this often.
+    const CHECKS: usize = 50;
+    wait_until("a move is blocked", DEADLINE, || {
+        request_page_move(client, class);
+        (0..CHECKS).all(|_| client.stat("slab_reassign_running") == 1)
     });
 }

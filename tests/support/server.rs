@@ -1,4 +1,4 @@
-//! A server started for one test, on a port of its own, killed when the test lets go of it.
+//! A server process for one test. It listens on its own port and is killed when the handle is dropped.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,7 +14,7 @@ pub use slabwise_client::process::ServerCommand;
 /// The state of a listening socket in `/proc/net/tcp`.
 const TCP_LISTEN: &str = "0A";
 
-/// The server under test: `TEST_SERVER`, or slabwise.
+/// Returns the command of the server under test: `TEST_SERVER`, or slabwise.
 pub fn under_test() -> ServerCommand {
     let Ok(command) = std::env::var("TEST_SERVER") else {
         return ServerCommand::on_free_port(env!("CARGO_BIN_EXE_slabwise"));
@@ -24,12 +24,12 @@ pub fn under_test() -> ServerCommand {
     ServerCommand::on_free_port(program).with(flags)
 }
 
-/// The memcached installed on this machine.
+/// Returns the command of the memcached installed on this machine.
 pub fn stock_memcached() -> ServerCommand {
     ServerCommand::on_free_port("memcached")
 }
 
-/// Whether this is memcached itself rather than slabwise.
+/// True if the command runs memcached rather than slabwise.
 pub fn is_memcached(command: &ServerCommand) -> bool {
     command.program().ends_with("memcached")
 }
@@ -40,7 +40,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the command and returns once it accepts connections.
+    /// Starts the command and returns when the server accepts connections.
     pub fn start(command: &ServerCommand) -> Server {
         let process = process::Server::start(command)
             .unwrap_or_else(|error| panic!("{error} (./test installs the peers)"));
@@ -49,14 +49,14 @@ impl Server {
         server
     }
 
-    /// Whether the socket that listens on the address is the child's: a descriptor of its own.
+    /// True if the socket that listens on the address is a descriptor of the child process.
     fn listens_itself(&self) -> bool {
         let sockets: HashSet<String> = fs::read_dir(self.proc("fd"))
             .expect("the server runs")
             .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
             .map(|target| target.to_string_lossy().into_owned())
             .collect();
-        // The kernel prints the address as the number that it is in its memory.
+        // The kernel prints the address as the integer that its bytes form in memory.
         let host = u32::from_ne_bytes([127, 0, 0, 1]);
         let place = format!("{host:08X}:{:04X}", self.address().port());
         let table = fs::read_to_string(self.proc("net/tcp")).expect("the server runs");
@@ -66,22 +66,22 @@ impl Server {
         })
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub fn connect(&self) -> Client {
         Client::connect(self.address())
     }
 
-    /// The address it listens on.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.process.socket_address()
     }
 
-    /// Resident memory of the process.
+    /// Returns the resident memory of the process in bytes.
     pub fn resident_bytes(&self) -> u64 {
         self.process.status_bytes("VmRSS").expect("the server runs")
     }
 
-    /// Open file descriptors of the process.
+    /// Returns the number of open file descriptors of the process.
     pub fn descriptor_count(&self) -> usize {
         fs::read_dir(self.proc("fd")).expect("the server runs").count()
     }
@@ -100,7 +100,7 @@ impl Server {
         self.process.signal(signal).expect("the server runs");
     }
 
-    /// Waits for the end; returns the exit code, none when a signal ended it.
+    /// Waits until the process ends. Returns its exit code, or `None` if a signal ended it.
     pub fn wait_for_end(&mut self) -> Option<i32> {
         self.process.wait().expect("the server ends").code()
     }

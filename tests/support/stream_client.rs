@@ -1,10 +1,10 @@
-//! A client over any stream: what it says is sent as it is, what it is told is compared.
+//! A client over any stream. It sends raw bytes and compares the replies with the expected ones.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(dead_code, reason = "each test binary uses only some of these methods")]
 
 use std::io::{Read, Write};
 
-/// One end of a connection, whose reads have a deadline.
+/// One end of a connection. Its reads have a deadline.
 pub struct Client<S> {
     pub stream: S,
 }
@@ -15,7 +15,7 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush().expect("the server reads");
     }
 
-    /// Reads exactly as much as is expected, and compares.
+    /// Reads as many bytes as are expected and compares them.
     pub fn expect(&mut self, expected: impl AsRef<[u8]>) {
         let expected = expected.as_ref();
         let mut got = vec![0; expected.len()];
@@ -24,18 +24,18 @@ impl<S: Read + Write> Client<S> {
         assert!(got == expected, "got {} bytes: {}", got.len(), beginning.escape_ascii());
     }
 
-    /// One request and its reply.
+    /// Sends a request and compares its reply.
     pub fn ask(&mut self, request: impl AsRef<[u8]>, reply: impl AsRef<[u8]>) {
         self.send(request);
         self.expect(reply);
     }
 
-    /// Reads one line, its end included.
+    /// Reads one line with its line end.
     pub fn read_line(&mut self) -> String {
         self.read_through(b"\r\n")
     }
 
-    /// Reads up to the end of a reply that ends with `END`.
+    /// Reads a reply up to and including its `END` line.
     pub fn read_until_end(&mut self) -> String {
         self.read_through(b"END\r\n")
     }
@@ -47,10 +47,10 @@ impl<S: Read + Write> Client<S> {
             self.stream.read_exact(&mut byte).expect("the server answers");
             text.push(byte[0]);
         }
-        String::from_utf8(text).expect("text")
+        String::from_utf8(text).expect("the reply is UTF-8")
     }
 
-    /// The value of one line of a `stats` command.
+    /// Returns the value of one line of a `stats` command.
     pub fn stat(&mut self, command: &str, name: &str) -> String {
         self.send(format!("{command}\r\n"));
         let text = self.read_until_end();
@@ -59,10 +59,10 @@ impl<S: Read + Write> Client<S> {
         line.unwrap_or_else(|| panic!("no {name} in {text}")).to_owned()
     }
 
-    /// Reads to the end of the connection; a reset counts as one.
+    /// Reads until the connection ends or is reset.
     pub fn read_to_end(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // What came before a reset is kept.
+        // Bytes received before a reset are kept.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
     }

@@ -1,31 +1,31 @@
-//! Waiting for a condition, never for a time: the only place in the tests that reads a clock.
+//! Waiting for conditions instead of fixed times. No other test code reads a clock.
 
 use std::time::{Duration, Instant};
 
-/// A moment after which a wait has failed.
+/// The time by which a wait must have succeeded.
 #[derive(Clone, Copy)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// The moment this far from now.
+    /// Returns the deadline this far from now.
     pub fn after(span: Duration) -> Deadline {
-        #[expect(clippy::disallowed_methods, reason = "a test waits on a real process")]
+        #[expect(clippy::disallowed_methods, reason = "the test waits for a real process")]
         Deadline(Instant::now() + span)
     }
 
-    /// Whether the moment has come.
+    /// True if the deadline has passed.
     pub fn is_over(self) -> bool {
         self.left().is_zero()
     }
 
-    /// What is left until the moment; zero once it has come.
+    /// Returns the time left until the deadline, zero after it.
     pub fn left(self) -> Duration {
-        #[expect(clippy::disallowed_methods, reason = "a test waits on a real process")]
+        #[expect(clippy::disallowed_methods, reason = "the test waits for a real process")]
         self.0.saturating_duration_since(Instant::now())
     }
 }
 
-/// Asks again and again until `condition` holds; panics with `what` when it does not in time.
+/// Polls until `condition` holds; panics with `what` after `span`.
 pub fn wait_until(what: &str, span: Duration, mut condition: impl FnMut() -> bool) {
     let deadline = Deadline::after(span);
     while !condition() {
@@ -34,8 +34,11 @@ pub fn wait_until(what: &str, span: Duration, mut condition: impl FnMut() -> boo
     }
 }
 
-/// Leaves the processor to the server between two looks at it.
+/// Sleeps briefly between two polls, so that the server gets the processor.
 pub fn pause() {
-    #[expect(clippy::disallowed_methods, reason = "between two polls of a real process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test sleeps between two polls of a real process"
+    )]
     std::thread::sleep(Duration::from_millis(5));
 }

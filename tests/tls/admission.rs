@@ -1,6 +1,6 @@
-//! Who gets in and who does not.
+//! Client authentication, protocol versions and session resumption.
 
-use super::scene::{ReservedAddress, Scene, VERSIONS};
+use super::fixture::{Fixture, ReservedAddress, VERSIONS};
 use crate::support::certificates::Authority;
 use crate::support::{Server, under_test};
 use rustls::version::{TLS12, TLS13};
@@ -8,7 +8,7 @@ use rustls::{AlertDescription, Error, HandshakeKind};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// The alert that a client was turned away with.
+/// Returns the alert with which the server refused the client.
 fn alert(error: &io::Error) -> Option<AlertDescription> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::AlertReceived(alert) => Some(*alert),
@@ -17,60 +17,63 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 }
 
 #[test]
-fn clients_need_what_the_verify_mode_says() {
+fn the_verify_mode_decides_which_certificates_are_accepted() {
     let others = Authority::new("others");
-    for (mode, nobody, stranger) in
+    for (mode, without, other) in
         [("0", true, true), ("1", true, false), ("2", false, false), ("3", false, false)]
     {
-        let scene = Scene::start(&["-o", &format!("ssl_verify_mode={mode}")]);
-        assert_eq!(scene.lets_in(None), nobody, "mode {mode}");
-        assert_eq!(scene.lets_in(Some(&others.client())), stranger, "mode {mode}");
-        assert!(scene.lets_in(Some(&scene.authority.client())), "mode {mode}");
+        let fixture = Fixture::start(&["-o", &format!("ssl_verify_mode={mode}")]);
+        assert_eq!(fixture.accepts(None), without, "mode {mode}");
+        assert_eq!(fixture.accepts(Some(&others.client())), other, "mode {mode}");
+        assert!(fixture.accepts(Some(&fixture.authority.client())), "mode {mode}");
     }
 }
 
 #[test]
-fn a_client_is_told_why_it_is_turned_away() {
-    let scene = Scene::start(&["-o", "ssl_verify_mode=2"]);
-    let before = scene.stat("ssl_handshake_errors");
-    let nobody = scene.authority.client_config(None, &[&TLS13]);
-    let error = scene.try_connect(&nobody).err().expect("it has no certificate");
+fn the_alert_names_the_reason_of_a_refusal() {
+    let fixture = Fixture::start(&["-o", "ssl_verify_mode=2"]);
+    let before = fixture.stat("ssl_handshake_errors");
+    let without = fixture.authority.client_config(None, &[&TLS13]);
+    let error =
+        fixture.try_connect(&without).err().expect("a client without a certificate is refused");
     assert_eq!(alert(&error), Some(AlertDescription::CertificateRequired), "{error}");
-    let stranger = Authority::new("others").client();
-    let stranger = scene.authority.client_config(Some(&stranger), &[&TLS13]);
-    let error = scene.try_connect(&stranger).err().expect("its certificate is another's");
+    let other = Authority::new("others").client();
+    let other = fixture.authority.client_config(Some(&other), &[&TLS13]);
+    let error =
+        fixture.try_connect(&other).err().expect("a certificate of another authority is refused");
     assert_eq!(alert(&error), Some(AlertDescription::UnknownCA), "{error}");
-    assert_eq!(scene.stat("ssl_handshake_errors"), before + 2);
+    assert_eq!(fixture.stat("ssl_handshake_errors"), before + 2);
 }
 
 #[test]
-fn a_listener_may_ask_more_or_less_than_the_verify_mode() {
+fn btls_and_mtls_listeners_override_the_verify_mode() {
     let reserved = (ReservedAddress::new(), ReservedAddress::new());
     let (basic, mutual) = (reserved.0.address, reserved.1.address);
     let listeners = format!("btls:{basic},mtls:{mutual}");
-    for (mode, address, nobody) in [("2", basic, true), ("0", mutual, false), ("1", mutual, false)]
+    for (mode, address, without) in [("2", basic, true), ("0", mutual, false), ("1", mutual, false)]
     {
-        let mut scene = Scene::start(&["-l", &listeners, "-o", &format!("ssl_verify_mode={mode}")]);
-        scene.address = address;
-        assert_eq!(scene.lets_in(None), nobody, "mode {mode}");
-        assert!(scene.lets_in(Some(&scene.authority.client())), "mode {mode}");
+        let mut fixture =
+            Fixture::start(&["-l", &listeners, "-o", &format!("ssl_verify_mode={mode}")]);
+        fixture.address = address;
+        assert_eq!(fixture.accepts(None), without, "mode {mode}");
+        assert!(fixture.accepts(Some(&fixture.authority.client())), "mode {mode}");
     }
 }
 
 #[test]
-fn versions_below_the_least_are_refused() {
-    let scene = Scene::start(&["-o", "ssl_min_version=3"]);
-    let old = scene.authority.client_config(None, &[&TLS12]);
-    let error = scene.try_connect(&old).err().expect("it is too old");
+fn versions_below_the_minimum_are_refused() {
+    let fixture = Fixture::start(&["-o", "ssl_min_version=3"]);
+    let old = fixture.authority.client_config(None, &[&TLS12]);
+    let error = fixture.try_connect(&old).err().expect("TLS 1.2 is below the minimum");
     assert_eq!(alert(&error), Some(AlertDescription::ProtocolVersion), "{error}");
-    let both = scene.authority.client_config(None, &VERSIONS);
-    let client = scene.try_connect(&both).expect("they agree");
+    let both = fixture.authority.client_config(None, &VERSIONS);
+    let client = fixture.try_connect(&both).expect("client and server share TLS 1.3");
     assert_eq!(client.tls().protocol_version(), Some(TLS13.version));
 }
 
-/// A hello of TLS 1.1, with the suites of its day.
+/// Returns a ClientHello of TLS 1.1 with cipher suites of that time.
 fn hello_of_tls_1_1() -> Vec<u8> {
-    // Of a client: version 3.2, 32 bytes at random, no session, two suites, no compression.
+    // Version 3.2, 32 random bytes, no session, two cipher suites, no compression.
     let mut body = vec![3, 2];
     body.extend([0x55; 32]);
     body.extend([0, 0, 4, 0xc0, 0x13, 0, 0x2f, 1, 0]);
@@ -81,42 +84,43 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 }
 
 #[test]
-fn nobody_is_let_in_by_tls_1_1() {
-    // The server takes the options of those who allowed it.
+fn tls_1_1_is_always_refused() {
+    // Values below TLS 1.2 are valid options, but do not enable older versions.
     for options in ["ssl_min_version=2", "ssl_min_version=1", "ssl_min_version=0"] {
-        let scene = Scene::start(&["-o", options]);
-        let mut socket = TcpStream::connect(scene.server.address()).expect("the server listens");
+        let fixture = Fixture::start(&["-o", options]);
+        let mut socket = TcpStream::connect(fixture.server.address()).expect("the server listens");
         socket.write_all(&hello_of_tls_1_1()).expect("the server reads");
         let mut answer = Vec::new();
-        // It may close with a reset.
+        // The server may close the connection with a reset.
         let _ = socket.read_to_end(&mut answer);
-        // A fatal alert: handshake_failure or protocol_version, and nothing of a handshake.
+        // The reply is one fatal alert, handshake_failure or protocol_version, and no handshake message.
         assert!(matches!(answer[..], [0x15, 3, _, 0, 2, 2, 40 | 70]), "{answer:?}");
-        assert!(scene.lets_in(None));
+        assert!(fixture.accepts(None));
     }
 }
 
 #[test]
-fn sessions_are_resumed_if_they_may_be() {
+fn sessions_are_resumed_only_with_a_session_cache() {
     for version in VERSIONS {
-        let scene = Scene::start(&["-o", "ssl_session_cache"]);
-        let config = scene.authority.client_config(None, &[version]);
-        let kind = || scene.try_connect(&config).expect("it is let in").tls().handshake_kind();
+        let fixture = Fixture::start(&["-o", "ssl_session_cache"]);
+        let config = fixture.authority.client_config(None, &[version]);
+        let kind =
+            || fixture.try_connect(&config).expect("the client is accepted").tls().handshake_kind();
         assert_eq!(kind(), Some(HandshakeKind::Full));
         assert_eq!(kind(), Some(HandshakeKind::Resumed));
         assert_eq!(kind(), Some(HandshakeKind::Resumed));
-        assert_eq!(scene.stat("ssl_new_sessions"), 1);
+        assert_eq!(fixture.stat("ssl_new_sessions"), 1);
 
-        let scene = Scene::start(&[]);
-        let config = scene.authority.client_config(None, &[version]);
+        let fixture = Fixture::start(&[]);
+        let config = fixture.authority.client_config(None, &[version]);
         for _ in 0..2 {
-            let client = scene.try_connect(&config).expect("it is let in");
+            let client = fixture.try_connect(&config).expect("the client is accepted");
             assert_eq!(client.tls().handshake_kind(), Some(HandshakeKind::Full));
         }
     }
 }
 
-/// The names of `stats` that begin with these.
+/// Returns the names of the TLS statistics.
 fn stat_names(server: &Server, address: std::net::SocketAddr) -> Vec<String> {
     assert_ne!(server.address(), address);
     let mut client = crate::support::Client::connect(address);
@@ -135,12 +139,12 @@ fn stat_names(server: &Server, address: std::net::SocketAddr) -> Vec<String> {
 }
 
 #[test]
-fn stats_speak_of_tls_only_where_it_is_on() {
-    let scene = Scene::start(&[]);
+fn tls_statistics_appear_only_with_tls() {
+    let fixture = Fixture::start(&[]);
     let names = ["ssl_handshake_errors", "ssl_proto_errors", "time_since_server_cert_refresh"];
-    assert_eq!(stat_names(&scene.server, scene.plain_address), names);
-    let scene = Scene::start(&["-o", "ssl_session_cache"]);
-    assert_eq!(stat_names(&scene.server, scene.plain_address).len(), 4);
+    assert_eq!(stat_names(&fixture.server, fixture.plain_address), names);
+    let fixture = Fixture::start(&["-o", "ssl_session_cache"]);
+    assert_eq!(stat_names(&fixture.server, fixture.plain_address).len(), 4);
     let reserved = ReservedAddress::new();
     let second = reserved.address;
     let command = under_test().with(&["-l", &second.to_string()]);

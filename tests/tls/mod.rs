@@ -1,11 +1,10 @@
-//! TLS over real sockets: a server as a process, rustls's client, certificates made for each test.
+//! TLS over real sockets: a server process, rustls clients, and certificates made for each test.
 //!
-//! What is asked of the server: the same replies as without TLS however the bytes are cut, in memory
-//! that a client cannot raise; nobody let in who should not be; and whoever misbehaves harms nobody
-//! else.
+//! The replies must be the same as without TLS, however the bytes are split, in bounded memory. Clients without a
+//! valid certificate must be refused, and clients that misbehave must not affect others.
 
 mod admission;
+mod fixture;
 mod misbehaviour;
 mod refresh;
 mod round_trips;
-mod scene;

@@ -1,18 +1,18 @@
-//! The same replies as without TLS, whatever the sizes and the cuts.
+//! Replies over TLS equal those without TLS, for all value sizes and splits.
 
-use super::scene::{Scene, VERSIONS, hit, set, value};
+use super::fixture::{Fixture, VERSIONS, hit, set, value};
 use std::time::Duration;
 
 #[test]
-fn values_of_all_sizes_come_and_go_whole() {
-    let scene = Scene::start(&["-I", "16m"]);
-    // Around records, the worker's buffer, chunks, and what is read straight into the arena.
+fn values_of_all_sizes_round_trip() {
+    let fixture = Fixture::start(&["-I", "16m"]);
+    // Sizes around those of TLS records, the worker's buffer, chunks, and direct reads into item memory.
     let sizes = [
         0, 1, 100, 4_095, 4_096, 16_382, 16_383, 16_384, 16_385, 65_535, 65_536, 65_537, 100_000,
         1_000_000, 12_345_678,
     ];
     for version in VERSIONS {
-        let mut client = scene.connect(version);
+        let mut client = fixture.connect(version);
         assert_eq!(client.tls().protocol_version(), Some(version.version));
         for size in sizes {
             let value = value(size);
@@ -23,13 +23,13 @@ fn values_of_all_sizes_come_and_go_whole() {
         for _ in 0..3 {
             client.ask("get key\r\n", hit("key", &value));
         }
-        assert_eq!(client.finish().expect("the server says that it ends"), b"");
+        assert_eq!(client.finish().expect("the server sends close_notify"), b"");
     }
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {
-    let scene = Scene::start(&["-t", "2"]);
+    let fixture = Fixture::start(&["-t", "2"]);
     for version in VERSIONS {
         let (mut requests, mut replies) = (Vec::new(), Vec::new());
         for index in 0..2_000 {
@@ -39,14 +39,14 @@ fn pipelined_requests_are_answered_in_order() {
             replies.extend(b"STORED\r\n");
             replies.extend(hit(&key, &value));
         }
-        let mut client = scene.connect(version);
+        let mut client = fixture.connect(version);
         client.ask(requests, replies);
     }
 }
 
 #[test]
-fn a_dialogue_may_be_cut_at_every_byte() {
-    let scene = Scene::start(&["-t", "1"]);
+fn a_dialogue_may_be_split_at_every_byte() {
+    let fixture = Fixture::start(&["-t", "1"]);
     let large = value(5_000);
     let mut request = set("cut", b"some value");
     request.extend(b"get cut\r\nget none\r\nbogus\r\n");
@@ -57,29 +57,29 @@ fn a_dialogue_may_be_cut_at_every_byte() {
     reply.extend(b"END\r\nERROR\r\nSTORED\r\n");
     reply.extend(hit("large", &large));
     for version in VERSIONS {
-        // Every byte a record of its own.
-        let mut client = scene.connect(version);
+        // Every byte in its own record.
+        let mut client = fixture.connect(version);
         for byte in &request {
             client.send([*byte]);
         }
         client.expect(&reply);
-        // Every byte of the ciphertext a packet of its own.
-        client.cut_ciphertext();
+        // Every byte of ciphertext in its own packet.
+        client.split_ciphertext();
         client.ask(&request, &reply);
     }
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
-    let scene = Scene::start(&["-t", "1"]);
+fn a_slow_reader_uses_little_memory_and_delays_no_other_client() {
+    let fixture = Fixture::start(&["-t", "1"]);
     let value = value(1_000_000);
     let count = 100;
     for version in VERSIONS {
-        let mut slow = scene.connect(version);
+        let mut slow = fixture.connect(version);
         slow.ask(set("key", &value), "STORED\r\n");
-        let before = scene.server.resident_bytes();
+        let before = fixture.server.resident_bytes();
         slow.send("get key\r\n".repeat(count));
-        let mut other = scene.connect(version);
+        let mut other = fixture.connect(version);
         crate::support::wait_until("replies wait for the slow client", DEADLINE, || {
             other.send("stats conns\r\n");
             let mut is_writing = false;
@@ -94,7 +94,7 @@ fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
         for _ in 0..500 {
             other.ask("get none\r\n", "END\r\n");
         }
-        let grown = scene.server.resident_bytes().saturating_sub(before);
+        let grown = fixture.server.resident_bytes().saturating_sub(before);
         assert!(grown < 8 << 20, "the server grew by {grown} bytes");
         for _ in 0..count {
             slow.expect(hit("key", &value));
@@ -106,35 +106,35 @@ fn a_client_that_does_not_read_holds_little_and_slows_nobody() {
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_client_that_ends_gets_every_reply_first() {
-    let scene = Scene::start(&["-t", "1"]);
+fn a_client_that_closes_still_gets_every_reply() {
+    let fixture = Fixture::start(&["-t", "1"]);
     let value = value(100_000);
     for version in VERSIONS {
-        let mut client = scene.connect(version);
+        let mut client = fixture.connect(version);
         client.ask(set("key", &value), "STORED\r\n");
         client.send("get key\r\n".repeat(20));
-        let replies = client.finish().expect("the server says that it ends");
-        assert!(replies == hit("key", &value).repeat(20), "{} bytes came", replies.len());
-        let mut client = scene.connect(version);
+        let replies = client.finish().expect("the server sends close_notify");
+        assert!(replies == hit("key", &value).repeat(20), "{} bytes arrived", replies.len());
+        let mut client = fixture.connect(version);
         client.send("get none\r\nquit\r\nget none\r\n");
-        assert_eq!(client.finish().expect("the server says that it ends"), b"END\r\n");
+        assert_eq!(client.finish().expect("the server sends close_notify"), b"END\r\n");
     }
 }
 
 #[test]
-fn a_small_write_buffer_only_makes_more_records() {
-    let scene = Scene::start(&["-o", "ssl_wbuf_size=1"]);
+fn a_small_write_buffer_does_not_change_the_replies() {
+    let fixture = Fixture::start(&["-o", "ssl_wbuf_size=1"]);
     let value = value(300_000);
-    let mut client = scene.connect(VERSIONS[1]);
+    let mut client = fixture.connect(VERSIONS[1]);
     client.ask(set("key", &value), "STORED\r\n");
     client.ask("get key\r\n", hit("key", &value));
 }
 
 #[test]
-fn listeners_with_and_without_tls_serve_the_same_items() {
-    let scene = Scene::start(&[]);
-    let mut secure = scene.connect(VERSIONS[1]);
-    let mut plain = scene.connect_plain();
+fn tls_and_plain_listeners_share_items() {
+    let fixture = Fixture::start(&[]);
+    let mut secure = fixture.connect(VERSIONS[1]);
+    let mut plain = fixture.connect_plain();
     secure.ask(set("key", b"from TLS"), "STORED\r\n");
     assert_eq!(plain.get("key").as_deref(), Some(&b"from TLS"[..]));
     assert_eq!(plain.set("key", b"in the clear"), "STORED");

@@ -1,10 +1,10 @@
-//! The dialogues of a document: its fenced blocks marked `transcript`, each one played on servers of
-//! its own.
+//! Extracts the dialogues of a Markdown document: its fenced blocks marked `transcript`. Each is played on a new
+//! server.
 
-/// The blocks as sources of transcripts. Each stands behind as many empty lines as the document has
-/// before it, so that line numbers are the document's.
+/// Returns the source of each transcript block. Empty lines replace the text before a block, so that line numbers
+/// are those of the document.
 ///
-/// `Err`: a fence that does not say what it holds, or is not closed; no block at all.
+/// Returns an error if a fence has no language or is not closed, or if there is no transcript block.
 pub fn blocks(document: &str) -> Result<Vec<String>, String> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -13,7 +13,7 @@ pub fn blocks(document: &str) -> Result<Vec<String>, String> {
         match (line.strip_prefix("```"), &mut open) {
             (Some(""), open @ Some(_)) => blocks.extend(open.take().map(|(_, block)| block)),
             (Some(""), None) => {
-                return Err(format!("{number}: a fence that says not what it holds"));
+                return Err(format!("{number}: a fence without a language"));
             }
             (Some(word), None) => open = Some((number, start(word, number))),
             (Some(_), Some((begun, _))) => {
@@ -36,7 +36,7 @@ pub fn blocks(document: &str) -> Result<Vec<String>, String> {
     Ok(blocks)
 }
 
-/// The lines up to a fence, empty; nothing at all for a block that is no transcript.
+/// Returns the empty lines before a transcript block; nothing for a block of another language.
 fn start(word: &str, fence_line: usize) -> String {
     if word == "transcript" { "\n".repeat(fence_line) } else { String::new() }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::blocks;
 
     #[test]
-    fn blocks_keep_the_lines_of_the_document() {
+    fn blocks_keep_the_line_numbers_of_the_document() {
         let document =
             "# a\n```sh\n> x\n```\n```transcript\n> get a\n< END\n```\n```transcript\n> b\n```\n";
         let expected = ["\n\n\n\n\n> get a\n< END\n".to_owned(), "\n".repeat(9) + "> b\n"];
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_dialogues_is_refused() {
+    fn invalid_fences_and_documents_without_transcripts_are_errors() {
         for wrong in
             ["", "words\n```sh\nls\n```\n", "```\n> get a\n```\n", "```transcript\n> get a\n"]
         {

@@ -1,13 +1,13 @@
-//! Reads a transcript: text lines in, steps out. The format is described in `README.md`.
+//! Parses a transcript into steps. The file `README.md` describes the format.
 
-/// One file: how its server is started, and the dialogue.
+/// One transcript file: the server's flags and the dialogue.
 #[derive(Default)]
 pub struct Transcript {
-    /// Flags for every server.
+    /// Flags for both servers.
     pub flags: Vec<String>,
     /// Flags for slabwise only.
     pub flags_slabwise: Vec<String>,
-    /// Whether the dialogue is played a second time, byte by byte.
+    /// True if the dialogue is played a second time, byte by byte.
     pub split: bool,
     pub steps: Vec<Step>,
 }
@@ -18,37 +18,37 @@ pub enum Step {
     Reconnect,
 }
 
-/// What is sent, and what is to come back.
+/// Requests and their expected reply.
 #[derive(Default)]
 pub struct Exchange {
-    /// Line number of its first line in the file.
+    /// The line number at which the exchange starts.
     pub line: usize,
-    /// Whether it is repeated until the reply is as expected.
+    /// True if the exchange is repeated until the reply is as expected.
     pub until: bool,
-    /// Text with escapes, and whether a line end follows it.
+    /// The texts to send, with escapes, and their line ends.
     pub sent: Vec<(String, LineEnd)>,
     pub expected: Vec<Expected>,
-    /// Where memcached differs.
+    /// The replies of memcached, if they differ.
     pub differences: Vec<Difference>,
 }
 
-/// Whether a sent text is followed by CR LF.
+/// The line end that follows a sent text.
 #[derive(Clone, Copy, PartialEq)]
 pub enum LineEnd {
     CrLf,
     None,
 }
 
-/// One expectation of a reply, in order.
+/// One part of an expected reply.
 #[derive(Clone)]
 pub enum Expected {
     /// `< text`: exactly this line.
     Line(String),
-    /// `<< text`: exactly these bytes; nothing need end them.
+    /// `<< text`: exactly these bytes, without a line end.
     Bytes(String),
-    /// `<~ pattern`: a line that fits.
+    /// `<~ pattern`: a line that matches the pattern.
     Pattern(String),
-    /// `<...`: any number of lines, up to the next one expected.
+    /// `<...`: any number of lines up to the next expected line.
     AnyLines,
     /// `<stats names`: `STAT` lines with exactly these names in any order, then `END`.
     StatNames(Vec<String>),
@@ -56,16 +56,16 @@ pub enum Expected {
     Closed,
 }
 
-/// Whose reply is meant.
+/// The server that sends a reply.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Peer {
     Slabwise,
     Memcached,
 }
 
-/// Another reply, memcached's, with its reason.
+/// A different reply from memcached.
 pub struct Difference {
-    /// The version of memcached it was recorded with.
+    /// The version of memcached that sent it.
     pub version: String,
     pub expected: Vec<Expected>,
 }
@@ -93,7 +93,7 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// Takes a line that is not part of an exchange, if it is one.
+    /// Parses a line that does not belong to an exchange; returns false for any other line.
     fn parse_directive(&mut self, line: &str) -> bool {
         let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
         if let Some(flags) = line.strip_prefix("server:") {
@@ -118,7 +118,7 @@ impl Transcript {
 }
 
 impl Exchange {
-    /// An empty line ends an exchange; so does whatever is sent after a reply.
+    /// True if the line ends this exchange: an empty line, or a request after a reply.
     fn ends_before(&self, line: &str) -> bool {
         let starts_another = line.starts_with('>') || line == "until" || line == "reconnect";
         line.is_empty() || (starts_another && self.has_reply())
@@ -150,7 +150,7 @@ impl Exchange {
                 None => &mut self.expected,
             };
             match (replies.last_mut(), Expected::parse(line)?) {
-                // A long list of names goes over several lines.
+                // A long list of names can span several lines.
                 (Some(Expected::StatNames(names)), Expected::StatNames(more)) => names.extend(more),
                 (_, expected) => replies.push(expected),
             }
@@ -158,7 +158,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// The reply expected of slabwise, or of memcached where it differs.
+    /// Returns the expected reply of slabwise, or of memcached if it differs.
     pub fn expected_of(&self, peer: Peer) -> Vec<Expected> {
         let ours = self.expected.clone();
         match peer {
@@ -170,7 +170,7 @@ impl Exchange {
     }
 }
 
-/// Replaces an expected reply by another; a list of `+name` and `-name` changes a list of names.
+/// Applies a difference to an expected reply: `+name` and `-name` change a list of names, anything else replaces it.
 fn amend(mut expected: Vec<Expected>, difference: &[Expected]) -> Vec<Expected> {
     let [Expected::StatNames(changes)] = difference else { return difference.to_vec() };
     for names in &mut expected {
@@ -206,7 +206,7 @@ impl Expected {
         }
     }
 
-    /// The line as it stands in the file.
+    /// Returns the line as written in the file.
     pub fn describe(&self) -> String {
         match self {
             Expected::Line(text) => format!("< {text}"),

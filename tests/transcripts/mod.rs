@@ -1,12 +1,11 @@
-//! Plays every dialogue in `tests/transcripts/*.txt` and in `docs/protocol.md` against slabwise with
-//! one worker and with four, and against the machine's memcached. What a transcript says slabwise
-//! answers, memcached answers too, unless the transcript lists the difference and its reason where it
-//! occurs.
+//! Plays every dialogue in `tests/transcripts/*.txt` and in `docs/protocol.md` against slabwise with one worker and
+//! with four, and against the installed memcached. Both servers must send the same replies, except for the
+//! differences that the transcript lists with a reason.
 //!
-//! The format is described in `README.md` beside the dialogues; `format` reads it, `document` finds it
-//! in a document, `text` reads its escapes, `pattern` compares replies, `play` talks to a server.
+//! The file `README.md` describes the format. `format` parses it, `document` extracts it from Markdown, `text` decodes
+//! escapes, `pattern` matches replies, and `play` talks to a server.
 //!
-//! `TRANSCRIPT=name` plays only the files whose name contains `name`.
+//! `TRANSCRIPT=name` selects the files whose name contains `name`.
 
 mod document;
 mod format;
@@ -36,7 +35,7 @@ fn memcached() {
     play_all(&stock_memcached());
 }
 
-/// Every dialogue is played whole, and byte by byte if it says so, each time on a fresh server.
+/// Plays every dialogue on a new server. Dialogues marked `split` are played a second time, byte by byte.
 fn play_all(command: &ServerCommand) {
     let mut failures = Vec::new();
     for (path, source) in sources() {
@@ -59,12 +58,12 @@ fn play_all(command: &ServerCommand) {
     );
 }
 
-/// Every dialogue, with the file that it stands in.
+/// Returns the source of every dialogue and the path of its file.
 fn sources() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &PathBuf| std::fs::read_to_string(path).expect("a dialogue is UTF-8 text");
     let mut sources: Vec<(PathBuf, String)> = std::fs::read_dir(root.join("tests/transcripts"))
-        .expect("the folder of this file")
+        .expect("tests/transcripts exists")
         .map(|entry| entry.expect("a readable entry").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
         .map(|path| (path.clone(), read(&path)))
@@ -77,8 +76,8 @@ fn sources() -> Vec<(PathBuf, String)> {
     }
 
     let only = std::env::var("TRANSCRIPT").unwrap_or_default();
-    let is_meant = |name: &OsStr| name.to_string_lossy().contains(&only);
-    sources.retain(|(path, _)| path.file_name().is_some_and(is_meant));
+    let is_selected = |name: &OsStr| name.to_string_lossy().contains(&only);
+    sources.retain(|(path, _)| path.file_name().is_some_and(is_selected));
     assert!(!sources.is_empty(), "no transcript in {} is named {only:?}", root.display());
     sources
 }

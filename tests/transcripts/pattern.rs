@@ -1,29 +1,29 @@
-//! Patterns for replies that vary: `*` is any text, `{n}` a number, `{n:name}` a number to
-//! remember; everything else stands for itself, written as elsewhere in a transcript.
+//! Patterns for replies that vary: `*` is any text, `{n}` a number, and `{n:name}` a number to store. All other text
+//! is literal and uses the escapes of a transcript.
 
 use super::text::{Memory, encode};
 
-/// Whether the whole line fits the pattern; what it remembers is added to `memory` if so.
+/// True if the whole line matches the pattern. On a match, adds the stored numbers to `memory`.
 pub fn fits(pattern: &str, line: &[u8], memory: &mut Memory) -> bool {
     let line = encode(line);
     let mut found = Vec::new();
-    let fits = fits_from(pattern, &line, &mut found);
+    let fits = matches_from(pattern, &line, &mut found);
     if fits {
         memory.extend(found.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
     fits
 }
 
-fn fits_from<'t>(pattern: &'t str, line: &'t str, found: &mut Vec<(&'t str, &'t str)>) -> bool {
+fn matches_from<'t>(pattern: &'t str, line: &'t str, found: &mut Vec<(&'t str, &'t str)>) -> bool {
     if let Some(rest) = pattern.strip_prefix('*') {
         return (0..=line.len())
             .filter(|&skipped| line.is_char_boundary(skipped))
-            .any(|skipped| fits_from(rest, &line[skipped..], found));
+            .any(|skipped| matches_from(rest, &line[skipped..], found));
     }
     if let Some((name, rest)) = number(pattern) {
         let end = line.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-');
         let (value, after) = line.split_at(end.unwrap_or(line.len()));
-        if value.is_empty() || !fits_from(rest, after, found) {
+        if value.is_empty() || !matches_from(rest, after, found) {
             return false;
         }
         if !name.is_empty() {
@@ -34,20 +34,20 @@ fn fits_from<'t>(pattern: &'t str, line: &'t str, found: &mut Vec<(&'t str, &'t 
     match (pattern.chars().next(), line.chars().next()) {
         (None, None) => true,
         (Some(wanted), Some(got)) if wanted == got => {
-            fits_from(&pattern[wanted.len_utf8()..], &line[got.len_utf8()..], found)
+            matches_from(&pattern[wanted.len_utf8()..], &line[got.len_utf8()..], found)
         }
         _ => false,
     }
 }
 
-/// Splits a leading `{n}` or `{n:name}` off: its name and the rest of the pattern.
+/// Splits off a leading `{n}` or `{n:name}` and returns its name and the rest of the pattern.
 fn number(pattern: &str) -> Option<(&str, &str)> {
     let (inner, rest) = pattern.strip_prefix("{n")?.split_once('}')?;
     Some((inner.strip_prefix(':').unwrap_or(inner), rest))
 }
 
 #[test]
-fn patterns_fit_and_remember() {
+fn patterns_match_lines_and_store_numbers() {
     let mut memory = Memory::new();
     assert!(fits("STAT pid {n}", b"STAT pid 123", &mut memory));
     assert!(!fits("STAT pid {n}", b"STAT pid ", &mut memory));

@@ -1,4 +1,4 @@
-//! Plays one dialogue on a server of its own, and says where the replies differ.
+//! Plays one dialogue on a new server and reports the first difference.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use crate::support::{Client, Deadline, Server, ServerCommand, is_memcached, paus
 /// The longest wait of an `until` step.
 const UNTIL_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How the input is cut into writes.
+/// How the requests are split into writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
     /// Each exchange in one write.
     Whole,
-    /// Each byte in a write of its own: a server must not care where its reads end.
+    /// Each byte in its own write. The replies must not depend on where the server's reads end.
     Bytewise,
 }
 
-/// Plays the transcript; the error starts with the line number.
+/// Plays the transcript. The text of an error starts with the line number.
 pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Result<(), String> {
     let mut flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
     if !is_memcached(command) {
@@ -73,7 +73,7 @@ impl Player {
                 pause();
                 continue;
             }
-            // What else was sent back belongs to this attempt, not to the next exchange.
+            // Reads the rest of this reply, so that it is not taken for the next one.
             let rest = self.client.leftovers();
             if self.may_differ(exchange) {
                 return Ok(());
@@ -83,14 +83,14 @@ impl Player {
         }
     }
 
-    /// Reads what is left of a reply, however late it comes: up to the answer to another request.
+    /// Reads the rest of a reply, up to the answer to an extra `version` request.
     fn skip_reply(&mut self) -> Result<(), String> {
         self.client.try_send(b"version\r\n").map_err(|error| format!("closed: {error}"))?;
         while !self.read_line()?.starts_with(b"VERSION ") {}
         Ok(())
     }
 
-    /// A memcached of another version than the one recorded may answer either way.
+    /// True if a difference was recorded with another version: this memcached may send either reply.
     fn may_differ(&self, exchange: &Exchange) -> bool {
         let recorded_with_another = |difference: &Difference| difference.version != self.version;
         self.peer == Peer::Memcached && exchange.differences.iter().any(recorded_with_another)
@@ -104,7 +104,7 @@ impl Player {
                 bytes.extend_from_slice(b"\r\n");
             }
         }
-        // A server may close on what it has read so far: its replies tell whether it should have.
+        // The server may already have closed the connection. The replies show whether that was right.
         let _ = match self.pace {
             Pace::Whole => self.client.try_send(&bytes),
             Pace::Bytewise => self.client.try_send_bytewise(&bytes),
@@ -144,8 +144,8 @@ impl Player {
         }
     }
 
-    /// Reads `STAT` lines up to `END` and compares their names as sets. Ids within a name (of a
-    /// class, a connection, a size) vary, so a part that is a number is read as `N`.
+    /// Reads `STAT` lines up to `END` and compares their names as sets. Ids in a name (of a class, a connection or a
+    /// size) vary, so a numeric part is read as `N`.
     fn read_stat_names(&mut self, names: &[String]) -> Result<(), String> {
         let expected: BTreeSet<String> = names.iter().cloned().collect();
         let mut got = BTreeSet::new();
@@ -194,7 +194,7 @@ impl Player {
         }
     }
 
-    /// Nothing may follow the last reply expected.
+    /// Closes the connection and checks that no further bytes arrive.
     fn end_connection(&mut self) -> Result<(), String> {
         self.client.finish_sending();
         self.read_end().map_err(|error| format!(" at the end ({:?}): {error}", self.pace))

@@ -1,14 +1,14 @@
-//! The escapes of a transcript: any bytes, written as readable text.
+//! The escapes in transcripts, which represent any bytes as readable text.
 //!
-//! `\r \n \t \\ \{ \xNN` are bytes, `{250*a}` is a repetition (of any text, escapes included), and
-//! `{=name}` is what a pattern has remembered under that name.
+//! `\r \n \t \\ \{ \xNN` are bytes, `{250*a}` repeats a text that may contain escapes, and `{=name}` is a number that
+//! a pattern stored under that name.
 
 use std::collections::HashMap;
 
-/// What patterns have remembered, by name.
+/// The numbers that patterns stored, by name.
 pub type Memory = HashMap<String, String>;
 
-/// Turns the text of a transcript line into bytes.
+/// Decodes the text of a transcript line into bytes.
 pub fn decode(text: &str, memory: &Memory) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text;
@@ -25,7 +25,7 @@ pub fn decode(text: &str, memory: &Memory) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Decodes one `\…`; returns what follows it.
+/// Decodes one `\…` escape and returns the text after it.
 fn decode_escape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
     let simple = match text.as_bytes().get(1) {
         Some(b'r') => b'\r',
@@ -45,7 +45,7 @@ fn decode_escape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, Stri
     Ok(&text[2..])
 }
 
-/// Decodes one `{…}`; returns what follows it.
+/// Decodes one `{…}` and returns the text after it.
 fn decode_braces<'t>(
     text: &'t str,
     memory: &Memory,
@@ -54,7 +54,7 @@ fn decode_braces<'t>(
     let end = text.find('}').ok_or_else(|| format!("no closing brace in {text:?}"))?;
     let inner = &text[1..end];
     if let Some(name) = inner.strip_prefix('=') {
-        let value = memory.get(name).ok_or_else(|| format!("nothing remembered as {name:?}"))?;
+        let value = memory.get(name).ok_or_else(|| format!("no number is stored as {name:?}"))?;
         bytes.extend_from_slice(value.as_bytes());
     } else {
         let (count, repeated) = inner.split_once('*').ok_or("braces hold N*text or =name")?;
@@ -64,7 +64,7 @@ fn decode_braces<'t>(
     Ok(&text[end + 1..])
 }
 
-/// Writes bytes in the notation of a transcript.
+/// Encodes bytes with the escapes of a transcript.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::new();
     for &byte in bytes {
@@ -81,7 +81,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The same for a message: long text is cut.
+/// Encodes bytes for a message, with at most 200 of them shown.
 pub fn excerpt(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 200;
     match bytes.get(..SHOWN_MAX) {

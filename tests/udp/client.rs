@@ -1,4 +1,4 @@
-//! A client that sends datagrams and puts replies together by their numbers.
+//! A UDP client that sends datagrams and reassembles replies by their sequence numbers.
 
 use slabwise_protocol::udp::{HEADER_LEN, Header};
 use std::collections::BTreeMap;
@@ -10,44 +10,44 @@ use std::time::Duration;
 use crate::support::{Client, Deadline, Server, ServerCommand, under_test};
 
 const REPLY_DEADLINE: Duration = Duration::from_secs(20);
-/// Datagrams may be lost where a reply is larger than the socket's buffer: then it is asked for again.
+/// How long to wait before a request is repeated. A reply larger than the socket's buffer may lose datagrams.
 const LOSS_AFTER: Duration = Duration::from_millis(300);
 
 /// A server with a UDP port.
-pub struct Scene {
+pub struct Fixture {
     pub server: Server,
     pub address: SocketAddr,
 }
 
-impl Scene {
-    pub fn start(flags: &[&str]) -> Scene {
-        Scene::start_command(&under_test(), flags)
+impl Fixture {
+    pub fn start(flags: &[&str]) -> Fixture {
+        Fixture::start_command(&under_test(), flags)
     }
 
-    pub fn start_command(command: &ServerCommand, flags: &[&str]) -> Scene {
+    pub fn start_command(command: &ServerCommand, flags: &[&str]) -> Fixture {
         loop {
             let port = free_udp_port();
             let command = command.clone().with(&["-U", &port.to_string()]).with(flags);
             let server = Server::start(&command);
-            // Another test's server may have been given the same TCP port, and be the one that answers.
-            if serves_udp_port(&mut server.connect(), port) {
-                return Scene { server, address: SocketAddr::from(([127, 0, 0, 1], port)) };
+            // Another test's server may have the same TCP port and be the one that answered.
+            if has_udp_port(&mut server.connect(), port) {
+                return Fixture { server, address: SocketAddr::from(([127, 0, 0, 1], port)) };
             }
         }
     }
 
-    /// A client by UDP.
+    /// Returns a UDP client.
     pub fn udp(&self) -> UdpClient {
         UdpClient::new(self.address)
     }
 
-    /// A client by TCP.
+    /// Returns a TCP client.
     pub fn tcp(&self) -> Client {
         self.server.connect()
     }
 }
 
-fn serves_udp_port(tcp: &mut Client, port: u16) -> bool {
+fn has_udp_port(tcp: &mut Client, port: u16) -> bool {
     tcp.send(b"stats settings\r\n");
     let mut is_served = false;
     loop {
@@ -58,20 +58,20 @@ fn serves_udp_port(tcp: &mut Client, port: u16) -> bool {
     }
 }
 
-/// A port that no client's socket is given by the kernel meanwhile, as those of free choice could be.
+/// Returns a port below the range from which the kernel assigns ports to other sockets.
 fn free_udp_port() -> u16 {
-    const BELOW_THE_KERNELS_CHOICE: u16 = 20_000;
+    const FIRST_PORT: u16 = 20_000;
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
         let offset = std::process::id() as u16 % 8_000 + NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = BELOW_THE_KERNELS_CHOICE + offset % 12_000;
+        let port = FIRST_PORT + offset % 12_000;
         if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
 }
 
-/// A client's socket.
+/// A client's UDP socket.
 pub struct UdpClient {
     socket: UdpSocket,
     request_id: u16,
@@ -85,27 +85,27 @@ impl UdpClient {
         UdpClient { socket, request_id: 1_000 }
     }
 
-    /// Sends a datagram as it is.
+    /// Sends a datagram without adding a header.
     pub fn send_raw(&self, datagram: &[u8]) {
         self.socket.send(datagram).expect("a datagram");
     }
 
-    /// Sends commands with this header.
+    /// Sends commands after this header.
     pub fn send(&self, header: Header, payload: &[u8]) {
         self.send_raw(&[&header.compose()[..], payload].concat());
     }
 
-    /// The next datagram.
+    /// Receives the next datagram.
     pub fn receive(&self) -> (Header, Vec<u8>) {
         let mut buffer = [0; 2_000];
         let len = self.socket.recv(&mut buffer).expect("a reply");
         assert!(len <= 1_400, "a datagram of {len} bytes");
         assert_eq!(buffer[6..8], [0, 0], "reserved bytes");
-        let header = Header::parse(&buffer[..len]).expect("a header");
+        let header = Header::parse(&buffer[..len]).expect("the datagram starts with a header");
         (header, buffer[HEADER_LEN..len].to_vec())
     }
 
-    /// The next message, whose datagrams come in order on this machine.
+    /// Receives the next message. On this machine its datagrams arrive in order.
     pub fn receive_message(&self, request_id: u16) -> Vec<u8> {
         let mut message = Vec::new();
         let mut expected = 0;
@@ -121,34 +121,34 @@ impl UdpClient {
         }
     }
 
-    /// Sends commands; returns the header that replies to them will have the number of.
+    /// Sends commands and returns the request id of their replies.
     pub fn request(&mut self, payload: &[u8]) -> u16 {
         self.request_id = self.request_id.wrapping_add(1);
         self.send(request_header(self.request_id), payload);
         self.request_id
     }
 
-    /// One command and its reply.
+    /// Sends one command and returns its reply.
     pub fn ask(&mut self, command: &[u8]) -> Vec<u8> {
         let request_id = self.request(command);
         self.receive_message(request_id)
     }
 
-    /// The same as text.
+    /// Sends one command and returns its reply as text.
     pub fn ask_text(&mut self, command: &str) -> String {
         String::from_utf8_lossy(&self.ask(command.as_bytes())).into_owned()
     }
 
-    /// One command and its long reply, put together by sequence numbers. What is lost on the way is asked for
-    /// again: the command must have the same reply each time.
+    /// Sends one command and reassembles its long reply. If datagrams are lost, the request is repeated, so the command
+    /// must have the same reply each time.
     pub fn ask_until_whole(&mut self, command: &[u8]) -> Vec<u8> {
         let deadline = Deadline::after(REPLY_DEADLINE);
         let mut parts: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
         let request_id = self.request(command);
-        self.socket.set_read_timeout(Some(LOSS_AFTER)).expect("it is not zero");
+        self.socket.set_read_timeout(Some(LOSS_AFTER)).expect("the timeout is not zero");
         let mut buffer = [0; 2_000];
         loop {
-            assert!(!deadline.is_over(), "{} datagrams in time", parts.len());
+            assert!(!deadline.is_over(), "{} datagrams arrived in time", parts.len());
             let len = match self.socket.recv(&mut buffer) {
                 Ok(len) => len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -161,14 +161,16 @@ impl UdpClient {
             assert_eq!(header.request_id, request_id);
             parts.insert(header.sequence, buffer[HEADER_LEN..len].to_vec());
             if parts.len() == usize::from(header.total) {
-                self.socket.set_read_timeout(Some(REPLY_DEADLINE)).expect("it is not zero");
+                self.socket
+                    .set_read_timeout(Some(REPLY_DEADLINE))
+                    .expect("the timeout is not zero");
                 return parts.into_values().flatten().collect();
             }
         }
     }
 }
 
-/// The header of a request.
+/// Returns the header of a request.
 pub fn request_header(request_id: u16) -> Header {
     Header { request_id, sequence: 0, total: 1 }
 }

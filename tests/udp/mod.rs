@@ -1,7 +1,7 @@
-//! UDP over a real socket: what is asked in a datagram, what comes back, and what is not answered at all.
+//! UDP over a real socket: requests, replies, and datagrams that get no reply.
 //!
-//! The server is slabwise, or what `TEST_SERVER` names; `peers` runs the same dialogues against Debian's
-//! memcached, too, and compares.
+//! The server is slabwise, or the command in `TEST_SERVER`. The module `peers` also sends the same datagrams to the
+//! installed memcached and compares the replies.
 
 mod client;
 mod hostile;

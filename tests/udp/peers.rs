@@ -1,14 +1,14 @@
-//! The same datagrams to slabwise and to Debian's memcached.
+//! Sends the same datagrams to slabwise and to the installed memcached.
 //!
-//! One difference, on purpose: memcached sends every value of a retrieval in a message of its own, though its
-//! protocol has one message for one reply. So messages of one number are joined before they are compared.
+//! One difference is intended: memcached sends each value of a retrieval as a separate message, although its protocol
+//! has one message per reply. So messages with the same request id are joined before the comparison.
 
 use slabwise_protocol::udp::Header;
 
-use super::client::{Scene, UdpClient, request_header};
+use super::client::{Fixture, UdpClient, request_header};
 use crate::support::{stock_memcached, under_test};
 
-/// Payloads, each a datagram: none of those whose answers differ between memcached's releases.
+/// Payloads of one datagram each. None of them has replies that differ between memcached's releases.
 const DATAGRAMS: &[&[u8]] = &[
     b"set a 1 0 3\r\nabc\r\n",
     b"get a\r\n",
@@ -31,7 +31,7 @@ const DATAGRAMS: &[&[u8]] = &[
     b"GET a\r\n",
 ];
 
-/// Every byte that answers a datagram: all up to the answer of the one after it.
+/// Returns all bytes that answer a datagram: those before the answer to the next datagram.
 fn answer(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
     const MARKER: u16 = 9_999;
     udp.send(header, payload);
@@ -48,10 +48,10 @@ fn answer(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn both_answer_alike() {
-    let ours = Scene::start(&[]);
-    // One thread: memcached's share a socket, and would answer the datagrams in any order.
-    let theirs = Scene::start_command(&stock_memcached(), &["-t", "1"]);
+fn datagrams_get_the_same_replies_as_from_memcached() {
+    let ours = Fixture::start(&[]);
+    // memcached's threads share one socket, so several threads would answer in any order.
+    let theirs = Fixture::start_command(&stock_memcached(), &["-t", "1"]);
     let (our_udp, their_udp) = (ours.udp(), theirs.udp());
     for payload in DATAGRAMS {
         for header in [
@@ -63,19 +63,19 @@ fn both_answer_alike() {
             let our_answer = answer(&our_udp, header, payload);
             let their_answer = answer(&their_udp, header, payload);
             let text = String::from_utf8_lossy;
-            let asked = text(payload);
-            assert_eq!(text(&our_answer), text(&their_answer), "{header:?} {asked:?}");
+            let sent = text(payload);
+            assert_eq!(text(&our_answer), text(&their_answer), "{header:?} {sent:?}");
         }
     }
 }
 
 #[test]
-fn both_cut_a_large_value_alike() {
+fn a_large_value_is_split_as_by_memcached() {
     let value: Vec<u8> = (0..60_000u32).map(|index| b'a' + (index % 23) as u8).collect();
     let replies = [under_test(), stock_memcached()].map(|command| {
-        let scene = Scene::start_command(&command, &["-t", "1"]);
-        assert_eq!(scene.tcp().set("large", &value), "STORED");
-        let mut udp = scene.udp();
+        let fixture = Fixture::start_command(&command, &["-t", "1"]);
+        assert_eq!(fixture.tcp().set("large", &value), "STORED");
+        let mut udp = fixture.udp();
         udp.request(b"get large\r\n");
         let mut datagrams = vec![udp.receive()];
         while datagrams.len() < usize::from(datagrams[0].0.total) {

@@ -1,11 +1,11 @@
-//! Requests that are answered.
+//! Valid requests over UDP.
 
-use super::client::{Scene, request_header};
+use super::client::{Fixture, request_header};
 
 #[test]
-fn every_kind_of_command() {
-    let scene = Scene::start(&[]);
-    let mut udp = scene.udp();
+fn common_commands_work_over_udp() {
+    let fixture = Fixture::start(&[]);
+    let mut udp = fixture.udp();
     assert_eq!(udp.ask_text("set a 5 0 3\r\nabc\r\n"), "STORED\r\n");
     assert_eq!(udp.ask_text("add a 5 0 3\r\nabc\r\n"), "NOT_STORED\r\n");
     assert_eq!(udp.ask_text("append a 0 0 2\r\nde\r\n"), "STORED\r\n");
@@ -17,34 +17,38 @@ fn every_kind_of_command() {
     assert_eq!(udp.ask_text("delete n\r\n"), "DELETED\r\n");
     assert_eq!(udp.ask_text("get n\r\n"), "END\r\n");
     assert_eq!(udp.ask_text("bogus\r\n"), "ERROR\r\n");
-    assert_eq!(scene.tcp().get("a").as_deref(), Some(&b"abcde"[..]), "one cache for both");
+    assert_eq!(
+        fixture.tcp().get("a").as_deref(),
+        Some(&b"abcde"[..]),
+        "TCP and UDP share the items"
+    );
 }
 
 #[test]
-fn statistics_of_udp() {
-    let scene = Scene::start(&["-t", "2"]);
-    let mut udp = scene.udp();
-    let port = scene.address.port();
+fn statistics_include_udp() {
+    let fixture = Fixture::start(&["-t", "2"]);
+    let mut udp = fixture.udp();
+    let port = fixture.address.port();
     let settings = udp.ask_text("stats settings\r\n");
     assert!(settings.contains(&format!("STAT udpport {port}\r\n")), "{settings}");
     let conns = udp.ask_text("stats conns\r\n");
-    assert_eq!(conns.matches(":UDP UDP\r\n").count(), 2, "a socket a worker: {conns}");
+    assert_eq!(conns.matches(":UDP UDP\r\n").count(), 2, "each worker has a socket: {conns}");
     assert!(conns.contains(&format!(":addr udp:127.0.0.1:{port}\r\n")), "{conns}");
     let general = udp.ask_text("stats\r\n");
     assert!(general.starts_with("STAT pid ") && general.ends_with("END\r\n"), "{general}");
-    let mut tcp = scene.tcp();
+    let mut tcp = fixture.tcp();
     let before = (tcp.stat("bytes_read"), tcp.stat("bytes_written"));
     udp.ask_text("get nothing\r\n");
     let after = (tcp.stat("bytes_read"), tcp.stat("bytes_written"));
-    // The datagram with its header, and one `stats` by TCP.
+    // The UDP datagram with its header, and one `stats` over TCP.
     assert_eq!(after.0 - before.0, 8 + 13 + 2 * 7, "bytes read");
     assert!(after.1 - before.1 > 8 + 5, "bytes written");
 }
 
 #[test]
-fn replies_bear_the_number_of_their_request() {
-    let scene = Scene::start(&[]);
-    let udp = scene.udp();
+fn replies_carry_the_request_id() {
+    let fixture = Fixture::start(&[]);
+    let udp = fixture.udp();
     for request_id in [1, 1, 2, 0, u16::MAX, 0x0102] {
         udp.send(request_header(request_id), b"get nothing\r\n");
         assert_eq!(udp.receive_message(request_id), b"END\r\n");
@@ -52,23 +56,23 @@ fn replies_bear_the_number_of_their_request() {
 }
 
 #[test]
-fn each_command_of_a_datagram_has_a_message_of_its_own() {
-    let scene = Scene::start(&[]);
-    let mut udp = scene.udp();
+fn each_command_of_a_datagram_gets_its_own_message() {
+    let fixture = Fixture::start(&[]);
+    let mut udp = fixture.udp();
     let commands = b"set a 0 0 1\r\n1\r\nset b 0 0 1 noreply\r\n2\r\nget a b\r\nversion\r\nget a";
     let request_id = udp.request(commands);
     assert_eq!(udp.receive_message(request_id), b"STORED\r\n");
     let values = b"VALUE a 0 1\r\n1\r\nVALUE b 0 1\r\n2\r\nEND\r\n";
     assert_eq!(udp.receive_message(request_id), values);
     assert!(udp.receive_message(request_id).starts_with(b"VERSION "));
-    // What was cut off is neither answered nor joined to what the next datagram brings.
+    // An incomplete command gets no reply and is not joined with the next datagram.
     assert_eq!(udp.ask_text("get nothing\r\n"), "END\r\n");
 }
 
 #[test]
-fn more_commands_than_a_turn_serves() {
-    let scene = Scene::start(&["-R", "3"]);
-    let mut udp = scene.udp();
+fn more_commands_than_one_event_serves() {
+    let fixture = Fixture::start(&["-R", "3"]);
+    let mut udp = fixture.udp();
     let request_id = udp.request(&b"get nothing\r\n".repeat(50));
     for _ in 0..50 {
         assert_eq!(udp.receive_message(request_id), b"END\r\n");
@@ -78,44 +82,44 @@ fn more_commands_than_a_turn_serves() {
 }
 
 #[test]
-fn a_megabyte_comes_in_numbered_datagrams() {
-    let scene = Scene::start(&["-m", "64"]);
+fn a_megabyte_arrives_in_numbered_datagrams() {
+    let fixture = Fixture::start(&["-m", "64"]);
     let value: Vec<u8> = (0..1_048_000u32).map(|index| (index * 7 / 5) as u8).collect();
-    assert_eq!(scene.tcp().set("big", &value), "STORED");
+    assert_eq!(fixture.tcp().set("big", &value), "STORED");
     let expected = [b"VALUE big 0 1048000\r\n", &value[..], b"\r\nEND\r\n"].concat();
-    assert!(scene.udp().ask_until_whole(b"get big\r\n") == expected, "bytes differ");
-    // As large a request as a datagram can be.
+    assert!(fixture.udp().ask_until_whole(b"get big\r\n") == expected, "bytes differ");
+    // The largest request that fits in one datagram.
     let value = vec![b'v'; 60_000];
     let set = [b"set large 0 0 60000\r\n", &value[..], b"\r\n"].concat();
-    let mut udp = scene.udp();
+    let mut udp = fixture.udp();
     assert_eq!(udp.ask(&set), b"STORED\r\n");
-    assert!(scene.tcp().get("large").is_some_and(|got| got == value), "bytes differ");
+    assert!(fixture.tcp().get("large").is_some_and(|got| got == value), "bytes differ");
 }
 
 #[test]
-fn a_reply_that_nobody_should_get_is_an_error() {
-    let scene = Scene::start(&["-m", "64"]);
+fn a_reply_too_long_for_udp_is_an_error() {
+    let fixture = Fixture::start(&["-m", "64"]);
     if std::env::var("TEST_SERVER").is_ok() {
         return;
     }
-    assert_eq!(scene.tcp().set("big", &vec![b'v'; 1_000_000]), "STORED");
-    let mut udp = scene.udp();
+    assert_eq!(fixture.tcp().set("big", &vec![b'v'; 1_000_000]), "STORED");
+    let mut udp = fixture.udp();
     let refused = "SERVER_ERROR reply too long for UDP, ask by TCP\r\n";
     assert_eq!(udp.ask_text("get big big big big big\r\n"), refused);
     assert_eq!(udp.ask_text("get nothing\r\n"), "END\r\n");
 }
 
 #[test]
-fn what_needs_a_connection_is_refused() {
-    let scene = Scene::start(&[]);
+fn commands_that_need_a_connection_are_refused() {
+    let fixture = Fixture::start(&[]);
     if std::env::var("TEST_SERVER").is_ok() {
         return;
     }
-    let mut udp = scene.udp();
+    let mut udp = fixture.udp();
     for command in ["watch\r\n", "lru_crawler metadump all\r\n", "lru_crawler mgdump all\r\n"] {
         assert_eq!(udp.ask_text(command), "ERROR\r\n", "{command}");
     }
-    // Ends its datagram, and no more.
+    // `quit` ends only its own datagram.
     udp.request(b"quit\r\nversion\r\n");
     assert_eq!(udp.ask_text("get nothing\r\n"), "END\r\n");
 }

@@ -12,7 +12,7 @@ const BINARY = Buffer.from("\r\n\0END\r\n\xff", "latin1");
 const client = new Memcached(process.argv[2], { retries: 0, timeout: 10_000 });
 const call = (name, ...args) => promisify(client[name]).call(client, ...args);
 
-// The client reports "not stored" and "not found" as errors or as false, by command.
+// The client reports "not stored" and "not found" as an error or as false, depending on the command.
 const refused = (name, ...args) =>
   call(name, ...args).then((result) => result === false, (error) => /not|exists/i.test(String(error)));
 
@@ -40,7 +40,7 @@ async function storing() {
   assert.deepEqual({ ...(await call("getMulti", ["a", "b", "absent"])) }, { a: "1", b: "234" });
   assert.equal(await call("del", "b"), true);
   assert.ok(await refused("del", "b"));
-  // The client's flags tell its types apart.
+  // The client stores the type of a value in the flags.
   for (const value of ["text", { nested: [1, 2] }, 7]) {
     await call("set", "typed", value, 0);
     assert.deepEqual(await call("get", "typed"), value);

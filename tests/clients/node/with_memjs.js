@@ -37,7 +37,7 @@ async function storing() {
   assert.equal(await client.prepend("b", "2"), true);
   await assert.rejects(() => client.append("absent", "x"));
   await assert.rejects(() => client.prepend("absent", "x"));
-  // What this client calls prepend it sends as append.
+  // This client's prepend sends an append.
   assert.equal(await get("b"), "342");
   assert.equal(await client.delete("b"), true);
   assert.equal(await client.delete("b"), false);
@@ -83,27 +83,27 @@ async function expiry() {
 async function administration() {
   const stats = (start) =>
     new Promise((done, fail) => start((error, _, found) => (error ? fail(error) : done(found))));
-  assert.ok(Number((await stats((told) => client.stats(told))).curr_items) > 0);
-  assert.ok("maxbytes" in (await stats((told) => client.statsWithKey("settings", told))));
-  await stats((told) => client.resetStats(told));
+  assert.ok(Number((await stats((done) => client.stats(done))).curr_items) > 0);
+  assert.ok("maxbytes" in (await stats((done) => client.statsWithKey("settings", done))));
+  await stats((done) => client.resetStats(done));
   await client.flush();
   assert.equal(await get("a"), null);
 }
 
-// Who has no right password is told nothing.
-async function strangers() {
+// A client with a wrong password gets no values.
+async function wrongPasswords() {
   await client.set("secret", "1", {});
   for (const wrong of [{ username, password: `${password}x` }, { username: "nobody", password }, {}]) {
     const stranger = connect({ ...wrong, timeout: 1 });
-    const told = await stranger.get("secret").then(({ value }) => value, () => null);
-    assert.equal(told, null);
+    const value = await stranger.get("secret").then((found) => found.value, () => null);
+    assert.equal(value, null);
     stranger.close();
   }
 }
 
 (async () => {
   for (const part of [storing, values, arithmetic, expiry, administration]) await part();
-  if (username) await strangers();
+  if (username) await wrongPasswords();
 })().then(
   () => client.close(),
   (error) => {

@@ -32,12 +32,12 @@ def storing(client):
     assert client.set_multi({"m1": b"v1", "m2": b"v2"}) == []
     assert client.get_multi(["m1", "m2", "absent"]) == {"m1": b"v1", "m2": b"v2"}
     assert client.delete("m1")
-    # To this client an item that is not there is deleted.
+    # This client reports success for the deletion of a missing key.
     assert client.delete("m1")
     assert client.set("m1", b"v1")
     assert client.delete_multi(["m1", "m2"])
     assert client.get_multi(["m1", "m2"]) == {}
-    # The client's flags tell its types apart.
+    # The client stores the type of a value in the flags.
     for value in ("text", 7, 7.5, ["list", 1], {"key": None}):
         assert client.set("typed", value)
         assert client.get("typed") == value
@@ -112,12 +112,12 @@ if CREDENTIALS:
     for wrong in ((user, password + "x"), (user, password[:-1]), ("nobody", password)):
         try:
             bmemcached.Client((SERVER,), *wrong).get("a")
-            raise AssertionError(f"{wrong} was let in")
+            raise AssertionError(f"{wrong} was authenticated")
         except MemcachedException as refusal:
             assert refusal.code == AUTH_ERROR, refusal
     try:
         bmemcached.Client((SERVER,)).get("a")
-        raise AssertionError("somebody without a password was let in")
+        raise AssertionError("a client without a password was accepted")
     except MemcachedException as refusal:
         assert refusal.code == AUTH_ERROR, refusal
     assert bmemcached.Client((SERVER,), *CREDENTIALS).get("a") == b"1"

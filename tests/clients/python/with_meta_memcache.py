@@ -25,7 +25,7 @@ HOUR = 3600
 
 
 class Plain:
-    """Bytes as they are: the client's own serializer would shrink the large ones."""
+    """Stores bytes unchanged; the client's default serializer would compress large values."""
 
     def serialize(self, key, value):
         return EncodedValue(data=value, encoding_id=16)
@@ -62,7 +62,7 @@ def storing(client):
     assert client.delete("b")
     assert not client.delete("b")
     assert client.invalidate("b")
-    # The client's flags tell its types apart.
+    # The client stores the type of a value in the flags.
     for value in ("text", 7, 7.5, True, ["list", 1], "long" * 1000):
         assert client.set("typed", value, ttl=HOUR)
         assert client.get("typed") == value
@@ -72,7 +72,7 @@ def values(client):
     for length in (1, 249, 250):
         assert client.set("k" * length, b"x", ttl=HOUR)
         assert client.get("k" * length) == b"x"
-    # These cannot stand on a line, so they are sent in base64.
+    # These keys contain spaces or non-ASCII text, so the client sends them in base64.
     for key in ("two words", "schl\u00fcssel", "\u9375" * 20):
         assert client.set(key, b"x" + key.encode(), ttl=HOUR)
         assert client.get(key) == b"x" + key.encode()
@@ -125,7 +125,7 @@ def arithmetic(client):
     client.set("word", "text", ttl=HOUR)
     try:
         client.delta("word", 1)
-        raise AssertionError("text was counted")
+        raise AssertionError("text was incremented")
     except MemcacheError:
         pass
 
@@ -142,7 +142,7 @@ def expiry(client):
 
 
 def herds(client):
-    """One client is told to make a value anew, the others to wait or to take the old one."""
+    """One client is asked to recompute a value; the others wait or use the stale value."""
     waits = []
     lease = LeasePolicy(ttl=HOUR, miss_retries=3, miss_retry_wait=1)
     asking = {"lease_policy": lease, "lease_wait_fn": waits.append}
@@ -164,7 +164,7 @@ def herds(client):
     value, token = client.get_cas("old")
     assert value is None and token
     assert client.get("old") == b"2"
-    # The winner's value comes after another deletion: it is kept, and stale.
+    # The winner stores its value after another deletion: the value is kept and stays stale.
     assert client.invalidate("old", stale_policy=stale)
     assert client.set("old", b"3", ttl=HOUR, cas_token=token, stale_policy=stale)
     assert client.get("old") is None
@@ -186,11 +186,11 @@ def without_replies(client):
 
 
 def commands(client):
-    """The commands themselves, with the flags that nothing above sends."""
+    """The meta commands with the flags that no earlier test sends."""
     key = Key("meta")
-    told = client.meta_set(key, b"12345", RequestFlags(cache_ttl=HOUR, opaque=b"tag", return_cas_token=True))
-    assert type(told) is Success and told.flags.opaque == b"tag" and told.flags.cas_token
-    assert type(client.meta_set(key, b"x", RequestFlags(cas_token=told.flags.cas_token + 1))) is Conflict
+    stored = client.meta_set(key, b"12345", RequestFlags(cache_ttl=HOUR, opaque=b"tag", return_cas_token=True))
+    assert type(stored) is Success and stored.flags.opaque == b"tag" and stored.flags.cas_token
+    assert type(client.meta_set(key, b"x", RequestFlags(cas_token=stored.flags.cas_token + 1))) is Conflict
     assert type(client.meta_set(key, b"x", RequestFlags(mode=SetMode.ADD.value))) is NotStored
     peek = RequestFlags(return_size=True, return_fetched=True, return_last_access=True, no_update_lru=True)
     seen = client.meta_get(key, peek).flags
@@ -214,7 +214,7 @@ def commands(client):
 
 
 def pipelined():
-    """The client's socket, many requests ahead of their replies."""
+    """Pipelining on the client's socket: many requests are sent before the first reply is read."""
     wire = MemcacheSocket(socket.create_connection((HOST, int(PORT)), timeout=10))
     assert wire.raw_cmd(b"version").startswith(b"VERSION ")
     assert b"STAT pid " in wire.raw_cmd(b"stats", multi_line=True)
@@ -235,7 +235,7 @@ def pipelined():
 
 
 def connect(**options):
-    # With a small buffer this client waits 40 ms for every buffer of a large value, whatever the server.
+    # With a small buffer, this client waits 40 ms per buffer of a large value with any server.
     pools = connection_pool_factory_builder(recv_timeout=10, read_buffer_size=2**20)
     return CacheClient.cache_client_from_servers(
         servers=[SERVER],
@@ -244,7 +244,7 @@ def connect(**options):
     )
 
 
-# Refusals are expected here; without this each is logged with its traceback.
+# Errors are expected here. Without this, the client logs each with a traceback.
 logging.getLogger("meta_memcache").setLevel(logging.CRITICAL)
 client = connect()
 for part in (storing, values, cas, arithmetic, expiry, herds, without_replies, commands):

@@ -1,4 +1,4 @@
-"""Every operation of pylibmc, which is libmemcached for Python: HOST:PORT."""
+"""Every operation of pylibmc, a Python wrapper of libmemcached: HOST:PORT."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ def wait_for_miss(client, key):
 
 
 def refused(operation, *args):
-    """Whether it was; in the binary protocol the client says so by an error."""
+    """True if the operation is refused; with the binary protocol the client raises an exception."""
     try:
         return not operation(*args)
     except pylibmc.NotFound:
@@ -44,7 +44,7 @@ def storing(client):
     assert not client.delete("m1")
     assert client.delete_multi(["m2", "m3"])
     assert client.get_multi(["m1", "m2", "m3"]) == {}
-    # The client's flags tell its types apart.
+    # The client stores the type of a value in the flags.
     for value in ("text", 7, 7.5, True, None, ["list", 1]):
         assert client.set("typed", value)
         assert client.get("typed") == value
@@ -91,7 +91,7 @@ def arithmetic(client):
     for operation in (client.incr, client.decr):
         try:
             operation("absent")
-            raise AssertionError("an absent key was counted")
+            raise AssertionError("a missing key was incremented")
         except pylibmc.NotFound:
             pass
 
@@ -99,7 +99,7 @@ def arithmetic(client):
 def expiry(client):
     assert client.set("e", b"1", time=1)
     wait_for_miss(client, "e")
-    # In the binary protocol this library waits five seconds for more than the whole reply to a touch.
+    # With the binary protocol, libmemcached waits five seconds for more bytes after the reply to a touch.
     if not client.binary:
         assert client.set("e", b"1")
         assert client.touch("e", 100)

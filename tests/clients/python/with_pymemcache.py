@@ -58,7 +58,7 @@ def values(client):
         raise AssertionError("a value of 2 MB was stored")
     except MemcacheServerError:
         pass
-    # The connection goes on, and nobody reads a stale value.
+    # The connection stays usable, and no stale value is left.
     assert client.get("v") is None
 
 

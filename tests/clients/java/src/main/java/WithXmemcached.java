@@ -48,20 +48,20 @@ public final class WithXmemcached {
         check(client.set("a", 0, "1"), "set");
         same(client.get("a"), "1");
         same(client.get("absent"), null);
-        check(!client.add("a", 0, "2"), "add over an item");
+        check(!client.add("a", 0, "2"), "add of an existing key");
         check(client.add("b", 0, "2"), "add");
-        check(!client.replace("absent", 0, "x"), "replace of nothing");
+        check(!client.replace("absent", 0, "x"), "replace of a missing key");
         check(client.replace("b", 0, "3"), "replace");
         check(client.append("b", "4"), "append");
         check(client.prepend("b", "2"), "prepend");
-        check(!client.append("absent", "x"), "append to nothing");
-        check(!client.prepend("absent", "x"), "prepend to nothing");
+        check(!client.append("absent", "x"), "append to a missing key");
+        check(!client.prepend("absent", "x"), "prepend to a missing key");
         same(client.get("b"), "234");
         Map<String, String> found = client.get(List.of("a", "b", "absent"));
         same(found, Map.of("a", "1", "b", "234"));
         check(client.delete("b"), "delete");
-        check(!client.delete("b"), "delete of nothing");
-        // The client's flags tell its types apart.
+        check(!client.delete("b"), "delete of a missing key");
+        // The client stores the type of a value in the flags.
         for (Object value : List.of("text", List.of(1, 2))) {
             check(client.set("typed", 0, value), "set of " + value.getClass());
             same(client.get("typed"), value);
@@ -71,17 +71,17 @@ public final class WithXmemcached {
     private void values() throws Exception {
         byte[] large = new byte[900_000];
         for (int i = 0; i < large.length; i++) {
-            // Not compressible, or the client would shrink it.
+            // Random bytes, because the client compresses values.
             large[i] = (byte) (i * 2654435761L >>> 13);
         }
         byte[] binary = {'\r', '\n', 0, 'E', 'N', 'D', '\r', '\n', -1};
         for (byte[] value : List.of(new byte[0], binary, large)) {
             check(client.set("v", 0, value), "set of bytes");
-            check(Arrays.equals(client.get("v"), value), "bytes come back");
+            check(Arrays.equals(client.get("v"), value), "get of bytes");
         }
         for (int length : new int[] {1, 249, 250}) {
             String key = "k".repeat(length);
-            check(client.set(key, 0, "x"), "set of a key of " + length);
+            check(client.set(key, 0, "x"), "set of a key of length " + length);
             same(client.get(key), "x");
         }
         Map<String, String> many = new HashMap<>();
@@ -89,7 +89,7 @@ public final class WithXmemcached {
             many.put("many" + i, ("" + i).repeat(20));
         }
         for (var entry : many.entrySet()) {
-            check(client.set(entry.getKey(), 0, entry.getValue()), "set of many");
+            check(client.set(entry.getKey(), 0, entry.getValue()), "set of many keys");
         }
         same(client.get(many.keySet()), many);
     }
@@ -99,7 +99,7 @@ public final class WithXmemcached {
         GetsResponse<String> found = client.gets("c");
         same(found.getValue(), "1");
         check(client.cas("c", 0, "2", found.getCas()), "cas");
-        check(!client.cas("c", 0, "3", found.getCas()), "cas with an old number");
+        check(!client.cas("c", 0, "3", found.getCas()), "cas with an old CAS value");
         same(client.get("c"), "2");
         same(client.gets("absent"), null);
         check(client.gets(List.of("a", "c")).size() == 2, "gets of two keys");
@@ -118,7 +118,7 @@ public final class WithXmemcached {
             client.incr("word", 1);
             throw new AssertionError("text was incremented");
         } catch (MemcachedException expected) {
-            // As it should be.
+            // The error is expected.
         }
     }
 
@@ -130,7 +130,7 @@ public final class WithXmemcached {
         same(client.get("e"), "1");
         check(client.touch("e", 1), "touch");
         waitForMiss("e");
-        check(!client.touch("e", 1), "touch of nothing");
+        check(!client.touch("e", 1), "touch of a missing key");
     }
 
     private void withoutReplies() throws Exception {

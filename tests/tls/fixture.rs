@@ -1,4 +1,4 @@
-//! A server with a certificate, and clients that speak TLS with it.
+//! A server with a certificate, and TLS clients that connect to it.
 
 use crate::support::certificates::{Authority, CertificateFiles, Identity, SERVER_NAME};
 use crate::support::stream_client;
@@ -17,24 +17,24 @@ use std::time::Duration;
 
 pub const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// A reply that has not come by then never will.
+/// How long a client waits for a reply before the test fails.
 const REPLY_DEADLINE: Duration = Duration::from_secs(20);
 
-/// A server that serves TLS, and the authority behind it.
-pub struct Scene {
+/// A server with TLS, and the authority that issued its certificate.
+pub struct Fixture {
     pub server: Server,
-    /// Where clients connect.
+    /// The address of the TLS listener.
     pub address: SocketAddr,
     pub authority: Authority,
     pub files: CertificateFiles,
-    /// Without TLS.
+    /// The address of the listener without TLS.
     pub plain_address: SocketAddr,
     _plain_reserved: ReservedAddress,
 }
 
-impl Scene {
-    /// Starts a server with more flags. It also listens without TLS, for questions about it.
-    pub fn start(flags: &[&str]) -> Scene {
+impl Fixture {
+    /// Starts a server with these extra flags. A second listener without TLS serves statistics.
+    pub fn start(flags: &[&str]) -> Fixture {
         let authority = Authority::new("ours");
         let files = CertificateFiles::new(&authority.server(), &authority);
         let options = format!(
@@ -49,7 +49,7 @@ impl Scene {
         let command =
             under_test().with(&["-Z", "-o", &options, "-l", &plain, "-m", "256"]).with(flags);
         let server = Server::start(&command);
-        Scene {
+        Fixture {
             address: server.address(),
             server,
             authority,
@@ -59,42 +59,42 @@ impl Scene {
         }
     }
 
-    /// A client without a certificate of its own.
+    /// Connects without a client certificate.
     pub fn connect(&self, version: &'static SupportedProtocolVersion) -> SecureClient {
         let config = self.authority.client_config(None, &[version]);
-        self.try_connect(&config).expect("the server lets everybody in")
+        self.try_connect(&config).expect("the server requires no client certificate")
     }
 
-    /// A client with this configuration, if it is let in.
+    /// Connects with this configuration; returns an error if the server refuses the client.
     pub fn try_connect(&self, config: &Arc<ClientConfig>) -> io::Result<SecureClient> {
         SecureClient::connect(self.address, config)
     }
 
-    /// Whether a client with this certificate is let in, by every version.
-    pub fn lets_in(&self, identity: Option<&Identity>) -> bool {
-        let lets_in = VERSIONS.map(|version| {
+    /// True if the server accepts a client with this certificate, in every TLS version.
+    pub fn accepts(&self, identity: Option<&Identity>) -> bool {
+        let accepts = VERSIONS.map(|version| {
             let config = self.authority.client_config(identity, &[version]);
             self.try_connect(&config).is_ok()
         });
-        assert_eq!(lets_in[0], lets_in[1], "the versions differ");
-        lets_in[0]
+        assert_eq!(accepts[0], accepts[1], "the TLS versions behave differently");
+        accepts[0]
     }
 
-    /// A client without TLS.
+    /// Connects without TLS.
     pub fn connect_plain(&self) -> Client {
         Client::connect(self.plain_address)
     }
 
-    /// The value of one line of `stats`.
+    /// Returns the value of one line of `stats`.
     pub fn stat(&self, name: &str) -> u64 {
         self.connect_plain().stat(name)
     }
 }
 
-/// An address that nobody else is given while this lives.
+/// A free address that the kernel assigns to no other process while this value exists.
 ///
-/// Its socket is bound and never listens, with the option that servers set too: so the kernel hands the port
-/// to no other process, and still lets a server bind it.
+/// The socket is bound but never listens. It has the socket option that servers set, so a server can still bind
+/// the port.
 pub struct ReservedAddress {
     pub address: SocketAddr,
     _socket: OwnedFd,
@@ -113,19 +113,19 @@ impl ReservedAddress {
     }
 }
 
-/// A socket that may cut what it is given into single bytes.
-pub struct Cutter {
+/// A socket that can split its output into single bytes.
+pub struct Splitter {
     socket: TcpStream,
     pub bytewise: bool,
 }
 
-impl Read for Cutter {
+impl Read for Splitter {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.read(buffer)
     }
 }
 
-impl Write for Cutter {
+impl Write for Splitter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = if self.bytewise { bytes.len().min(1) } else { bytes.len() };
         self.socket.write(&bytes[..count])
@@ -136,11 +136,11 @@ impl Write for Cutter {
     }
 }
 
-/// A connection through TLS.
-pub type SecureClient = stream_client::Client<StreamOwned<ClientConnection, Cutter>>;
+/// A connection over TLS.
+pub type SecureClient = stream_client::Client<StreamOwned<ClientConnection, Splitter>>;
 
 impl SecureClient {
-    /// Connects, and asks one question: by TLS 1.3 a server says only then that it lets nobody in.
+    /// Connects and sends one request. In TLS 1.3 the server reports a refusal only after the handshake.
     fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<SecureClient> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
@@ -148,7 +148,7 @@ impl SecureClient {
         socket.set_write_timeout(Some(REPLY_DEADLINE))?;
         let name = ServerName::try_from(SERVER_NAME).expect("a name");
         let tls = ClientConnection::new(Arc::clone(config), name).expect("a client");
-        let stream = StreamOwned::new(tls, Cutter { socket, bytewise: false });
+        let stream = StreamOwned::new(tls, Splitter { socket, bytewise: false });
         let mut client = SecureClient { stream };
         client.stream.write_all(b"mn_is_no_command\r\n")?;
         let mut reply = [0; 7];
@@ -157,22 +157,22 @@ impl SecureClient {
         Ok(client)
     }
 
-    /// What the two ends agreed on.
+    /// Returns the TLS state of the connection.
     pub fn tls(&self) -> &ClientConnection {
         &self.stream.conn
     }
 
-    /// From now on every byte of ciphertext is sent by itself.
-    pub fn cut_ciphertext(&mut self) {
+    /// From now on sends every byte of ciphertext by itself.
+    pub fn split_ciphertext(&mut self) {
         self.stream.sock.bytewise = true;
     }
 
-    /// Sends bytes around TLS.
+    /// Sends bytes directly on the socket, without encryption.
     pub fn send_raw(&mut self, bytes: &[u8]) {
         self.stream.sock.write_all(bytes).expect("the server reads");
     }
 
-    /// Says that it ends, and reads to the server's end; an error if that is not said.
+    /// Sends close_notify and reads to the end; returns an error if the server ends without close_notify.
     pub fn finish(&mut self) -> io::Result<Vec<u8>> {
         self.stream.conn.send_close_notify();
         self.stream.flush()?;
@@ -196,7 +196,7 @@ pub fn hit(key: &str, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A value whose every part is another.
+/// Returns a value whose bytes depend on their position.
 pub fn value(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index ^ (index >> 8) ^ (index >> 16)) as u8).collect()
 }

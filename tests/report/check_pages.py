@@ -1,7 +1,7 @@
-"""Looks at every report in a folder as a reader would: on a phone and on a desk, light and dark.
+"""Opens every report of a folder in a browser, in a small and a large window, with the light and the dark scheme.
 
-Fails if a figure has not drawn, if a page is wider than its window, if text cannot be told from what is behind it,
-or if a page asks the network for anything. Leaves pictures for people.
+Fails if a figure is not drawn, if a page is wider than its window, if text has too little contrast, or if a page
+requests anything from the network. Saves screenshots.
 """
 
 import pathlib
@@ -11,10 +11,10 @@ import sys
 from playwright.sync_api import sync_playwright
 
 WINDOWS = {"phone": (360, 740), "desk": (1280, 900)}
-# Of text against what is behind it, as the Web Content Accessibility Guidelines ask.
+# The minimum contrast of text, from the Web Content Accessibility Guidelines.
 CONTRAST_MIN = 4.5
 
-# Each figure: marks that it drew, how large, and whether they all lie within it.
+# For each figure: the number of drawn marks, and whether the drawing has a plausible size.
 FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
   const svg = figure.querySelector("svg");
   const marks = svg ? [...svg.querySelectorAll("polyline, rect, path")] : [];
@@ -25,7 +25,7 @@ FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
   const box = svg && svg.getBoundingClientRect();
   return {
     title: figure.querySelector("figcaption").textContent.trim(),
-    unknown: [...figure.querySelectorAll(".unknown")].map((told) => told.textContent).join(" "),
+    unknown: [...figure.querySelectorAll(".unknown")].map((element) => element.textContent).join(" "),
     drawn: drawn.length,
     inside: !!box && box.width > 200 && box.height > 50,
   };
@@ -53,23 +53,23 @@ CONTRAST = """() => {
 }"""
 
 
-def look_at(page, path, width):
-    """What is wrong with the page, if anything."""
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+def check_page(page, path, width):
+    """Returns the problems of the page and the number of drawn figures."""
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(path.as_uri())
-    wrong = [f"asks for {url}" for url in asked if not url.startswith("file:")]
+    wrong = [f"requests {url}" for url in requests if not url.startswith("file:")]
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > width:
         wrong.append(f"is {wide} pixels wide in a window of {width}")
     figures = page.evaluate(FIGURES)
     if path.name == "report.html" and not figures:
-        wrong.append("has no figure")
+        wrong.append("has no figures")
     for figure in figures:
         if figure["drawn"] < 2 or not figure["inside"]:
             wrong.append(f"has not drawn {figure['title']!r}: {figure}")
         if figure["unknown"]:
-            wrong.append(f"says of {figure['title']!r}: {figure['unknown']}")
+            wrong.append(f"has an unknown value in {figure['title']!r}: {figure['unknown']}")
     contrast = page.evaluate(CONTRAST)
     if contrast < CONTRAST_MIN:
         wrong.append(f"has text of contrast {contrast:.1f}")
@@ -88,7 +88,7 @@ def main():
                 context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
                 for path in pages:
                     page = context.new_page()
-                    wrong, figures = look_at(page, path, width)
+                    wrong, figures = check_page(page, path, width)
                     name = path.parent.name if path.name == "report.html" else "index"
                     failed += [f"{name}, {window}, {scheme}: {what}" for what in wrong]
                     drawn += figures
@@ -99,7 +99,7 @@ def main():
                 context.close()
         browser.close()
     print("\n".join(failed))
-    print(f"{len(pages)} pages, each in 4 windows, {drawn} figures drawn, {len(failed)} things wrong")
+    print(f"{len(pages)} pages, each in 4 windows, {drawn} figures drawn, {len(failed)} problems")
     sys.exit(bool(failed) or not drawn)
 
 
