@@ -1,11 +1,11 @@
 //! The threads that drive bounded steps. What a step does is decided by the engine and the tuner; how long to wait
 //! until the next one is decided by the paces of `slabwise_tuner`.
 //!
-//! Invariant: a driver never sleeps but waits at the [`Bell`](crate::shared::Bell), which rings when the server stops
-//! and calls when a command has work for it.
+//! Invariant: a driver never sleeps. It waits on [`Shared::notifier`], which wakes it when the server stops and when
+//! a command has work for it.
 
 use crate::os::sys;
-use crate::shared::{CrawlStep, Driver, Shared, WatchEvent, Woken};
+use crate::shared::{CrawlStep, Driver, Shared, WakeReason, WatchEvent};
 use slabwise_base::{Clock, Moment};
 use slabwise_tuner::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load, LoadClassifier,
@@ -27,8 +27,9 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let now = clock.now();
     if let Some(options) = settings.profiling {
         let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
-        let bell = Arc::clone(&shared.bell);
-        tuner = tuner.with_profiling(profiling.calling(Box::new(move || bell.call(Driver::Tuner))));
+        let notifier = Arc::clone(&shared.notifier);
+        tuner =
+            tuner.with_profiling(profiling.calling(Box::new(move || notifier.wake(Driver::Tuner))));
     }
     follow_learning(shared, &mut tuner);
     tuner.observe(shared.engine, now);
@@ -45,7 +46,7 @@ fn requested_policy(shared: &Shared<'_>) -> RequestedPolicy {
     RequestedPolicy::new(settings.reassign_enabled.then(|| settings.page_policy.clone()))
 }
 
-/// Starts the drivers in `scope`; they end when the bell rings.
+/// Starts the drivers in `scope`; they end when the server stops.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
@@ -66,7 +67,7 @@ pub fn start<'scope, 'e: 'scope>(
 
 fn maintain(shared: &Shared<'_>) {
     let mut backoff = Backoff::default();
-    while shared.bell.wait(Driver::Maintainer, backoff.wait()) != Woken::Ring {
+    while shared.notifier.wait(Driver::Maintainer, backoff.wait()) != WakeReason::Shutdown {
         let moved = shared.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, shared.clock.now());
         shared.counters.maintainer_steps.fetch_add(1, Relaxed);
         backoff.step(moved > 0);
@@ -80,7 +81,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut pace = TunerPace::default();
     let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
-    while shared.bell.wait(Driver::Tuner, pace.wait()) != Woken::Ring {
+    while shared.notifier.wait(Driver::Tuner, pace.wait()) != WakeReason::Shutdown {
         if let Some(policy) = requested.change(shared.tunables().automove) {
             tuner.set_policy(policy);
         }
@@ -137,16 +138,16 @@ fn tuner_step(
 fn crawl(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
-        let woken = shared.bell.wait(Driver::Crawler, period.get());
+        let woken = shared.notifier.wait(Driver::Crawler, period.get());
         let (before, start) = (crawl_counts(shared), shared.clock.now());
         let tunables = shared.tunables();
-        if woken == Woken::Time && tunables.crawler_enabled {
+        if woken == WakeReason::Timeout && tunables.crawler_enabled {
             shared.crawls.expire_unasked(shared.engine.class_ids(), tunables.crawler_tocrawl);
         }
-        if woken == Woken::Ring || finish_crawl(shared).is_break() {
+        if woken == WakeReason::Shutdown || finish_crawl(shared).is_break() {
             return;
         }
-        if woken == Woken::Call {
+        if woken == WakeReason::Notified {
             continue;
         }
         let crawl = crawl_counts(shared).since(&before);
@@ -163,12 +164,12 @@ fn crawl(shared: &Shared<'_>) {
     }
 }
 
-/// Steps until the crawl under way, if any, is over; breaks when the bell rings.
+/// Steps until the crawl under way, if any, is over; breaks when the server stops.
 fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
         let rest = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
-        if shared.bell.wait(Driver::Crawler, rest) == Woken::Ring {
+        if shared.notifier.wait(Driver::Crawler, rest) == WakeReason::Shutdown {
             return ControlFlow::Break(());
         }
     }

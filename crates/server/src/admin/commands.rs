@@ -76,7 +76,7 @@ pub(crate) fn carry_out<'e>(
 type Refusal = Cow<'static, [u8]>;
 
 fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
-    let Shared { settings, engine, bell, counters, .. } = worker.shared;
+    let Shared { settings, engine, notifier, counters, .. } = worker.shared;
     let tunables = || lock(&worker.shared.tunables);
     match order {
         Admin::FlushAll { .. } if !settings.flush_enabled => {
@@ -92,7 +92,7 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;
             // A lower limit means pages to give back.
-            bell.call(Driver::Tuner);
+            notifier.wake(Driver::Tuner);
         }
         // Pages of classes that a new table lacks could never leave.
         Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
@@ -107,7 +107,7 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         }
         Admin::Classes(_) => {
             tunables().learn_classes = true;
-            bell.call(Driver::Tuner);
+            notifier.wake(Driver::Tuner);
         }
         Admin::Automove(setting) => {
             match setting {
@@ -116,7 +116,7 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
                 Automove::FreeRatio(ratio) => tunables().automove_free_ratio = ratio,
                 Automove::Window(seconds) => tunables().automove.window_seconds = seconds,
             }
-            bell.call(Driver::Tuner);
+            notifier.wake(Driver::Tuner);
         }
         Admin::Lru(request) => lru(worker, request)?,
         Admin::Crawler(Crawler::Enable) => {
@@ -207,7 +207,7 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
         ReassignError::SameClass => reply::REASSIGN_SAME,
         ReassignError::BadClass => reply::REASSIGN_BAD_CLASS,
     })?;
-    worker.shared.bell.call(Driver::Tuner);
+    worker.shared.notifier.wake(Driver::Tuner);
     Ok(())
 }
 
@@ -227,7 +227,7 @@ fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(
     // A client that gives a table means to keep it.
     lock(&worker.shared.tunables).learn_classes = false;
     // What the new table lacks is to be emptied.
-    worker.shared.bell.call(Driver::Tuner);
+    worker.shared.notifier.wake(Driver::Tuner);
     Ok(())
 }
 
@@ -298,7 +298,7 @@ fn crawl<'e>(
         None => {
             let items_max = shared.tunables().crawler_tocrawl;
             shared.crawls.expire(ticket, classes, items_max);
-            shared.bell.call(Driver::Crawler);
+            shared.notifier.wake(Driver::Crawler);
             Ok(None)
         }
     }

@@ -1,9 +1,9 @@
 //! The one value that all threads share, and what a worker lends with it to the sessions it drives.
 
-use super::bell::Bell;
 use super::connections::{ConnectionCounters, ConnectionCounts, Roster, Traffic, TrafficCounts};
 use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
+use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
 use super::watch::{WatchCounts, WatchLog};
 use crate::config::{Settings, Tunables};
@@ -32,7 +32,7 @@ pub struct Shared<'e> {
     pub(crate) traffic: Box<[Traffic]>,
     /// Which pages move, and what is known of the keys: as the tuner shows it.
     pub(crate) board: Arc<Board>,
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
     /// What all counters had come to at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
     pub(crate) prefixes: PrefixStats,
@@ -81,7 +81,7 @@ impl<'e> Shared<'e> {
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             board: Arc::new(Board::default()),
-            bell: Arc::new(Bell::default()),
+            notifier: Arc::new(Notifier::default()),
             baseline: Mutex::default(),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
             measured_costs: settings.costs_measured.then(|| {
@@ -103,7 +103,7 @@ impl<'e> Shared<'e> {
     /// Ends the server: the `shutdown` command and signals come here.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.bell.ring();
+        self.notifier.shut_down();
         (self.wake)(Wake::All);
     }
 

@@ -1,7 +1,7 @@
 //! Orders to the server.
 
 use crate::session::testing::{Client, Fixture, check, check_with};
-use crate::shared::{CrawlStep, Driver, Woken};
+use crate::shared::{CrawlStep, Driver, WakeReason};
 use crate::tls::tests::certificates::{Authority, CertificateFiles};
 use crate::tls::tests::{load, settings};
 use std::time::Duration;
@@ -267,7 +267,7 @@ fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
     drop(ticket);
     client.received.clear();
     client.send(b"lru_crawler crawl all\r\n");
-    assert_eq!(shared.bell.wait(Driver::Crawler, Duration::ZERO), Woken::Call);
+    assert_eq!(shared.notifier.wait(Driver::Crawler, Duration::ZERO), WakeReason::Notified);
     let now = fixture.clock.now();
     assert_eq!(shared.crawls.step(&fixture.engine, 1024, now), CrawlStep::Done);
     client.send(b"lru_crawler crawl 1\r\nget a\r\n");

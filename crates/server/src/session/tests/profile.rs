@@ -2,7 +2,7 @@
 
 use crate::background;
 use crate::session::testing::{Client, Fixture};
-use crate::shared::{Driver, Woken};
+use crate::shared::{Driver, WakeReason};
 use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
@@ -102,7 +102,7 @@ fn the_tuner_is_called_when_half_of_what_may_wait_does() {
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    let is_called = || shared.bell.wait(Driver::Tuner, Duration::ZERO) == Woken::Call;
+    let is_called = || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
     for _ in 0..3 {
         ask(&mut client, "get a b c\r\n");
         assert!(!is_called());
