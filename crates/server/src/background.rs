@@ -1,5 +1,5 @@
-//! The threads that drive bounded steps. What a step does is decided by the engine and the tuner; how long to wait
-//! until the next one is decided by the paces of `slabwise_tuner`.
+//! The background threads, each of which runs bounded steps. The engine and the tuner decide what a step does, and
+//! the paces of `slabwise_tuner` decide how long to wait before the next one.
 //!
 //! Invariant: a driver never sleeps. It waits on [`Shared::notifier`], which wakes it when the server stops and when
 //! a command has work for it.
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
-/// The tuner that options and commands request, shown on the board. Once, before anything is served.
+/// Makes the tuner that options and commands request. Call it once, before any request is served.
 pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let settings = shared.settings;
     let policy = requested_policy(shared).policy(shared.tunables().automove);
@@ -36,7 +36,7 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     tuner
 }
 
-/// Lets the class table be learned, or stay, as options and commands request.
+/// Turns the learning of the class table on or off, as options and commands request.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
     tuner.learn_classes(shared.tunables().learn_classes);
 }
@@ -60,7 +60,7 @@ pub fn start<'scope, 'e: 'scope>(
     if settings.reassign_enabled || settings.profiling.is_some() {
         named("tuner").spawn_scoped(scope, || tune(shared, tuner))?;
     }
-    // Also where it is off: `lru_crawler enable` may come.
+    // Even if the crawler is off, because `lru_crawler enable` can turn it on later.
     named("lru-crawler").spawn_scoped(scope, || crawl(shared))?;
     Ok(())
 }
@@ -74,8 +74,8 @@ fn maintain(shared: &Shared<'_>) {
     }
 }
 
-/// Lets the policy in force plan page moves, and carries out those and the ones that commands request. Takes in what
-/// is to be profiled.
+/// Lets the active policy plan page moves, and carries out those and the ones that commands request. Also feeds the
+/// sampled accesses to the profiler.
 fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut requested = requested_policy(shared);
     let mut pace = TunerPace::default();
@@ -96,14 +96,13 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
                 is_begun: outcome.is_ok(),
             });
         }
-        // Room for a move is made by evictions.
+        // A move may evict items, which watchers see.
         shared.deliver_watched();
         pace.step(&step, shared.traffic_counts().bytes_read);
     }
 }
 
-/// One step, and the processor time that it takes: profiling's where it takes in or makes curves, the mover's
-/// where it moves.
+/// Runs one step, and adds its processor time to that of the profiler or, if pages moved, to that of the mover.
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
@@ -127,14 +126,14 @@ fn tuner_step(
     let acted = sys::thread_processor_time() - observed;
     add(&shared.counters.profile_cpu_nanos, observed - start);
     match &step {
-        // Nothing moved: what took time was to make curves for the policy, and to read them.
+        // No page moved, so the time was spent on the policy's curves.
         TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, acted),
         _ => add(&shared.counters.mover_cpu_nanos, acted),
     }
     step
 }
 
-/// Carries out the crawls that commands leave, and from time to time an automatic one over everything.
+/// Runs the crawls that commands request, and periodically an automatic one over all classes.
 fn crawl(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
@@ -142,7 +141,7 @@ fn crawl(shared: &Shared<'_>) {
         let (before, start) = (crawl_counts(shared), shared.clock.now());
         let tunables = shared.tunables();
         if woken == WakeReason::Timeout && tunables.crawler_enabled {
-            shared.crawls.expire_unasked(shared.engine.class_ids(), tunables.crawler_tocrawl);
+            shared.crawls.expire_automatically(shared.engine.class_ids(), tunables.crawler_tocrawl);
         }
         if woken == WakeReason::Shutdown || finish_crawl(shared).is_break() {
             return;
@@ -164,7 +163,7 @@ fn crawl(shared: &Shared<'_>) {
     }
 }
 
-/// Steps until the crawl under way, if any, is over; breaks when the server stops.
+/// Steps until the running crawl, if any, is over. Breaks when the server stops.
 fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
@@ -188,7 +187,7 @@ mod tests {
     use crate::session::testing::Fixture;
     use slabwise_base::sync::lock;
 
-    /// Window and ratio of the automover that options ask for, and then a command.
+    /// Returns the automover's window and ratio after these options and, if given, a command that sets the ratio.
     fn automover(options: &str, ratio: Option<f64>) -> [String; 2] {
         let args = ["-o", options].map(Into::into);
         let Ok(Request::Serve { settings, .. }) = config::parse(args) else {
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_change_of_the_automover_what_they_name_and_nothing_else() {
+    fn a_command_changes_only_its_own_automover_option() {
         let given = "page_policy=automove:window_len=30";
         assert_eq!(automover(given, None), ["30", "0.8"]);
         assert_eq!(automover(given, Some(0.5)), ["30", "0.5"]);

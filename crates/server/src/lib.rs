@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`main`] is the whole program; [`serve`] is everything after the command line. All threads are scoped:
-//! they borrow the engine and end before it does. Any of them may stop the server; a stop wakes all.
+//! they borrow the engine and end before it is dropped. Any of them can stop the server, which wakes all others.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -45,12 +45,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tls::Tls;
 
-/// As in sysexits.h, and as memcached does.
+/// The exit code for wrong options, `EX_USAGE` of sysexits.h, as in memcached.
 const EXIT_USAGE: u8 = 64;
-/// Where the ports are written that the kernel chose; memcached's name.
+/// memcached's variable for the file to which the ports are written that the kernel chose.
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Serves as the arguments say (the program's name not included) until it is stopped.
+/// Parses the arguments (without the program's name) and serves until the server is stopped.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let settings = match read_options(args) {
         Ok(settings) => settings,
@@ -66,7 +66,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints the chunk sizes that the arguments give: `slabwise classes`.
+/// Prints the chunk sizes that the arguments result in (`slabwise classes`).
 pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match read_options(args) {
         Ok(settings) => {
@@ -77,7 +77,7 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The settings, or the code to end with when all is said.
+/// Returns the settings, or the exit code after `--help`, `--version` or an error.
 fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
     match config::parse(args) {
         Ok(Request::Print(text)) => {
@@ -97,7 +97,7 @@ fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Ex
     }
 }
 
-/// The lines that memcached prints with `-vv`.
+/// Returns the lines about classes that memcached prints with `-vv`.
 fn class_lines(settings: &Settings) -> String {
     let page_size_bytes = settings.engine.page_size_bytes;
     let classes = &settings.engine.classes;
@@ -111,7 +111,7 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Serves until the server is stopped by a signal or the `shutdown` command.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    // Before the user changes: keys are often readable by root only.
+    // Load keys before the user changes, because they are often readable by root only.
     let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
     let auth_file = settings.auth_file.clone();
@@ -133,11 +133,11 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let (loops, wakers) = Loops::new(settings.threads)?;
     let roster = Roster::default();
     let mut shared =
-        Shared::new(&engine, &clock, settings, &roster, Box::new(|whom| wakers.wake(whom)));
+        Shared::new(&engine, &clock, settings, &roster, Box::new(|target| wakers.wake(target)));
     shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
     shared.logins = logins;
     if let Some(passwords) = &shared.passwords {
-        // So that the log says at the start if nobody can authenticate.
+        // Logs at the start if the file has no usable password.
         passwords.refresh();
     }
     let tuner = background::tuner(&shared, &clock);
@@ -151,7 +151,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let drivers = background::start(scope, &shared, tuner);
         let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
-        // A thread that could not be started ends those that were.
+        // Also ends the threads that run if another one could not be started.
         shared.stop();
         Ok(served?)
     })?;
@@ -163,12 +163,12 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The file of the Unix socket; removed when dropped.
+/// Removes the file of the Unix socket when dropped.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may be gone already, which is as well.
+        // The file may be gone already.
         let _ = std::fs::remove_file(&self.0);
     }
 }

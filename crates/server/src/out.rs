@@ -1,4 +1,4 @@
-//! The replies of one connection, in order, on their way to its socket.
+//! The output of one connection: replies that are not written to its socket yet.
 //!
 //! ```text
 //!   bytes:  VALUE a 0 3\r\nfoo\r\nVALUE big 0 100000\r\n | \r\nEND\r\n
@@ -6,13 +6,13 @@
 //!   pins:                                  (position, value still in the arena)
 //! ```
 //!
-//! Small replies are copied into one buffer. A large value stays where it is: it is pinned, noted with
-//! its position among the bytes, and written from the arena in the same vectored write.
+//! Small replies are copied into one buffer. A large value is not copied: it is pinned, recorded with its position
+//! among the bytes, and written from the arena in the same vectored write.
 //!
-//! Invariants: what is written is what was pushed, in order, each byte once, however the socket cuts the
-//! writes; a pin is let go as soon as its last byte is written; `pending_bytes` is what remains.
+//! Invariants: every pushed byte is written exactly once and in order, however the socket splits the writes. A pin is
+//! released as soon as its last byte is written. `pending_bytes` is the number of bytes that are not written.
 //!
-//! The session pushes; the connection writes. A session stops producing when [`Out::is_full`].
+//! The session pushes and the connection writes. A session stops producing when [`Out::is_full`].
 
 use crate::os::sys;
 use slabwise_engine::{ItemView, Pinned};
@@ -20,24 +20,24 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-/// From this much on a session yields, so that a client that does not read holds little.
+/// A session yields at this number of pending bytes, which bounds the memory of a client that does not read.
 pub const PENDING_BYTES_MAX: usize = 1 << 20;
-/// The same for pinned values: each keeps an item from being evicted.
+/// A session yields at this number of pinned values, because pinned items cannot be evicted.
 pub const PINNED_VALUES_MAX: usize = 64;
-/// Slices in one vectored write; the rest goes in the next.
+/// The most slices of one vectored write.
 const SLICES_MAX: usize = 64;
-/// What one call of [`Out::write_to`] writes at most: a client that reads as fast as it is written to
-/// must not keep the others waiting until its whole value is through.
+/// The most bytes that one call of [`Out::write_to`] writes, so that a fast reader of a large value does not delay
+/// other connections.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 /// A buffer that grew beyond this is not kept for the next connection.
 const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 
-/// Values of at least this size are written from the arena. Below it, copying costs less than the pin
-/// and the two more slices of the write; 16 KiB is copied in about a microsecond.
+/// Values of at least this size are written from the arena. Copying a smaller one (16 KiB take about a microsecond)
+/// costs less than the pin and two more slices in the write.
 const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
-/// Pins a value that is too large to be copied. `None`: too many clients are being sent it already, and
-/// copies would be memory without a bound.
+/// Pins a value that is too large to be copied. Returns `None` if the value has too many pins already; a copy instead
+/// would use unbounded memory.
 #[inline]
 pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
     if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
@@ -61,14 +61,14 @@ struct PinnedAt<'e> {
     value: Pinned<'e>,
 }
 
-/// Where replies go: a socket, or something before one. As a socket it may take less than it is given,
-/// and answers `WouldBlock` when it takes nothing.
+/// The target of replies: a socket, or a TLS stream over one. Like a socket it may accept a part of the bytes, and
+/// returns `WouldBlock` if it accepts none.
 pub trait Sink {
-    /// Takes some of the bytes; returns how many.
+    /// Accepts some of the bytes; returns their number.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_vectored(&[IoSlice::new(bytes)])
     }
-    /// Takes some of what the slices hold one after the other; returns how many bytes.
+    /// Accepts some bytes of the concatenated slices; returns their number.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
@@ -85,14 +85,14 @@ impl Sink for BorrowedFd<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
     Drained,
-    /// The socket takes no more for now.
+    /// The socket accepts no more for now.
     Blocked,
-    /// As much is written as one call may; the socket may take more.
+    /// The limit of one call is reached; the socket may accept more.
     Paused,
 }
 
 impl<'e> Out<'e> {
-    /// The buffer to append reply bytes to; only ever append.
+    /// The buffer of reply bytes. Callers only append to it.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -105,7 +105,7 @@ impl<'e> Out<'e> {
         }
     }
 
-    /// Appends an item's value: as it was pinned, or else a copy.
+    /// Appends an item's value, pinned or else as a copy.
     #[inline]
     pub(crate) fn push_value(&mut self, view: &ItemView<'_, 'e>, pinned: Option<Pinned<'e>>) {
         match pinned {
@@ -114,22 +114,22 @@ impl<'e> Out<'e> {
         }
     }
 
-    /// Bytes that are not written yet.
+    /// The number of bytes that are not written yet.
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() - self.bytes_written + self.pins_pending_bytes
     }
 
-    /// Whether everything is written.
+    /// True if everything is written.
     pub fn is_empty(&self) -> bool {
         self.pending_bytes() == 0
     }
 
-    /// Whether the session should yield instead of producing more.
+    /// True if the session should yield instead of producing more.
     pub fn is_full(&self) -> bool {
         self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
     }
 
-    /// Writes what the sink takes, up to 1 MiB; returns how far it came and how many bytes went out.
+    /// Writes as much as the sink accepts, at most 1 MiB. Returns how the call ended and the number of bytes written.
     pub fn write_to(&mut self, sink: &mut impl Sink) -> io::Result<(Flush, usize)> {
         let mut total = 0;
         while !self.is_empty() {
@@ -162,7 +162,7 @@ impl<'e> Out<'e> {
         sink.send_vectored(&slices[..count])
     }
 
-    /// Fills `slices` with what comes next, in order, up to `len_max` bytes; returns how many it filled.
+    /// Fills `slices` with the next pending bytes, at most `len_max`. Returns the number of slices filled.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], len_max: usize) -> usize {
         let mut count = 0;
         let mut room = len_max;
@@ -198,7 +198,7 @@ impl<'e> Out<'e> {
         count
     }
 
-    /// Copies what comes next into `target`, as far as there is something and room; returns how much.
+    /// Copies the next pending bytes into `target`. Returns their number.
     pub(crate) fn copy_next(&self, target: &mut [u8]) -> usize {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices, target.len());
@@ -214,7 +214,7 @@ impl<'e> Out<'e> {
         self.written(self.pending_bytes());
     }
 
-    /// Notes that the next `count` bytes are written, and lets go of pins that are through.
+    /// Marks the next `count` bytes as written, and releases pins that are written completely.
     pub(crate) fn written(&mut self, mut count: usize) {
         while let Some(pin) = self.pins.front() {
             let before = count.min(pin.position - self.bytes_written);
@@ -239,7 +239,7 @@ impl<'e> Out<'e> {
         }
     }
 
-    /// Takes everything out, as a socket would: for tests of who pushes.
+    /// Removes and returns all pending bytes.
     #[cfg(test)]
     pub(crate) fn drain(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
@@ -253,7 +253,7 @@ impl<'e> Out<'e> {
         all
     }
 
-    /// Whether the buffer is small enough to be kept for the next connection.
+    /// True if the buffer is small enough to be kept for the next connection.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.bytes.capacity() <= KEPT_CAPACITY_BYTES_MAX
     }
@@ -273,7 +273,7 @@ mod tests {
         (0..len).map(|_| random.next_u64() as u8).collect()
     }
 
-    /// Pushes a mix of bytes and pinned values; returns what they are, in order.
+    /// Pushes a mix of bytes and pinned values; returns all bytes in order.
     fn fill<'e>(out: &mut Out<'e>, handle: &mut Handle<'e>, clock: &Clock, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed);
         let mut expected = Vec::new();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_goes_out_once_and_in_order_however_the_socket_cuts() {
+    fn every_byte_is_written_once_and_in_order() {
         let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
         let clock = Clock::manual();
         let mut handle = engine.handle();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_writes_a_bounded_share_however_fast_the_client_reads() {
+    fn one_call_writes_a_bounded_number_of_bytes() {
         let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
         let clock = Clock::manual();
         let mut handle = engine.handle();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_that_is_not_read_becomes_full() {
+    fn an_output_that_is_not_written_becomes_full() {
         let mut out = Out::default();
         assert!(!out.is_full());
         out.bytes().resize(super::PENDING_BYTES_MAX, b'x');

@@ -169,7 +169,7 @@ impl<'e> Worker<'e> {
             && let Some(shares) = served.shares()
         {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
-            self.lent.context.traffic.add_timed_turn(shares, taken);
+            self.lent.context.traffic.add_timed_round(shares, taken);
         }
         if is_alone {
             // It goes on at once, where memcached would look for others first; the count is the same.

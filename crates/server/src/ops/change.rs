@@ -1,6 +1,6 @@
-//! Changing what is there: a delete, which may leave something in its place, and arithmetic.
+//! Deletes, some of which leave a stale or empty item in place, and arithmetic.
 
-use super::get::{Rules, looking_up};
+use super::get::{Rules, before_lookup};
 use super::hooks;
 use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
@@ -9,7 +9,7 @@ use slabwise_engine::{
 };
 use slabwise_protocol::{Arithmetic, Delete, Direction, Leave as Leaves};
 
-/// Deletes an item, or invalidates it, if its CAS value is the one expected.
+/// Deletes or invalidates an item if its CAS value is the expected one.
 pub(crate) fn delete(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -22,12 +22,12 @@ pub(crate) fn delete(
     }
     let leave = leave(worker, request.leaves);
     let expected_cas = worker.expected_cas(request.expected_cas);
-    let seen = hooks::deleting(worker, key);
+    let seen = hooks::before_delete(worker, key);
     let outcome = worker.handle.delete_if(key, expected_cas, leave, worker.now);
     if outcome == DeleteOutcome::Done {
         match leave {
-            Leave::Nothing => hooks::deleted(worker, key, seen, rules.delete_command()),
-            Leave::Empty { .. } => hooks::emptied(worker, key, seen, rules.delete_command()),
+            Leave::Nothing => hooks::after_delete(worker, key, seen, rules.delete_command()),
+            Leave::Empty { .. } => hooks::after_emptying(worker, key, seen, rules.delete_command()),
             Leave::Stale { .. } => {}
         }
     }
@@ -65,7 +65,7 @@ pub(crate) fn conditions(
     }
 }
 
-/// Changes the number that an item's value stands for, under these conditions.
+/// Changes the number in an item's value under these conditions.
 pub(crate) fn arithmetic(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -76,10 +76,10 @@ pub(crate) fn arithmetic(
         Direction::Increment => Delta::Increment(request.delta),
         Direction::Decrement => Delta::Decrement(request.delta),
     };
-    looking_up(worker, key);
+    before_lookup(worker, key);
     let outcome = worker.handle.arithmetic(key, delta, conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
-        hooks::made(worker, key);
+        hooks::number_created(worker, key);
     }
     outcome
 }

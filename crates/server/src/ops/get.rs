@@ -1,4 +1,4 @@
-//! Getting an item, in any of the ways that a dialect has; touching it, and looks that count as no get.
+//! Gets in all dialects, touches, and lookups that do not count as gets.
 
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
@@ -9,7 +9,7 @@ use slabwise_protocol::{Get, WatchKinds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// Those of the classic text protocol and of the binary one.
+    /// Rules of the classic text protocol and of the binary one.
     Classic,
     Meta,
 }
@@ -20,7 +20,7 @@ impl Rules {
         self == Rules::Classic
     }
 
-    /// As memcached's watchers read it.
+    /// The command name that watchers see, as in memcached.
     pub(super) fn delete_command(self) -> &'static str {
         match self {
             Rules::Classic => "delete",
@@ -28,7 +28,7 @@ impl Rules {
         }
     }
 
-    /// Whether a store that failed removes the item that was to be replaced: the client counts on its end.
+    /// True if a failed store removes the item that it was to replace. Clients rely on the old value being gone.
     pub(super) fn discards(self, mode: StoreMode) -> bool {
         match self {
             Rules::Classic => mode == StoreMode::Set,
@@ -63,29 +63,28 @@ impl Access {
     }
 }
 
-/// What the client learned of an item that was found.
+/// How an item that was found is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Answered,
-    /// Nothing: too many clients are being sent its large value already.
+    /// Like a miss, because too many clients are being sent its large value already.
     PassedOver,
-    /// It was asked to store the item anew.
+    /// With the request to recompute and store it.
     Recache,
 }
 
-/// How a plain get met its item.
 const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
 
-/// To be called before each operation that looks this key up.
+/// Call before each operation that looks this key up.
 #[inline]
-pub(crate) fn looking_up(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
+pub(crate) fn before_lookup(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if worker.shared.is_watched(WatchKinds::FETCHERS) {
-        tell_look_up(worker, key.bytes(), worker.handle.inspect(key, worker.now));
+        report_lookup(worker, key.bytes(), worker.handle.inspect(key, worker.now));
     }
 }
 
 #[cold]
-pub(super) fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
+pub(super) fn report_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
     let found = seen.filter(|seen| seen.life == Life::Live);
     worker.shared.watch.write(&WatchEvent::Fetch {
         key,
@@ -101,8 +100,8 @@ pub(super) fn tell_look_up(worker: &WorkerContext<'_>, key: &[u8], seen: Option<
     });
 }
 
-/// Looks a key up and shows its item to `show`. Its stripe is locked meanwhile: copy or pin, and return.
-/// `None` is a miss. An error: there is no memory for the new expiry.
+/// Looks a key up and passes its item to `show`, which must copy or pin the value and return soon: the item's stripe
+/// is locked meanwhile. Returns `None` for a miss, and an error if there is no memory for the new expiry.
 #[inline(always)]
 pub(crate) fn get<'e>(
     worker: &mut WorkerContext<'e>,
@@ -111,7 +110,7 @@ pub(crate) fn get<'e>(
     rules: Rules,
     show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
 ) -> Result<Option<Shown>, ReserveError> {
-    looking_up(worker, key);
+    before_lookup(worker, key);
     worker.served.gets += 1;
     let (now, counts_prefixes) = (worker.now, worker.shared.counts_prefixes());
     let show = |view: ItemView<'_, 'e>, met| {
@@ -128,7 +127,7 @@ pub(crate) fn get<'e>(
     if matches!(shown, None | Some(Shown::Recache))
         && let Some(measured) = &worker.shared.measured_costs
     {
-        measured.missed(key, || worker.shared.clock.nanos());
+        measured.record_miss(key, || worker.shared.clock.nanos());
     }
     if worker.shared.counts_prefixes() {
         let prefixes = &worker.shared.prefixes;
@@ -142,24 +141,24 @@ pub(crate) fn get<'e>(
     Ok(shown)
 }
 
-/// Changes when an item ends. `Ok(false)`: there is no such item.
+/// Sets an item's expiry. Returns `Ok(false)` if there is no such item.
 pub(crate) fn touch(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
     expiry: Expiry,
 ) -> Result<bool, ReserveError> {
-    looking_up(worker, key);
+    before_lookup(worker, key);
     worker.handle.touch(key, expiry, worker.now)
 }
 
-/// Changes when an item ends and shows it, which counts as a get that touches.
+/// Sets an item's expiry and passes the item to `show`. Counts as a get with a touch.
 pub(crate) fn touch_and_show<'e, R>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
     expiry: Expiry,
     show: impl FnOnce(ItemView<'_, 'e>) -> R,
 ) -> Result<Option<R>, ReserveError> {
-    looking_up(worker, key);
+    before_lookup(worker, key);
     let found = worker.handle.get_and_touch(key, expiry, worker.now, show);
     let prefixes = &worker.shared.prefixes;
     if worker.shared.counts_prefixes() {
@@ -168,18 +167,18 @@ pub(crate) fn touch_and_show<'e, R>(
     found
 }
 
-/// Shows an item as the meta protocol's `me` sees it.
+/// Passes an item to `show` for the meta protocol's `me`.
 pub(crate) fn examine<'e, R>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
     show: impl FnOnce(ItemView<'_, 'e>) -> R,
 ) -> Option<R> {
     worker.traffic.count_meta_debug();
-    looking_up(worker, key);
+    before_lookup(worker, key);
     worker.handle.peek(key, worker.now, show)
 }
 
-/// Pins an item, and reports nothing: what `debugitem` asks for.
+/// Pins an item for `debugitem`, without a watch event.
 pub(crate) fn pin<'e>(worker: &mut WorkerContext<'e>, key: &[u8]) -> Option<Pinned<'e>> {
     worker.handle.peek(key, worker.now, |view| view.pin()).flatten()
 }

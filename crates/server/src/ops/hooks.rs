@@ -1,17 +1,18 @@
-//! What an operation reports beside its answer: to watchers, to the clock that measures what misses cost, and
-//! to the counters by key prefix. An operation of `ops` calls each hook once.
+//! What an operation reports beside its answer: events to watchers, misses and stores to the measurement of costs,
+//! and costs to the counters by key prefix. Only the operations of `ops` call these functions; the doc comment of
+//! each says when.
 //!
-//! Watchers: as in memcached a command that looks a key up first reports that, whatever it looks for: a set of a new
-//! key is an `item_get` that found nothing, then an `item_store`. What a line says of an item is seen by
-//! a look of its own, which leaves no trace and is only taken while somebody watches; between it and the
-//! command another client may change the item, so a line is a moment's truth.
+//! Watchers: as in memcached, every command that needs an item first reports a lookup. A set of a new key is thus
+//! an `item_get` with status `not_found`, then an `item_store`. The fields of a line come from a separate lookup,
+//! which happens only while an event of its kind is watched and has no side effects. Another client may change the
+//! item between that lookup and the command, so a line can differ from what the command found.
 //!
-//! `-o cost=measured`: misses and stores are reported, and a store without a cost is given the measured one.
+//! `-o cost=measured`: misses and stores are recorded, and a store without a cost is given the measured one.
 //!
-//! Costs by key prefix, while `stats detail` is on, are counted for all dialects alike: they are slabwise's own, so
-//! nothing that memcached shows changes by it.
+//! Costs by key prefix are counted for all dialects while `stats detail` is on. They are slabwise's own statistic,
+//! so the counts that memcached shows stay the same.
 
-use super::get::{looking_up, tell_look_up};
+use super::get::{before_lookup, report_lookup};
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
@@ -19,55 +20,55 @@ use slabwise_engine::{
 };
 use slabwise_protocol::WatchKinds;
 
-/// Whether anybody wants to know of stores, or of the look-ups that are part of them.
+/// True if stores, or the lookups that are part of them, are watched.
 #[inline]
 pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
     worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
 }
 
-/// Whether a store adds to the value that is there.
+/// True if a store adds to the current value.
 pub(super) fn extends(mode: StoreMode) -> bool {
     matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
-/// A store under way: its key, and the item that was offered.
-type Announced = (Vec<u8>, Seen);
+/// A store in progress: its key, and the new item.
+type PendingStore = (Vec<u8>, Seen);
 
-/// To be called before a filled reservation is stored; what it returns goes to [`stored`].
+/// Call before a filled reservation is stored, and pass the result to [`after_store`].
 #[inline]
-pub(crate) fn storing(
+pub(crate) fn before_store(
     worker: &WorkerContext<'_>,
     reservation: &mut Reservation<'_>,
-) -> Option<Announced> {
+) -> Option<PendingStore> {
     if !stores_are_watched(worker) {
         return None;
     }
-    looking_up(worker, reservation.hashed_key());
+    before_lookup(worker, reservation.hashed_key());
     let offered = reservation.inspect();
     Some((reservation.key().to_vec(), offered))
 }
 
-/// To be called after a store that was announced, with what came of it.
+/// Call after a store for which [`before_store`] returned something.
 #[cold]
-pub(crate) fn stored(
+pub(crate) fn after_store(
     worker: &WorkerContext<'_>,
-    (key, offered): Announced,
+    (key, offered): PendingStore,
     conditions: &StoreConditions,
     outcome: StoreOutcome,
 ) {
     let mode = conditions.mode;
     let extends = extends(mode);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
-    // What was offered is not the item that it became a part of.
+    // An append reports the item that the value became a part of.
     let joined = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
     let item = joined.flatten().unwrap_or(offered);
-    // A packet's set or replace that names the item it replaces.
+    // Also a binary set or replace with a CAS value.
     let is_cas = conditions.expected_cas.is_some() && !extends;
     let command = if is_cas { "cas" } else { command(mode) };
     write_store(worker, &key, status(outcome), command, Some(item));
 }
 
-/// To be called when there is no memory for a value, in place of [`stored`].
+/// Call instead of [`after_store`] if there is no memory for a value.
 #[inline]
 pub(crate) fn store_refused(
     worker: &WorkerContext<'_>,
@@ -100,44 +101,44 @@ fn write_store(
     });
 }
 
-/// To be called after a command made a number where there was none: watchers read it as an add.
+/// Call after arithmetic created a number. Watchers see an add.
 #[inline]
-pub(crate) fn made(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
+pub(crate) fn number_created(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if stores_are_watched(worker) {
-        tell_look_up(worker, key.bytes(), None);
-        tell_stored(worker, key, "add");
+        report_lookup(worker, key.bytes(), None);
+        report_stored(worker, key, "add");
     }
     if let Some(measured) = &worker.shared.measured_costs {
-        measured.answered(key);
+        measured.cancel(key);
     }
 }
 
-/// To be called after a delete that left an empty item, instead of [`deleted`]: it is told as a set, too.
+/// Call instead of [`after_delete`] if the delete left an empty item. Watchers see a set, then a deletion.
 #[inline]
-pub(crate) fn emptied(
+pub(crate) fn after_emptying(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     seen: Option<Seen>,
     command: &'static str,
 ) {
     if seen.is_some() {
-        tell_look_up(worker, key.bytes(), seen);
-        tell_stored(worker, key, "set");
-        deleted(worker, key, worker.handle.inspect(key, worker.now), command);
+        report_lookup(worker, key.bytes(), seen);
+        report_stored(worker, key, "set");
+        after_delete(worker, key, worker.handle.inspect(key, worker.now), command);
     }
 }
 
 #[cold]
-fn tell_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
+fn report_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
     if let Some(item) = worker.handle.inspect(key, worker.now) {
         write_store(worker, key.bytes(), "stored", command, Some(item));
     }
 }
 
-/// To be called before a delete; what it returns goes to [`deleted`] or [`emptied`].
+/// Call before a delete, and pass the result to [`after_delete`] or [`after_emptying`].
 #[inline]
-pub(crate) fn deleting(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<Seen> {
-    looking_up(worker, key);
+pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<Seen> {
+    before_lookup(worker, key);
     if !stores_are_watched(worker) && !worker.shared.is_watched(WatchKinds::DELETIONS) {
         return None;
     }
@@ -145,7 +146,7 @@ pub(crate) fn deleting(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option
 }
 
 #[inline]
-pub(crate) fn deleted(
+pub(crate) fn after_delete(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     seen: Option<Seen>,
@@ -179,11 +180,12 @@ fn command(mode: StoreMode) -> &'static str {
     }
 }
 
-/// To be called before a store: what the item is stored with. The time counts to the store's line, before its
-/// value has arrived, and whatever comes of the store. One that adds to an item waits on: a client whose append
-/// finds nothing stores the whole.
+/// Call before a store. Returns the item's metadata, with the measured cost if the client supplied none.
+///
+/// The measurement ends at the store's line, before its value has arrived, even if the store then fails. An append
+/// or prepend does not end it: a client whose append finds no item stores the whole value next.
 #[inline]
-pub(crate) fn priced(
+pub(crate) fn with_measured_cost(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     value_len: usize,
@@ -196,25 +198,25 @@ pub(crate) fn priced(
         return meta;
     }
     if extends || meta.cost.is_some() {
-        measured.answered(key);
+        measured.cancel(key);
         return meta;
     }
-    // With a cost, an item is a little longer.
+    // A cost makes the item a little larger.
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
     let Some(class) = worker.shared.engine.class_of_size(key.bytes().len(), value_len, with_cost)
     else {
-        // Too large: what comes later is not its recomputation.
-        measured.answered(key);
+        // The value is too large. The time until the next store would not measure its recomputation.
+        measured.cancel(key);
         return meta;
     };
-    let cost = measured.stored(key, class, || worker.shared.clock.nanos());
+    let cost = measured.record_store(key, class, || worker.shared.clock.nanos());
     ItemMeta { cost, ..meta }
 }
 
-/// To be called before a store, whatever comes of it. It pays if it is one that goes on where nothing is, and
-/// nothing is there.
+/// Call before a store, even if it may fail. Counts the cost as paid if the store is a set or an add and there is no
+/// live item.
 #[inline]
-pub(crate) fn paid(
+pub(crate) fn count_cost_paid(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
     cost: Option<Cost>,

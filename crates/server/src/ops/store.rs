@@ -1,14 +1,14 @@
-//! Storing a value: at once where it is wholly at hand, else into a reservation as it arrives.
+//! Stores: at once if the whole value is in the input, otherwise into a reservation while the value arrives.
 //!
 //! ```text
-//!   begin --> Finished                  the value was at hand, or there is no place for it
+//!   begin --> Finished                  the value was complete, or there is no memory for it
 //!         '-> Arriving(Upload) --fill, target/advance--> store
 //!                                      '--is_starved---> give_up
 //! ```
 //!
-//! A store that fails must not leave the value that it was to replace: the client counts on its end.
+//! A failed store must not leave the value that it was to replace. Clients rely on the old value being gone.
 
-use super::get::{Rules, looking_up};
+use super::get::{Rules, before_lookup};
 use super::hooks::{self, extends};
 use crate::shared::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
@@ -17,37 +17,37 @@ use slabwise_engine::{
 };
 use slabwise_protocol::{Store, StoreVerb};
 
-/// What an item takes in memcached beside key, value, CAS and flags.
+/// The size of an item in memcached without key, value, CAS value and flags.
 const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::ENDS_SIZE_BYTES;
 
-/// With less than this missing of a value, the socket is read into the connection's buffer: that
-/// read also takes the value's end and the commands after it, which saves one.
+/// If fewer bytes than this are missing of a value, the socket is read into the connection's buffer. That read also
+/// receives the value's end and the commands after it, which saves a system call.
 const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 
 pub(crate) enum Begun<'e> {
     Finished {
         outcome: StoreOutcome,
-        /// Bytes of the input that were taken.
+        /// Bytes of the input that were consumed.
         consumed: usize,
-        /// Bytes behind them that belong to the value and its end, and mean nothing.
+        /// Bytes of the value and its end that follow and are to be skipped.
         skip_len: usize,
     },
-    /// The value goes on arriving, or its end was not what it should be.
+    /// The value is not complete, or its end is wrong.
     Arriving {
         upload: Upload<'e>,
-        /// Bytes of the input that were taken.
+        /// Bytes of the input that were consumed.
         consumed: usize,
     },
 }
 
-/// As in memcached, `-C` makes a packet's store with a CAS value one without, but nothing that is there matches the
-/// CAS value of the text protocols: 0 is no item's.
+/// With `-C`, as in memcached, a binary store ignores its CAS value, while the CAS value of a text store matches no
+/// item: no item has 0.
 #[inline(always)]
 fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreConditions {
     let cas_enabled = worker.shared.settings.cas_enabled;
     let expected_cas = request.expected_cas.filter(|_| cas_enabled);
     let (mode, expected_cas) = match (request.verb, expected_cas) {
-        // A client that names the item which must be there does not mean that there must be none.
+        // A client that sends a CAS value expects an item to exist, so this cannot be an add.
         (StoreVerb::Add, Some(cas)) => (StoreMode::Cas(cas), expected_cas),
         (StoreVerb::Cas(_), _) if !cas_enabled => (StoreMode::Cas(0), None),
         (StoreVerb::Cas(cas), _) => (StoreMode::Cas(cas), None),
@@ -66,7 +66,7 @@ fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreCondition
     }
 }
 
-/// Begins a store; `rest` is the input from the value on, and `value_end` what follows the value.
+/// Begins a store. `rest` is the input from the value on, and `value_end` are the bytes that end the value.
 #[inline(always)]
 pub(crate) fn begin<'e>(
     worker: &mut WorkerContext<'e>,
@@ -82,8 +82,8 @@ pub(crate) fn begin<'e>(
     let Store { client_flags, cost, value_len, .. } = *request;
     let conditions = conditions(worker, request);
     let meta = ItemMeta { client_flags, expiry: worker.expiry(request.exptime), cost };
-    let meta = hooks::priced(worker, key, value_len, meta, &conditions);
-    hooks::paid(worker, key, meta.cost, &conditions);
+    let meta = hooks::with_measured_cost(worker, key, value_len, meta, &conditions);
+    hooks::count_cost_paid(worker, key, meta.cost, &conditions);
     let is_too_large = exceeds_item_size(worker, key, client_flags, value_len);
     if let Some(value) = whole_value(rest, value_len, value_end)
         && !is_too_large
@@ -123,7 +123,7 @@ pub(crate) fn begin<'e>(
     Begun::Arriving { upload, consumed }
 }
 
-/// A value that is arriving, in memory that no other client sees yet.
+/// A value that is arriving, in unpublished memory.
 pub(crate) struct Upload<'e> {
     pub(crate) reservation: Reservation<'e>,
     conditions: StoreConditions,
@@ -131,8 +131,8 @@ pub(crate) struct Upload<'e> {
 }
 
 impl<'e> Upload<'e> {
-    /// Where the socket's next bytes go. `None`: into the connection's buffer, for little is missing or there
-    /// is no memory for more.
+    /// The place for the socket's next bytes. `None` means the connection's buffer, because little is missing or
+    /// there is no memory for more.
     pub(crate) fn target(&mut self) -> Option<&mut [u8]> {
         if self.reservation.remaining() < DIRECT_READ_LEN_MIN {
             return None;
@@ -142,16 +142,16 @@ impl<'e> Upload<'e> {
     }
 
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let announced = hooks::storing(worker, &mut self.reservation);
+        let pending = hooks::before_store(worker, &mut self.reservation);
         let outcome = match worker.handle.store_if(self.reservation, &self.conditions, worker.now) {
-            // The value fitted, what it would have grown into does not: the item stays as it was.
+            // The value fits, but the item that an append would make does not: the old item stays.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
                 StoreOutcome::NotStored
             }
             outcome => outcome,
         };
-        if let Some(announced) = announced {
-            hooks::stored(worker, announced, &self.conditions, outcome);
+        if let Some(pending) = pending {
+            hooks::after_store(worker, pending, &self.conditions, outcome);
         }
         outcome
     }
@@ -165,7 +165,7 @@ impl<'e> Upload<'e> {
     }
 }
 
-/// Reports that there is no place for a value, and removes what it was to replace.
+/// Reports that there is no memory for a value, and removes the item that it was to replace.
 #[cold]
 fn fail(
     worker: &mut WorkerContext<'_>,
@@ -176,13 +176,13 @@ fn fail(
 ) {
     hooks::store_refused(worker, key.bytes(), mode, error);
     if rules.discards(mode) {
-        looking_up(worker, key);
+        before_lookup(worker, key);
         worker.handle.discard(key, worker.now);
     }
 }
 
-/// Whether memcached would find the item larger than `-I`. The engine's items are smaller, so its own
-/// limit would let a few bytes more pass; clients, and the operator who set `-I`, know memcached's.
+/// True if the item would exceed `-I` in memcached. The engine's items are smaller, so the engine's own limit would
+/// accept a few bytes more than clients and operators expect.
 fn exceeds_item_size(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -197,9 +197,9 @@ fn exceeds_item_size(
     size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 
-/// The value, if all of it and its end are at hand.
+/// Returns the value if it and its end are complete in `rest`.
 fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
     let end = rest.get(value_len..value_len + value_end.len())?;
-    // Two bytes or none: a call that compares them costs more than they do.
+    // There are two bytes or none: a call to compare them would cost more than the comparison.
     end.iter().eq(value_end).then(|| &rest[..value_len])
 }

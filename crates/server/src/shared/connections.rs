@@ -1,7 +1,7 @@
-//! The server's sockets, which `stats conns` shows, and what is counted of connections and their traffic.
+//! The server's sockets, as `stats conns` shows them, and the counters of connections and traffic.
 //!
-//! The acceptor and the workers write, any worker reads. The lock is taken when a connection comes or
-//! goes and when somebody asks; what changes with every request is an atomic of the client's own.
+//! The acceptor and the workers write, any worker reads. The lock is taken when a connection opens or closes and for
+//! `stats conns`. State that changes with every request is in atomics of the connection's [`Client`].
 
 use slabwise_base::sync::lock;
 use slabwise_base::{Now, Seconds, counters};
@@ -14,18 +14,18 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The sockets of the server by their descriptor, which is the number memcached lists them by.
+/// The sockets of the server by descriptor, which is also their number in `stats conns`.
 #[derive(Debug, Default)]
 pub struct Roster {
     sockets: Mutex<BTreeMap<RawFd, Arc<Client>>>,
 }
 
-/// One socket of the server.
+/// One socket of the server, with the state that `stats conns` shows.
 #[derive(Debug)]
 pub struct Client {
     descriptor: RawFd,
     pub(crate) address: Address,
-    /// Where it connected to; `None` for a listening socket.
+    /// The listening address that it connected to; `None` for a listening socket.
     listen_address: Option<Address>,
     state: AtomicU8,
     last_active_seconds: AtomicU32,
@@ -37,7 +37,7 @@ pub enum Address {
     Internet(SocketAddr),
     Datagram(SocketAddr),
     Unix(PathBuf),
-    /// The nameless end of a Unix connection.
+    /// The unnamed client end of a Unix connection.
     UnixClient,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Internet(address @ SocketAddr::V4(_)) => write!(f, "tcp:{address}"),
-            // IPv6 scopes are left out, as in memcached.
+            // As in memcached, without the scope.
             Address::Internet(SocketAddr::V6(address)) => {
                 write!(f, "tcp6:[{}]:{}", address.ip(), address.port())
             }
@@ -66,13 +66,11 @@ pub enum ClientState {
     Listening,
     /// Waits for a request.
     Reading,
-    /// Its request is being served.
     Serving,
-    /// A value is arriving.
+    /// Receives a value.
     Uploading,
-    /// Replies wait for the client to read.
+    /// Waits for the client to read replies.
     Writing,
-    /// It watches what happens.
     Watching,
 }
 
@@ -100,15 +98,15 @@ impl Client {
         STATE_NAMES[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
-    /// Whether it is connected by TCP; only such clients time out.
+    /// True if the client is connected by TCP. Only such clients time out.
     pub(crate) fn is_internet(&self) -> bool {
         matches!(self.address, Address::Internet(_))
     }
 }
 
 impl Roster {
-    /// Adds a socket, which must be open until [`Roster::remove`]. `listen_address` is where a connection's client
-    /// connected to; listeners, and UDP sockets, which serve all their clients, have none.
+    /// Adds a socket, which must be open until [`Roster::remove`]. `listen_address` is the address that the client
+    /// connected to; it is `None` for listeners and UDP sockets.
     pub(crate) fn add(
         &self,
         descriptor: RawFd,
@@ -128,13 +126,13 @@ impl Roster {
         client
     }
 
-    /// Removes a connection; call before its descriptor is closed and thereby free for the next.
+    /// Removes a connection. Call it before its descriptor is closed, because the kernel then reuses the number.
     pub(crate) fn remove(&self, client: &Client) {
         lock(&self.sockets).remove(&client.descriptor);
     }
 
     /// Calls `stat` with the name and value of each line of `stats conns`, for at most `count_max` sockets after
-    /// `after`; returns the last if there may be more.
+    /// `after`. Returns the last socket if more may follow.
     pub fn list(
         &self,
         after: Option<RawFd>,
@@ -171,12 +169,12 @@ counters! {
     /// Counters of connections, commands and background work.
     pub struct ConnectionCounters read as ConnectionCounts {
         total_connections,
-        /// Connections turned away at the limit.
+        /// Connections refused at the limit.
         rejected_connections,
         /// How often accepting was paused.
         listen_disabled_num,
         time_in_listen_disabled_us,
-        /// Turns that ended because the request budget was used.
+        /// Rounds that ended because the request budget (`-R`) was used up.
         conn_yields,
         /// Connections closed for being idle.
         idle_kicks,
@@ -194,21 +192,21 @@ counters! {
 }
 
 counters! {
-    /// One worker's traffic: written by it alone, so that no worker waits for another's cache line.
+    /// One worker's traffic. Only that worker writes it, so that workers do not share a cache line.
     #[repr(align(64))]
     pub struct Traffic read as TrafficCounts {
         bytes_read,
         bytes_written,
-        /// `me` commands: what memcached calls `cmd_meta`.
+        /// `me` commands, which memcached counts as `cmd_meta`.
         meta_debugs,
-        /// Shares of the turns with gets that were timed ([`Served::shares`](crate::shared::Served::shares)).
+        /// Shares of the timed rounds that had gets ([`Served::shares`](crate::shared::Served::shares)).
         timed_shares,
-        /// Nanoseconds that those turns took, from receiving to sending.
+        /// Nanoseconds that those rounds took, from receiving to sending.
         timed_nanos,
     }
 }
 
-/// Only the worker that it belongs to calls these.
+/// Only the worker that owns it calls these.
 impl Traffic {
     pub fn add_read(&self, count: usize) {
         Traffic::add(&self.bytes_read, count as u64);
@@ -218,8 +216,8 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count as u64);
     }
 
-    /// Counts a turn with gets that was timed.
-    pub fn add_timed_turn(&self, shares: u32, nanos: u64) {
+    /// Counts a timed round that had gets.
+    pub fn add_timed_round(&self, shares: u32, nanos: u64) {
         Traffic::add(&self.timed_shares, shares.into());
         Traffic::add(&self.timed_nanos, nanos);
     }
@@ -228,7 +226,7 @@ impl Traffic {
         Traffic::add(&self.meta_debugs, 1);
     }
 
-    /// With one writer no locked instruction is needed.
+    /// Adds without a locked instruction, which one writer does not need.
     fn add(counter: &AtomicU64, count: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! Crawls: one at a time for those who ask, as in memcached.
+//! Crawls: only one requested crawl at a time, as in memcached.
 //!
-//! A dump writes to one connection, so its session steps it and holds a [`CrawlTicket`]; closing the
-//! connection gives the ticket back. A crawl that only expires items belongs to nobody: it lies
-//! here, and the crawler's thread carries it on with [`Crawls::step`].
+//! A dump writes to one connection, so its session steps it and holds a [`CrawlTicket`], which is released when the
+//! connection closes. A crawl that only expires items belongs to no connection: its state is kept here, and the
+//! crawler's thread steps it with [`Crawls::step`].
 //!
-//! Invariants: a crawl that is asked for runs alone; one that nobody asked for also runs beside a dump, so
-//! that a client that does not read its dump keeps no expired item in memory.
+//! Invariants: a requested crawl runs alone. An automatic crawl may run beside a dump, so that expired items leave
+//! memory even if a client does not read its dump.
 //!
 //! The lock is held for a step of the crawl that expires items, and never by a dump.
 
@@ -19,12 +19,12 @@ pub struct Crawls(Mutex<State>);
 #[derive(Default)]
 struct State {
     is_ticket_out: bool,
-    /// The walks that are left of the crawl that expires items, the last first.
+    /// The remaining walks of the crawl that expires items, in reverse order.
     expiring: Option<Vec<Walk>>,
     starts: u64,
 }
 
-/// The right to crawl; given back when dropped.
+/// The exclusive permission for a requested crawl; released when dropped.
 pub struct CrawlTicket<'e> {
     crawls: &'e Crawls,
 }
@@ -36,13 +36,13 @@ pub enum CrawlStep {
     Done,
 }
 
-/// A walk over some classes, until it has seen every item or `items_left` that live on.
+/// A walk over some classes that ends after all items, or after `items_left` items that stay.
 struct Walk {
     crawler: Crawler,
     items_left: usize,
 }
 
-/// At most `items_max` items of each class, or all for 0.
+/// Returns walks over at most `items_max` items of each class, or over all for 0.
 fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<Walk> {
     if items_max == 0 {
         return vec![Walk { crawler: Crawler::new(classes), items_left: usize::MAX }];
@@ -52,7 +52,7 @@ fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<Walk> {
 }
 
 impl Crawls {
-    /// Takes the right to crawl; `None` while another crawl runs.
+    /// Returns a ticket, or `None` while another crawl runs.
     pub fn begin(&self) -> Option<CrawlTicket<'_>> {
         let mut state = lock(&self.0);
         if state.is_ticket_out || state.expiring.is_some() {
@@ -63,15 +63,15 @@ impl Crawls {
         Some(CrawlTicket { crawls: self })
     }
 
-    /// Leaves a crawl here that only expires items: of each of these classes at most `items_max`, or
-    /// all for 0. One that nobody asked for, and that began meanwhile, goes over everything already.
+    /// Starts a requested crawl that expires items: at most `items_max` of each class, or all for 0. Does nothing if an
+    /// automatic crawl began meanwhile, because that one visits all classes.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
         lock(&self.0).expiring.get_or_insert_with(|| walks(classes, items_max));
         drop(ticket);
     }
 
-    /// The same without having been asked, unless such a crawl is under way.
-    pub fn expire_unasked(&self, classes: Vec<ClassId>, items_max: u32) {
+    /// Starts an automatic crawl that expires items, unless a crawl that does so is running.
+    pub fn expire_automatically(&self, classes: Vec<ClassId>, items_max: u32) {
         let mut state = lock(&self.0);
         if state.expiring.is_none() {
             state.expiring = Some(walks(classes, items_max));
@@ -79,7 +79,7 @@ impl Crawls {
         }
     }
 
-    /// One bounded step of the crawl that expires items.
+    /// Runs one bounded step of the crawl that expires items.
     pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
         let expiring = &mut lock(&self.0).expiring;
         let Some(walks) = expiring else { return CrawlStep::Idle };
@@ -131,19 +131,19 @@ mod tests {
             handle.set(key.as_bytes(), b"value", ItemMeta::default(), StoreMode::Set, now);
         }
         let crawls = Crawls::default();
-        let ticket = crawls.begin().expect("nobody crawls");
+        let ticket = crawls.begin().expect("no crawl is running");
         crawls.expire(ticket, engine.config().classes.ids().collect(), items_max);
         let mut steps = 0;
         while crawls.step(&engine, 64, now) == CrawlStep::Working {
             steps += 1;
-            assert!(steps < 1_000_000, "the crawl has no end");
+            assert!(steps < 1_000_000, "the crawl does not end");
         }
         assert!(!crawls.is_running());
         engine.stats(now).total.counters.crawler_items_checked
     }
 
     #[test]
-    fn expired_items_go_beside_a_dump_that_nobody_reads() {
+    fn an_automatic_crawl_runs_beside_an_unread_dump() {
         let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
         let clock = Clock::manual();
         let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)), cost: None };
@@ -151,16 +151,16 @@ mod tests {
         clock.advance(Duration::from_secs(10));
         let crawls = Crawls::default();
         let classes = || engine.config().classes.ids().collect();
-        let dump = crawls.begin().expect("nobody crawls");
-        crawls.expire_unasked(classes(), 0);
-        // Neither a second one of its kind, nor one that is asked for.
-        crawls.expire_unasked(classes(), 0);
+        let dump = crawls.begin().expect("no crawl is running");
+        crawls.expire_automatically(classes(), 0);
+        // Neither a second automatic crawl nor a requested one starts.
+        crawls.expire_automatically(classes(), 0);
         assert!(crawls.begin().is_none());
         assert_eq!(crawls.starts(), 2);
         assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
         assert_eq!(engine.stats(clock.now()).items, 0);
         assert!(crawls.is_running() && crawls.begin().is_none(), "the dump goes on");
-        crawls.expire_unasked(classes(), 0);
+        crawls.expire_automatically(classes(), 0);
         drop(dump);
         assert!(crawls.begin().is_none(), "the other goes on");
         assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crawl_sees_all_items_or_as_many_of_a_class_as_it_may() {
+    fn a_crawl_visits_all_items_or_a_limited_number_per_class() {
         assert_eq!(checked(0), 500);
         assert_eq!(checked(10), 10);
         assert_eq!(checked(u32::MAX), 500);

@@ -1,15 +1,15 @@
-//! `-o cost=measured`: what items cost, measured where clients do not tell it.
+//! `-o cost=measured`: the costs of items whose clients supply none, measured as the time from a miss to its store.
 //!
 //! ```text
-//!   a get misses, a store comes --sampled keys--> MissClock, under a lock --means--> board
-//!   a store that tells no cost  <-------------------- its prefix's mean, or its class's
+//!   a get misses, a store follows --sampled keys--> MissClock, under a lock --means--> MeanTable
+//!   a store without a cost  <-------------------------- mean of its prefix, or of its class
 //! ```
 //!
-//! A key outside the sample takes no lock, and a hit does nothing at all. The board holds what the clock knows, for
-//! readers without a lock: a word for each class, and one for each prefix in a class, found by hash. Two prefixes
-//! of one place take turns; the one that is not there has its class's mean meanwhile.
+//! A key outside the sample takes no lock, and a hit does nothing at all. The table publishes the clock's means to
+//! readers without a lock: a word for each class, and one for each prefix in a class, found by hash. If two prefixes
+//! share a slot, the one that was timed last has it; the other uses the mean of its class.
 //!
-//! Invariant: a mean on the board was the clock's when that prefix, or a key of that class, was last timed.
+//! Invariant: a mean in the table is the clock's mean when that prefix, or a key of that class, was last timed.
 
 use slabwise_base::random::mix;
 use slabwise_base::sampling::is_sampled;
@@ -18,8 +18,8 @@ use slabwise_base::{ClassId, Cost, KeyHasher, LookupKey};
 use slabwise_profile::{MissClock, MissClockCounts, MissClockOptions};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Places for prefixes on the board: four for each that the clock knows.
-const PLACES: usize = 1 << 14;
+/// Slots for prefixes in the table: four for each prefix that the clock can hold.
+const PREFIX_SLOTS: usize = 1 << 14;
 
 #[derive(Debug)]
 pub struct MeasuredCosts {
@@ -27,22 +27,22 @@ pub struct MeasuredCosts {
     delimiter: u8,
     threshold: u64,
     clock: Mutex<MissClock>,
-    board: Board,
+    means: MeanTable,
 }
 
 /// The state of the clock, for `stats cost`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredCounts {
-    /// Misses that wait for their stores.
+    /// Misses that still wait for their stores.
     pub waiting: usize,
-    /// What became of the others.
+    /// How the other misses ended.
     pub counts: MissClockCounts,
-    /// Bytes that clock and board take, about.
+    /// The approximate memory of clock and table.
     pub size_bytes: usize,
 }
 
 impl MeasuredCosts {
-    /// Knows nothing yet. The delimiter is `-D`'s.
+    /// Starts without measurements. The delimiter is that of `-D`.
     pub fn new(options: MissClockOptions, delimiter: char, seed: u64) -> MeasuredCosts {
         let clock = MissClock::new(options);
         MeasuredCosts {
@@ -50,32 +50,31 @@ impl MeasuredCosts {
             delimiter: delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0],
             threshold: clock.threshold(),
             clock: Mutex::new(clock),
-            board: Board::new(),
+            means: MeanTable::new(),
         }
     }
 
-    /// The hash of a key in the sample.
+    /// Returns the hash of a key if the key is sampled.
     fn sampled<'k>(&self, key: impl LookupKey<'k>) -> Option<u64> {
         let hash = key.hashed_by(&self.hasher).hash();
         is_sampled(hash, self.threshold).then_some(hash)
     }
 
-    /// A get missed this key.
-    pub fn missed<'k>(&self, key: impl LookupKey<'k>, at_nanos: impl FnOnce() -> u64) {
+    pub fn record_miss<'k>(&self, key: impl LookupKey<'k>, at_nanos: impl FnOnce() -> u64) {
         if let Some(hash) = self.sampled(key) {
             lock(&self.clock).missed(hash, at_nanos());
         }
     }
 
-    /// This key's item was made by what tells no time.
-    pub fn answered<'k>(&self, key: impl LookupKey<'k>) {
+    /// Cancels the measurement of this key: its item was made by a command whose time means nothing.
+    pub fn cancel<'k>(&self, key: impl LookupKey<'k>) {
         if let Some(hash) = self.sampled(key) {
             lock(&self.clock).answered(hash);
         }
     }
 
-    /// This key is stored in a class, and nobody told its cost: what it costs, if that is known.
-    pub fn stored<'k>(
+    /// Ends the measurement of a key that is stored in this class without a cost. Returns its cost if there is a mean.
+    pub fn record_store<'k>(
         &self,
         key: impl LookupKey<'k>,
         class: ClassId,
@@ -86,10 +85,10 @@ impl MeasuredCosts {
         if is_sampled(hash, self.threshold) {
             let mut clock = lock(&self.clock);
             if clock.stored(hash, class, prefix, at_nanos()).is_some() {
-                self.board.show(&clock, class, prefix);
+                self.means.publish(&clock, class, prefix);
             }
         }
-        self.board.cost_of(class, prefix)
+        self.means.cost_of(class, prefix)
     }
 
     pub fn counts(&self) -> MeasuredCounts {
@@ -97,11 +96,13 @@ impl MeasuredCosts {
         MeasuredCounts {
             waiting: clock.waiting(),
             counts: clock.counts(),
-            size_bytes: clock.size_bytes() + size_of::<Self>() + PLACES * size_of::<AtomicU64>(),
+            size_bytes: clock.size_bytes()
+                + size_of::<Self>()
+                + PREFIX_SLOTS * size_of::<AtomicU64>(),
         }
     }
 
-    /// What stands for a key's prefix; keys without one share one.
+    /// Returns the hash of a key's prefix, or 0 for keys without one.
     fn prefix_of(&self, key: &[u8]) -> u64 {
         let prefix_len = key.iter().position(|&byte| byte == self.delimiter);
         prefix_len.map_or(0, |prefix_len| self.hasher.hash(&key[..prefix_len]))
@@ -110,41 +111,41 @@ impl MeasuredCosts {
 
 /// Means for readers without a lock.
 #[derive(Debug)]
-struct Board {
-    /// [`KNOWN`] and a cost, or 0.
+struct MeanTable {
+    /// By class: [`KNOWN`] and a cost, or 0.
     classes: [AtomicU32; ClassId::NUMBERS],
-    /// What is left of a prefix's hash, and a cost; 0 is nobody's.
+    /// Per slot: the tag of a prefix and its cost, or 0.
     prefixes: Box<[AtomicU64]>,
 }
 
-/// Beside a class's cost: it has one.
+/// The bit that is set if a class has a mean.
 const KNOWN: u32 = 1 << 16;
-/// The bits of a prefix's word that hold its cost.
+/// The number of low bits of a prefix's word that hold its cost.
 const COST_BITS: u32 = u16::BITS;
 
-impl Board {
-    fn new() -> Board {
-        Board {
+impl MeanTable {
+    fn new() -> MeanTable {
+        MeanTable {
             classes: std::array::from_fn(|_| AtomicU32::default()),
-            prefixes: std::iter::repeat_with(AtomicU64::default).take(PLACES).collect(),
+            prefixes: std::iter::repeat_with(AtomicU64::default).take(PREFIX_SLOTS).collect(),
         }
     }
 
-    /// Shows what the clock knows of a class and a prefix in it. The caller holds the clock's lock, so that what
-    /// is shown last is what is known last.
-    fn show(&self, clock: &MissClock, class: ClassId, prefix: u64) {
+    /// Publishes the clock's means of a class and of a prefix in it. The caller holds the clock's lock, so that the
+    /// latest mean is also published last.
+    fn publish(&self, clock: &MissClock, class: ClassId, prefix: u64) {
         if let Some(cost) = clock.cost_of_class(class) {
             self.classes[class.index()].store(KNOWN | u32::from(cost.to_bits()), Relaxed);
         }
         if let Some(cost) = clock.cost_of_prefix(class, prefix) {
-            let (place, tag) = place_of(class, prefix);
-            self.prefixes[place].store(tag | u64::from(cost.to_bits()), Relaxed);
+            let (slot, tag) = slot_of(class, prefix);
+            self.prefixes[slot].store(tag | u64::from(cost.to_bits()), Relaxed);
         }
     }
 
     fn cost_of(&self, class: ClassId, prefix: u64) -> Option<Cost> {
-        let (place, tag) = place_of(class, prefix);
-        let word = self.prefixes[place].load(Relaxed);
+        let (slot, tag) = slot_of(class, prefix);
+        let word = self.prefixes[slot].load(Relaxed);
         if word >> COST_BITS == tag >> COST_BITS {
             return Some(Cost::from_bits(word as u16));
         }
@@ -153,11 +154,11 @@ impl Board {
     }
 }
 
-/// Where a prefix in a class stands, and what tells it from others there: never 0.
-fn place_of(class: ClassId, prefix: u64) -> (usize, u64) {
+/// Returns the slot of a prefix in a class, and the nonzero tag that distinguishes it from others in that slot.
+fn slot_of(class: ClassId, prefix: u64) -> (usize, u64) {
     let hash = mix(prefix ^ mix(class.index() as u64 + 1));
     let tag = (hash >> COST_BITS).max(1) << COST_BITS;
-    (hash as usize % PLACES, tag)
+    (hash as usize % PREFIX_SLOTS, tag)
 }
 
 #[cfg(test)]
@@ -174,16 +175,16 @@ mod tests {
         MeasuredCosts::new(options, ':', 1)
     }
 
-    /// What a store of this key is said to cost, its miss so many milliseconds ago.
+    /// Returns the measured cost of a store of this key, which follows its miss after `millis` milliseconds.
     fn units(costs: &MeasuredCosts, key: &str, class: ClassId, millis: u64) -> Option<u32> {
-        costs.missed(key.as_bytes(), || 0);
-        costs.stored(key.as_bytes(), class, || millis * MILLI).map(|cost| cost.units())
+        costs.record_miss(key.as_bytes(), || 0);
+        costs.record_store(key.as_bytes(), class, || millis * MILLI).map(|cost| cost.units())
     }
 
     #[test]
-    fn a_prefix_has_its_class_s_mean_until_it_was_timed_a_few_times() {
+    fn a_prefix_uses_the_mean_of_its_class_until_it_has_its_own() {
         let costs = all_keys();
-        assert_eq!(costs.stored(b"slow:warmed", CLASS, || MILLI), None, "nobody missed it");
+        assert_eq!(costs.record_store(b"slow:warmed", CLASS, || MILLI), None, "there was no miss");
         for n in 0..100 {
             units(&costs, &format!("fast:{n}"), CLASS, 1);
         }
@@ -194,11 +195,11 @@ mod tests {
         }
         assert_eq!(units(&costs, "slow:x", CLASS, 4), Some(4_000));
         assert_eq!(units(&costs, "fast:x", CLASS, 1), Some(1_000));
-        assert_eq!(costs.stored(b"slow:x", ClassId(4), || 0), None, "another class");
+        assert_eq!(costs.record_store(b"slow:x", ClassId(4), || 0), None, "another class");
     }
 
     #[test]
-    fn keys_outside_the_sample_take_means_and_leave_nothing() {
+    fn unsampled_keys_use_means_and_are_not_timed() {
         let costs = MeasuredCosts::new(MissClockOptions::default(), ':', 1);
         let keys: Vec<String> = (0..10_000).map(|n| format!("p:{n}")).collect();
         for key in &keys {
@@ -209,13 +210,13 @@ mod tests {
         assert_eq!((counted.waiting, counted.counts.late), (0, 0));
         assert!(counted.size_bytes < 1 << 20, "{counted:?}");
         assert_eq!(
-            costs.stored(b"p:never missed", CLASS, || 0).map(|cost| cost.units()),
+            costs.record_store(b"p:never missed", CLASS, || 0).map(|cost| cost.units()),
             Some(2_000)
         );
     }
 
     #[test]
-    fn means_are_shown_while_others_are_timed() {
+    fn means_can_be_read_while_other_threads_time_misses() {
         let costs = all_keys();
         std::thread::scope(|scope| {
             for thread in 0..4 {

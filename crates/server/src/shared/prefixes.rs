@@ -1,7 +1,7 @@
-//! Counters by key prefix: what stands before the delimiter.
+//! Counters by key prefix, the part of a key before the delimiter.
 //!
-//! Off unless asked for, because every request then takes a lock. Prefixes come from clients, so
-//! their number is bounded: beyond it new ones are not counted.
+//! They are off by default because every request then takes a lock. Clients choose the prefixes, so their number is
+//! bounded: new prefixes beyond the bound are not counted.
 
 use slabwise_base::sync::{Mutex, lock};
 use std::cmp::Reverse;
@@ -19,9 +19,9 @@ pub(crate) struct PrefixCounts {
     hits: u64,
     sets: u64,
     deletes: u64,
-    /// Units of the items that gets hit.
+    /// Cost units of the items that gets hit.
     pub(crate) cost_saved: u64,
-    /// Units of the items stored where nothing was.
+    /// Cost units of the items stored where there was no live item.
     pub(crate) cost_paid: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct PrefixStats {
 }
 
 impl PrefixStats {
-    /// Counts nothing yet. As in memcached, a delimiter beyond ASCII is its first byte.
+    /// Starts with no counts. As in memcached, only the first byte of a delimiter beyond ASCII is used.
     pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
         let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
@@ -49,12 +49,12 @@ impl PrefixStats {
         });
     }
 
-    /// Counts a set, whatever comes of it.
+    /// Counts a set, even one that fails.
     pub fn record_set(&self, key: &[u8]) {
         self.record(key, |counts| counts.sets += 1);
     }
 
-    /// Counts a delete, whatever comes of it.
+    /// Counts a delete, even one that fails.
     pub fn record_delete(&self, key: &[u8]) {
         self.record(key, |counts| counts.deletes += 1);
     }
@@ -67,7 +67,7 @@ impl PrefixStats {
         self.record(key, |counts| counts.cost_paid += units);
     }
 
-    /// The `count_max` prefixes that cost most, saved and paid together; the costliest first.
+    /// Returns at most `count_max` prefixes with their counts, in descending order of cost saved plus cost paid.
     pub(crate) fn costliest(&self, count_max: usize) -> Vec<(Box<[u8]>, PrefixCounts)> {
         let sum = |counts: &PrefixCounts| counts.cost_saved + counts.cost_paid;
         let counts = lock(&self.counts);
@@ -81,8 +81,8 @@ impl PrefixStats {
         lock(&self.counts).clear();
     }
 
-    /// Lists at most `count_max` prefixes after `after` with their counts, in order; returns the last if there may
-    /// be more.
+    /// Appends the lines of at most `count_max` prefixes after `after`, in order. Returns the last prefix if more may
+    /// follow.
     pub fn list(
         &self,
         after: Option<&[u8]>,
@@ -97,7 +97,7 @@ impl PrefixStats {
             let (prefix, counts) = rest.next()?;
             last = Some(prefix);
             let PrefixCounts { gets, hits, sets, deletes, .. } = counts;
-            // Where only costs were counted, memcached counts nothing.
+            // memcached has no prefix for which only costs were counted.
             if gets + sets + deletes == 0 {
                 continue;
             }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_what_stands_before_the_delimiter() {
+    fn counts_by_the_part_before_the_delimiter() {
         let stats = PrefixStats::new(':', true);
         stats.record_get(b"a:b:c", true);
         stats.record_get(b"a:d", false);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_most_comes_first_and_a_cost_alone_is_not_memcached_s_to_show() {
+    fn lists_the_costliest_first_and_hides_prefixes_with_only_costs() {
         let stats = PrefixStats::new(':', true);
         stats.record_get(b"plain:1", true);
         stats.record_cost_saved(b"a:1", 5);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_cannot_make_it_grow_without_end() {
+    fn the_number_of_prefixes_is_bounded() {
         let stats = PrefixStats::new(':', true);
         for number in 0..PREFIX_COUNT_MAX + 10 {
             stats.record_set(format!("{number}:").as_bytes());

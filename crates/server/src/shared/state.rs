@@ -1,4 +1,4 @@
-//! The one value that all threads share, and what a worker lends with it to the sessions it drives.
+//! The state that all threads share, and the context in which a worker drives its sessions.
 
 use super::connections::{ConnectionCounters, ConnectionCounts, Roster, Traffic, TrafficCounts};
 use super::crawls::Crawls;
@@ -19,50 +19,49 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What all threads share.
+/// The state that all threads share.
 pub struct Shared<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) clock: &'e Clock,
-    /// The options, as the server was started.
+    /// The options at start.
     pub(crate) settings: &'e Settings,
-    /// What commands change while it runs. Under this lock no other is taken.
+    /// The settings that commands change at run time. No other lock is taken under this one.
     pub(crate) tunables: Mutex<Tunables>,
     pub(crate) counters: ConnectionCounters,
-    /// Bytes from and to clients, by worker.
+    /// Traffic counters, by worker.
     pub(crate) traffic: Box<[Traffic]>,
-    /// Which pages move, and what is known of the keys: as the tuner shows it.
+    /// The tuner's status: page moves and profile.
     pub(crate) board: Arc<Board>,
     pub(crate) notifier: Arc<Notifier>,
-    /// What all counters had come to at the last `stats reset`.
+    /// All counters at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
     pub(crate) prefixes: PrefixStats,
-    /// `-o cost=measured`
+    /// Present with `-o cost=measured`.
     pub(crate) measured_costs: Option<MeasuredCosts>,
     pub(crate) watch: Arc<WatchLog>,
     pub(crate) crawls: Crawls,
-    /// The server's credentials; `None` without `-Z`.
+    /// The server's certificates and keys; `None` without `-Z`.
     pub(crate) tls: Option<Tls>,
     pub(crate) roster: &'e Roster,
-    /// `-S`: who may authenticate.
+    /// The SASL users; `None` without `-S` or its password file.
     pub(crate) passwords: Option<PasswordFile>,
-    /// `-Y`: who may log in; `None` where nobody needs to.
+    /// The users of ASCII authentication; `None` without `-Y`.
     pub(crate) logins: Option<PasswordFile>,
     stopping: AtomicBool,
     graceful: AtomicBool,
-    /// Wakes event loops.
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Every one, to notice that the server stops.
+    /// All event loops, to stop.
     All,
-    /// A worker's, by its number, to look at its mail and its watchers.
+    /// The event loop of the worker with this number, to check its mailbox and its watchers.
     Worker(usize),
 }
 
 impl<'e> Shared<'e> {
-    /// What all threads share; `wake` is called by [`Shared::stop`] and for watchers.
+    /// Makes the shared state. `wake` wakes event loops, for [`Shared::stop`] and for watchers.
     pub fn new(
         engine: &'e Engine,
         clock: &'e Arc<Clock>,
@@ -100,59 +99,57 @@ impl<'e> Shared<'e> {
         }
     }
 
-    /// Ends the server: the `shutdown` command and signals come here.
+    /// Stops the server, on a signal or a `shutdown` command.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.notifier.shut_down();
         (self.wake)(Wake::All);
     }
 
-    /// Wakes those who watch what this thread wrote. A thread that may have written calls it before it waits.
+    /// Wakes the workers whose watchers have new lines. A thread that may have written events calls it before it waits.
     #[inline]
     pub(crate) fn deliver_watched(&self) {
-        // What this thread wrote it sees; what others wrote they deliver.
+        // A thread always sees its own store to the flag, and other threads deliver their own events.
         if self.watch.undelivered.load(Ordering::Relaxed) {
             self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
         }
     }
 
-    /// Whether any of these kinds of events is watched.
+    /// True if any of these kinds of events is watched.
     #[inline]
     pub(crate) fn is_watched(&self, kinds: WatchKinds) -> bool {
         WatchKinds::from_bits(self.watch.kinds.load(Ordering::Relaxed)).intersects(kinds)
     }
 
-    /// The present values.
     pub(crate) fn tunables(&self) -> Tunables {
         *lock(&self.tunables)
     }
 
-    /// Whether requests are counted by key prefix.
+    /// True if requests are counted by key prefix.
     #[inline]
     pub(crate) fn counts_prefixes(&self) -> bool {
         self.prefixes.enabled.load(Ordering::Relaxed)
     }
 
-    /// Ends the server so that a memory file (`-e`) is saved for the next start: SIGUSR1 and `shutdown graceful`
-    /// come here.
+    /// Stops the server, on SIGUSR1 or `shutdown graceful`, so that a memory file (`-e`) is saved for the next start.
     pub(crate) fn stop_gracefully(&self) {
         self.graceful.store(true, Ordering::Release);
         self.stop();
     }
 
-    /// What all workers counted of their traffic.
+    /// The traffic of all workers together.
     pub(crate) fn traffic_counts(&self) -> TrafficCounts {
         let mut sum = TrafficCounts::default();
         self.traffic.iter().for_each(|traffic| sum += &traffic.read());
         sum
     }
 
-    /// The counts that statistics begin at.
+    /// The counts that statistics subtract.
     pub(crate) fn baseline(&self) -> Arc<Baseline> {
         Arc::clone(&lock(&self.baseline))
     }
 
-    /// Lets statistics begin at zero.
+    /// Resets statistics to zero.
     pub(crate) fn reset_statistics(&self) {
         let now = self.clock.now();
         let measured = self.measured_costs.as_ref();
@@ -178,7 +175,7 @@ impl<'e> Shared<'e> {
     }
 }
 
-/// What all counters had come to at a moment; at the start, nothing.
+/// All counters at the last `stats reset`, or zeros.
 #[derive(Debug, Default)]
 pub struct Baseline {
     pub engine: EngineStats,
@@ -197,27 +194,27 @@ impl Baseline {
     }
 }
 
-/// What one receive can take: enough for a pipelined batch, small enough to stay in the L2 cache.
+/// The most bytes of one receive: enough for a pipelined batch, small enough to stay in the L2 cache.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// A worker's face of everything shared. One worker has one, for ever.
+/// The context in which one worker serves requests. A worker has one while it runs.
 pub struct WorkerContext<'e> {
-    /// The engine's operations.
+    /// The worker's handle to the engine.
     pub handle: Handle<'e>,
     /// The time of this wake-up; the event loop sets it.
     pub now: Now,
-    /// What all threads share.
+    /// The state that all threads share.
     pub shared: &'e Shared<'e>,
-    /// This worker's part of it.
+    /// This worker's traffic counters.
     pub traffic: &'e Traffic,
     /// This worker's number.
     pub index: usize,
-    /// The descriptor of the connection being served, for what is logged; the event loop sets it.
+    /// The descriptor of the connection being served, for log messages; the event loop sets it.
     pub descriptor: RawFd,
-    /// How many requests may still be served before other connections have a turn; the event loop
-    /// refills it. Who sets it to 0 ends the turn.
+    /// The number of requests that may still be served in this round, before other connections are served. The event
+    /// loop refills it; setting it to 0 ends the round.
     pub requests_left: u32,
-    /// What was served in this turn; the event loop begins it anew.
+    /// The requests served in this round; the event loop resets it.
     pub served: Served,
 }
 
@@ -225,23 +222,24 @@ pub struct WorkerContext<'e> {
 pub struct Served {
     /// Requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
-    /// Keys that were looked up to be answered with their values: of a request as many as it names.
+    /// Keys that gets looked up; one request may name several.
     pub gets: u32,
     pub others: u32,
 }
 
 impl Served {
-    /// What a turn's time is divided by to tell how long a get takes, if it served any: keys, and other requests.
+    /// Returns the number of keys and other requests by which a round's time is divided to estimate the time of a get;
+    /// `None` if the round had no get.
     pub fn shares(&self) -> Option<u32> {
         (self.gets > 0).then_some(self.gets + self.others)
     }
 }
 
-/// Lifetimes up to this many seconds count from now; larger ones are Unix times. Clients rely on it.
+/// As in memcached, lifetimes up to this number of seconds are relative; larger ones are Unix times.
 const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
 
 impl<'e> WorkerContext<'e> {
-    /// The worker with this number. It may serve nothing yet.
+    /// Makes the context of the worker with this number. It may not serve requests yet.
     pub fn new(shared: &'e Shared<'e>, index: usize) -> WorkerContext<'e> {
         WorkerContext {
             handle: shared.engine.handle(),
@@ -264,8 +262,8 @@ impl<'e> WorkerContext<'e> {
         }
     }
 
-    /// The second that a time on the wire names. A Unix time before the start is the
-    /// earliest second there is, so that it is past.
+    /// Converts a time on the wire to a second of the clock. A Unix time before the server's start becomes the first
+    /// second, which is past.
     pub(crate) fn second(&self, time: u32) -> Seconds {
         if time <= RELATIVE_EXPTIME_MAX {
             return Seconds(self.now.seconds.0 + time);
@@ -279,12 +277,12 @@ impl<'e> WorkerContext<'e> {
         if self.shared.settings.cas_enabled { cas } else { 0 }
     }
 
-    /// The CAS value that an item must have. With `-C` items have none: 0 asks for nothing, and nothing matches
-    /// another.
+    /// The CAS value that an item must have. With `-C` items have none: a requested 0 is no condition, and any other
+    /// value matches no item.
     pub(crate) fn expected_cas(&self, asked: Option<u64>) -> Option<u64> {
         match asked {
             Some(0) if !self.shared.settings.cas_enabled => None,
-            // No item has this one.
+            // No item has CAS value 0.
             Some(_) if !self.shared.settings.cas_enabled => Some(0),
             expected => expected,
         }
@@ -304,7 +302,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn gets_are_counted_by_key_and_no_ops_not_at_all() {
+    fn gets_count_per_key_and_no_ops_do_not_count() {
         let fixture = Fixture::new();
         let shared = fixture.shared();
         let mut client = Client::new(fixture.worker(&shared));
@@ -364,7 +362,7 @@ mod tests {
         assert_eq!(signed(start + 500), Expiry::at(Seconds(500)));
         assert_eq!(unsigned(0), Expiry::NEVER);
         assert_eq!(unsigned(5), Expiry::at(Seconds(107)));
-        // In 2106, where a number with a sign would be long past.
+        // In 2106; a signed number would be negative.
         let since_start = u32::MAX - start as u32;
         assert_eq!(unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
     }

@@ -1,4 +1,4 @@
-//! Events, and their lines: memcached's words in memcached's order.
+//! Events, and their lines: memcached's fields in memcached's order.
 
 use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
@@ -8,7 +8,7 @@ use slabwise_protocol::text::percent_encoded;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 
-/// What a line says; statuses and commands by memcached's names.
+/// An event. Statuses and commands have memcached's names.
 #[derive(Clone, Copy, Debug)]
 pub enum WatchEvent<'a> {
     Fetch {
@@ -23,7 +23,7 @@ pub enum WatchEvent<'a> {
         status: &'static str,
         command: &'static str,
         expiry: Expiry,
-        /// When that was tried.
+        /// The time of the store.
         now: Now,
         class: Option<ClassId>,
         value_len: usize,
@@ -35,15 +35,14 @@ pub enum WatchEvent<'a> {
         class: ClassId,
         value_len: usize,
     },
-    /// An item left because its memory was needed.
     Eviction(&'a Eviction<'a>),
     Opened {
         address: &'a Address,
         descriptor: RawFd,
     },
-    /// A connection broke off over TLS; its end is an event of its own.
+    /// TLS failed on a connection; a `Closed` event follows.
     TlsFailed {
-        /// Why: one line.
+        /// The reason, on one line.
         reason: &'a str,
         descriptor: RawFd,
     },
@@ -52,18 +51,17 @@ pub enum WatchEvent<'a> {
         reason: CloseReason,
         descriptor: RawFd,
     },
-    /// The policy asked for a page move.
+    /// The policy requested a page move.
     PageMove {
-        /// The class that gives.
         victim: ClassId,
-        /// The class that takes; `None` for the pool.
+        /// `None` for the page pool.
         receiver: Option<ClassId>,
         is_begun: bool,
     },
-    /// A crawl that nobody asked for is over.
+    /// An automatic crawl ended.
     Crawl {
         elapsed_seconds: u32,
-        /// Seconds until the next.
+        /// Seconds until the next crawl.
         next_seconds: u64,
         examined: u64,
         reclaimed: u64,
@@ -72,12 +70,12 @@ pub enum WatchEvent<'a> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The socket failed, or what came was no request.
+    /// The socket failed, or the client sent an invalid request.
     #[default]
     Error,
     Normal,
     IdleTimeout,
-    /// It ended the server.
+    /// The connection stopped the server.
     Shutdown,
 }
 
@@ -95,7 +93,7 @@ impl WatchEvent<'_> {
         }
     }
 
-    /// Appends the line, but for time and number in front.
+    /// Appends the line without the time and number at its start.
     pub(super) fn write(&self, line: &mut Vec<u8>) {
         self.write_fields(line).and_then(|()| writeln!(line)).expect("a Vec takes every write");
     }
@@ -119,7 +117,7 @@ impl WatchEvent<'_> {
             } => {
                 start(line, "item_store", key);
                 let class = wire(class);
-                // 0 for never; as in memcached, an end that is past wraps.
+                // 0 means no expiry; as in memcached, an expiry in the past wraps around.
                 let ttl = expiry.second().map_or(0, |end| end.0.wrapping_sub(now.seconds.0));
                 write!(line, " status={status} cmd={command} ttl={ttl} clsid={class}")?;
                 write!(line, " cfd={descriptor} size={value_len}")
@@ -150,8 +148,8 @@ impl WatchEvent<'_> {
                 let state = if is_begun { "ok" } else { "fail" };
                 write!(line, "type=slab_move src={src} dst={dst} state={state}")
             }
-            // One crawl over all classes and queues, which memcached numbers apart; what it expects
-            // of the next one is what this one found.
+            // memcached crawls each class and queue on its own; here one crawl visits them all. The expected
+            // reclaims of the next crawl are those of this one.
             WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => write!(
                 line,
                 "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
@@ -170,7 +168,7 @@ fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     percent_encoded(line, key);
 }
 
-/// A class on the wire, where 0 is none.
+/// Returns the number of a class on the wire, or 0 for none.
 fn wire(class: Option<ClassId>) -> u32 {
     class.map_or(0, ClassId::wire)
 }
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_items_are_memcached_s() {
+    fn item_lines_have_memcached_s_format() {
         let class = Some(ClassId::from_wire(3).expect("a class"));
         let now = Clock::manual().now();
         let key = b"a b%\xff";
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_connections_name_the_peer() {
+    fn connection_lines_name_the_peer() {
         let internet = |text: &str| Address::Internet(text.parse().expect("an address"));
         let (v4, v6) = (internet("127.0.0.1:4711"), internet("[::1]:4711"));
         let opened = |address| line(&WatchEvent::Opened { address, descriptor: 30 });
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_background() {
+    fn page_move_and_crawl_lines_have_memcached_s_format() {
         let victim = ClassId::from_wire(3).expect("a class");
         let moved = WatchEvent::PageMove { victim, receiver: None, is_begun: true };
         assert_eq!(line(&moved), "type=slab_move src=3 dst=0 state=ok\n");

@@ -1,4 +1,4 @@
-//! The log itself: the watchers, and the way of a line to them.
+//! The log: writes the line of each event into the buffers of its watchers.
 
 use super::event::WatchEvent;
 use slabwise_base::sync::{Mutex, lock};
@@ -9,16 +9,16 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// The most watchers at a time, as in memcached.
+/// The maximum number of watchers, as in memcached.
 const WATCHERS_MAX: usize = 20;
 
-/// Events on their way to watchers; see the module's invariants.
+/// Distributes events to watchers; the module `watch` states its invariants.
 pub struct WatchLog {
     clock: Arc<Clock>,
     buffer_bytes_max: usize,
-    /// What any watcher asked for: bits of [`WatchKinds`].
+    /// The union of all watchers' kinds: bits of [`WatchKinds`].
     pub(in crate::shared) kinds: AtomicU8,
-    /// Some worker is to be woken.
+    /// True if a worker must be woken.
     pub(in crate::shared) undelivered: AtomicBool,
     state: Mutex<State>,
 }
@@ -28,18 +28,18 @@ struct State {
     readers: [Option<Reader>; WATCHERS_MAX],
     event_number: u64,
     counts: WatchCounts,
-    /// The line being written, kept for its memory.
+    /// The line being written; kept to reuse its memory.
     line: Vec<u8>,
 }
 
-/// The log's side of a watcher.
+/// The log's state for one watcher.
 struct Reader {
     kinds: WatchKinds,
-    /// The worker it lives on.
+    /// The worker that serves the watcher.
     worker: usize,
     buffer: LineBuffer,
-    /// Its worker does not know yet that there is something to take.
-    is_unaware: bool,
+    /// True if the worker must be woken to take the buffer.
+    needs_wake: bool,
 }
 
 counts! {
@@ -52,7 +52,7 @@ counts! {
 }
 
 impl WatchLog {
-    /// A log that nobody watches, with buffers of so many bytes.
+    /// Makes a log without watchers. Each watcher's buffer holds at most `buffer_bytes_max` bytes.
     pub fn new(clock: Arc<Clock>, buffer_bytes_max: usize) -> WatchLog {
         WatchLog {
             clock,
@@ -63,7 +63,7 @@ impl WatchLog {
         }
     }
 
-    /// Tells an event to those who asked for its kind.
+    /// Writes an event to all watchers that requested its kind.
     pub fn write(&self, event: &WatchEvent<'_>) {
         let kind = event.kind();
         if !WatchKinds::from_bits(self.kinds.load(Relaxed)).intersects(kind) {
@@ -89,13 +89,13 @@ impl WatchLog {
                 Pushed::Skipped => state.counts.skipped += 1,
             }
             if was_empty {
-                reader.is_unaware = true;
+                reader.needs_wake = true;
                 self.undelivered.store(true, Relaxed);
             }
         }
     }
 
-    /// Wakes, by its number, every worker with a watcher that has something to read and does not know.
+    /// Calls `wake` with the number of each worker that has unread lines and was not woken for them.
     #[cold]
     pub fn deliver(&self, wake: impl FnMut(usize)) {
         let mut workers = [None; WATCHERS_MAX];
@@ -103,7 +103,7 @@ impl WatchLog {
             let mut state = lock(&self.state);
             self.undelivered.store(false, Relaxed);
             for (worker, reader) in workers.iter_mut().zip(state.readers.iter_mut().flatten()) {
-                *worker = std::mem::take(&mut reader.is_unaware).then_some(reader.worker);
+                *worker = std::mem::take(&mut reader.needs_wake).then_some(reader.worker);
             }
         }
         workers.into_iter().flatten().for_each(wake);
@@ -121,19 +121,20 @@ impl WatchLog {
         let mut state = lock(&self.state);
         let slot = state.readers.iter().position(Option::is_none)?;
         let buffer = LineBuffer::new(self.buffer_bytes_max);
-        state.readers[slot] = Some(Reader { kinds, worker, buffer, is_unaware: false });
-        self.settle_kinds(&state, engine);
+        state.readers[slot] = Some(Reader { kinds, worker, buffer, needs_wake: false });
+        self.update_kinds(&state, engine);
         Some(slot)
     }
 
     fn remove(&self, slot: usize, engine: &Engine) {
         let mut state = lock(&self.state);
         state.readers[slot] = None;
-        self.settle_kinds(&state, engine);
+        self.update_kinds(&state, engine);
     }
 
-    /// Sets what event sites ask. The state is locked, so that the last change has the last word.
-    fn settle_kinds(&self, state: &State, engine: &Engine) {
+    /// Publishes the union of all kinds to event sites. The caller holds the lock, so that the latest union is
+    /// published last.
+    fn update_kinds(&self, state: &State, engine: &Engine) {
         let all = state
             .readers
             .iter()
@@ -150,17 +151,17 @@ impl EvictionObserver for WatchLog {
     }
 }
 
-/// One watcher's side of the log; dropping it ends the watch.
+/// A watcher's subscription to the log; dropping it ends the subscription.
 pub struct Watcher<'e> {
     log: &'e WatchLog,
     engine: &'e Engine,
     slot: usize,
-    /// Lines taken and not yet handed on; empty between two calls, and kept for its memory.
+    /// Lines taken in the current call; kept to reuse its memory.
     taken: Vec<u8>,
 }
 
 impl<'e> Watcher<'e> {
-    /// Watches from now on, on this worker; `None`: there are as many watchers as there may be.
+    /// Subscribes to these kinds of events for a session on this worker. Returns `None` if there are too many watchers.
     pub fn new(
         log: &'e WatchLog,
         engine: &'e Engine,
@@ -171,12 +172,12 @@ impl<'e> Watcher<'e> {
         Some(Watcher { log, engine, slot, taken: Vec::new() })
     }
 
-    /// Appends the lines that wait to `out`. By BOUNDED, only when all before is written.
+    /// Appends the waiting lines to `out`. Because of BOUNDED, call it only when all earlier output is written.
     pub fn take_lines(&mut self, out: &mut Vec<u8>) {
         if let Some(reader) = &mut lock(&self.log.state).readers[self.slot] {
             reader.buffer.take(&mut self.taken);
         }
-        // Copied without the lock: who writes must not wait for it.
+        // Copied without the lock, so that writers do not wait.
         out.append(&mut self.taken);
     }
 }
@@ -187,14 +188,14 @@ impl Drop for Watcher<'_> {
     }
 }
 
-/// The lines that one watcher has not been given yet. It never holds more than its bound; what is taken is what was
-/// pushed, in order, with the number of dropped lines where they would have been.
+/// The lines that one watcher has not taken yet, in order and at most `bytes_max` bytes. Dropped lines are replaced by
+/// their number.
 #[derive(Debug)]
 struct LineBuffer {
     bytes: Vec<u8>,
     bytes_max: usize,
-    /// Lines dropped since the buffer was taken last. While there are any nothing is kept, so that all
-    /// of them lie behind the lines that are kept.
+    /// Lines dropped since the buffer was last taken. While there are any, every new line is dropped, so that the
+    /// dropped lines all follow the kept ones.
     skipped: u64,
 }
 
@@ -223,7 +224,7 @@ impl LineBuffer {
         Pushed::Kept
     }
 
-    /// Grows by doubling, up to the bound and not beyond.
+    /// Grows by doubling, up to the bound.
     fn make_room(&mut self, len: usize) {
         let needed = self.bytes.len() + len;
         if needed > self.bytes.capacity() {
@@ -232,9 +233,9 @@ impl LineBuffer {
         }
     }
 
-    /// Puts everything into `lines`, which must be empty, and goes on with its memory.
+    /// Moves everything into `lines`, which must be empty, and reuses its memory.
     fn take(&mut self, lines: &mut Vec<u8>) {
-        debug_assert!(lines.is_empty(), "what was taken before must be done with");
+        debug_assert!(lines.is_empty(), "lines taken before are left");
         std::mem::swap(&mut self.bytes, lines);
         if self.skipped > 0 {
             writeln!(lines, "skipped={}", self.skipped).expect("a Vec takes every write");
@@ -248,7 +249,7 @@ mod tests {
     use super::{LineBuffer, Pushed};
     use slabwise_base::Random;
 
-    /// What must be taken, kept in the plainest way.
+    /// The expected content of a buffer.
     #[derive(Default)]
     struct Model {
         lines: Vec<String>,
@@ -256,21 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn it_never_outgrows_its_bound_and_every_line_is_kept_or_counted() {
+    fn a_buffer_is_bounded_and_keeps_or_counts_every_line() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let bytes_max = random.below(300) as usize;
             let mut buffer = LineBuffer::new(bytes_max);
             let mut model = Model::default();
             let mut lines = Vec::new();
-            let (mut kept, mut told, mut pushed) = (0, 0, 0);
+            let (mut kept, mut reported, mut pushed) = (0, 0, 0);
             for number in 0..500 {
                 if random.below(8) == 0 {
                     buffer.take(&mut lines);
                     let mut expected = std::mem::take(&mut model.lines).concat();
                     if model.skipped > 0 {
                         expected += &format!("skipped={}\n", model.skipped);
-                        told += std::mem::take(&mut model.skipped);
+                        reported += std::mem::take(&mut model.skipped);
                     }
                     assert_eq!(String::from_utf8_lossy(&lines), expected, "seed {seed}");
                     assert!(buffer.is_empty(), "seed {seed}");
@@ -290,12 +291,12 @@ mod tests {
                     model.skipped += 1;
                 }
             }
-            assert_eq!(kept + told + model.skipped, pushed, "seed {seed}");
+            assert_eq!(kept + reported + model.skipped, pushed, "seed {seed}");
         }
     }
 
     #[test]
-    fn a_buffer_without_room_tells_all_the_same() {
+    fn a_buffer_of_zero_bytes_counts_dropped_lines() {
         let mut buffer = LineBuffer::new(0);
         assert!(buffer.is_empty());
         buffer.push(b"line\n");
