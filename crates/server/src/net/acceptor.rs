@@ -1,8 +1,8 @@
-//! The main thread's loop: accepts connections, deals them out, and hears signals.
+//! The main thread's loop: accepts connections, distributes them to the workers, and handles signals.
 //!
-//! At the limit of `-c` there are memcached's two manners: `maxconns_fast` (the default) accepts, says
-//! so and closes; otherwise the acceptor pauses, and clients wait in the kernel's queue. It also pauses
-//! when the process has no descriptors left. A pause is looked at every 10 ms, as long as it lasts.
+//! At the limit of `-c` there are memcached's two behaviours: with `maxconns_fast` (the default) a further connection
+//! gets an error and is closed; otherwise the acceptor pauses. It also pauses when the process has no descriptors left.
+//! During a pause the acceptor checks every 10 ms whether it can resume.
 
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
@@ -35,12 +35,12 @@ pub(super) struct Acceptor<'e> {
 
 struct Pause {
     since_nanos: u64,
-    /// How many connections were open when there was no more room: it lasts until fewer are.
+    /// The number of connections open at its start. The pause lasts until fewer are open.
     connections: u64,
 }
 
 impl<'e> Acceptor<'e> {
-    /// An acceptor for these listeners, which hears these signals: also those that came before.
+    /// Makes an acceptor for these listeners and signals, including signals that arrived earlier.
     pub fn new(
         poll: Poll,
         mut signals: Signals,
@@ -72,7 +72,7 @@ impl<'e> Acceptor<'e> {
             for event in &events {
                 match event.token() {
                     STOP_TOKEN => {}
-                    SIGNALS_TOKEN => self.hear_signals(),
+                    SIGNALS_TOKEN => self.handle_signals(),
                     Token(index) => self.accept_from(index),
                 }
             }
@@ -81,7 +81,7 @@ impl<'e> Acceptor<'e> {
         Ok(())
     }
 
-    fn hear_signals(&mut self) {
+    fn handle_signals(&mut self) {
         for signal in self.signals.pending() {
             match signal {
                 SIGHUP => self.reload(),
@@ -97,8 +97,7 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Reads again what may have changed on disk. As in memcached, files that cannot be used leave what
-    /// was there before.
+    /// Reloads passwords and certificates. As in memcached, the old ones stay active if a file cannot be used.
     fn reload(&self) {
         let Shared { tls, logins, clock, .. } = self.shared;
         if tls.is_none() && logins.is_none() {
@@ -106,23 +105,22 @@ impl<'e> Acceptor<'e> {
         }
         match logins.as_ref().map(PasswordFile::reload) {
             None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: the password file is read again"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: passwords stay as they were: {error}"),
+            Some(Ok(())) => tracing::info!("SIGHUP: reloaded the password file"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: cannot reload passwords, the old ones stay active: {error}"),
         }
         match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
             None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: the certificates are read again"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: certificates stay as they were: {error}"),
+            Some(Ok(())) => tracing::info!("SIGHUP: reloaded the certificates"),
+            Some(Err(error)) => tracing::warn!("SIGHUP: cannot reload certificates, the old ones stay active: {error}"),
         }
     }
 
-    /// Accepts all clients that wait, as there is no further event for them.
+    /// Accepts all waiting clients, because there is no further event for them.
     fn accept_from(&mut self, index: usize) {
         let fast = self.shared.settings.maxconns_fast;
         let connections_max = u64::from(self.shared.settings.connections_max);
         while self.pause.is_none() {
-            // Counted before the look: a pause waits for a close after this count, so that one that happens
-            // meanwhile ends it.
+            // Counted before `accept`, so that a connection that closes in between ends the pause.
             let open = self.connections();
             let is_full = open >= connections_max;
             if is_full && !fast {
@@ -132,25 +130,25 @@ impl<'e> Acceptor<'e> {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    tracing::warn!("too many open connections: no file descriptors are left");
+                    tracing::warn!("no file descriptors are left: accepting is paused until a connection closes");
                     return self.pause(open);
                 }
-                // The client gave up while it waited: look at the next.
+                // The client gave up while it waited.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return tracing::warn!("cannot accept a connection: {error}"),
             };
             if is_full {
                 self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
-                // The client may be gone already; it is turned away either way.
+                // The client may be gone already.
                 let _ = sys::send(socket.as_fd(), TOO_MANY);
             } else {
-                self.deal_out(index, socket, peer.map_or(Address::UnixClient, Address::Internet));
+                self.hand_over(index, socket, peer.map_or(Address::UnixClient, Address::Internet));
             }
         }
     }
 
-    fn deal_out(&mut self, index: usize, socket: OwnedFd, address: Address) {
+    fn hand_over(&mut self, index: usize, socket: OwnedFd, address: Address) {
         let listener = &self.listeners[index];
         let local = match &listener.address {
             Address::Internet(bound) => {
@@ -175,8 +173,8 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    /// Stops listening, so that the kernel turns further clients away instead of queueing them, until
-    /// fewer than `connections` are open.
+    /// Stops accepting until fewer than `connections` are open. A backlog of 0 lets the kernel refuse clients instead of
+    /// queueing them.
     fn pause(&mut self, connections: u64) {
         let since_nanos = self.shared.clock.nanos();
         self.pause = Some(Pause { since_nanos, connections });

@@ -1,23 +1,23 @@
-//! One client: its stream, its session, and what is on its way between them.
+//! One client connection: its stream, its session, and the input and output between them.
 //!
 //! ```text
 //!   stream --receive--> worker's read buffer --consume--> session
 //!      ^                  |  half a request                |
 //!      |                  v                                v
-//!      |               unread (own, usually none)         out (lent by the worker)
+//!      |               unread (own, usually none)         out (from the worker's pool)
 //!      '----------------------------write------------------'
 //! ```
 //!
-//! The unit of work is a *turn*: at most one receive, one consume and one bounded flush (after the rest
-//! of the one before), so that a client that sends or reads without end takes its turn like any
-//! other. An idle connection owns no buffer.
+//! The unit of work is a *round*: the rest of the previous output, then at most one receive, one consume and one
+//! bounded flush. A client that sends or reads without pause therefore does not delay others. An idle connection owns
+//! no buffer.
 //!
 //! Invariants:
-//! - BLOCKED-STOPS: while output of an earlier turn is not all written, nothing is received or
-//!   consumed. A client that does not read can hold one full [`Out`], and no more.
-//! - SHORT-READ: readiness is edge-triggered; a receive that returned less than it could take has
-//!   emptied the socket, unless the peer has closed its side, which another receive (0) must confirm.
-//!   The stream counts, and says whether there may be more; TLS counts ciphertext.
+//! - BLOCKED-STOPS: while output of an earlier round is not completely written, nothing is received or consumed. A
+//!   client that does not read uses at most one full [`Out`].
+//! - SHORT-READ: readiness is edge-triggered. A receive that returned less than it had room for has emptied the
+//!   socket, unless the peer has closed its side, which another receive (of 0 bytes) must confirm. The stream reports
+//!   whether there may be more; TLS counts ciphertext.
 //! - A half-closed client gets every reply before its connection is closed.
 
 use super::tls_stream::TlsStream;
@@ -33,21 +33,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A turn cut short by the request budget writes only from this much on; less waits for the turn
-/// that ends the batch, so that one receive still costs one send.
+/// A round that ends at its request budget writes its output only from this size on. A smaller output waits for the
+/// last round of its input, so that one receive still costs one send.
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
-/// What a worker lends to the connection, or the UDP socket, whose turn it is.
-pub(super) struct Lent<'e> {
+/// The part of a worker that the connection or UDP socket being served uses.
+pub(super) struct WorkerState<'e> {
     pub context: WorkerContext<'e>,
     pub read_buffer: Vec<u8>,
-    /// Where TLS receives; empty without `-Z`.
+    /// The buffer for received ciphertext; empty without `-Z`.
     pub ciphertext: Vec<u8>,
     pub outs: OutPool<'e>,
 }
 
-/// Output buffers that are in no connection's use. Few are ever needed: a connection holds one only
-/// from its first reply until the socket has taken the last.
+/// Unused output buffers. Few are needed, because a connection holds one only while it has replies to write.
 #[derive(Default)]
 pub(super) struct OutPool<'e> {
     #[expect(clippy::vec_box, reason = "connections hold boxes: one pointer while they are idle")]
@@ -69,14 +68,14 @@ impl<'e> OutPool<'e> {
     }
 }
 
-/// What the worker does with a connection after its turn.
+/// How a round ends, and thus what the worker does with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum RoundEnd {
     AwaitReadable,
     AwaitWritable,
-    /// As `AwaitReadable`; it is a watcher, so lines may come as well.
+    /// The connection is a watcher, and awaits input or lines.
     AwaitLines,
-    /// Another turn, once others had theirs.
+    /// The connection has more work, after others were served.
     Again,
     Close,
 }
@@ -86,31 +85,31 @@ pub(super) struct Connection<'e> {
     session: Session<'e>,
     pub client: Arc<Client>,
     unread: Unread,
-    /// Replies that wait: to be written if `blocked`, else for the end of their batch.
+    /// Pending replies: to be written if `blocked`, otherwise waiting for the end of their batch.
     out: Option<Box<Out<'e>>>,
     blocked: bool,
     phase: Phase,
     /// The stream may hold input that is not received yet.
     readable: bool,
-    /// The peer has closed its side: the next short read is not the last.
+    /// The peer has closed its side, so a short read must be followed by another.
     peer_closed: bool,
     last_active: Seconds,
-    /// Whether the connection stands in the worker's queue for another turn.
+    /// True if the connection is in the worker's queue for another round.
     pub queued: bool,
-    /// Whether the event loop was asked to tell when the socket is writable.
+    /// True if the socket is registered for writability.
     pub awaits_writable: bool,
 }
 
-/// What remains to be done, beyond writing what is pending.
+/// What remains to be done, besides writing pending output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serve,
-    /// The session asked to be called again before more is received.
+    /// Call the session again before more is received.
     Resume,
     Finish,
 }
 
-/// Input that the session has not consumed: usually half a request, and usually none.
+/// Input that the session has not consumed: usually none, else a part of a request.
 #[derive(Default)]
 struct Unread {
     bytes: Vec<u8>,
@@ -155,20 +154,20 @@ impl<'e> Connection<'e> {
 
     pub fn close_reason(&self) -> CloseReason {
         self.session.close_reason().unwrap_or(match self.phase {
-            // The client has sent all that it ever will.
+            // The client has closed its side.
             Phase::Finish => CloseReason::Normal,
             Phase::Serve | Phase::Resume => CloseReason::Error,
         })
     }
 
-    /// Notes that the socket has input, or that the peer closed its side.
+    /// Records that the socket has input, or that the peer closed its side.
     pub fn note_readable(&mut self, peer_closed: bool) {
         self.readable = true;
         self.peer_closed |= peer_closed;
     }
 
-    /// Whether the client has asked nothing since `since`, and is owed nothing: one whose handshake is
-    /// not through never is, whether or not it reads.
+    /// True if the client has sent nothing since `since` and no reply is pending. During a TLS handshake pending output
+    /// does not matter.
     pub fn is_idle_since(&self, since: Seconds) -> bool {
         self.last_active < since
             && self.phase == Phase::Serve
@@ -176,125 +175,125 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
     }
 
-    pub fn turn(&mut self, lent: &mut Lent<'e>) -> Turn {
-        let mut out = self.out.take().unwrap_or_else(|| lent.outs.take());
+    pub fn serve_round(&mut self, worker: &mut WorkerState<'e>) -> RoundEnd {
+        let mut out = self.out.take().unwrap_or_else(|| worker.outs.take());
         if self.blocked {
             // BLOCKED-STOPS
-            match self.flush(&mut out, lent) {
+            match self.flush(&mut out, worker) {
                 Ok(Flush::Drained) => {
                     self.blocked = false;
                     self.note_state();
                 }
-                Ok(Flush::Blocked) => return self.wait(out, lent, Turn::AwaitWritable),
-                Ok(Flush::Paused) => return self.wait(out, lent, Turn::Again),
-                Err(_) => return Turn::Close,
+                Ok(Flush::Blocked) => return self.wait(out, worker, RoundEnd::AwaitWritable),
+                Ok(Flush::Paused) => return self.wait(out, worker, RoundEnd::Again),
+                Err(_) => return RoundEnd::Close,
             }
         }
         let served = match self.phase {
-            Phase::Serve if self.readable => self.receive_and_serve(&mut out, lent),
+            Phase::Serve if self.readable => self.receive_and_serve(&mut out, worker),
             Phase::Serve | Phase::Finish => Ok(()),
-            Phase::Resume => self.resume(&mut out, lent),
+            Phase::Resume => self.resume(&mut out, worker),
         };
         if served.is_err() {
-            return Turn::Close;
+            return RoundEnd::Close;
         }
         if self.session.is_watching() {
             self.session.take_lines(&mut out);
         }
         if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
-            self.keep(out, lent);
-            return Turn::Again;
+            self.keep(out, worker);
+            return RoundEnd::Again;
         }
-        match self.flush(&mut out, lent) {
+        match self.flush(&mut out, worker) {
             Ok(Flush::Drained) => {
-                lent.outs.put_back(out);
+                worker.outs.put_back(out);
                 self.after_drained()
             }
-            Ok(Flush::Blocked) => self.wait(out, lent, Turn::AwaitWritable),
-            Ok(Flush::Paused) => self.wait(out, lent, Turn::Again),
-            Err(_) => Turn::Close,
+            Ok(Flush::Blocked) => self.wait(out, worker, RoundEnd::AwaitWritable),
+            Ok(Flush::Paused) => self.wait(out, worker, RoundEnd::Again),
+            Err(_) => RoundEnd::Close,
         }
     }
 
-    fn after_drained(&self) -> Turn {
+    fn after_drained(&self) -> RoundEnd {
         match self.phase {
-            Phase::Finish => Turn::Close,
-            Phase::Resume => Turn::Again,
-            Phase::Serve if self.readable => Turn::Again,
-            Phase::Serve if self.session.is_watching() => Turn::AwaitLines,
-            Phase::Serve => Turn::AwaitReadable,
+            Phase::Finish => RoundEnd::Close,
+            Phase::Resume => RoundEnd::Again,
+            Phase::Serve if self.readable => RoundEnd::Again,
+            Phase::Serve if self.session.is_watching() => RoundEnd::AwaitLines,
+            Phase::Serve => RoundEnd::AwaitReadable,
         }
     }
 
-    /// Keeps what is not written; the turn that `next` brings begins with it.
-    fn wait(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'e>, next: Turn) -> Turn {
-        // With TLS it may be only ciphertext that waits, which the stream keeps.
-        self.keep(out, lent);
+    /// Keeps unwritten output for the next round, which follows as `next` says.
+    fn wait(&mut self, out: Box<Out<'e>>, worker: &mut WorkerState<'e>, next: RoundEnd) -> RoundEnd {
+        // With TLS `out` may be empty while the stream still has ciphertext to write.
+        self.keep(out, worker);
         self.blocked = true;
         self.client.set_state(ClientState::Writing);
         next
     }
 
     /// Keeps an output, unless it is empty.
-    fn keep(&mut self, out: Box<Out<'e>>, lent: &mut Lent<'e>) {
+    fn keep(&mut self, out: Box<Out<'e>>, worker: &mut WorkerState<'e>) {
         if out.is_empty() {
-            lent.outs.put_back(out);
+            worker.outs.put_back(out);
         } else {
             self.out = Some(out);
         }
     }
 
-    fn flush(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<Flush> {
+    fn flush(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<Flush> {
         let (flush, count) = self.stream.write(out)?;
         if count > 0 {
-            lent.context.traffic.add_written(count);
+            worker.context.traffic.add_written(count);
         }
         Ok(flush)
     }
 
-    /// Calls the session again with the input it left.
-    fn resume(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<()> {
-        let progress = self.session.consume(&mut lent.context, self.unread.bytes(), out);
+    /// Calls the session again with the unread input.
+    fn resume(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<()> {
+        let progress = self.session.consume(&mut worker.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
-        self.note_progress(progress, lent)
+        self.note_progress(progress, worker)
     }
 
-    /// One receive, and everything complete in it served.
-    fn receive_and_serve(&mut self, out: &mut Out<'e>, lent: &mut Lent<'e>) -> io::Result<()> {
-        let (receipt, input_len) = self.receive(lent)?;
+    /// Receives once, and serves all complete requests.
+    fn receive_and_serve(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<()> {
+        let (receipt, input_len) = self.receive(worker)?;
         // SHORT-READ
         self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);
         if receipt == Receipt::End {
-            // Whatever is unread is half a request that will never be whole.
+            // Unread input is an incomplete request that can never become complete.
             self.phase = Phase::Finish;
         }
         let count = receipt.count();
         if count == 0 {
             return Ok(());
         }
-        self.last_active = lent.context.now.seconds;
+        self.last_active = worker.context.now.seconds;
         self.client.note_active(self.last_active);
-        lent.context.traffic.add_read(count);
+        worker.context.traffic.add_read(count);
 
-        let input = &lent.read_buffer[..input_len];
-        let progress = self.session.consume(&mut lent.context, input, out);
+        let input = &worker.read_buffer[..input_len];
+        let progress = self.session.consume(&mut worker.context, input, out);
         let rest = &input[progress.consumed..];
         if !rest.is_empty() || !self.unread.bytes.is_empty() {
-            // The memory goes with the last byte: ten thousand idle clients hold none.
+            // The buffer is freed with its last byte, so that idle clients use no memory.
             self.unread = Unread { bytes: rest.to_vec(), start: 0 };
         }
-        self.note_progress(progress, lent)
+        self.note_progress(progress, worker)
     }
 
-    /// Receives into the value that is being uploaded, if there is one, and into the read buffer
-    /// behind what was left unread. Also returns how many bytes the read buffer holds then.
-    fn receive(&mut self, lent: &mut Lent<'e>) -> io::Result<(Receipt, usize)> {
-        let Lent { read_buffer, ciphertext, .. } = lent;
+    /// Receives into the value being uploaded, if any, and into the read buffer behind the unread input. Also returns
+    /// the number of bytes in the read buffer.
+    fn receive(&mut self, worker: &mut WorkerState<'e>) -> io::Result<(Receipt, usize)> {
+        let WorkerState { read_buffer, ciphertext, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
         let target = self.session.upload_target().unwrap_or_default();
-        debug_assert!(target.is_empty() || head.is_empty(), "a value under way left input unread");
+        debug_assert!(target.is_empty() || head.is_empty(), "input is unread while a value arrives");
         let target_len = target.len();
         let receipt = self.stream.receive([target, room], ciphertext)?;
         let direct = receipt.count().min(target_len);
@@ -304,17 +303,17 @@ impl<'e> Connection<'e> {
         Ok((receipt, head.len() + receipt.count() - direct))
     }
 
-    fn note_progress(&mut self, progress: Progress, lent: &Lent<'e>) -> io::Result<()> {
+    fn note_progress(&mut self, progress: Progress, worker: &WorkerState<'e>) -> io::Result<()> {
         self.phase = match progress.next {
-            Next::Read if self.unread.bytes().len() >= lent.read_buffer.len() => {
-                // A request that fills the whole buffer could never become complete in it.
+            Next::Read if self.unread.bytes().len() >= worker.read_buffer.len() => {
+                // A request that fills the whole buffer can never become complete in it.
                 return Err(io::ErrorKind::InvalidData.into());
             }
             Next::Read => Phase::Serve,
             Next::Close => Phase::Finish,
             Next::Yield => {
-                if lent.context.requests_left == 0 {
-                    lent.context.shared.counters.conn_yields.fetch_add(1, Ordering::Relaxed);
+                if worker.context.requests_left == 0 {
+                    worker.context.shared.counters.conn_yields.fetch_add(1, Ordering::Relaxed);
                 }
                 Phase::Resume
             }
@@ -334,10 +333,10 @@ impl<'e> Connection<'e> {
     }
 }
 
-/// The way between a session and its peer.
+/// The byte stream between a session and its peer.
 pub(super) enum Stream {
     Plain(OwnedFd),
-    /// A socket with TLS before it. Boxed: most connections are plain.
+    /// Boxed because most connections are plain.
     Tls(Box<TlsStream>),
 }
 
@@ -349,8 +348,7 @@ impl Stream {
         }
     }
 
-    /// Receives into the places, one after the other; the second is not empty. TLS decrypts by way of
-    /// `ciphertext`.
+    /// Receives into the two slices in order; the second is not empty. TLS receives into `ciphertext` first.
     pub fn receive(
         &mut self,
         [first, second]: [&mut [u8]; 2],
@@ -363,8 +361,8 @@ impl Stream {
         }
     }
 
-    /// Writes what the socket takes; returns how far it came and how many bytes it took out of `out`.
-    /// Call it with an empty `out`, too: TLS has messages of its own to write.
+    /// Writes as much as the socket accepts. Returns how the call ended and the number of bytes taken from `out`. Call it
+    /// with an empty `out`, too, because TLS has messages of its own.
     pub fn write(&mut self, out: &mut Out<'_>) -> io::Result<(Flush, usize)> {
         match self {
             Stream::Plain(_) if out.is_empty() => Ok((Flush::Drained, 0)),
@@ -380,10 +378,10 @@ impl Stream {
         }
     }
 
-    /// Tells the peer that this end is about to close, as far as the socket takes it at once.
-    pub fn part(&mut self) {
+    /// Sends TLS's close notice, if the socket accepts it at once.
+    pub fn notify_close(&mut self) {
         if let Stream::Tls(tls) = self {
-            tls.part();
+            tls.notify_close();
         }
     }
 }

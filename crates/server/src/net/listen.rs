@@ -15,14 +15,14 @@ pub(super) struct Listener {
     pub protocol: Protocol,
 }
 
-/// One of an address's UDP sockets, one a worker; the kernel deals datagrams out by their sender.
+/// One of an address's UDP sockets. Each worker has one, and the kernel distributes datagrams by their sender.
 pub(super) struct DatagramSocket {
     pub socket: OwnedFd,
     pub address: SocketAddr,
 }
 
 pub struct Listeners {
-    /// By address.
+    /// UDP sockets, grouped by address.
     pub(super) datagram: Vec<Vec<DatagramSocket>>,
     pub(super) all: Vec<Listener>,
 }
@@ -31,7 +31,7 @@ fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
         io::ErrorKind::PermissionDenied => {
-            "; choose a place that this user may use (ports below 1024 are root's)"
+            "; choose an address that this user may use (ports below 1024 are reserved for root)"
         }
         _ => "",
     }
@@ -65,7 +65,7 @@ impl Listeners {
         Ok(Listeners { datagram, all })
     }
 
-    /// Writes the ports that the kernel chose, in memcached's format; the file appears whole.
+    /// Writes the ports that the kernel chose, in memcached's format. A rename makes the complete file visible at once.
     pub fn write_port_file(&self, path: &Path) -> io::Result<()> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".lck");
@@ -88,7 +88,7 @@ impl Listeners {
     }
 }
 
-/// Unix sockets are never secured, in memcached neither: who may use them is said by the file's mode.
+/// Opens the Unix socket. As in memcached it never uses TLS: the file's mode controls access.
 fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listener> {
     let socket = sys::bind_unix(path, mode)?;
     sys::listen(socket.as_fd(), settings.listen_backlog)?;
@@ -97,8 +97,8 @@ fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listen
     Ok(Listener { socket, address, security, protocol })
 }
 
-/// Opens what listens on every address that a name stands for; one that works is enough, as a machine
-/// may lack IPv6 though its resolver does not.
+/// Calls `open` for every address that a name resolves to. One success is enough, because a machine may lack IPv6
+/// although its resolver returns IPv6 addresses.
 fn on_each<T>(
     address: &ListenAddress,
     open: impl Fn(&SocketAddr) -> io::Result<T>,

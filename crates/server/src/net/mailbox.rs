@@ -1,5 +1,4 @@
-//! How connections come to a worker: a queue that the acceptor fills, and a waker, which also tells of
-//! lines for watchers.
+//! A worker's mailbox: a queue of new connections from the acceptor, and a waker, which is also used for watchers.
 
 use crate::config::{ListenSecurity, Protocol};
 use crate::shared::Client;
@@ -8,7 +7,7 @@ use slabwise_base::sync::lock;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-/// A connection on its way to its worker.
+/// An accepted connection that its worker has not taken yet.
 pub(super) struct NewConnection {
     pub socket: OwnedFd,
     pub client: Arc<Client>,
@@ -16,7 +15,7 @@ pub(super) struct NewConnection {
     pub protocol: Protocol,
 }
 
-/// One worker's letter box. The lock is held for a push or a take, never across a system call.
+/// One worker's mailbox. The lock is held for a push or a take, never during a system call.
 pub(crate) struct Mailbox {
     connections: Mutex<Vec<NewConnection>>,
     waker: Waker,
@@ -32,9 +31,9 @@ impl Mailbox {
         self.wake();
     }
 
-    /// Makes the worker look around: at its mail, at lines for its watchers, and at whether the server stops.
+    /// Wakes the worker to check its mailbox, its watchers' lines, and whether the server stops.
     pub(crate) fn wake(&self) {
-        // A waker fails only when its event loop is gone, and then nobody sleeps there.
+        // A waker fails only when its event loop is gone.
         let _ = self.waker.wake();
     }
 

@@ -5,8 +5,8 @@
 //!      signals, listeners                 \--> Mailbox --> Worker 1 ...
 //! ```
 //!
-//! A connection stays with its worker for life, so that nothing about it needs a lock. What the bytes
-//! mean is the session's business; where an item lives is the engine's.
+//! A connection stays with one worker, so its state needs no lock. The session interprets the bytes, and the engine
+//! stores the items.
 
 mod acceptor;
 mod connection;
@@ -29,8 +29,8 @@ use std::io;
 use std::thread::Scope;
 use worker::Worker;
 
-/// The event loops, made before the threads that run them, so that whoever stops the server can wake
-/// them from the first moment on.
+/// The event loops. They are made before the threads that run them, so that a stop of the server can wake them at any
+/// time.
 pub(crate) struct Loops {
     worker_polls: Vec<Poll>,
     acceptor_poll: Poll,
@@ -42,13 +42,13 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// Makes loops look around: at their mail, and at whether the server stops.
-    pub fn wake(&self, whom: Wake) {
-        match whom {
+    /// Wakes event loops to check their mailboxes and whether the server stops.
+    pub fn wake(&self, target: Wake) {
+        match target {
             Wake::Worker(index) => self.mailboxes[index].wake(),
             Wake::All => {
                 self.mailboxes.iter().for_each(Mailbox::wake);
-                // As for the mailboxes: without a loop nobody sleeps.
+                // A waker fails only when its event loop is gone.
                 let _ = self.acceptor.wake();
             }
         }
@@ -78,7 +78,7 @@ impl Loops {
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<()> {
-        let mut datagram = udp::deal_out(listeners.datagram, self.worker_polls.len());
+        let mut datagram = udp::distribute(listeners.datagram, self.worker_polls.len());
         for (index, (poll, mailbox)) in
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
         {
@@ -97,7 +97,7 @@ impl Loops {
         let accepted =
             Acceptor::new(self.acceptor_poll, signals, listeners.all, &wakers.mailboxes, shared)
                 .and_then(|mut acceptor| acceptor.run());
-        // Whatever ended the acceptor ends the workers, too.
+        // The workers end when the acceptor ends, for any reason.
         shared.stop();
         accepted
     }

@@ -1,30 +1,28 @@
-//! A socket with TLS before it.
+//! TLS over a socket.
 //!
 //! ```text
-//!   socket --recv--> worker's ciphertext buffer --> rustls: half a record --> value or read buffer
+//!   socket --recv--> worker's ciphertext buffer --> rustls: partial record --> value or read buffer
 //!                                                     |
 //!                                                     |  replies to handshakes, tickets, alerts
 //!                                                     v
 //!   socket <--writev-- rustls: ciphertext <--encrypt-- Out
 //! ```
 //!
-//! rustls does no input and no output; it holds what is not yet a whole record, and ciphertext that the
-//! socket has not taken.
+//! rustls does no input or output itself. It buffers incomplete records, and ciphertext that the socket has not
+//! accepted.
 //!
 //! Invariants:
-//! - FITS: a receive takes no more ciphertext than there is room for its plaintext. So at most one
-//!   record's plaintext stays in rustls (what it held of a record before may come on top), and is
-//!   what the next receive brings.
-//! - SHORT-READ: plaintext that stayed behind is brought without a look at the socket, so that receive
-//!   says that there may be more. For all others it is the socket's ciphertext that is counted.
-//! - BLOCKED-STOPS: nothing is encrypted while ciphertext waits for the socket; an output whose
-//!   ciphertext waits is not drained. A client that does not read holds one full [`Out`], and
-//!   `ssl_wbuf_size` of ciphertext.
-//! - A peer that breaks the protocol is told so by an alert, and then there is nothing more to say.
-//! - The end of the connection without TLS's own end is an end, as in memcached: every request says by
-//!   itself where it ends, so that nobody gains by cutting one off.
+//! - FITS: a receive reads at most as many bytes of ciphertext as there is room for plaintext. At most one record's
+//!   plaintext therefore stays in rustls, plus the part of a record that it already had. The next receive returns it.
+//! - SHORT-READ: a receive that returns plaintext buffered in rustls does not read the socket, so it reports that
+//!   there may be more. All other receives go by the amount of ciphertext read.
+//! - BLOCKED-STOPS: nothing is encrypted while ciphertext waits for the socket, and an output whose ciphertext waits is
+//!   not drained. A client that does not read uses one full [`Out`], and `ssl_wbuf_size` of ciphertext.
+//! - A peer that violates the protocol is sent one alert, and nothing after it.
+//! - A connection may end without TLS's close notice, as in memcached. Truncation is no attack here, because every
+//!   request states its own length or end.
 //!
-//! A connection whose handshake is not through holds rustls's state and at most 64 KiB of a message.
+//! During a handshake a connection holds rustls's state and at most 64 KiB of a message.
 
 use crate::os::sys;
 use crate::os::sys::Receipt;
@@ -41,13 +39,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub(super) struct TlsStream {
-    /// Of whatever family: what is done with it is the same.
+    /// A socket of any family: only reads and writes are used.
     socket: TcpStream,
     tls: ServerConnection,
     counters: Arc<TlsCounters>,
     watch: Arc<WatchLog>,
     stage: Stage,
-    /// The peer said that it closes.
+    /// The peer sent its close notice.
     peer_ended: bool,
 }
 
@@ -55,12 +53,12 @@ pub(super) struct TlsStream {
 enum Stage {
     Handshake,
     Open,
-    /// Broken off: the alert is all that was left to say.
+    /// Failed; the alert was the last message.
     Broken,
 }
 
 impl TlsStream {
-    /// A connection before its first byte.
+    /// Makes the stream of a new connection.
     pub fn new(
         socket: OwnedFd,
         tls: ServerConnection,
@@ -79,7 +77,7 @@ impl TlsStream {
         self.stage == Stage::Handshake
     }
 
-    /// Receives into the places, one after the other; together they have room for a byte.
+    /// Receives into the two slices in order; together they have room for at least one byte.
     pub fn receive(
         &mut self,
         places: [&mut [u8]; 2],
@@ -106,7 +104,7 @@ impl TlsStream {
         }
     }
 
-    /// Encrypts and writes what the socket takes; returns how far it came and how much it took out of
+    /// Encrypts and writes as much as the socket accepts. Returns how the call ended and the number of bytes taken from
     /// `out`.
     pub fn write(&mut self, out: &mut Out<'_>) -> io::Result<(Flush, usize)> {
         let (flush, count) = out.write_to(self)?;
@@ -121,11 +119,11 @@ impl TlsStream {
         }
     }
 
-    /// Says that this end closes, as far as the socket takes it at once.
-    pub fn part(&mut self) {
+    /// Sends the close notice, if the socket accepts it at once.
+    pub fn notify_close(&mut self) {
         if self.stage == Stage::Open {
             self.tls.send_close_notify();
-            // The peer may be gone or may not read: it is closed either way.
+            // The connection closes even if the peer is gone or does not read.
             let _ = self.push_ciphertext();
         }
     }
@@ -155,8 +153,8 @@ impl TlsStream {
             self.counters.new_sessions.fetch_add(1, Ordering::Relaxed);
         }
         if !self.tls.wants_write() {
-            // No reply carries the acknowledgement of the client's last message, and without it
-            // Nagle's algorithm keeps the client's first request back for 40 ms. It is only a hint.
+            // No reply carries the acknowledgement of the client's last message. Without it, Nagle's algorithm delays
+            // the client's first request by 40 ms. Failure is harmless.
             let _ = sys::acknowledge_now(self.socket.as_fd());
         }
     }
@@ -173,7 +171,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// The peer broke the protocol, or does not get in.
+    /// Ends the stream after a protocol error or a rejected certificate.
     fn break_off(&mut self, reason: &dyn Display) -> io::Error {
         let descriptor = self.socket.as_raw_fd();
         let reason = reason.to_string().replace(['\r', '\n'], " ");
@@ -185,12 +183,12 @@ impl TlsStream {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::Broken;
-        // rustls has made the alert; whether the peer still reads it is the peer's business.
+        // rustls has made the alert. The peer may not read it any more.
         let _ = self.push_ciphertext();
         io::ErrorKind::InvalidData.into()
     }
 
-    /// Writes all ciphertext there is; `WouldBlock` when the socket takes no more.
+    /// Writes all waiting ciphertext. Returns `WouldBlock` if the socket accepts no more.
     fn push_ciphertext(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut &self.socket) {
@@ -205,7 +203,7 @@ impl TlsStream {
 }
 
 impl Sink for TlsStream {
-    /// Takes up to `ssl_wbuf_size` bytes, and writes as much of their ciphertext as the socket takes.
+    /// Encrypts up to `ssl_wbuf_size` bytes, and writes as much of their ciphertext as the socket accepts.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         // BLOCKED-STOPS
         self.push_ciphertext()?;
@@ -229,7 +227,7 @@ impl Places<'_> {
         first.len() + second.len() - self.filled
     }
 
-    /// The rest of the first place that has any.
+    /// The unfilled rest of the first place that is not full.
     fn unfilled(&mut self) -> &mut [u8] {
         let [first, second] = &mut self.places;
         match self.filled.checked_sub(first.len()) {

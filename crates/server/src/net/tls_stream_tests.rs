@@ -1,4 +1,4 @@
-//! The stream over a pair of sockets, with rustls's client at the other end.
+//! Tests of the TLS stream over a socket pair, with rustls's client at the other end.
 
 use super::tls_stream::TlsStream;
 use crate::os::sys::Receipt;
@@ -18,13 +18,13 @@ use std::sync::atomic::Ordering;
 
 const CIPHERTEXT_BYTES: usize = 64 << 10;
 
-/// The two ends of a connection, and what an event loop would know.
+/// The two ends of a connection, and the state of an event loop.
 struct Pair {
     server: TlsStream,
     counters: Arc<TlsCounters>,
     client: ClientConnection,
     socket: UnixStream,
-    /// Edge-triggered: set when the client writes, cleared as the receipts say.
+    /// Edge-triggered readiness: set when the client writes, cleared by a receipt without more.
     readable: bool,
     ciphertext: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl Pair {
         }
     }
 
-    /// A pair that is through with its handshake.
+    /// Makes a pair that has completed its handshake.
     fn open(version: &'static SupportedProtocolVersion) -> Pair {
         let mut pair = Pair::new(version);
         while pair.client.is_handshaking() || pair.server.is_handshaking() {
@@ -64,7 +64,7 @@ impl Pair {
         pair
     }
 
-    /// The client's socket takes what it takes.
+    /// Writes the client's ciphertext until its socket blocks.
     fn client_writes(&mut self) {
         while self.client.wants_write() {
             match self.client.write_tls(&mut self.socket) {
@@ -74,7 +74,7 @@ impl Pair {
         }
     }
 
-    /// The client reads what is there; returns its plaintext.
+    /// Reads everything at the client; returns the plaintext.
     fn client_reads(&mut self) -> Vec<u8> {
         let mut plaintext = Vec::new();
         loop {
@@ -87,12 +87,12 @@ impl Pair {
                 }
             }
             self.client.process_new_packets().expect("the server keeps to the protocol");
-            // What is said about the connection's end is asked for elsewhere.
+            // The connection's end is checked elsewhere.
             let _ = self.client.reader().read_to_end(&mut plaintext);
         }
     }
 
-    /// One receive into places of these sizes, if there was an event; returns the plaintext.
+    /// Receives once into slices of these sizes, if there was an event; returns the plaintext.
     fn server_receives(&mut self, first_len: usize, second_len: usize) -> Vec<u8> {
         if !self.readable {
             return Vec::new();
@@ -110,7 +110,7 @@ impl Pair {
         self.server.write(out).expect("the client is there").0
     }
 
-    /// Receives until there is nothing more; the last receipt.
+    /// Receives until there is nothing more; returns the plaintext and the last receipt.
     fn receive_to_end(&mut self) -> (Vec<u8>, std::io::Result<Receipt>) {
         let mut received = Vec::new();
         loop {
@@ -128,7 +128,7 @@ fn bytes(random: &mut Random, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn every_byte_goes_both_ways_once_and_in_order_and_no_event_is_missed() {
+fn bytes_arrive_once_and_in_order_in_both_directions() {
     for seed in 0..24 {
         let mut random = Random::new(seed);
         let mut pair = Pair::open(if seed % 2 == 0 { &TLS13 } else { &TLS12 });
@@ -141,7 +141,7 @@ fn every_byte_goes_both_ways_once_and_in_order_and_no_event_is_missed() {
         while came.len() < up.len() || got.len() < down.len() {
             let before = came.len() + got.len() + sent;
             let part = (random.below(largest) as usize).min(up.len() - sent);
-            pair.client.writer().write_all(&up[sent..sent + part]).expect("no limit is set");
+            pair.client.writer().write_all(&up[sent..sent + part]).expect("the buffer is unlimited");
             sent += part;
             pair.client_writes();
             let first = random.below(2) * random.below(largest);
@@ -161,7 +161,7 @@ fn every_byte_goes_both_ways_once_and_in_order_and_no_event_is_missed() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_little() {
+fn a_client_that_does_not_read_uses_bounded_memory() {
     let mut pair = Pair::open(&TLS13);
     let mut out = Out::default();
     out.bytes().resize(10 << 20, b'x');
@@ -190,7 +190,7 @@ fn an_output_is_not_drained_while_its_ciphertext_waits() {
             (Flush::Blocked, _) => {
                 pair.client_reads();
             }
-            (Flush::Paused, _) => unreachable!("so much is not written at once"),
+            (Flush::Paused, _) => unreachable!("the output is below the limit of a call"),
         }
     }
     assert_eq!(pair.server_writes(&mut out), Flush::Blocked);
@@ -199,7 +199,7 @@ fn an_output_is_not_drained_while_its_ciphertext_waits() {
 }
 
 #[test]
-fn a_peer_that_does_not_speak_tls_is_told_so_and_counted() {
+fn a_peer_without_tls_gets_an_alert_and_is_counted() {
     let mut pair = Pair::new(&TLS13);
     pair.socket.write_all(b"get a\r\nversion\r\n").expect("the socket takes it");
     let (received, end) = pair.receive_to_end();
@@ -210,16 +210,16 @@ fn a_peer_that_does_not_speak_tls_is_told_so_and_counted() {
     assert_eq!(alert[0], 0x15);
     assert_eq!(pair.counters.handshake_errors.load(Ordering::Relaxed), 1);
     assert_eq!(pair.counters.protocol_errors.load(Ordering::Relaxed), 0);
-    // There is nothing more to say.
-    pair.server.part();
+    // Nothing follows the alert.
+    pair.server.notify_close();
     assert_eq!(pair.socket.read(&mut alert).expect_err("nothing").kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
-fn a_record_that_was_changed_on_its_way_is_never_served() {
+fn a_modified_record_is_not_served() {
     for version in [&TLS12, &TLS13] {
         let mut pair = Pair::open(version);
-        pair.client.writer().write_all(b"set a 0 0 1\r\n1\r\n").expect("no limit is set");
+        pair.client.writer().write_all(b"set a 0 0 1\r\n1\r\n").expect("the buffer is unlimited");
         let mut record = Vec::new();
         pair.client.write_tls(&mut record).expect("memory takes all");
         *record.last_mut().expect("a record") ^= 1;
@@ -233,10 +233,10 @@ fn a_record_that_was_changed_on_its_way_is_never_served() {
 }
 
 #[test]
-fn the_end_comes_after_the_last_byte_with_and_without_notice() {
+fn the_end_follows_the_last_byte_with_and_without_close_notice() {
     for with_notice in [true, false] {
         let mut pair = Pair::open(&TLS13);
-        pair.client.writer().write_all(&[b'x'; 50_000]).expect("no limit is set");
+        pair.client.writer().write_all(&[b'x'; 50_000]).expect("the buffer is unlimited");
         if with_notice {
             pair.client.send_close_notify();
         }
@@ -245,7 +245,7 @@ fn the_end_comes_after_the_last_byte_with_and_without_notice() {
         let (received, end) = pair.receive_to_end();
         assert_eq!(received.len(), 50_000);
         assert_eq!(end.expect("all is well"), Receipt::End);
-        // The way back is still open.
+        // The other direction is still open.
         let mut out = Out::default();
         out.bytes().extend_from_slice(b"END\r\n");
         assert_eq!(pair.server_writes(&mut out), Flush::Drained);
@@ -254,16 +254,16 @@ fn the_end_comes_after_the_last_byte_with_and_without_notice() {
 }
 
 #[test]
-fn whoever_is_left_is_told() {
+fn the_close_notice_reaches_the_peer() {
     let mut pair = Pair::open(&TLS13);
-    pair.server.part();
+    pair.server.notify_close();
     pair.client_reads();
     let state = pair.client.process_new_packets().expect("the server keeps to the protocol");
     assert!(state.peer_has_closed());
 }
 
 #[test]
-fn handshakes_make_sessions_that_are_counted_once() {
+fn a_handshake_counts_one_new_session() {
     let pair = Pair::open(&TLS12);
     assert_eq!(pair.counters.new_sessions.load(Ordering::Relaxed), 1);
 }

@@ -1,37 +1,37 @@
-//! UDP: a datagram of commands comes, and for each command a message of datagrams goes back.
+//! UDP: each command in a datagram is answered with a message of one or more datagrams.
 //!
 //! ```text
 //!   socket --recvfrom--> buffer --consume, one command at a time--> session (the datagram's own)
 //!      ^                                                              |
 //!      '---sendto--- datagrams of at most 1,400 bytes <--- Message <--'
 //!
-//!   a message:  filled by the session        begin()          send(), again where it blocked
+//!   a message:  filled by the session        begin()          send(), resumed where it blocked
 //!               [out] [out, if one is full]  -------> total   ---> [header|1392 B] ... [header|rest]
 //! ```
 //!
-//! Every worker has a socket of its own for each address (SO_REUSEPORT), and the kernel deals datagrams out
-//! by their sender: no two workers wake up for the same datagram, and one client's are served in order.
-//! Where `-l` names several addresses, each is served by one worker, as in memcached.
+//! Every worker has a socket of its own for each address (SO_REUSEPORT), and the kernel distributes datagrams by their
+//! sender: only one worker wakes up for a datagram, and one client's datagrams are served in order. If `-l` names
+//! several addresses, each is served by one worker, as in memcached.
 //!
-//! How many datagrams a reply has stands in each of them, so that the whole reply must be known before the first is
-//! sent. Large values stay where they are meanwhile: an [`Out`] pins them.
+//! Each datagram states the number of datagrams of its reply, so the whole reply must be known before the first is
+//! sent. Large values are not copied meanwhile: an [`Out`] pins them.
 //!
 //! Invariants:
-//! - ONE-DATAGRAM: a session lives as long as its datagram. What is cut off at its end is dropped.
-//! - MESSAGE-A-COMMAND: each command's reply is a message, also a retrieval of many keys; a command
-//!   without a reply has none.
+//! - ONE-DATAGRAM: a session ends with its datagram. An incomplete command at its end is dropped.
+//! - MESSAGE-PER-COMMAND: each command's reply is one message, even for a retrieval of many keys. A command without a
+//!   reply has no message.
 //! - BOUNDED: a socket serves one datagram at a time and holds its buffer and one message, which is at
 //!   most two full [`Out`]s; a longer reply is replaced by an error.
-//! - A datagram is sent once and in order; one that the kernel refuses for good takes the rest of its message with
-//!   it, since the client could do nothing with that.
-//! - FAIR-TURNS: a turn serves at most `-R` commands or datagrams and sends at most 1 MiB. However many
-//!   datagrams come, every connection has its turn in between.
-//! - A datagram that is no request gets no answer, so that forged senders are sent as little as can be.
+//! - A datagram is sent once and in order. If the kernel rejects one, the rest of its message is dropped, because it
+//!   is useless to the client.
+//! - FAIR-ROUNDS: a round serves at most `-R` commands or datagrams and sends at most 1 MiB, so that datagrams do not
+//!   delay connections.
+//! - An invalid datagram is not answered, so that forged sender addresses receive as little as possible.
 //!
-//! Commands that take a connection over, or list without a bound (`watch`, the dumps of `lru_crawler`),
-//! are refused: memcached answers them on no socket at all.
+//! Commands that take over a connection or whose output is unbounded (`watch`, the dumps of `lru_crawler`) are refused.
+//! memcached does not answer them over UDP at all.
 
-use super::connection::{Lent, OutPool, Turn};
+use super::connection::{WorkerState, OutPool, RoundEnd};
 use super::listen::DatagramSocket;
 use crate::os::sys;
 use crate::out::{Flush, Out};
@@ -47,18 +47,17 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// What one datagram can bring.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
-/// What a turn sends at most.
-const TURN_BYTES_MAX: usize = 1 << 20;
+/// The most bytes that a round sends.
+const ROUND_BYTES_MAX: usize = 1 << 20;
 
-/// Deals the sockets out to so many workers, as evenly as it goes.
-pub(super) fn deal_out(all: Vec<Vec<DatagramSocket>>, workers: usize) -> Vec<Vec<DatagramSocket>> {
-    let mut dealt: Vec<Vec<DatagramSocket>> = (0..workers).map(|_| Vec::new()).collect();
+/// Distributes the sockets to this number of workers, as evenly as possible.
+pub(super) fn distribute(all: Vec<Vec<DatagramSocket>>, workers: usize) -> Vec<Vec<DatagramSocket>> {
+    let mut by_worker: Vec<Vec<DatagramSocket>> = (0..workers).map(|_| Vec::new()).collect();
     for (index, socket) in all.into_iter().flatten().enumerate() {
-        dealt[index % workers].push(socket);
+        by_worker[index % workers].push(socket);
     }
-    dealt
+    by_worker
 }
 
 pub(super) struct UdpSocket<'e> {
@@ -68,26 +67,26 @@ pub(super) struct UdpSocket<'e> {
     exchange: Option<Exchange<'e>>,
     /// There may be datagrams that are not received yet.
     readable: bool,
-    /// The network card takes no more for now.
+    /// The socket accepts no more for now.
     blocked: bool,
-    /// Whether the event loop was asked to tell when the socket is writable.
+    /// True if the socket is registered for writability.
     pub awaits_writable: bool,
 }
 
 struct Exchange<'e> {
     peer: SocketAddr,
     session: Session<'e>,
-    /// Where the rest of the datagram lies in the buffer.
+    /// The part of the buffer with the rest of the datagram.
     unread: Range<usize>,
     speaks_text: bool,
     reply: Message<'e>,
     is_over: bool,
 }
 
-/// What a receive brought.
-enum Brought {
+/// The result of a receive.
+enum Received {
     Request,
-    /// A datagram that is no request, or an error that concerns one.
+    /// An invalid datagram, or an error about one.
     Nothing,
     /// The socket is empty.
     Empty,
@@ -111,95 +110,95 @@ impl<'e> UdpSocket<'e> {
         self.blocked &= !writable;
     }
 
-    pub fn wants_turn(&self) -> bool {
+    pub fn has_work(&self) -> bool {
         !self.blocked && (self.readable || self.exchange.is_some())
     }
 
-    pub fn turn(&mut self, lent: &mut Lent<'e>) -> Turn {
-        let mut commands_left = lent.context.shared.settings.requests_per_turn_max;
-        let mut bytes_left = TURN_BYTES_MAX;
+    pub fn serve_round(&mut self, worker: &mut WorkerState<'e>) -> RoundEnd {
+        let mut commands_left = worker.context.shared.settings.requests_per_turn_max;
+        let mut bytes_left = ROUND_BYTES_MAX;
         while commands_left > 0 {
             match &mut self.exchange {
-                Some(exchange) if exchange.reply.is_under_way() => {
+                Some(exchange) if exchange.reply.is_sending() => {
                     let (sending, count) =
                         exchange.reply.send(self.socket.as_fd(), &exchange.peer, bytes_left);
-                    lent.context.traffic.add_written(count);
+                    worker.context.traffic.add_written(count);
                     bytes_left = bytes_left.saturating_sub(count);
                     match sending {
                         Flush::Drained => {}
                         Flush::Blocked => {
                             self.blocked = true;
-                            return Turn::AwaitWritable;
+                            return RoundEnd::AwaitWritable;
                         }
-                        Flush::Paused => return Turn::Again,
+                        Flush::Paused => return RoundEnd::Again,
                     }
                 }
                 Some(exchange) if exchange.is_over => {
                     if let Some(exchange) = self.exchange.take() {
-                        exchange.reply.give_back(&mut lent.outs);
+                        exchange.reply.release(&mut worker.outs);
                     }
                     self.client.set_state(ClientState::Reading);
                 }
                 Some(exchange) => {
                     commands_left -= 1;
-                    lent.context.descriptor = self.socket.as_raw_fd();
-                    exchange.serve(&self.buffer, lent);
+                    worker.context.descriptor = self.socket.as_raw_fd();
+                    exchange.serve(&self.buffer, worker);
                 }
-                None => match self.receive(lent) {
-                    Brought::Request => {}
-                    Brought::Nothing => commands_left -= 1,
-                    Brought::Empty => return Turn::AwaitReadable,
+                None => match self.receive(worker) {
+                    Received::Request => {}
+                    Received::Nothing => commands_left -= 1,
+                    Received::Empty => return RoundEnd::AwaitReadable,
                 },
             }
         }
-        Turn::Again
+        RoundEnd::Again
     }
 
-    fn receive(&mut self, lent: &mut Lent<'e>) -> Brought {
+    fn receive(&mut self, worker: &mut WorkerState<'e>) -> Received {
         let (count, peer) = match sys::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
             Ok((count, Some(peer))) => (count, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
-                return Brought::Empty;
+                return Received::Empty;
             }
-            // An error tells of a datagram that came or went; the socket is as good as before.
-            Ok((_, None)) | Err(_) => return Brought::Nothing,
+            // An error is about one datagram; the socket is still usable.
+            Ok((_, None)) | Err(_) => return Received::Nothing,
         };
         if count > HEADER_LEN {
-            lent.context.traffic.add_read(count);
+            worker.context.traffic.add_read(count);
         }
         let Some((request_id, payload)) = receive(&self.buffer[..count]) else {
-            return Brought::Nothing;
+            return Received::Nothing;
         };
         let speaks_text = payload[0] != REQUEST_MAGIC;
-        self.client.note_active(lent.context.now.seconds);
+        self.client.note_active(worker.context.now.seconds);
         self.exchange = Some(Exchange {
             peer,
             session: Session::default(),
             unread: HEADER_LEN..count,
             speaks_text,
-            reply: Message::new(request_id, &mut lent.outs),
+            reply: Message::new(request_id, &mut worker.outs),
             is_over: false,
         });
-        Brought::Request
+        Received::Request
     }
 }
 
 impl<'e> Exchange<'e> {
-    /// Serves the next command, or a bounded part of it; its reply is under way when it is complete.
-    fn serve(&mut self, buffer: &[u8], lent: &mut Lent<'e>) {
+    /// Serves the next command, or a bounded part of it. Starts to send the reply when the command is complete.
+    fn serve(&mut self, buffer: &[u8], worker: &mut WorkerState<'e>) {
         let input = &buffer[self.unread.clone()];
         if self.session.is_idle() && self.speaks_text && is_for_connections(input) {
             self.reply.out().bytes().extend_from_slice(reply::ERROR);
             return self.end();
         }
-        lent.context.requests_left = 1;
-        let progress = self.session.consume(&mut lent.context, input, self.reply.out());
+        worker.context.requests_left = 1;
+        let progress = self.session.consume(&mut worker.context, input, self.reply.out());
         self.unread.start += progress.consumed;
         match progress.next {
             Next::Yield if self.session.is_idle() => self.complete(),
             Next::Yield if self.reply.is_full() => self.refuse(),
-            Next::Yield => self.reply.make_room(&mut lent.outs),
+            Next::Yield => self.reply.make_room(&mut worker.outs),
             Next::Close => self.end(),
             Next::Read => {
                 // ONE-DATAGRAM
@@ -222,7 +221,7 @@ impl<'e> Exchange<'e> {
         self.complete();
     }
 
-    /// Replaces a reply that is too long. What the datagram holds beyond its command goes unserved.
+    /// Replaces a reply that is too long. Later commands of the datagram are not served.
     fn refuse(&mut self) {
         self.reply.discard();
         if self.speaks_text {
@@ -233,9 +232,9 @@ impl<'e> Exchange<'e> {
     }
 }
 
-/// Whether a command line asks for what only a connection can be given.
+/// True if a command is served only on connections.
 fn is_for_connections(input: &[u8]) -> bool {
-    // Costs are no matter: they stand in no order's line.
+    // Whether costs are parsed does not matter, because administrative commands have none.
     let Parsed::Request { request: Request::Admin(order), .. } = parse(input, CostWire::Off) else {
         return false;
     };
@@ -250,11 +249,11 @@ fn is_for_connections(input: &[u8]) -> bool {
 struct Message<'e> {
     request_id: u16,
     first: Box<Out<'e>>,
-    /// What comes after it, once it was full.
+    /// The continuation after `first` is full.
     second: Option<Box<Out<'e>>>,
-    /// How many datagrams are sent.
+    /// The number of datagrams sent.
     sequence: u16,
-    /// How many there are; 0 while the message is being filled.
+    /// The number of datagrams in all; 0 while the message is being filled.
     total: u16,
 }
 
@@ -267,12 +266,12 @@ impl<'e> Message<'e> {
         self.second.as_mut().unwrap_or(&mut self.first)
     }
 
-    /// Whether no more of a reply fits in.
+    /// True if no more of a reply fits.
     fn is_full(&self) -> bool {
         self.second.as_ref().is_some_and(|second| second.is_full())
     }
 
-    /// Takes a second buffer if the first is full.
+    /// Adds a second buffer if the first is full.
     fn make_room(&mut self, outs: &mut OutPool<'e>) {
         if self.first.is_full() && self.second.is_none() {
             self.second = Some(outs.take());
@@ -286,20 +285,20 @@ impl<'e> Message<'e> {
         self.total = 0;
     }
 
-    /// Counts the datagrams; the reply is complete. An empty one is not sent at all. `None`: it has more than can be
-    /// numbered.
+    /// Starts to send a complete reply; an empty one is not sent at all. Returns `None` if the reply needs more datagrams
+    /// than can be numbered.
     fn begin(&mut self) -> Option<()> {
         let rest = self.second.as_ref().map_or(0, |second| second.pending_bytes());
         self.total = datagram_count(self.first.pending_bytes() + rest)?;
         Some(())
     }
 
-    fn is_under_way(&self) -> bool {
+    fn is_sending(&self) -> bool {
         self.total > 0
     }
 
-    /// Sends datagrams up to `bytes_max` bytes, and one at least; returns how far it came and how many
-    /// bytes went out.
+    /// Sends datagrams until `bytes_max` bytes are sent, at least one. Returns how the call ended and the number of bytes
+    /// sent.
     fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -330,7 +329,7 @@ impl<'e> Message<'e> {
         (Flush::Drained, sent_bytes)
     }
 
-    /// The next datagram; returns its length.
+    /// Writes the next datagram into `datagram`; returns its length.
     fn compose(&self, datagram: &mut [u8; DATAGRAM_LEN_MAX]) -> usize {
         let Message { request_id, sequence, total, .. } = *self;
         let (header, payload) = datagram.split_at_mut(HEADER_LEN);
@@ -343,7 +342,7 @@ impl<'e> Message<'e> {
         HEADER_LEN + len
     }
 
-    /// Notes that the next datagram, with so much payload, is sent.
+    /// Marks the next datagram, with a payload of this length, as sent.
     fn advance(&mut self, payload_len: usize) {
         let of_first = payload_len.min(self.first.pending_bytes());
         self.first.written(of_first);
@@ -353,7 +352,7 @@ impl<'e> Message<'e> {
         self.sequence += 1;
     }
 
-    fn give_back(mut self, outs: &mut OutPool<'e>) {
+    fn release(mut self, outs: &mut OutPool<'e>) {
         self.discard();
         outs.put_back(self.first);
     }
@@ -370,13 +369,12 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    /// Bytes that tell where they stand.
     fn bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut random = Random::new(seed);
         (0..len).map(|_| random.next_u64() as u8).collect()
     }
 
-    /// Sends all, a little at a time, and receives it; returns the datagrams.
+    /// Sends a message in steps of `bytes_max` bytes and receives it; returns the datagrams.
     fn send(message: &mut Message<'_>, bytes_max: usize) -> Vec<Vec<u8>> {
         let (near, far) = (socket(), socket());
         let peer = far.local_addr().expect("a bound socket");
@@ -404,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_cut_into_numbered_datagrams_and_loses_nothing() {
+    fn a_reply_is_split_into_numbered_datagrams() {
         let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
         let clock = Clock::manual();
         let mut handle = engine.handle();
@@ -426,7 +424,7 @@ mod tests {
                 expected.extend_from_slice(&part);
             }
             message.begin().expect("it is short enough");
-            assert_eq!(message.is_under_way(), !expected.is_empty(), "seed {seed}");
+            assert_eq!(message.is_sending(), !expected.is_empty(), "seed {seed}");
             let datagrams = send(&mut message, 10_000);
             let total = expected.len().div_ceil(PAYLOAD_LEN_MAX) as u16;
             assert_eq!(datagrams.len(), usize::from(total), "seed {seed}");
@@ -437,13 +435,13 @@ mod tests {
             let payloads: Vec<u8> =
                 datagrams.iter().flat_map(|datagram| &datagram[HEADER_LEN..]).copied().collect();
             assert!(payloads == expected, "seed {seed}: bytes differ");
-            assert!(!message.is_under_way());
-            message.give_back(&mut outs);
+            assert!(!message.is_sending());
+            message.release(&mut outs);
         }
     }
 
     #[test]
-    fn a_full_buffer_is_followed_by_one_more() {
+    fn a_full_buffer_is_continued_in_a_second_one() {
         let mut outs = OutPool::default();
         let mut message = Message::new(1, &mut outs);
         let expected = bytes(1, 2 * PENDING_BYTES_MAX + 10);
@@ -462,11 +460,11 @@ mod tests {
     }
 
     #[test]
-    fn more_datagrams_than_can_be_numbered_are_not_begun() {
+    fn a_message_of_too_many_datagrams_is_not_sent() {
         let mut message = Message::new(1, &mut OutPool::default());
         message.out().bytes().resize(PAYLOAD_LEN_MAX * 65_535 + 1, b'x');
         assert_eq!(message.begin(), None);
         message.discard();
-        assert!(!message.is_under_way());
+        assert!(!message.is_sending());
     }
 }

@@ -1,20 +1,20 @@
 //! A worker: one thread, one event loop, many connections.
 //!
 //! ```text
-//!   acceptor --Mailbox--> epoll_wait --> turns of ready connections --> turns of those that queue
-//!                             ^                                                    |
-//!                             '----------------- (timeout 0 if any queue) ---------'
+//!   acceptor --Mailbox--> epoll_wait --> a round of each ready connection --> a round of each queued one
+//!                             ^                                                         |
+//!                             '------------------ (timeout 0 if any is queued) ---------'
 //! ```
 //!
 //! Invariants:
-//! - THREE-CALLS: serving what a ready client has sent costs epoll_wait, one receive and one send.
-//!   That is why interest in writability is only asked for while a client's output is blocked.
-//! - FAIR-TURNS: while several clients are ready each turn serves at most `-R` requests; a client that
-//!   is alone goes on to the end of its read buffer.
+//! - THREE-CALLS: serving the input of a ready client costs three system calls: epoll_wait, one receive and one send.
+//!   Therefore a socket is registered for writability only while the client's output is blocked.
+//! - FAIR-ROUNDS: while several clients are ready, each round serves at most `-R` requests. If only one is ready, its
+//!   round serves the whole read buffer.
 //! - The clock is read once per wake-up.
-//! - A wake through the mailbox is for mail and for watchers: both are looked at.
+//! - After a wake-up through the mailbox, both new connections and watchers are served.
 
-use super::connection::{Connection, Lent, OutPool, Stream, Turn};
+use super::connection::{Connection, WorkerState, OutPool, Stream, RoundEnd};
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
@@ -36,28 +36,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const EVENTS_MAX: usize = 256;
-/// Of so many turns one is timed.
-const TURNS_PER_TIMED: u64 = 64;
+/// One of this number of rounds is timed.
+const TIMED_ROUND_INTERVAL: u64 = 64;
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
-/// UDP sockets have the tokens from here on, connections those below.
+/// UDP sockets have tokens from this one on, connections have smaller ones.
 const UDP_TOKEN_MIN: usize = usize::MAX / 2;
 
 pub(super) struct Worker<'e> {
     poll: Poll,
     mailbox: &'e Mailbox,
     connections: Slab<Connection<'e>>,
-    /// Connections that have work left without any event; each stands here at most once.
+    /// Connections that have work left; each is queued at most once.
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
     shared: &'e Shared<'e>,
-    lent: Lent<'e>,
+    state: WorkerState<'e>,
     watchers: Vec<usize>,
     idle_checked: Seconds,
-    turns: u64,
+    rounds: u64,
 }
 
 impl<'e> Worker<'e> {
-    /// A worker that takes its connections from `mailbox`, which must wake `poll`.
+    /// Makes a worker that takes its connections from `mailbox`, which must wake `poll`.
     pub fn new(poll: Poll, mailbox: &'e Mailbox, context: WorkerContext<'e>) -> Worker<'e> {
         Worker {
             poll,
@@ -67,25 +67,25 @@ impl<'e> Worker<'e> {
             udp: Vec::new(),
             idle_checked: context.now.seconds,
             shared: context.shared,
-            lent: Lent {
+            state: WorkerState {
                 ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
                 context,
                 read_buffer: vec![0; READ_BUFFER_BYTES],
                 outs: OutPool::default(),
             },
             watchers: Vec::new(),
-            turns: 0,
+            rounds: 0,
         }
     }
 
-    /// Takes these UDP sockets, too; call before [`Worker::run`].
+    /// Adds UDP sockets; call before [`Worker::run`].
     pub fn serve_udp(&mut self, sockets: Vec<DatagramSocket>) -> io::Result<()> {
         for DatagramSocket { socket, address } in sockets {
             let descriptor = socket.as_raw_fd();
             let token = Token(UDP_TOKEN_MIN + self.udp.len());
             let registry = self.poll.registry();
             registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
-            let now = self.lent.context.now.seconds;
+            let now = self.state.context.now.seconds;
             let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
             let client = self.shared.roster.add(descriptor, socket_address, None, state, now);
             tracing::debug!("<{descriptor} server listening (udp) on {address}");
@@ -101,10 +101,10 @@ impl<'e> Worker<'e> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            self.lent.context.now = self.shared.clock.now();
+            self.state.context.now = self.shared.clock.now();
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
-            let datagrams = self.udp.iter().filter(|socket| socket.wants_turn()).count();
+            let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
             let is_alone = ready + queued + datagrams <= 1;
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
@@ -118,11 +118,11 @@ impl<'e> Worker<'e> {
                 let Some(key) = self.queue.pop_front() else { break };
                 if self.connections.get(key).is_some_and(|connection| connection.queued) {
                     self.connections[key].queued = false;
-                    self.turn(key, is_alone);
+                    self.serve_round(key, is_alone);
                 }
             }
             for index in 0..self.udp.len() {
-                self.udp_turn(index)?;
+                self.serve_udp_round(index)?;
             }
             self.close_idle();
             self.shared.deliver_watched();
@@ -131,7 +131,7 @@ impl<'e> Worker<'e> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::wants_turn) {
+        if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
         }
         self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
@@ -143,58 +143,58 @@ impl<'e> Worker<'e> {
             let readable = event.is_readable() || event.is_error();
             return self.udp[key - UDP_TOKEN_MIN].note(readable, event.is_writable());
         }
-        // An earlier event of this batch may have closed it.
+        // An earlier event of this wake-up may have closed the connection.
         let Some(connection) = self.connections.get_mut(key) else { return };
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             connection.note_readable(event.is_read_closed() || event.is_error());
         }
-        // One that queues has its turn later in this round.
+        // A queued connection is served later in this wake-up.
         if !connection.queued {
-            self.turn(key, is_alone);
+            self.serve_round(key, is_alone);
         }
     }
 
-    fn turn(&mut self, key: usize, is_alone: bool) {
+    fn serve_round(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
-        self.lent.context.requests_left = if is_alone { u32::MAX } else { requests_max };
-        self.lent.context.served = Served::default();
-        self.turns += 1;
-        let is_timed = self.turns.is_multiple_of(TURNS_PER_TIMED);
+        self.state.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        self.state.context.served = Served::default();
+        self.rounds += 1;
+        let is_timed = self.rounds.is_multiple_of(TIMED_ROUND_INTERVAL);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());
         let connection = &mut self.connections[key];
-        self.lent.context.descriptor = connection.stream.socket().as_raw_fd();
-        let turn = connection.turn(&mut self.lent);
-        let served = self.lent.context.served;
+        self.state.context.descriptor = connection.stream.socket().as_raw_fd();
+        let end = connection.serve_round(&mut self.state);
+        let served = self.state.context.served;
         if let Some(nanos) = timed_from
             && let Some(shares) = served.shares()
         {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
-            self.lent.context.traffic.add_timed_round(shares, taken);
+            self.state.context.traffic.add_timed_round(shares, taken);
         }
         if is_alone {
-            // It goes on at once, where memcached would look for others first; the count is the same.
+            // Counts as memcached does, which yields at each budget even if no other client is ready.
             let yields = served.requests.saturating_sub(1) / requests_max;
             if yields > 0 {
                 let counters = &self.shared.counters;
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
-        let watched = match turn {
-            Turn::AwaitReadable => self.watch_writable(key, false),
-            Turn::AwaitWritable => self.watch_writable(key, true),
-            Turn::AwaitLines => {
+        let watched = match end {
+            RoundEnd::AwaitReadable => self.watch_writable(key, false),
+            RoundEnd::AwaitWritable => self.watch_writable(key, true),
+            RoundEnd::AwaitLines => {
                 if !self.watchers.contains(&key) {
                     self.watchers.push(key);
                 }
                 self.watch_writable(key, false)
             }
-            Turn::Again => {
+            RoundEnd::Again => {
                 self.connections[key].queued = true;
                 self.queue.push_back(key);
-                // What the socket is watched for is settled when it has nothing left to do.
+                // The socket's registration changes only when the connection has no work left.
                 Ok(())
             }
-            Turn::Close => {
+            RoundEnd::Close => {
                 let reason = self.connections[key].close_reason();
                 return self.close(key, reason);
             }
@@ -204,24 +204,24 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Gives every watcher a turn, as there may be lines for it.
+    /// Serves every watcher, because there may be lines for it.
     fn serve_watchers(&mut self, is_alone: bool) {
         for key in self.watchers.clone() {
-            // One that queues has its turn later in this round.
+            // A queued connection is served later in this wake-up.
             if !self.connections[key].queued {
-                self.turn(key, is_alone);
+                self.serve_round(key, is_alone);
             }
         }
     }
 
-    fn udp_turn(&mut self, index: usize) -> io::Result<()> {
+    fn serve_udp_round(&mut self, index: usize) -> io::Result<()> {
         let socket = &mut self.udp[index];
-        if !socket.wants_turn() {
+        if !socket.has_work() {
             return Ok(());
         }
-        let turn = socket.turn(&mut self.lent);
+        let end = socket.serve_round(&mut self.state);
         let token = Token(UDP_TOKEN_MIN + index);
-        let wanted = turn == Turn::AwaitWritable;
+        let wanted = end == RoundEnd::AwaitWritable;
         watch_writable(
             &self.poll,
             token,
@@ -240,16 +240,16 @@ impl<'e> Worker<'e> {
         for new in self.mailbox.take() {
             let NewConnection { socket, client, security, protocol } = new;
             let descriptor = socket.as_raw_fd();
-            self.lent
+            self.state
                 .context
                 .shared
                 .watch
                 .write(&WatchEvent::Opened { address: &client.address, descriptor });
             let stream = self.stream(socket, security);
             let connection =
-                Connection::new(stream, client, protocol, self.lent.context.now.seconds);
+                Connection::new(stream, client, protocol, self.state.context.now.seconds);
             let key = self.connections.insert(connection);
-            // What the client sent before this point counts as an edge, too.
+            // Registration also reports input that arrived before it.
             let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
             if registry.register(&mut source, Token(key), Interest::READABLE).is_err() {
@@ -261,18 +261,18 @@ impl<'e> Worker<'e> {
     fn stream(&self, socket: OwnedFd, security: ListenSecurity) -> Stream {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
-            ListenSecurity::Tls(asked) => {
+            ListenSecurity::Tls(certificates) => {
                 let tls = self.shared.tls.as_ref();
-                let tls = tls.expect("a listener is secured only if the server has credentials");
+                let tls = tls.expect("TLS listeners need certificates");
                 let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
-                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(asked), counters, watch)))
+                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(certificates), counters, watch)))
             }
         }
     }
 
     fn close(&mut self, key: usize, reason: CloseReason) {
         let mut connection = self.connections.remove(key);
-        connection.stream.part();
+        connection.stream.notify_close();
         let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != key);
         shared.watch.write(&WatchEvent::Closed {
@@ -282,7 +282,7 @@ impl<'e> Worker<'e> {
         });
         tracing::debug!("<{} connection closed", connection.stream.socket().as_raw_fd());
         shared.roster.remove(&connection.client);
-        // The socket must be free before the acceptor may count on its descriptor.
+        // The socket must be closed before the acceptor may count on its descriptor.
         drop(connection);
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
         if self.connections.is_empty() {
@@ -290,9 +290,9 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes clients that have been idle for longer than `-o idle_timeout`; looks once a second.
+    /// Closes clients that have been idle for longer than `-o idle_timeout`; checks once a second.
     fn close_idle(&mut self) {
-        let now = self.lent.context.now.seconds;
+        let now = self.state.context.now.seconds;
         let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };
         if now == self.idle_checked {
             return;
@@ -308,7 +308,7 @@ impl<'e> Worker<'e> {
             .filter(|(_, connection)| idle(connection))
             .map(|(key, _)| key)
             .collect();
-        self.lent
+        self.state
             .context
             .shared
             .counters
@@ -320,7 +320,7 @@ impl<'e> Worker<'e> {
     }
 }
 
-/// Asks the event loop for more of a socket's events, or for fewer, unless it was asked for these before.
+/// Registers a socket for readability and, if `wanted`, for writability, unless it is registered so already.
 fn watch_writable(
     poll: &Poll,
     token: Token,
