@@ -1,12 +1,12 @@
-//! Requests that are parsed ahead, so that their look-ups wait for memory together and not one after the other.
+//! Requests that are parsed ahead, so that the memory accesses of their lookups overlap.
 //!
 //! ```text
 //!   input:  get a\r\n | set b 0 0 1\r\nx\r\n | mg c v\r\n | stats\r\n ...
 //!           items, each with its key's hash               | last: carried out after them
 //! ```
 //!
-//! An item is a request about one item or none that lies whole in the input, so that what follows it is a request
-//! whatever comes of it. The first request that is no item ends the batch.
+//! A batch has only item requests: requests about at most one item that are complete in the input. The bytes after such
+//! a request are always a request, even if it fails. The first other request ends the batch.
 
 use super::items::Speech;
 use crate::shared::WorkerContext;
@@ -14,21 +14,21 @@ use slabwise_base::HashedKey;
 use slabwise_protocol::Parsed;
 use slabwise_protocol::text::join_sole_key;
 
-/// Requests of a batch: about as many cache lines as a core can wait for at a time.
+/// The most requests of a batch: about the number of cache misses that a core can have outstanding.
 const ITEMS_MAX: usize = 8;
 
-/// The requests that an input begins with.
+/// The requests at the start of an input.
 pub(super) struct Batch<'a> {
-    /// The items, and behind them perhaps what ends the batch.
+    /// The item requests, then perhaps the request that ends the batch.
     parsed: [Parsed<'a>; ITEMS_MAX],
-    /// Of each item, as it stands on the wire.
+    /// The key of each item request as sent, perhaps in base64.
     keys: [HashedKey<'a>; ITEMS_MAX],
-    /// Where each item begins in the input.
+    /// The start of each item request in the input.
     starts: [usize; ITEMS_MAX],
     count: usize,
-    /// Where the last item ends in the input.
+    /// The end of the last item request in the input.
     end: usize,
-    /// Whether what ends the batch was read.
+    /// True if the request that ends the batch was parsed.
     has_last: bool,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Reads on behind a first item that ends at `end`, and prefetches what all items need.
+    /// Parses the requests after a first item request that ends at `end`, and prefetches the lookups of all.
     pub(super) fn read(
         &mut self,
         worker: &WorkerContext<'_>,
@@ -75,7 +75,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Makes what was parsed last an item of this length.
+    /// Adds the request that was parsed last, of this length.
     #[inline(always)]
     fn take(&mut self, worker: &WorkerContext<'_>, len: usize) {
         let Parsed::Request { request, .. } = &self.parsed[self.count] else {
@@ -91,7 +91,7 @@ impl<'a> Batch<'a> {
         self.parsed[..self.count].iter().zip(&self.keys).zip(&self.starts)
     }
 
-    /// Where the last item ends in the input, and what was read behind it.
+    /// Returns the end of the last item request in the input, and the request after it if that was parsed.
     pub(super) fn rest(&self) -> (usize, Option<&Parsed<'a>>) {
         (self.end, self.has_last.then(|| &self.parsed[self.count]))
     }
@@ -107,8 +107,8 @@ mod tests {
 
     const TEXT: &Speech = &Speech::Text;
 
-    /// The keys of the batch that an input begins with, where its last item ends, and whether a request behind it
-    /// was read, too.
+    /// Returns the keys of the batch at the start of an input, the end of its last item request, and whether a request
+    /// after it was parsed.
     fn batch<'a>(
         speech: &Speech,
         input: &'a [u8],
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_a_batch_are_found_in_order() {
+    fn a_batch_has_its_keys_in_order() {
         let input = b"get a\r\nset bb 1 0 3\r\nx\ny\r\ngat 5 ccc\r\ndelete d\r\nget e\r\n";
         let keys = vec![&b"a"[..], b"bb", b"ccc", b"d", b"e"];
         assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_where_a_request_is_no_item_or_not_whole() {
+    fn a_batch_ends_at_a_request_of_another_kind_or_an_incomplete_one() {
         let only = |keys: &[&'static [u8]], end, is_request| (keys.to_vec(), end, is_request);
         assert_eq!(batch(TEXT, b"get a\r\nget b", 20), only(&[b"a"], 7, false));
         assert_eq!(batch(TEXT, b"get a\r\nstats\r\nget c\r\n", 20), only(&[b"a"], 7, true));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_by_its_size_and_by_the_turn() {
+    fn a_batch_is_bounded_by_its_size_and_the_request_budget() {
         let many = b"get a\r\n".repeat(ITEMS_MAX + 1);
         assert_eq!(batch(TEXT, &many, 20).0.len(), ITEMS_MAX);
         assert_eq!(batch(TEXT, &many, 3).0.len(), 3);

@@ -1,4 +1,4 @@
-//! The phases of a dialogue.
+//! The phases of a session.
 
 use super::batch::Batch;
 use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge};
@@ -20,40 +20,40 @@ use slabwise_protocol::text::{join_sole_key, reply};
 use slabwise_protocol::{Answer, Parsed, Refusal, Request};
 use std::sync::atomic::Ordering;
 
-/// The dialogue on one connection.
+/// The protocol state of one connection.
 pub struct Session<'e> {
     phase: Phase<'e>,
-    /// What its listener speaks.
+    /// The protocol of its listener.
     protocol: Protocol,
     speech: Speech,
-    /// What `debugitem` made it hold; nothing, but in tests.
+    /// The values pinned by `debugitem`; used by tests only.
     debug_held: Vec<Pinned<'e>>,
 }
 
-/// What the next bytes of input are.
+/// How the next bytes of input are interpreted.
 #[derive(Default)]
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would be an allocation in the middle of a set"
 )]
 enum Phase<'e> {
-    /// The first byte of all, which decides the dialect; then a command.
+    /// The first byte, which selects the dialect; then a command.
     Begin,
-    /// A command. Where a phase ends, this is what follows: a session begins only once.
+    /// A command. Every other phase but `Begin` and `Login` returns to this one.
     #[default]
     Command,
     Login,
     Keys(Keys),
     /// A value, then its end of line if the dialect has one.
     Value(Arriving<'e>),
-    /// Data of this length that means nothing.
+    /// Data of this length, which is ignored.
     Skip(usize),
     SkipLine,
-    /// Not looked at before the crawl is over.
+    /// Input waits until the crawl is over.
     Crawl(Box<Crawl<'e>>),
-    /// Nothing; the client is sent what happens in the server.
+    /// Input of a watcher is ignored.
     Watch(Watcher<'e>),
-    /// Never looked at again.
+    /// Input is ignored.
     Closed(CloseReason),
 }
 
@@ -64,13 +64,13 @@ impl Default for Session<'_> {
 }
 
 impl<'e> Session<'e> {
-    /// A dialogue that has not begun, on a listener that speaks this.
+    /// Makes a session for a connection to a listener with this protocol.
     pub fn speaking(protocol: Protocol) -> Session<'e> {
         let (phase, speech) = (Phase::Begin, Speech::default());
         Session { phase, protocol, speech, debug_held: Vec::new() }
     }
 
-    /// Consumes what is complete in `input`, appends replies to `out`.
+    /// Serves the complete requests in `input`, and appends their replies to `out`.
     pub fn consume(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -99,9 +99,8 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// While a value that was not wholly at hand is arriving: where the socket's next bytes go.
-    /// `None` otherwise, and when so little is missing that one read had better take what follows,
-    /// too.
+    /// The place for the socket's next bytes while a value is arriving. `None` at other times, and when little of the
+    /// value is missing, because a read into the connection's buffer then also receives later requests.
     pub fn upload_target(&mut self) -> Option<&mut [u8]> {
         match &mut self.phase {
             Phase::Value(arriving) => arriving.upload.target(),
@@ -109,7 +108,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Notes that `count` bytes were read into [`Session::upload_target`].
+    /// Records that `count` bytes were read into [`Session::upload_target`].
     pub fn upload_advance(&mut self, count: usize) {
         match &mut self.phase {
             Phase::Value(arriving) => arriving.upload.reservation.advance(count),
@@ -117,30 +116,30 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Whether no command is half finished.
+    /// True if no command is in progress.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
     }
 
-    /// Whether a reply is begun that is not complete yet.
+    /// True if a reply is begun but not complete.
     pub fn is_mid_reply(&self) -> bool {
         matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
     }
 
-    /// Whether the connection is a watcher.
+    /// True if the connection is a watcher.
     pub fn is_watching(&self) -> bool {
         matches!(self.phase, Phase::Watch(_))
     }
 
-    /// Appends the lines that a watcher has not been given yet; nothing for other connections. Call it
-    /// when everything before is written.
+    /// Appends the waiting lines of a watcher; does nothing for other connections. Call it when all earlier output is
+    /// written.
     pub fn take_lines(&mut self, out: &mut Out<'e>) {
         if let Phase::Watch(watcher) = &mut self.phase {
             watcher.take_lines(out.bytes());
         }
     }
 
-    /// Why the session wanted the connection closed, if it did.
+    /// The reason why the session requested to close the connection, if it did.
     pub fn close_reason(&self) -> Option<CloseReason> {
         match self.phase {
             Phase::Closed(reason) => Some(reason),
@@ -148,7 +147,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// A step that is logged, for a server that was started with `-vv`: one request, or one key.
+    /// Runs one step and logs it (`-vv`): one request, or one key.
     #[cold]
     fn narrated_step(
         &mut self,
@@ -169,7 +168,7 @@ impl<'e> Session<'e> {
         step
     }
 
-    /// Whether a request cannot be served now.
+    /// Returns a pause if no request can be served now.
     #[inline]
     fn pause(worker: &WorkerContext<'_>, input: &[u8], out: &Out<'_>) -> Option<Step> {
         if input.is_empty() {
@@ -181,7 +180,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// The requests that `input` begins with.
+    /// Serves the requests at the start of `input`.
     #[inline]
     fn requests(
         &mut self,
@@ -235,7 +234,7 @@ impl<'e> Session<'e> {
         self.serve(worker, last, rest, out).behind(end)
     }
 
-    /// What the next bytes of input are good for, in any phase; of a retrieval's keys at most `keys_max`.
+    /// Runs one step in any phase, with at most `keys_max` keys of a retrieval.
     fn step(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -311,7 +310,7 @@ impl<'e> Session<'e> {
             return Step::Took(0);
         }
         let is_binary = match self.protocol {
-            // Where SASL is asked for nothing else is spoken, whatever the listener says.
+            // SASL exists in the binary protocol only, so `-S` overrides the listener's protocol.
             _ if worker.shared.settings.sasl_enabled => true,
             Protocol::Auto => first == REQUEST_MAGIC,
             Protocol::Ascii => false,
@@ -324,14 +323,13 @@ impl<'e> Session<'e> {
         Step::Took(0)
     }
 
-    /// What a client says that is not let in yet, where `-Y` asks for passwords.
+    /// Serves a client that has not authenticated yet (`-Y`).
     ///
-    /// Invariants: before the login nothing reaches the engine, whatever protocol it is written in; a value that
-    /// is announced takes no memory before it is there; a client that fails learns no more than that, and may
-    /// try again.
+    /// Invariants: before the login nothing reaches the engine, in any protocol. A value takes no memory before it has
+    /// arrived. A client that fails gets no details, and may try again.
     fn login(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
         let Some(passwords) = &worker.shared.logins else {
-            unreachable!("nobody logs in where nobody is asked to");
+            unreachable!("this phase exists only with `-Y`");
         };
         if worker.requests_left == 0 || out.is_full() {
             return Step::Pause(0, Next::Yield);
@@ -360,7 +358,7 @@ impl<'e> Session<'e> {
         Step::Took(consumed)
     }
 
-    /// What was read of the next request; `input` begins with it.
+    /// Serves a parsed request, which is at the start of `input`.
     fn serve(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -373,7 +371,7 @@ impl<'e> Session<'e> {
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { refusal, consumed, skip_len } => {
                 charge(worker);
-                let goes_on = match (refusal, &mut self.speech) {
+                let stays_open = match (refusal, &mut self.speech) {
                     (Refusal::Line(reply), _) => {
                         out.bytes().extend_from_slice(reply);
                         true
@@ -381,9 +379,9 @@ impl<'e> Session<'e> {
                     (Refusal::Packet(head, fault), Speech::Binary(exchange)) => {
                         refuse(worker, exchange, head, *fault, out.bytes())
                     }
-                    _ => unreachable!("packets come in the binary dialect only"),
+                    _ => unreachable!("packets exist in the binary dialect only"),
                 };
-                if !goes_on {
+                if !stays_open {
                     return self.close(*consumed, CloseReason::Error);
                 }
                 self.phase = Phase::Skip(*skip_len);
@@ -413,7 +411,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// A request about one item or none; `rest` is the input behind its line.
+    /// Serves a request about at most one item. `rest` is the input after its line.
     #[inline(always)]
     fn serve_item(
         &mut self,
@@ -446,7 +444,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// A request about no item, with input of this length behind it.
+    /// Serves an administrative request, which is followed by input of this length.
     fn order(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -466,7 +464,7 @@ impl<'e> Session<'e> {
             (Answer::Binary(head), Speech::Binary(exchange)) => {
                 orders::packet(worker, *request, head, exchange, out.bytes())
             }
-            _ => unreachable!("the meta protocol has no orders, and packets their own dialect"),
+            _ => unreachable!("no meta command is administrative, and packets have their own dialect"),
         };
         match then {
             Then::Nothing => {}

@@ -1,5 +1,5 @@
-//! Requests about one item: each is one operation, answered in the client's dialect. What follows a line, the keys of
-//! a retrieval and the value of a store, is read as it arrives.
+//! Requests about items: each runs one operation and is answered in the client's dialect. The keys of a retrieval and
+//! the value of a store are read as they arrive.
 
 use super::orders::may_ask;
 use crate::ops::change;
@@ -19,37 +19,37 @@ use slabwise_protocol::{
     Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
 };
 
-/// What a call of [`Session::consume`](super::Session::consume) came to.
+/// The result of [`Session::consume`](super::Session::consume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes of the input that are done with.
+    /// The number of input bytes consumed.
     pub consumed: usize,
     pub next: Next,
 }
 
-/// What a session wants next.
+/// What the caller of a session does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// More input.
+    /// Receive more input.
     Read,
-    /// To be called again, even without new input, once the output has drained and other
-    /// connections had their turn.
+    /// Call the session again, even without new input, after the output has drained and other connections were
+    /// served.
     Yield,
-    /// The connection closed, once the output has drained.
+    /// Close the connection after the output has drained.
     Close,
 }
 
-/// What a part of the input came to.
+/// The result of one step of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Took these bytes; there may be more to do.
+    /// Consumed these bytes; there may be more to do.
     Took(usize),
-    /// Took these bytes; nothing more to do for now.
+    /// Consumed these bytes; nothing more can be done now.
     Pause(usize, Next),
 }
 
 impl Step {
-    /// The step as it is seen from where this many bytes before it were taken, too.
+    /// Adds this number of bytes that were consumed before the step.
     #[inline]
     pub(super) fn behind(self, count: usize) -> Step {
         match self {
@@ -59,7 +59,7 @@ impl Step {
     }
 }
 
-/// What the client speaks.
+/// The client's dialect.
 #[derive(Default)]
 pub(super) enum Speech {
     /// Lines of the classic and of the meta protocol.
@@ -70,7 +70,7 @@ pub(super) enum Speech {
 }
 
 impl Speech {
-    /// Reads one request, up to where its value or its keys begin.
+    /// Parses one request, without its value or its list of keys.
     #[inline]
     pub(super) fn parse<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
         match self {
@@ -80,7 +80,7 @@ impl Speech {
         }
     }
 
-    /// Whether the client may ask for what is answered so.
+    /// True if the client may send this request, which SASL may forbid.
     #[inline]
     pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
         match (self, answer) {
@@ -92,36 +92,36 @@ impl Speech {
     }
 }
 
-/// Counts a request.
+/// Counts a request, and takes it from the request budget.
 #[inline]
 pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     worker.requests_left -= 1;
     worker.served.requests += 1;
 }
 
-/// What a request came to, beside its answer.
+/// The state after a request about an item.
 #[expect(
     clippy::large_enum_variant,
     reason = "a box would be an allocation in the middle of a set"
 )]
 pub(super) enum Done<'e> {
-    /// It is answered; took these bytes behind its line, and skips those that follow.
+    /// The request is answered. `consumed` bytes after its line are consumed, and the next `skip_len` are to be skipped.
     Answered { consumed: usize, skip_len: usize },
-    /// Its value goes on arriving; took these bytes behind its line.
+    /// The rest of the value is still to arrive; this number of bytes after the line is consumed.
     Arriving(usize, Arriving<'e>),
 }
 
-/// The item that a request is about, and who carries it out.
+/// The key of a request, and the means to serve it.
 pub(super) struct Item<'i, 'e> {
     pub(super) worker: &'i mut WorkerContext<'e>,
     pub(super) answer: &'i Answer,
-    /// Decoded, if it was sent in base64.
+    /// The key; decoded if it was sent in base64.
     pub(super) key: HashedKey<'i>,
     pub(super) out: &'i mut Out<'e>,
 }
 
 impl<'e> Item<'_, 'e> {
-    /// Carries out a request about one item, or none. `rest` is the input behind its line.
+    /// Serves a request about at most one item. `rest` is the input after its line.
     #[inline(always)]
     pub(super) fn carry_out(self, request: &Request<'_>, rest: &[u8]) -> Done<'e> {
         match request {
@@ -135,7 +135,7 @@ impl<'e> Item<'_, 'e> {
                 Answer::Binary(head) => packet::success(self.out.bytes(), head, 0),
                 _ => self.out.bytes().extend_from_slice(meta_reply::NO_OP),
             },
-            _ => unreachable!("the caller has sent others elsewhere"),
+            _ => unreachable!("the caller passes only item requests"),
         }
         Done::Answered { consumed: 0, skip_len: 0 }
     }
@@ -260,8 +260,8 @@ impl<'e> Item<'_, 'e> {
     }
 }
 
-/// A line counts as one request for each group of keys of this size, so that a line of ten thousand keys lets
-/// others have their turn, and one of fifty is answered in one write.
+/// A line counts as one request per this number of keys. A line of ten thousand keys thus yields to other clients,
+/// while a line of fifty is answered in one write.
 const KEYS_PER_REQUEST: u32 = 64;
 
 pub(super) struct Keys {
@@ -273,9 +273,9 @@ pub(super) struct Keys {
 pub(super) enum KeysStep {
     /// More keys may follow.
     GoesOn(Step),
-    /// Took these bytes, the end of the line among them.
+    /// Consumed these bytes, including the end of the line.
     Ended(usize),
-    /// Took these bytes; the rest of the line means nothing.
+    /// Consumed these bytes; the rest of the line is to be skipped.
     Failed(usize),
 }
 
@@ -290,7 +290,7 @@ impl Keys {
         Keys { answer, access, keys_before_charge: KEYS_PER_REQUEST }
     }
 
-    /// Charges the turn for the next key; false when the turn is used up.
+    /// Takes the next key from the request budget; returns false if the budget is used up.
     fn try_charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
         if self.keys_before_charge == 0 {
             if worker.requests_left == 0 {
@@ -303,7 +303,7 @@ impl Keys {
         true
     }
 
-    /// The next keys, at most `count_max` of them, or the end of the line.
+    /// Serves the next keys, at most `count_max`, or the end of the line.
     pub(super) fn step<'e>(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -342,8 +342,7 @@ impl Keys {
     }
 }
 
-/// Looks one key up and answers if it is there. Fails only where an item needs room for the lifetime
-/// that it is given, and there is none.
+/// Looks up one key and appends a reply for a hit. Fails only if there is no memory for a new expiry.
 #[inline(always)]
 pub(super) fn look_up<'e>(
     worker: &mut WorkerContext<'e>,
@@ -365,7 +364,7 @@ pub(super) struct Arriving<'e> {
 }
 
 impl<'e> Arriving<'e> {
-    /// Takes more of the value; returns how much that was, and whether the value has arrived or is given up.
+    /// Copies more of the value. Returns the number of bytes, and whether the value is complete or has no memory.
     pub(super) fn fill(&mut self, input: &[u8]) -> (usize, bool) {
         let reservation = &mut self.upload.reservation;
         let count = reservation.fill(input);
@@ -374,8 +373,8 @@ impl<'e> Arriving<'e> {
         (count, is_whole || reservation.is_starved())
     }
 
-    /// Ends the store. `rest` is the input after the value. Returns how much of what follows the value's last
-    /// byte at hand belongs to it and means nothing.
+    /// Ends the store. `rest` is the input after the value's bytes so far. Returns the number of bytes to skip: missing
+    /// bytes of the value, and its end.
     pub(super) fn finish(
         mut self,
         worker: &mut WorkerContext<'e>,
@@ -424,7 +423,7 @@ fn bad_data<'e>(worker: &mut WorkerContext<'e>, answer: &Answer, out: &mut Out<'
         Answer::Text(answer) => answer.noreply,
         // Errors of the meta protocol are not silenced by quiet mode.
         Answer::Meta(_) => false,
-        Answer::Binary(_) => unreachable!("nothing follows a value that could be wrong"),
+        Answer::Binary(_) => unreachable!("a binary value has no end marker"),
     };
     Reply::new(worker, out, noreply).line(reply::BAD_DATA);
 }

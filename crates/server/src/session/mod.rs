@@ -1,13 +1,13 @@
-//! The dialogue on one connection: requests become operations and replies.
+//! The protocol state machine of one connection: parses requests, runs operations and appends replies.
 //!
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte: which dialect; before it a login where `-Y` asks for one
+//!        |  first byte selects the dialect; with `-Y` a login precedes it
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
-//!        |  refused line        data
+//!        |  rejected line       data
 //!        |--------> Skip -----------> Command
 //!        |  dump                steps
 //!        |--------> Crawl ----------> Command
@@ -15,20 +15,17 @@
 //!        '--------> Watch
 //! ```
 //!
-//! A session does no input and no output. It is given bytes that arrived, says how many it is done
-//! with, and appends replies. What is larger than a line is a phase of its own, so that a call is
-//! always short and no value, no list of keys and no dump needs a buffer of its size: a value that
-//! is not wholly at hand is read from the socket straight into the arena.
+//! A session does no input or output itself. It receives the bytes that arrived, reports how many it consumed, and
+//! appends replies. Anything larger than a line is a phase of its own. Therefore every call is short, and no value, list
+//! of keys or dump needs a buffer of its size: an incomplete value is read from the socket straight into the arena.
 //!
-//! Requests that lie whole in the input are parsed a few at a time. Each key is hashed once, the look-ups of all
-//! of them are prefetched, and then they are carried out in order (`batch`).
+//! Complete requests in the input are parsed a few at a time. Each key is hashed once, the lookups of all of them are
+//! prefetched, and then the requests run in order (`batch`).
 //!
-//! In the binary dialect a command is a head with its extras and key, and the way is the same, but for
-//! keys, of which a command has one.
+//! In the binary dialect a command is a head with its extras and one key, so there is no phase `Keys`.
 //!
-//! Invariants: replies come in the order of requests, whatever the pieces the input comes in; a call ends
-//! when its requests are used up or the output is full, and then says [`Next::Yield`]; dropping a
-//! session gives back everything it holds.
+//! Invariants: replies are in the order of requests, however the input is split. A call ends with [`Next::Yield`] when
+//! the request budget is used up or the output is full. Dropping a session releases everything it holds.
 
 mod batch;
 mod dialogue;

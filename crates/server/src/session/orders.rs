@@ -1,4 +1,4 @@
-//! Requests about no item: version, quit, statistics, orders to the server, authentication.
+//! Requests that are not about an item: version, quit, statistics, administrative commands and authentication.
 
 use crate::admin::commands::{self, Then};
 use crate::admin::debug;
@@ -38,7 +38,7 @@ pub(super) fn line<'e>(
             let reply = &mut Reply::new(worker, out, answer.noreply);
             return commands::carry_out(worker, order, reply);
         }
-        _ => unreachable!("the caller has sent others elsewhere"),
+        _ => unreachable!("the caller passes no item requests"),
     }
     Then::Nothing
 }
@@ -67,7 +67,7 @@ pub(super) fn packet<'e>(
         }
         Request::Admin(Admin::FlushAll(exptime)) => flush(worker, head, exptime, out),
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
-        _ => unreachable!("no packet asks for another"),
+        _ => unreachable!("the binary protocol has no other requests"),
     }
     Then::Nothing
 }
@@ -92,7 +92,7 @@ fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Ve
     }
 }
 
-/// Whether a client that is to authenticate may send this opcode.
+/// True if the client may send this opcode, given that SASL may require authentication.
 #[inline]
 pub(super) fn may_ask(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
     !worker.shared.settings.sasl_enabled
@@ -103,8 +103,8 @@ pub(super) fn may_ask(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u
         )
 }
 
-/// A step of the exchange. The turn ends with it: passwords are looked for in a whole file, and no other client
-/// shall wait for one that guesses.
+/// Runs a step of the SASL exchange. The round ends with it, because a search of the whole password file is slow and
+/// clients that guess passwords must not delay others.
 fn authenticate(
     worker: &mut WorkerContext<'_>,
     exchange: &mut Exchange,
@@ -131,7 +131,7 @@ fn authenticate(
     count(worker, answer);
 }
 
-/// Answers a packet that cannot be acted on. False: the connection closes.
+/// Answers an invalid packet. Returns false if the connection is to be closed.
 pub(super) fn refuse(
     worker: &WorkerContext<'_>,
     exchange: &mut Exchange,
@@ -146,9 +146,9 @@ pub(super) fn refuse(
     let mut status = fault.status();
     if matches!(fault, Fault::MechanismTooLong | Fault::ResponseTooLong) {
         if worker.shared.settings.sasl_enabled {
-            // A client that was authenticated before is so no longer.
+            // The client loses an earlier authentication.
             exchange.end();
-            // As in memcached, where a mechanism that has no such name is no attempt.
+            // As in memcached, an invalid mechanism does not count as an attempt.
             if fault == Fault::ResponseTooLong {
                 count(worker, Answer::Refused);
             }
@@ -160,7 +160,7 @@ pub(super) fn refuse(
     !fault.closes()
 }
 
-/// Counts an exchange that has come to its end.
+/// Counts an exchange that has ended.
 fn count(worker: &WorkerContext<'_>, answer: Answer) {
     let counters = &worker.shared.counters;
     if answer != Answer::Continue {

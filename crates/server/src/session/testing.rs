@@ -1,4 +1,4 @@
-//! Conversations without sockets: a script goes in, replies come out.
+//! Test support: sends scripts to a session without sockets, and collects the replies.
 
 use super::{Next, Session};
 use crate::config::Settings;
@@ -9,20 +9,20 @@ use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
 use std::sync::Arc;
 
-/// A server's insides: a fresh cache, a clock that stands still, and options to change.
+/// The parts of a server: an empty cache, a manual clock, and options.
 pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<Clock>,
     pub(crate) settings: Settings,
-    /// The text of a password file, where one is asked for.
+    /// The text of the password file, if there is one (`-Y`).
     pub(crate) passwords: Option<&'static str>,
     pub(crate) roster: Roster,
 }
 
-/// What a session is given in one turn.
-const REQUESTS_PER_TURN: u32 = 20;
+/// The request budget of one round.
+const REQUESTS_PER_ROUND: u32 = 20;
 
-/// The most bytes of an item here, so that "too large" takes few.
+/// The maximum size of an item, small so that tests of "too large" are fast.
 pub(crate) const ITEM_SIZE_BYTES_MAX: u64 = 100_000;
 
 impl Fixture {
@@ -30,7 +30,7 @@ impl Fixture {
         Fixture::with(|_| ())
     }
 
-    /// The same, around another engine.
+    /// Makes a fixture whose engine has a changed configuration.
     pub(crate) fn with(change: impl FnOnce(&mut EngineConfig)) -> Fixture {
         let mut config = EngineConfig::new(8 << 20);
         config.item_size_bytes_max = ITEM_SIZE_BYTES_MAX;
@@ -52,10 +52,10 @@ impl Fixture {
     }
 
     pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {
-        WorkerContext { requests_left: REQUESTS_PER_TURN, ..WorkerContext::new(shared, 0) }
+        WorkerContext { requests_left: REQUESTS_PER_ROUND, ..WorkerContext::new(shared, 0) }
     }
 
-    /// The replies to a script that arrives in these pieces.
+    /// Returns the replies to a script that arrives in these pieces.
     pub(crate) fn talk<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
         let shared = self.shared();
         let mut client = Client::new(self.worker(&shared));
@@ -74,9 +74,8 @@ pub(crate) struct Client<'e> {
     pending: Vec<u8>,
     pub(crate) received: Vec<u8>,
     pub(crate) is_closed: bool,
-    /// How often the session yielded.
     pub(crate) yields: u32,
-    /// Bytes that were read straight into a value.
+    /// The number of bytes read straight into a value.
     pub(crate) uploaded: usize,
 }
 
@@ -94,11 +93,11 @@ impl<'e> Client<'e> {
         }
     }
 
-    /// Sends bytes, and gives the session its turns until it wants more.
+    /// Sends bytes, and calls the session until it needs more input.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) {
         loop {
             if let Some(target) = self.session.upload_target() {
-                assert!(self.pending.is_empty(), "a value takes all that is at hand first");
+                assert!(self.pending.is_empty(), "a value consumes all input first");
                 let count = target.len().min(bytes.len());
                 target[..count].copy_from_slice(&bytes[..count]);
                 self.session.upload_advance(count);
@@ -110,14 +109,14 @@ impl<'e> Client<'e> {
             }
             self.pending.extend_from_slice(bytes);
             bytes = b"";
-            self.turns();
+            self.serve();
             if self.is_closed || self.session.upload_target().is_none() || bytes.is_empty() {
                 return;
             }
         }
     }
 
-    /// The lines that wait for a watcher, each without the time at its beginning.
+    /// Returns the waiting lines of a watcher, without their timestamps.
     pub(crate) fn watched_lines(&mut self) -> Vec<String> {
         let mut out = Out::default();
         self.session.take_lines(&mut out);
@@ -130,7 +129,7 @@ impl<'e> Client<'e> {
         text.lines().map(untimed).collect()
     }
 
-    fn turns(&mut self) {
+    fn serve(&mut self) {
         let mut out = Out::default();
         loop {
             let progress = self.session.consume(&mut self.worker, &self.pending, &mut out);
@@ -140,7 +139,7 @@ impl<'e> Client<'e> {
                 Next::Read => return,
                 Next::Yield => {
                     self.yields += 1;
-                    self.worker.requests_left = REQUESTS_PER_TURN;
+                    self.worker.requests_left = REQUESTS_PER_ROUND;
                 }
                 Next::Close => {
                     self.is_closed = true;
@@ -151,8 +150,8 @@ impl<'e> Client<'e> {
     }
 }
 
-/// A script and its replies, line by line: `>` before what is sent, `<` before what comes.
-/// `{k*250}` stands for 250 letters k.
+/// Parses a script and its expected replies: lines sent start with `>`, lines received with `<`. `{k*250}` means 250
+/// letters k.
 pub(crate) fn transcript(lines: &str) -> (Vec<u8>, Vec<u8>) {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     for line in lines.lines().map(str::trim_start).filter(|line| !line.is_empty()) {
@@ -179,12 +178,12 @@ fn expand(text: &str) -> String {
     expanded
 }
 
-/// Runs a script whole, byte by byte, and cut in two at each byte; the replies are the same.
+/// Checks the replies to a script that is sent whole, byte by byte, and split at every byte.
 pub(crate) fn check(lines: &str) {
     check_with(|_| (), lines);
 }
 
-/// The same, with other options.
+/// Checks a script like [`check`], with other options.
 pub(crate) fn check_with(change: impl Fn(&mut Settings), lines: &str) {
     let (sent, expected) = transcript(lines);
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>, how: &str| {

@@ -1,4 +1,4 @@
-//! Replies of the binary protocol: every one repeats its request's head; a quiet command is answered only with an
+//! Replies of the binary protocol. Each repeats parts of its request's head. A quiet command is answered only with an
 //! error, a quiet get only with a hit.
 
 use crate::ops::get::Shown;
@@ -7,7 +7,7 @@ use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{Head, Status, compose, opcode};
 
-/// Appends a hit. A large value that too many clients are being sent already is passed over, as in text.
+/// Appends a hit. A large value that is already being sent to too many clients is treated like a miss.
 #[inline]
 pub(crate) fn hit<'e>(
     view: &ItemView<'_, 'e>,
@@ -23,7 +23,7 @@ pub(crate) fn hit<'e>(
     Shown::Answered
 }
 
-/// The rest of the answer to a get, after [`hit`] has shown an item or not.
+/// Appends the reply to a get, unless [`hit`] has appended it.
 #[inline]
 pub(crate) fn got(
     head: &Head,
@@ -40,7 +40,7 @@ pub(crate) fn got(
     }
 }
 
-/// The answer to a touch: the item's flags and CAS value, if there is one.
+/// Appends the reply to a touch, with the item's flags and CAS value if there is one.
 pub(crate) fn touched(
     worker: &WorkerContext<'_>,
     head: &Head,
@@ -62,7 +62,7 @@ pub(crate) fn deleted(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
         DeleteOutcome::Done => compose::success(out, head, 0),
         DeleteOutcome::NotFound => compose::error(out, head, Status::NotFound),
         DeleteOutcome::Exists => compose::error(out, head, Status::Exists),
-        DeleteOutcome::OutOfMemory => unreachable!("to leave nothing takes no memory"),
+        DeleteOutcome::OutOfMemory => unreachable!("a delete that leaves no item needs no memory"),
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn stored(
     }
 }
 
-/// The status where the command's own condition did not hold.
+/// Returns the status for a store whose condition did not hold.
 fn not_stored(opcode: u8) -> Status {
     match opcode {
         opcode::ADD | opcode::ADDQ => Status::Exists,

@@ -11,12 +11,12 @@ use std::io::Write;
 
 pub(crate) struct Hit<'a> {
     pub(crate) echo: &'a Echo,
-    /// Decoded, if it was sent in base64.
+    /// The key; decoded if it was sent in base64.
     pub(crate) key: &'a [u8],
     pub(crate) now: Now,
     pub(crate) cas_enabled: bool,
     pub(crate) touch: Option<Expiry>,
-    /// An item that ends before this is to be stored anew.
+    /// The client is asked to recache an item that expires before this.
     pub(crate) recache: Option<Expiry>,
 }
 
@@ -43,11 +43,11 @@ impl Hit<'_> {
         if self.cas_enabled { view.cas() } else { 0 }
     }
 
-    /// The flags of the reply, in the order of the request's, and what else the client learns.
+    /// Appends the flags of the reply in the order of the request, then W, X and Z.
     fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> Shown {
         let letters = self.echo.letters();
-        // Of most requests: `v` alone, which is answered already.
-        let mut wins = letters != b"v" && self.write_asked(letters, view, met, out);
+        // Most requests have only `v`, which is answered already.
+        let mut wins = letters != b"v" && self.write_requested(letters, view, met, out);
         let claimed = view.is_claimed();
         if claimed {
             compose::flag(out, b'Z');
@@ -64,8 +64,8 @@ impl Hit<'_> {
         if wins { Shown::Recache } else { Shown::Answered }
     }
 
-    /// The flags that were asked for. True: the client is to store the item anew.
-    fn write_asked(
+    /// Appends the requested flags. Returns true if the client is to recache the item.
+    fn write_requested(
         &self,
         letters: &[u8],
         view: &ItemView<'_, '_>,
@@ -103,7 +103,7 @@ impl Hit<'_> {
         wins
     }
 
-    /// When the item ends, before the first flag has changed that.
+    /// The expiry before the first flag, with the changes that flags make.
     fn lifetime(&self, view: &ItemView<'_, '_>, met: Met) -> Lifetime {
         let touches = self.touch.is_some();
         let expiry = if touches || met.is_new { met.expiry_before } else { view.expiry() };
@@ -112,7 +112,7 @@ impl Hit<'_> {
     }
 }
 
-/// Whether an item ends, and before a moment.
+/// True if an item expires before this moment.
 fn is_before(expiry: Expiry, moment: Option<Expiry>) -> bool {
     let moment = moment.and_then(Expiry::second);
     expiry.second().is_some_and(|end| moment.is_some_and(|moment| end < moment))
@@ -164,8 +164,8 @@ pub(crate) fn deleted(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut
     compose::bare_line(out, code, echo, key);
 }
 
-/// The answer to a change of a number; `touch` is the lifetime that it gave, `initial_expiry` that of a number
-/// that it may have made.
+/// Appends the reply to arithmetic. `touch` is the expiry that it set, `initial_expiry` that of a number that it
+/// created.
 pub(crate) fn number(
     worker: &WorkerContext<'_>,
     (echo, key): (&Echo, &[u8]),
@@ -191,7 +191,7 @@ pub(crate) fn number(
     }
 }
 
-/// `ME <key> <name>=<value>*`: an item as `me` sees it.
+/// Appends the reply to `me`: `ME <key> <name>=<value>*`.
 pub(crate) fn examined(
     (echo, key): (&Echo, &[u8]),
     view: &ItemView<'_, '_>,
@@ -242,16 +242,16 @@ fn number_line(
     }
 }
 
-/// What `t` says at its place among the flags: T and N change it from there on.
+/// The expiry that flag `t` returns. It depends on the position of `t`: T and N change it for later flags.
 struct Lifetime {
     expiry: Expiry,
     touch: Option<Expiry>,
-    /// Of an item that was just made.
+    /// The expiry of an item that N created.
     vivify: Option<Expiry>,
 }
 
 impl Lifetime {
-    /// Passes a flag.
+    /// Applies a flag, T or N, in the order of the request.
     fn pass(&mut self, letter: u8) {
         let changed = match letter {
             b'T' => self.touch,

@@ -1,4 +1,4 @@
-//! How statistics are written: as lines of text, or as packets of the binary protocol.
+//! Writes statistics as lines of text or as packets of the binary protocol.
 
 use slabwise_protocol::binary;
 use slabwise_protocol::text;
@@ -8,14 +8,14 @@ use std::fmt::Display;
 pub(crate) enum StatsForm {
     /// `STAT <name> <value>`, then `END`.
     Text,
-    /// A packet each, then one without a name.
+    /// One packet per statistic, then a packet without a name.
     Binary {
-        /// What every packet repeats of the request.
+        /// The request's opaque, which every packet repeats.
         opaque: [u8; 4],
     },
 }
 
-/// Where statistics are written to, and how.
+/// Appends statistics to an output in one of the forms.
 pub(crate) struct Rows<'o> {
     out: &'o mut Vec<u8>,
     pub(crate) form: StatsForm,
@@ -50,7 +50,7 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// A list that `write` appends as text, its end included; in packets it is one statistic's value.
+    /// Appends a list that `write` formats as text, including its end. In packets it is the value of one statistic.
     pub(crate) fn list(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             StatsForm::Text => write(self.out),
@@ -61,7 +61,7 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// An order was carried out; packets say so by ending.
+    /// Confirms a command: in text with `line`, in packets with the end of the statistics.
     pub(crate) fn done(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),
@@ -69,7 +69,7 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// There is nothing to answer.
+    /// Refuses a command: in text with `line`.
     pub(crate) fn refuse(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),

@@ -1,8 +1,7 @@
-//! Replies of the classic text protocol; and what `-vv` prints of a dialogue in any dialect: `<30 get a`,
-//! `>30 sending key a`, `>30 END`, as in memcached.
+//! Replies of the classic text protocol; and the log of requests and replies that `-vv` prints for all dialects, as in
+//! memcached: `<30 get a`, `>30 sending key a`, `>30 END`.
 //!
-//! A session that is not listened to pays one load and one branch a step. What clients sent is escaped: a log line
-//! is always one line.
+//! Without `-vv` a step costs one load and one branch. Bytes from clients are escaped, so an entry is always one line.
 
 use crate::ops::get::Shown;
 use crate::out::{Out, pin_if_large};
@@ -14,8 +13,8 @@ use slabwise_protocol::{Parsed, binary};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
-/// Appends an item's line and value. As in memcached, a large value that too many clients are being sent already
-/// is passed over like a miss.
+/// Appends an item's line and value. As in memcached, a large value that is already being sent to too many clients is
+/// treated like a miss.
 #[inline]
 pub(crate) fn hit<'e>(
     view: &ItemView<'_, 'e>,
@@ -59,7 +58,7 @@ pub(crate) fn touched(outcome: Result<bool, ReserveError>) -> &'static [u8] {
     }
 }
 
-/// The new number, or the line that says why there is none.
+/// Returns the new number, or the error line.
 pub(crate) fn number(outcome: ArithmeticOutcome) -> Result<u64, &'static [u8]> {
     match outcome {
         ArithmeticOutcome::Value { value, .. } => Ok(value),
@@ -70,7 +69,7 @@ pub(crate) fn number(outcome: ArithmeticOutcome) -> Result<u64, &'static [u8]> {
     }
 }
 
-/// Where a one-line answer goes, if it is wanted.
+/// Appends a one-line reply, unless the client sent `noreply`.
 pub(crate) struct Reply<'o> {
     pub(crate) out: &'o mut Vec<u8>,
     pub(crate) noreply: bool,
@@ -91,19 +90,18 @@ impl<'o> Reply<'o> {
         if !self.noreply {
             self.out.extend_from_slice(line);
         } else if is_narrated() {
-            unwanted_reply(self.descriptor, line);
+            log_unsent_reply(self.descriptor, line);
         }
     }
 }
 
-/// Whether anybody listens.
+/// True if requests and replies are logged (`-vv`).
 #[inline]
 pub(crate) fn is_narrated() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// The command line or the packet that `input` begins with, if it will be acted on: what is not at hand
-/// up to its value comes again with more behind it.
+/// Logs the command line or packet at the start of `input`, unless it is incomplete and will be parsed again.
 pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
         if !matches!(binary::parse(input), Parsed::Incomplete) {
@@ -116,7 +114,7 @@ pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     tracing::debug!("<{} {}", worker.descriptor, printable(line));
 }
 
-/// The replies of one step: of values the keys alone, and nothing of statistics.
+/// Logs the replies of one step, without values and statistics.
 pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
     let descriptor = worker.descriptor;
     while let Some((line, rest)) = split_line(replies) {
@@ -124,7 +122,7 @@ pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
         if let Some(value) = line.strip_prefix(b"VALUE ") {
             let key = value.split(|&byte| byte == b' ').next().unwrap_or_default();
             tracing::debug!(">{descriptor} sending key {}", printable(key));
-            // What follows is the value, perhaps the first part of it.
+            // The rest is the value or a part of it.
             return;
         }
         if line.starts_with(b"VA ") {
@@ -138,14 +136,14 @@ pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
     }
 }
 
-/// The head of a packet, which says all but keys and values. Of several replies that of the first.
+/// Logs the head of the first packet in `bytes`.
 pub(crate) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() else { return };
     let digits = head.map(|byte| format!(" {byte:02x}")).concat();
     tracing::debug!("{direction}{} packet{digits}", worker.descriptor);
 }
 
-fn unwanted_reply(descriptor: RawFd, line: &[u8]) {
+fn log_unsent_reply(descriptor: RawFd, line: &[u8]) {
     let line = line.strip_suffix(b"\r\n").unwrap_or(line);
     tracing::debug!(">{descriptor} NOREPLY {}", printable(line));
 }
