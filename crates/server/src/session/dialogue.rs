@@ -1,7 +1,7 @@
 //! The phases of a session.
 
 use super::batch::Batch;
-use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge};
+use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Dialect, Step, charge};
 use super::orders::{self, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
@@ -25,7 +25,7 @@ pub struct Session<'e> {
     phase: Phase<'e>,
     /// The protocol of its listener.
     protocol: Protocol,
-    speech: Speech,
+    dialect: Dialect,
     /// The values pinned by `debugitem`; used by tests only.
     debug_held: Vec<Pinned<'e>>,
 }
@@ -66,8 +66,8 @@ impl Default for Session<'_> {
 impl<'e> Session<'e> {
     /// Makes a session for a connection to a listener with this protocol.
     pub fn speaking(protocol: Protocol) -> Session<'e> {
-        let (phase, speech) = (Phase::Begin, Speech::default());
-        Session { phase, protocol, speech, debug_held: Vec::new() }
+        let (phase, dialect) = (Phase::Begin, Dialect::default());
+        Session { phase, protocol, dialect, debug_held: Vec::new() }
     }
 
     /// Serves the complete requests in `input`, and appends their replies to `out`.
@@ -80,8 +80,8 @@ impl<'e> Session<'e> {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
-            let step = if text::is_narrated() {
-                self.narrated_step(worker, rest, out)
+            let step = if text::logs_dialogue() {
+                self.logged_step(worker, rest, out)
             } else if matches!(self.phase, Phase::Command) {
                 self.requests(worker, rest, out)
             } else {
@@ -149,7 +149,7 @@ impl<'e> Session<'e> {
 
     /// Runs one step and logs it (`-vv`): one request, or one key.
     #[cold]
-    fn narrated_step(
+    fn logged_step(
         &mut self,
         worker: &mut WorkerContext<'e>,
         input: &[u8],
@@ -161,9 +161,9 @@ impl<'e> Session<'e> {
             text::request(worker, input);
         }
         let step = self.step(worker, input, 1, out);
-        match self.speech {
-            Speech::Text => text::replies(worker, &out.bytes()[before..]),
-            Speech::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
+        match self.dialect {
+            Dialect::Text => text::replies(worker, &out.bytes()[before..]),
+            Dialect::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
         }
         step
     }
@@ -191,12 +191,12 @@ impl<'e> Session<'e> {
         if let Some(pause) = Self::pause(worker, input, out) {
             return pause;
         }
-        let mut parsed = self.speech.parse(worker, input);
+        let mut parsed = self.dialect.parse(worker, input);
         join_sole_key(&mut parsed, input);
         match parsed.end(input.len()) {
             Some(end) if end < input.len() && worker.requests_left > 1 => {
                 let mut batch = Batch::new();
-                batch.read(worker, &self.speech, input, &parsed, end);
+                batch.read(worker, &self.dialect, input, &parsed, end);
                 self.batch(worker, &batch, input, out)
             }
             _ => self.serve(worker, &parsed, input, out),
@@ -251,7 +251,7 @@ impl<'e> Session<'e> {
             Phase::Command => match Self::pause(worker, input, out) {
                 Some(pause) => pause,
                 None => {
-                    let parsed = self.speech.parse(worker, input);
+                    let parsed = self.dialect.parse(worker, input);
                     self.serve(worker, &parsed, input, out)
                 }
             },
@@ -317,7 +317,7 @@ impl<'e> Session<'e> {
             Protocol::Binary => true,
         };
         if is_binary {
-            self.speech = Speech::Binary(Exchange::default());
+            self.dialect = Dialect::Binary(Exchange::default());
         }
         self.phase = Phase::Command;
         Step::Took(0)
@@ -371,12 +371,12 @@ impl<'e> Session<'e> {
             Parsed::Hangup => self.close(input.len(), CloseReason::Error),
             Parsed::Refused { refusal, consumed, skip_len } => {
                 charge(worker);
-                let stays_open = match (refusal, &mut self.speech) {
+                let stays_open = match (refusal, &mut self.dialect) {
                     (Refusal::Line(reply), _) => {
                         out.bytes().extend_from_slice(reply);
                         true
                     }
-                    (Refusal::Packet(head, fault), Speech::Binary(exchange)) => {
+                    (Refusal::Packet(head, fault), Dialect::Binary(exchange)) => {
                         refuse(worker, exchange, head, *fault, out.bytes())
                     }
                     _ => unreachable!("packets exist in the binary dialect only"),
@@ -421,7 +421,7 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> Step {
         charge(worker);
-        if !self.speech.allows(worker, answer) {
+        if !self.dialect.allows(worker, answer) {
             return self.forbid(answer, rest.len(), out);
         }
         worker.served.others += u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
@@ -453,15 +453,15 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> Step {
         charge(worker);
-        if !self.speech.allows(worker, answer) {
+        if !self.dialect.allows(worker, answer) {
             return self.forbid(answer, rest_len, out);
         }
         worker.served.others += 1;
-        let then = match (answer, &mut self.speech) {
+        let then = match (answer, &mut self.dialect) {
             (Answer::Text(answer), _) => {
                 orders::line(worker, *request, *answer, &mut self.debug_held, out)
             }
-            (Answer::Binary(head), Speech::Binary(exchange)) => {
+            (Answer::Binary(head), Dialect::Binary(exchange)) => {
                 orders::packet(worker, *request, head, exchange, out.bytes())
             }
             _ => unreachable!("no meta command is administrative, and packets have their own dialect"),

@@ -94,7 +94,7 @@ fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Ve
 
 /// True if the client may send this opcode, given that SASL may require authentication.
 #[inline]
-pub(super) fn may_ask(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
+pub(super) fn may_send(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
     !worker.shared.settings.sasl_enabled
         || exchange.is_authenticated()
         || matches!(
@@ -139,7 +139,7 @@ pub(super) fn refuse(
     fault: Fault,
     out: &mut Vec<u8>,
 ) -> bool {
-    if !fault.precedes_authentication() && !may_ask(worker, exchange, head.opcode) {
+    if !fault.precedes_authentication() && !may_send(worker, exchange, head.opcode) {
         compose::error(out, head, Status::AuthError);
         return false;
     }

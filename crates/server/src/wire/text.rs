@@ -89,7 +89,7 @@ impl<'o> Reply<'o> {
     pub(crate) fn line(&mut self, line: &[u8]) {
         if !self.noreply {
             self.out.extend_from_slice(line);
-        } else if is_narrated() {
+        } else if logs_dialogue() {
             log_unsent_reply(self.descriptor, line);
         }
     }
@@ -97,7 +97,7 @@ impl<'o> Reply<'o> {
 
 /// True if requests and replies are logged (`-vv`).
 #[inline]
-pub(crate) fn is_narrated() -> bool {
+pub(crate) fn logs_dialogue() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
