@@ -1,4 +1,4 @@
-//! Orders to the server.
+//! Administrative commands.
 
 use crate::session::testing::{Client, Fixture, check, check_with};
 use crate::shared::{CrawlStep, Driver, WakeReason};
@@ -7,7 +7,7 @@ use crate::tls::tests::{load, settings};
 use std::time::Duration;
 
 #[test]
-fn what_is_no_command() {
+fn unknown_commands_are_errors() {
     check(
         ">
          < CLIENT_ERROR bad command line format
@@ -29,7 +29,7 @@ fn what_is_no_command() {
 }
 
 #[test]
-fn flushes() {
+fn flush_all_expires_all_items() {
     check(
         "> set a 0 0 1
          > x
@@ -66,7 +66,7 @@ fn flushes() {
 }
 
 #[test]
-fn limits_and_levels() {
+fn limits_and_lru_settings_are_checked() {
     check(
         "> verbosity
          < CLIENT_ERROR bad command line format
@@ -112,7 +112,7 @@ fn limits_and_levels() {
 }
 
 #[test]
-fn page_moves() {
+fn slabs_commands_are_checked() {
     check(
         "> slabs
          < ERROR
@@ -160,7 +160,7 @@ fn page_moves() {
 }
 
 #[test]
-fn shutdowns() {
+fn shutdown_stops_the_server_if_enabled() {
     check(
         "> shutdown
          < SERVER_ERROR: shutdown not enabled
@@ -181,7 +181,7 @@ fn shutdowns() {
 }
 
 #[test]
-fn crawler_settings() {
+fn lru_crawler_settings_are_checked() {
     check(
         "> lru_crawler
          < ERROR
@@ -239,9 +239,9 @@ fn dumps_list_every_item_once() {
     assert_eq!(items, format!("ITEM a%b [2 b; {} s]\r\nEND\r\n", now + 100));
 }
 
-/// The one thing that depends on how the input is cut, as in memcached.
+/// As in memcached, only this reply depends on how the input is split.
 #[test]
-fn dumps_do_not_follow_replies_that_wait() {
+fn dumps_are_refused_after_pipelined_requests() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
@@ -255,10 +255,10 @@ fn dumps_do_not_follow_replies_that_wait() {
 }
 
 #[test]
-fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
+fn only_one_requested_crawl_runs_at_a_time() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
-    let ticket = shared.crawls.begin().expect("nobody crawls");
+    let ticket = shared.crawls.begin().expect("no crawl is running");
     let mut client = Client::new(fixture.worker(&shared));
     client.send(b"lru_crawler crawl all\r\n");
     client.send(b"lru_crawler metadump all\r\n");
@@ -277,7 +277,7 @@ fn one_crawl_at_a_time_and_a_lost_client_gives_it_up() {
 }
 
 #[test]
-fn dumps_can_be_forbidden() {
+fn dumps_can_be_disabled() {
     check_with(
         |settings| settings.dump_enabled = false,
         "> lru_crawler metadump all
@@ -290,7 +290,7 @@ fn dumps_can_be_forbidden() {
 }
 
 #[test]
-fn debug_commands_are_unknown_unless_asked_for() {
+fn debug_commands_are_unknown_unless_enabled() {
     check(
         "> debugtime 5
          < ERROR
@@ -332,7 +332,7 @@ fn debug_commands_are_unknown_unless_asked_for() {
 }
 
 #[test]
-fn every_refresh_of_the_certificates_takes_a_turn() {
+fn each_refresh_of_the_certificates_ends_a_round() {
     let ours = Authority::new("ours");
     let files = CertificateFiles::new(&ours.server(), &ours);
     let fixture = Fixture::new();
@@ -342,5 +342,5 @@ fn every_refresh_of_the_certificates_takes_a_turn() {
     client.send(b"refresh_certs\r\n".repeat(3).as_slice());
     assert_eq!(client.received, b"OK\r\n".repeat(3));
     assert_eq!(client.yields, 2);
-    assert_eq!(client.worker.served.requests, 3, "who ends a turn has not served all of it");
+    assert_eq!(client.worker.served.requests, 3, "an early end of a round does not count as full budget");
 }

@@ -1,4 +1,4 @@
-//! What items cost to recompute: told, kept, asked for and counted. memcached knows nothing of it.
+//! Costs of items, supplied by clients, returned and counted. memcached has no costs.
 
 use crate::config::Settings;
 use crate::session::testing::{Client, Fixture, check, check_with};
@@ -9,7 +9,7 @@ fn cost_wire(settings: &mut Settings) {
 }
 
 #[test]
-fn classic_stores_tell_costs_where_they_may() {
+fn classic_stores_have_costs_with_cost_wire() {
     check_with(
         cost_wire,
         "> set a 400 5 0 3
@@ -45,7 +45,7 @@ fn classic_stores_tell_costs_where_they_may() {
 }
 
 #[test]
-fn a_cost_that_is_none_is_a_bad_line_whose_value_is_skipped() {
+fn a_line_with_an_invalid_cost_is_refused_and_its_value_skipped() {
     check_with(
         cost_wire,
         "> set a 4294967296 0 0 3
@@ -65,7 +65,7 @@ fn a_cost_that_is_none_is_a_bad_line_whose_value_is_skipped() {
 }
 
 #[test]
-fn costs_that_are_not_taken_are_refused_with_their_option() {
+fn without_cost_wire_the_error_names_the_option() {
     check(
         "> set a 400 5 0 3
          > foo
@@ -93,7 +93,7 @@ fn costs_that_are_not_taken_are_refused_with_their_option() {
 }
 
 #[test]
-fn the_meta_protocol_tells_costs_always() {
+fn the_meta_protocol_always_has_costs() {
     check(
         "> ms a 3 G450 c
          > foo
@@ -172,7 +172,7 @@ fn a_cost_stays_with_its_item_until_another_store() {
 }
 
 #[test]
-fn an_append_that_makes_its_item_gives_it_the_cost() {
+fn an_append_that_makes_an_item_sets_its_cost() {
     check(
         "> ms a 3 MA N0 G33
          > foo
@@ -184,7 +184,7 @@ fn an_append_that_makes_its_item_gives_it_the_cost() {
 }
 
 #[test]
-fn a_value_that_arrives_in_pieces_has_its_cost_too() {
+fn a_value_that_arrives_in_parts_has_its_cost() {
     let mut fixture = Fixture::new();
     cost_wire(&mut fixture.settings);
     let shared = fixture.shared();
@@ -201,7 +201,7 @@ fn a_value_that_arrives_in_pieces_has_its_cost_too() {
     assert_eq!(received, "STORED\r\nHD\r\nHD g170 s60000\r\nHD g390 s60000\r\n");
 }
 
-/// The rows of `stats cost` after a script, but for those of classes.
+/// Returns the rows of `stats cost` after a script, without those of classes.
 fn rows_after(script: &str) -> Vec<String> {
     let mut fixture = Fixture::new();
     cost_wire(&mut fixture.settings);
@@ -217,7 +217,7 @@ fn rows_after(script: &str) -> Vec<String> {
 }
 
 #[test]
-fn costs_are_counted_as_they_are_saved_paid_and_held() {
+fn costs_saved_paid_and_held_are_counted() {
     let rows = rows_after(
         "set a 400 0 0 1\nx\nset b 100 0 0 1\nx\nset c 0 0 1\nx\nget a\nget a b c\nmg a v\n\
          set a 300 0 0 1\nx\nget a\ndelete b\nget b\nset b 100 0 0 1\nx\n",
@@ -257,7 +257,7 @@ fn costs_are_counted_by_class() {
 }
 
 #[test]
-fn costs_are_counted_by_prefix_while_details_are() {
+fn costs_are_counted_by_prefix_while_stats_detail_is_on() {
     let before = "set user:1 400 0 0 1\nx\nget user:1\n";
     let rows = rows_after(before);
     assert!(!rows.iter().any(|row| row.starts_with("prefix:")), "{rows:?}");
@@ -267,7 +267,7 @@ fn costs_are_counted_by_prefix_while_details_are() {
          replace page:3 9 0 0 1\nx\nget free:1\nset free:1 0 0 1\nx\nget free:1\n"
     ));
     let prefixes: Vec<_> = rows.iter().filter(|row| row.starts_with("prefix:")).collect();
-    // user: a hit of 400, then user:2 where nothing was; page: two hits of 70, then page:1 and page:2.
+    // user: a hit of 400, then the new user:2; page: two hits of 70, then the new page:1 and page:2.
     let expected = [
         "prefix:user:cost_saved 400",
         "prefix:user:cost_paid 50",
@@ -278,7 +278,7 @@ fn costs_are_counted_by_prefix_while_details_are() {
 }
 
 #[test]
-fn a_reset_begins_anew_and_keeps_what_is_held() {
+fn a_reset_clears_the_counters_but_not_the_cost_held() {
     let rows = rows_after("stats detail on\nset a:1 400 0 0 1\nx\nget a:1\nstats reset\n");
     let expected = [
         "cost_wire on",

@@ -1,4 +1,4 @@
-//! How a session shares its worker, its memory and its connection.
+//! Large values, lack of memory, yielding, and closing of connections.
 
 use crate::session::testing::{Client, Fixture};
 
@@ -7,7 +7,7 @@ fn set(key: &str, value: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_large_value_is_read_into_place_and_written_from_it() {
+fn a_large_value_is_received_into_the_arena_and_sent_from_it() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let value: Vec<u8> = (0..60_000u32).map(|index| index as u8).collect();
@@ -22,7 +22,7 @@ fn a_large_value_is_read_into_place_and_written_from_it() {
 }
 
 #[test]
-fn a_client_that_leaves_amid_a_value_leaves_nothing() {
+fn a_client_that_disconnects_in_a_value_stores_nothing() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
@@ -44,7 +44,7 @@ fn without_memory_a_set_fails_and_removes_the_old_value() {
     let stored = replies.lines().take_while(|&line| line == "STORED").count();
     assert!((100..1_000).contains(&stored), "{stored} of 1,000 fitted");
     assert!(replies.ends_with("SERVER_ERROR out of memory storing object\r\n"));
-    // An add that fails leaves things as they are; a set does not.
+    // A failed add keeps the old item; a failed set does not.
     for (verb, survives) in [("add", true), ("set", false)] {
         client.received.clear();
         let large = [format!("{verb} key0 0 0 90000\r\n").as_bytes(), &[b'y'; 90_000]].concat();
@@ -64,7 +64,7 @@ fn pipelined_requests_yield_to_other_connections() {
     let mut client = Client::new(fixture.worker(&shared));
     client.send(&b"get a\r\n".repeat(100));
     assert_eq!(client.received, b"END\r\n".repeat(100));
-    assert_eq!(client.yields, 4, "20 requests a turn, and none after the last");
+    assert_eq!(client.yields, 4, "20 requests per round, and no yield after the last");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn a_line_of_many_keys_is_answered_as_it_arrives() {
         line.as_bytes().chunks(piece_len).for_each(|piece| client.send(piece));
         let replies = String::from_utf8_lossy(&client.received);
         assert_eq!(replies, "STORED\r\nVALUE key4999 0 1\r\nx\r\nEND\r\n");
-        assert!(client.yields >= 3, "64 keys are a request, and a turn has 20");
+        assert!(client.yields >= 3, "64 keys count as a request, and a round has 20");
     }
 }
 
 #[test]
-fn a_bad_key_far_into_a_line_ends_it() {
+fn a_bad_key_late_in_a_long_line_ends_the_line() {
     let fixture = Fixture::new();
     let line = format!("get a {}{}", "b ".repeat(2_000), "k".repeat(300));
     let pieces = [&set("a", b"x")[..], line.as_bytes(), b" a\r\nget a\r\n"];
@@ -107,7 +107,7 @@ fn a_large_output_yields() {
 }
 
 #[test]
-fn who_speaks_another_protocol_is_hung_up_on() {
+fn clients_of_another_protocol_are_disconnected() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let closes = |input: &[u8]| {
@@ -123,7 +123,7 @@ fn who_speaks_another_protocol_is_hung_up_on() {
 }
 
 #[test]
-fn random_bytes_are_survived() {
+fn random_bytes_cause_no_panic() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     for seed in 0..300 {

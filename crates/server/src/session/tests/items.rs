@@ -1,10 +1,10 @@
-//! Commands on items.
+//! Commands on items in the classic text protocol.
 
 use crate::session::testing::{Fixture, check, check_with};
 use std::time::Duration;
 
 #[test]
-fn retrievals() {
+fn retrievals_return_values_and_touch_items() {
     check(
         "> set a 5 0 3
          > foo
@@ -48,7 +48,7 @@ fn retrievals() {
 }
 
 #[test]
-fn retrievals_with_faults() {
+fn malformed_retrievals_are_errors() {
     check(
         "> set a 0 0 1
          > x
@@ -75,7 +75,7 @@ fn retrievals_with_faults() {
 }
 
 #[test]
-fn storage() {
+fn stores_check_their_conditions() {
     check(
         "> set a 1 0 1
          > 1
@@ -130,7 +130,7 @@ fn storage() {
 }
 
 #[test]
-fn values_may_hold_ends_of_lines() {
+fn values_may_contain_line_ends() {
     check(
         "> set a 0 0 12
          > get b
@@ -147,7 +147,7 @@ fn values_may_hold_ends_of_lines() {
 }
 
 #[test]
-fn storage_with_faults() {
+fn malformed_stores_are_errors() {
     check(
         "> set
          < CLIENT_ERROR bad command line format
@@ -211,7 +211,7 @@ fn a_value_must_end_where_its_length_says() {
 }
 
 #[test]
-fn what_is_too_large_is_skipped_and_a_set_removes_the_old_value() {
+fn a_too_large_value_is_skipped_and_a_set_removes_the_old_one() {
     check(
         "> set a 0 0 1
          > x
@@ -283,7 +283,7 @@ fn noreply_silences_answers_and_errors() {
 }
 
 #[test]
-fn deletes_and_touches() {
+fn deletes_and_touches_are_answered_as_in_memcached() {
     check(
         "> set a 0 0 1
          > x
@@ -314,7 +314,7 @@ fn deletes_and_touches() {
 }
 
 #[test]
-fn arithmetic() {
+fn arithmetic_wraps_and_checks_numbers() {
     check(
         "> set n 0 0 20
          > 18446744073709551615
@@ -357,7 +357,7 @@ fn arithmetic() {
 }
 
 #[test]
-fn items_end_with_their_lifetime() {
+fn items_expire_at_relative_and_absolute_times() {
     let fixture = Fixture::new();
     let talk = |script: &str| {
         let received = fixture.talk([script.as_bytes()]);

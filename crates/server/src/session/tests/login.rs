@@ -1,8 +1,8 @@
-//! What a client can do before it has logged in: nothing but log in.
+//! ASCII authentication (`-Y`): before it a client can only log in.
 
 use crate::session::testing::{Client, Fixture, transcript};
 
-/// A server that asks for passwords, and holds an item worth stealing.
+/// Makes a server that requires passwords and has an item.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.talk([&b"set secret 0 0 5\r\nvalue\r\n"[..]]), b"STORED\r\n");
@@ -10,7 +10,7 @@ fn fixture() -> Fixture {
     fixture
 }
 
-/// Plays a script whole and in two pieces, cut at each byte.
+/// Checks the replies to a script that is split at each byte, and sent byte by byte.
 #[track_caller]
 fn check(lines: &str) {
     let (sent, expected) = transcript(lines);
@@ -84,7 +84,7 @@ fn no_command_is_served_before_the_login() {
 }
 
 #[test]
-fn a_failed_login_lets_nobody_in_and_serves_nothing_that_follows() {
+fn after_a_failed_login_commands_are_refused() {
     for token in [
         "ana wrong",
         "ana letm",
@@ -121,7 +121,7 @@ fn a_failed_login_lets_nobody_in_and_serves_nothing_that_follows() {
 }
 
 #[test]
-fn the_binary_protocol_is_no_way_around() {
+fn the_binary_protocol_does_not_bypass_the_login() {
     let get = [&[0x80, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 6][..], &[0; 12], b"secret"].concat();
     let fixture = fixture();
     assert_eq!(fixture.talk([&get[..]]), b"");
@@ -133,13 +133,13 @@ fn the_binary_protocol_is_no_way_around() {
 }
 
 #[test]
-fn a_huge_value_is_refused_before_it_comes() {
+fn a_huge_value_is_refused_before_it_arrives() {
     let fixture = fixture();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
     client.send(b"set k 0 0 2147483646\r\n");
     assert_eq!(client.received, b"CLIENT_ERROR auth token too long\r\n");
-    // What comes all the same is read as lines, and hung up on where it has none.
+    // A value that is sent anyway is parsed as lines, and the connection closes if there is none.
     client.send(&[b'x'; 10_000]);
     assert!(client.is_closed);
     let mut client = Client::new(fixture.worker(&shared));
@@ -151,7 +151,7 @@ fn a_huge_value_is_refused_before_it_comes() {
 }
 
 #[test]
-fn logins_are_counted_and_take_turns() {
+fn logins_are_counted_and_yield_to_other_connections() {
     let fixture = fixture();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));

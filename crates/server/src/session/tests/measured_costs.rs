@@ -1,4 +1,4 @@
-//! `-o cost=measured`: what each dialect's misses and stores tell, and what they cannot.
+//! `-o cost=measured`: measurement of misses and stores in each dialect, and its limits.
 
 use crate::session::testing::{Client, Fixture};
 use crate::shared::{MeasuredCosts, Shared};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const WAIT_MS_MAX: u64 = 5_000;
 
-/// A server that times every key.
+/// Returns a server that times every key.
 fn measuring(fixture: &Fixture) -> Shared<'_> {
     let options = MissClockOptions {
         rate: 1.0,
@@ -43,7 +43,7 @@ impl<'f> Talk<'f> {
         String::from_utf8(self.client.received.clone()).expect("replies are text here")
     }
 
-    /// Misses a key, takes so long, and stores it.
+    /// Misses a key, waits `millis` milliseconds, and stores it.
     fn recomputes(&mut self, key: &str, millis: u64) {
         assert_eq!(self.says(&format!("get {key}\r\n")), "END\r\n", "{key} is there");
         self.wait(millis);
@@ -54,7 +54,7 @@ impl<'f> Talk<'f> {
         assert_eq!(self.says(&format!("set {key} 0 0 5\r\nvalue\r\n")), "STORED\r\n");
     }
 
-    /// What `mg` says that a key's item costs; -1 is not known.
+    /// Returns the cost of a key's item as `mg` shows it; -1 means unknown.
     fn cost_us(&mut self, key: &str) -> i64 {
         let reply = self.says(&format!("mg {key} g\r\n"));
         let cost = reply.strip_prefix("HD g").and_then(|rest| rest.strip_suffix("\r\n"));
@@ -62,7 +62,7 @@ impl<'f> Talk<'f> {
     }
 }
 
-/// What a test does with a server that measures.
+/// Runs a test with a client of a server that measures costs.
 fn with_talk(test: impl FnOnce(Talk<'_>)) {
     let fixture = Fixture::new();
     let shared = measuring(&fixture);
@@ -74,7 +74,7 @@ fn an_item_costs_the_time_from_its_miss_to_its_store() {
     with_talk(|mut talk| {
         talk.recomputes("a:1", 3);
         assert_eq!(talk.cost_us("a:1"), 3_000);
-        // A mean of both from now on; what is stored keeps what it has.
+        // Later stores get the mean of both; stored items keep their costs.
         talk.recomputes("a:2", 5);
         assert_eq!((talk.cost_us("a:1"), talk.cost_us("a:2")), (3_000, 4_000));
         assert!(talk.says("stats cost\r\n").contains("STAT misses_timed 2\r\n"));
@@ -82,7 +82,7 @@ fn an_item_costs_the_time_from_its_miss_to_its_store() {
 }
 
 #[test]
-fn every_get_that_misses_counts_and_every_store() {
+fn every_kind_of_miss_and_store_is_timed() {
     let misses =
         ["get K\r\n", "gets K\r\n", "gat 0 K\r\n", "gats 0 K\r\n", "mg K v\r\n", "mg K v u\r\n"];
     let stores = [
@@ -103,7 +103,7 @@ fn every_get_that_misses_counts_and_every_store() {
             });
         }
     }
-    // What `mg` leaves in the place of a miss is not the store that is waited for.
+    // The empty item that `mg` makes for a miss does not end the measurement.
     with_talk(|mut talk| {
         assert_eq!(talk.says("mg a:1 v N30\r\n"), "VA 0 W\r\n\r\n");
         talk.wait(9);
@@ -120,16 +120,15 @@ fn every_get_that_misses_counts_and_every_store() {
     });
 }
 
-/// Who stores over what came meanwhile: the wait was for its line, whatever came of it.
 #[test]
-fn stores_that_ask_for_an_item_count_too() {
+fn a_failed_conditional_store_ends_the_measurement() {
     for store in ["replace a:1 0 0 1\r\nx\r\n", "cas a:1 0 0 1 1\r\nx\r\n", "ms a:1 1 MR\r\nx\r\n"]
     {
         with_talk(|mut talk| {
             talk.says("get a:1\r\n");
             talk.wait(7);
             let reply = talk.says(store);
-            assert!(reply.starts_with('N'), "nothing is there: {reply}");
+            assert!(reply.starts_with('N'), "there is no item: {reply}");
             talk.wait(1_000);
             talk.stores("a:1");
             assert_eq!(talk.cost_us("a:1"), 7_000, "{store}");
@@ -150,10 +149,10 @@ fn a_value_in_parts_is_timed_to_its_line() {
 }
 
 #[test]
-fn quiet_gets_of_the_binary_protocol_count_and_its_adds() {
+fn quiet_binary_gets_and_adds_are_timed() {
     with_talk(|mut talk| {
         let mut binary = Client::new(talk.fixture.worker(talk.client.worker.shared));
-        // getq, which says nothing of a miss; addq, which says nothing of a store.
+        // getq does not answer a miss, and addq does not answer a store.
         binary.send(b"\x80\x09\0\x03\0\0\0\0\0\0\0\x03opaqcasvaluea:1");
         talk.wait(6);
         binary.send(b"\x80\x12\0\x03\x08\0\0\0\0\0\0\x0copaq\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a:1x");
@@ -162,15 +161,14 @@ fn quiet_gets_of_the_binary_protocol_count_and_its_adds() {
     });
 }
 
-/// A stale item, or one that is about to end: who is told to store it anew is waited for.
 #[test]
-fn refreshes_are_timed() {
+fn recaches_of_stale_or_expiring_items_are_timed() {
     with_talk(|mut talk| {
         talk.stores("a:1");
         talk.says("md a:1 I T30\r\n");
         assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 W X\r\nvalue\r\n".replace("W X", "X W"));
         talk.wait(3);
-        assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 Z X\r\nvalue\r\n", "another has won");
+        assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 Z X\r\nvalue\r\n", "another client recaches it");
         talk.wait(8);
         talk.stores("a:1");
         assert_eq!(talk.cost_us("a:1"), 11_000);
@@ -184,11 +182,11 @@ fn refreshes_are_timed() {
     });
 }
 
-/// An item was made: a store long after it would be timed from a miss that has had its answer.
+/// A much later store must not be timed from a miss after which another command made the item.
 #[test]
-fn what_makes_an_item_and_tells_no_time_ends_the_wait() {
-    let told = "ms a:1 1 G77\r\nx\r\n";
-    for made in [told, "ma a:1 N0\r\n", "ms a:1 1 MA N0\r\nx\r\n"] {
+fn a_command_that_makes_an_untimed_item_cancels_the_measurement() {
+    let with_cost = "ms a:1 1 G77\r\nx\r\n";
+    for made in [with_cost, "ma a:1 N0\r\n", "ms a:1 1 MA N0\r\nx\r\n"] {
         with_talk(|mut talk| {
             talk.says("get a:1\r\n");
             talk.says(made);
@@ -200,7 +198,7 @@ fn what_makes_an_item_and_tells_no_time_ends_the_wait() {
             assert!(stats.contains("STAT misses_timed 0\r\n"), "{stats}");
         });
     }
-    // An append that finds nothing makes none: its client stores the whole.
+    // An append that finds no item makes none: its client stores the whole value next.
     with_talk(|mut talk| {
         talk.says("get a:1\r\n");
         assert_eq!(talk.says("append a:1 0 0 1\r\nx\r\n"), "NOT_STORED\r\n");
@@ -211,7 +209,7 @@ fn what_makes_an_item_and_tells_no_time_ends_the_wait() {
 }
 
 #[test]
-fn stats_reset_counts_anew_and_forgets_no_cost() {
+fn stats_reset_resets_counters_and_keeps_means() {
     with_talk(|mut talk| {
         talk.recomputes("a:1", 3);
         assert_eq!(talk.says("stats reset\r\n"), "RESET\r\n");
@@ -221,9 +219,8 @@ fn stats_reset_counts_anew_and_forgets_no_cost() {
     });
 }
 
-/// The option itself, with its own sample and `-D`'s character.
 #[test]
-fn the_option_samples_keys_and_means_are_by_what_ends_a_prefix() {
+fn the_option_samples_keys_and_uses_the_prefix_delimiter() {
     let mut fixture = Fixture::new();
     fixture.settings.costs_measured = true;
     fixture.settings.prefix_delimiter = '/';
@@ -242,7 +239,7 @@ fn the_option_samples_keys_and_means_are_by_what_ends_a_prefix() {
 }
 
 #[test]
-fn what_a_client_tells_is_kept_and_what_adds_to_an_item_changes_no_cost() {
+fn client_costs_are_kept_and_appends_change_no_cost() {
     with_talk(|mut talk| {
         talk.recomputes("a:1", 3);
         talk.says("mg a:2 v\r\n");
@@ -256,7 +253,7 @@ fn what_a_client_tells_is_kept_and_what_adds_to_an_item_changes_no_cost() {
 }
 
 #[test]
-fn a_prefix_has_a_mean_of_its_own_and_a_new_one_its_class_s() {
+fn a_known_prefix_has_its_own_mean_and_a_new_one_that_of_its_class() {
     with_talk(|mut talk| {
         for number in 0..10 {
             talk.recomputes(&format!("slow:{number}"), 40);
@@ -266,12 +263,12 @@ fn a_prefix_has_a_mean_of_its_own_and_a_new_one_its_class_s() {
         talk.stores("warm:1");
         assert_eq!(talk.cost_us("warm:1"), 21_000, "the mean of all");
         talk.stores("slow:w");
-        assert_eq!(talk.cost_us("slow:w"), 40_000, "nobody missed it, its prefix is known");
+        assert_eq!(talk.cost_us("slow:w"), 40_000, "there was no miss, but its prefix is known");
     });
 }
 
 #[test]
-fn limit_a_cache_that_is_only_filled_ahead_has_no_costs() {
+fn limit_stores_without_misses_have_no_costs() {
     with_talk(|mut talk| {
         for number in 0..100 {
             talk.wait(10);
@@ -282,17 +279,17 @@ fn limit_a_cache_that_is_only_filled_ahead_has_no_costs() {
 }
 
 #[test]
-fn limit_a_batch_seems_as_dear_for_each_key_as_it_was_for_all() {
+fn limit_each_key_of_a_batch_gets_the_time_of_the_whole_batch() {
     with_talk(|mut talk| {
         talk.says("get a:0 a:1 a:2 a:3\r\n");
         talk.wait(4);
         (0..4).for_each(|number| talk.stores(&format!("a:{number}")));
-        assert_eq!(talk.cost_us("a:3"), 4_000, "a millisecond each");
+        assert_eq!(talk.cost_us("a:3"), 4_000, "each took a millisecond");
     });
 }
 
 #[test]
-fn limit_of_concurrent_misses_the_first_counts_and_the_first_store() {
+fn limit_concurrent_misses_are_timed_from_first_miss_to_first_store() {
     with_talk(|mut talk| {
         talk.says("get a:1\r\n");
         talk.wait(6);
@@ -302,12 +299,12 @@ fn limit_of_concurrent_misses_the_first_counts_and_the_first_store() {
         assert_eq!(talk.cost_us("a:1"), 10_000);
         talk.wait(6);
         talk.stores("a:1");
-        assert_eq!(talk.cost_us("a:1"), 10_000, "the second client's store says nothing");
+        assert_eq!(talk.cost_us("a:1"), 10_000, "the second store is not timed");
     });
 }
 
 #[test]
-fn limit_a_store_that_comes_too_late_says_nothing() {
+fn limit_a_store_that_is_too_late_is_not_timed() {
     with_talk(|mut talk| {
         talk.recomputes("a:1", WAIT_MS_MAX + 1);
         assert_eq!(talk.cost_us("a:1"), -1);
@@ -316,7 +313,7 @@ fn limit_a_store_that_comes_too_late_says_nothing() {
 }
 
 #[test]
-fn limit_whatever_else_the_client_does_before_the_store_counts() {
+fn limit_other_work_before_the_store_is_included() {
     with_talk(|mut talk| {
         talk.says("get a:1\r\n");
         talk.wait(2);
@@ -339,7 +336,7 @@ fn without_the_option_nothing_is_measured() {
     assert!(talk.says("stats cost\r\n").contains("STAT cost told\r\n"));
 }
 
-/// The point of it: no client tells anything, and what is slow to make stays.
+/// Without client-supplied costs, items that are slow to recompute are kept longer.
 #[test]
 fn slow_keys_outlast_fast_ones() {
     let fixture = Fixture::with(|config| config.eviction = EvictionKind::CostBands);
@@ -347,7 +344,7 @@ fn slow_keys_outlast_fast_ones() {
     let mut talk = Talk::new(&fixture, &shared);
     let value = "v".repeat(900);
     let (mut misses, rounds) = ([0, 0], 60_000_u64);
-    // Twice as many keys as fit, all as likely; every fifth is slow.
+    // Twice as many keys as fit, uniformly distributed; every fifth is slow.
     let keys = 2 * fixture.engine.config().memory_limit_bytes / 1_000;
     let mut random = slabwise_base::Random::new(1);
     for round in 0..rounds {

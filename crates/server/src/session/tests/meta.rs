@@ -1,10 +1,10 @@
-//! The meta protocol, where time, memory or size matter; the transcripts have the rest.
+//! The meta protocol: cases that depend on time, memory or size. The transcripts cover the rest.
 
 use crate::session::testing::{Client, Fixture, ITEM_SIZE_BYTES_MAX, check, check_with};
 use std::time::Duration;
 
 #[test]
-fn replies_have_their_flags_in_the_order_asked_for() {
+fn replies_have_their_flags_in_the_requested_order() {
     check(
         "> ms a 3 T100 F5 k Oxy c
          > foo
@@ -21,7 +21,7 @@ fn replies_have_their_flags_in_the_order_asked_for() {
     );
 }
 
-/// What one connection is answered, script after script; time passes between them.
+/// Returns the replies on one connection to scripts, each of which is followed by a number of seconds.
 fn talk_over_time(scripts: &[(&str, u64)]) -> String {
     let fixture = Fixture::new();
     let shared = fixture.shared();
@@ -35,8 +35,8 @@ fn talk_over_time(scripts: &[(&str, u64)]) -> String {
 }
 
 #[test]
-fn time_since_the_last_use_is_told_before_this_use() {
-    let told = talk_over_time(&[
+fn flags_show_the_last_access_before_this_one() {
+    let replies = talk_over_time(&[
         ("ms a 1 T100\r\nx\r\n", 7),
         ("mg a l h t u\r\n", 5),
         ("mg a l h t\r\n", 3),
@@ -44,7 +44,7 @@ fn time_since_the_last_use_is_told_before_this_use() {
         ("mg a t\r\n", 0),
     ]);
     let expected = "HD\r\nHD l7 h0 t93\r\nHD l12 h0 t88\r\nHD l3 h1 t85\r\n";
-    let (lines, debug) = told.split_at(expected.len());
+    let (lines, debug) = replies.split_at(expected.len());
     assert_eq!(lines, expected);
     assert!(debug.starts_with("ME a exp=85 la=0 cas=1 fetch=yes cls="), "{debug}");
     assert!(debug.ends_with("\r\nEN\r\n"), "{debug}");
@@ -52,15 +52,15 @@ fn time_since_the_last_use_is_told_before_this_use() {
 
 #[test]
 fn one_client_recaches_when_little_time_is_left() {
-    let told = talk_over_time(&[
+    let replies = talk_over_time(&[
         ("ms a 1 T100\r\nx\r\nmg a R30 v\r\n", 75),
         ("mg a R30 t\r\nmg a R30 t\r\nmg a t\r\nms a 1 T100\r\ny\r\nmg a R30 t\r\n", 0),
     ]);
-    assert_eq!(told, "HD\r\nVA 1\r\nx\r\nHD t25 W\r\nHD t25 Z\r\nHD t25 Z\r\nHD\r\nHD t100\r\n");
+    assert_eq!(replies, "HD\r\nVA 1\r\nx\r\nHD t25 W\r\nHD t25 Z\r\nHD t25 Z\r\nHD\r\nHD t100\r\n");
 }
 
 #[test]
-fn large_values_are_written_from_the_arena_and_uploaded_straight_into_it() {
+fn a_large_value_is_received_into_the_arena_and_sent_from_it() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
@@ -77,7 +77,7 @@ fn large_values_are_written_from_the_arena_and_uploaded_straight_into_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_aloud_and_the_old_value_forgotten() {
+fn a_too_large_value_gets_an_error_in_quiet_mode_and_removes_the_old_one() {
     let len = ITEM_SIZE_BYTES_MAX;
     check(&format!(
         "> ms a 1
@@ -114,7 +114,7 @@ fn appending_beyond_the_limit_stores_nothing() {
 }
 
 #[test]
-fn no_memory_is_told_with_q_too() {
+fn out_of_memory_is_reported_in_quiet_mode() {
     let fixture = Fixture::with(|config| {
         config.eviction_enabled = false;
         config.memory_limit_bytes = 1 << 20;
@@ -124,15 +124,15 @@ fn no_memory_is_told_with_q_too() {
         script
             .extend_from_slice(format!("ms k{item} 9000 q\r\n{}\r\n", "v".repeat(9000)).as_bytes());
     }
-    let told = String::from_utf8(fixture.talk([&script[..]])).expect("text");
-    assert!(!told.is_empty());
-    for line in told.lines() {
+    let replies = String::from_utf8(fixture.talk([&script[..]])).expect("text");
+    assert!(!replies.is_empty());
+    for line in replies.lines() {
         assert_eq!(line, "SERVER_ERROR out of memory storing object");
     }
 }
 
 #[test]
-fn without_cas_every_value_is_zero() {
+fn without_cas_every_cas_value_is_zero() {
     check_with(
         |settings| settings.cas_enabled = false,
         "> ms a 1 c E5
@@ -153,7 +153,7 @@ fn without_cas_every_value_is_zero() {
 }
 
 #[test]
-fn nothing_is_counted_by_prefix() {
+fn meta_requests_are_not_counted_by_prefix() {
     check(
         "> stats detail on
          < OK

@@ -1,4 +1,4 @@
-//! What memcached 1.6.45 answers, and what differs on purpose (said where it does).
+//! Replies are those of memcached 1.6.45, unless a test states a difference.
 
 mod admin;
 mod binary;

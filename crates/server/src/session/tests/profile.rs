@@ -1,4 +1,4 @@
-//! What is told of keys, curves and plans.
+//! `stats profile` and `stats plan`.
 
 use crate::background;
 use crate::session::testing::{Client, Fixture};
@@ -8,14 +8,14 @@ use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
 use std::time::Duration;
 
-/// Every key is looked at.
+/// Profiling of every key.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 10_000,
     accesses_per_second_max: u64::MAX,
 };
 
-/// The value of a statistic; `None` if it is not told.
+/// Returns the value of a statistic, if it is in the reply.
 pub(super) fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
     let prefix = format!("STAT {name} ");
     reply.lines().find_map(|line| line.strip_prefix(&prefix))
@@ -26,7 +26,7 @@ fn number(reply: &str, name: &str) -> f64 {
     text.parse().unwrap_or_else(|_| panic!("{name} is {text}"))
 }
 
-/// Sends a script and returns what is answered to it.
+/// Sends a script and returns the replies.
 pub(super) fn ask(client: &mut Client<'_>, script: &str) -> String {
     client.received.clear();
     client.send(script.as_bytes());
@@ -34,7 +34,7 @@ pub(super) fn ask(client: &mut Client<'_>, script: &str) -> String {
 }
 
 #[test]
-fn without_profiles_the_tables_say_so() {
+fn stats_report_that_profiling_is_off() {
     let mut fixture = Fixture::new();
     fixture.settings.profiling = None;
     let shared = fixture.shared();
@@ -47,13 +47,13 @@ fn without_profiles_the_tables_say_so() {
 }
 
 #[test]
-fn curves_and_what_they_cost_are_told_by_class() {
+fn stats_profile_shows_curves_by_class() {
     let mut fixture = Fixture::new();
     fixture.settings.profiling = Some(EVERYTHING);
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    // Keys that nobody stores, and a loop over 100: all of its references but the first miss with fewer chunks.
+    // Keys that are never stored, and a loop over 100 keys, which misses completely with fewer chunks.
     for key in 0..300 {
         ask(&mut client, &format!("get none{key}\r\n"));
     }
@@ -69,7 +69,7 @@ fn curves_and_what_they_cost_are_told_by_class() {
     fixture.clock.advance(Duration::from_secs(1));
     tuner.profiling_mut().expect("it is on").set_hit_time_us(2.5);
     let before = ask(&mut client, "stats profile\r\n");
-    assert_eq!(number(&before, "accesses"), 0.0, "nobody waits for the tuner: {before}");
+    assert_eq!(number(&before, "accesses"), 0.0, "the tuner has not run: {before}");
     tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
     let reply = ask(&mut client, "stats profile\r\n");
     assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
@@ -96,25 +96,25 @@ fn curves_and_what_they_cost_are_told_by_class() {
 }
 
 #[test]
-fn the_tuner_is_called_when_half_of_what_may_wait_does() {
+fn the_tuner_is_woken_when_its_queue_is_half_full() {
     let mut fixture = Fixture::new();
     fixture.settings.profiling = Some(ProfilingOptions { queue_len_max: 8, ..EVERYTHING });
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    let is_called = || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
+    let is_woken = || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
     for _ in 0..3 {
         ask(&mut client, "get a b c\r\n");
-        assert!(!is_called());
+        assert!(!is_woken());
         ask(&mut client, "get d e\r\n");
-        assert!(is_called());
+        assert!(is_woken());
         tuner.observe(&fixture.engine, fixture.clock.now());
     }
     assert_eq!(tuner.profiling().expect("it is on").stats().accesses, 15);
 }
 
 #[test]
-fn the_last_plan_is_told_with_what_it_was_for() {
+fn stats_plan_shows_the_last_plan_and_its_effect() {
     let mut fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
     fixture.settings.profiling = Some(EVERYTHING);
     let shared = fixture.shared();
@@ -146,11 +146,11 @@ fn the_last_plan_is_told_with_what_it_was_for() {
     assert!(number(&reply, "moves_planned") >= number(&reply, "last:moves"), "{reply}");
     assert!(number(&reply, "last:moves") > 0.0, "{reply}");
     assert_eq!(number(&reply, "last:moves"), number(&reply, "last:moves_begun"), "{reply}");
-    let fell = |kind: &str| {
-        let told = |when: &str| number(&reply, &format!("last:{kind}_{when}"));
-        told("before") - told("after")
+    let decrease = |kind: &str| {
+        let value = |when: &str| number(&reply, &format!("last:{kind}_{when}"));
+        value("before") - value("after")
     };
-    assert!(fell("predicted") > 100.0, "{reply}");
-    assert!(fell("measured") > 100.0, "{reply}");
+    assert!(decrease("predicted") > 100.0, "{reply}");
+    assert!(decrease("measured") > 100.0, "{reply}");
     assert!(value(&reply, "last:reason").is_some_and(|reason| !reason.is_empty()), "{reply}");
 }

@@ -1,4 +1,4 @@
-//! What is told of the class table while it is learned, and who says that it is.
+//! `stats sizes_plan`, and the commands that turn the learning of the class table on and off.
 
 use super::profile::{ask, value};
 use crate::background;
@@ -7,7 +7,7 @@ use slabwise_tuner::{Load, TunerStep};
 use std::time::Duration;
 
 #[test]
-fn a_table_is_learned_until_somebody_sets_one() {
+fn a_class_table_is_learned_until_a_command_sets_one() {
     let mut fixture = Fixture::new();
     fixture.settings.tunables.learn_classes = true;
     fixture.settings.profiling = None;
@@ -23,13 +23,13 @@ fn a_table_is_learned_until_somebody_sets_one() {
                 return;
             }
         }
-        panic!("the tuner finds no rest");
+        panic!("the tuner does not become idle");
     };
     second();
     let reply = ask(&mut client, "stats sizes_plan\r\n");
-    let present = value(&reply, "present").expect("a table is in force").to_owned();
+    let present = value(&reply, "present").expect("there is a current table").to_owned();
     assert_eq!(value(&reply, "look:waits_for"), Some("0 of 1000 items"), "{reply}");
-    // Items of 1,037 bytes: fifteen chunks of 1,088 bytes are a page, fourteen of those at the start were.
+    // Items of 1,037 bytes: a page has fifteen chunks of 1,088 bytes, but only fourteen of the initial class.
     let value_bytes = "v".repeat(1_000);
     for key in 0..4_000 {
         ask(&mut client, &format!("set key-{key:04} 0 0 1000\r\n{value_bytes}\r\n"));
@@ -50,7 +50,7 @@ fn a_table_is_learned_until_somebody_sets_one() {
     );
     fixture.engine.check();
 
-    // A table that is refused changes nothing; one that is not is there to stay.
+    // A refused table changes nothing; an accepted one stays.
     assert!(ask(&mut client, "slabs classes 96-96\r\n").starts_with("CLIENT_ERROR"));
     assert!(ask(&mut client, "stats sizes_plan\r\n").starts_with("STAT classes learned\r\n"));
     assert_eq!(ask(&mut client, "slabs classes 96-1200\r\n"), "OK\r\n");
@@ -65,7 +65,7 @@ fn a_table_is_learned_until_somebody_sets_one() {
 }
 
 #[test]
-fn where_pages_do_not_move_no_table_is_learned() {
+fn learning_is_refused_without_page_moves() {
     let mut fixture = Fixture::new();
     fixture.settings.reassign_enabled = false;
     let replies = fixture.talk([b"slabs classes learned\r\n".as_slice()]);

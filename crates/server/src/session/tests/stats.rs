@@ -1,4 +1,4 @@
-//! Questions about the server.
+//! `stats` and its subjects.
 
 use crate::config::changeable;
 use crate::out::{Out, PENDING_BYTES_MAX};
@@ -52,7 +52,7 @@ fn settings_show_what_commands_changed() {
 }
 
 #[test]
-fn subjects() {
+fn stats_subjects_are_answered_as_in_memcached() {
     check(
         "> stats foo
          < ERROR
@@ -89,7 +89,7 @@ fn subjects() {
 }
 
 #[test]
-fn prefixes_are_counted_while_asked_for() {
+fn prefixes_are_counted_while_stats_detail_is_on() {
     check(
         "> get a:b
          < END
@@ -130,7 +130,7 @@ fn prefixes_are_counted_while_asked_for() {
 }
 
 #[test]
-fn prefixes_are_not_shown_where_dumps_are_forbidden() {
+fn prefixes_are_not_shown_if_dumps_are_disabled() {
     check_with(
         |settings| settings.dump_enabled = false,
         "> stats detail dump
@@ -141,7 +141,7 @@ fn prefixes_are_not_shown_where_dumps_are_forbidden() {
 }
 
 #[test]
-fn sizes_are_counted_in_steps() {
+fn sizes_are_counted_in_bins() {
     let fixture = Fixture::new();
     let reply = ask(&fixture, "stats sizes_enable\r\nset a 0 0 100\r\n");
     assert_eq!(reply, "STAT sizes_status enabled\r\n");
@@ -153,7 +153,7 @@ fn sizes_are_counted_in_steps() {
     assert!(reply.ends_with("STAT 160 2\r\nEND\r\n"), "{reply}");
 }
 
-/// The reply that ends with `END`, of which the client reads nothing before no more is written.
+/// Returns the reply up to `END`. The client reads only when the session writes no more.
 fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
     let (mut session, mut out) = (Session::default(), Out::default());
     let mut input = request.as_bytes();
@@ -171,7 +171,7 @@ fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
 }
 
 #[test]
-fn many_connections_come_in_pieces_and_each_is_listed_once() {
+fn stats_conns_lists_each_of_many_connections_once() {
     const CONNECTIONS: i32 = 20_000;
     let fixture = Fixture::new();
     let shared = fixture.shared();
@@ -189,7 +189,7 @@ fn many_connections_come_in_pieces_and_each_is_listed_once() {
 }
 
 #[test]
-fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
+fn a_dump_lists_each_of_many_prefixes_once() {
     const PREFIXES: usize = 20_000;
     let fixture = Fixture::new();
     let shared = fixture.shared();
@@ -205,7 +205,7 @@ fn a_dump_of_many_prefixes_comes_in_pieces_and_lists_each_once() {
 }
 
 #[test]
-fn each_command_that_changes_a_setting_changes_its_line() {
+fn a_command_that_changes_a_setting_changes_its_line() {
     for (name, command) in changeable() {
         let fixture = Fixture::new();
         let line_after = |script: String| {

@@ -1,4 +1,4 @@
-//! Watchers: who may watch, what they are told, and that nobody waits for them.
+//! Watchers: the command, the lines, and bounded buffers.
 
 use crate::session::testing::{Client, Fixture, check_with};
 use crate::shared::{Shared, WatchEvent, Watcher};
@@ -8,7 +8,7 @@ use slabwise_protocol::WatchKinds;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A client that has become a watcher of these kinds.
+/// Makes a client that watches these kinds of events.
 fn watcher<'e>(fixture: &'e Fixture, shared: &'e Shared<'e>, kinds: &str) -> Client<'e> {
     let mut client = Client::new(fixture.worker(shared));
     client.send(format!("watch {kinds}\r\n").as_bytes());
@@ -17,7 +17,7 @@ fn watcher<'e>(fixture: &'e Fixture, shared: &'e Shared<'e>, kinds: &str) -> Cli
     client
 }
 
-/// The lines without their numbers.
+/// Removes the numbers of lines.
 fn unnumbered(lines: Vec<String>) -> Vec<String> {
     let strip = |line: String| {
         line.split_once(' ').map_or_else(|| line.clone(), |(_, rest)| rest.to_owned())
@@ -25,7 +25,7 @@ fn unnumbered(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().map(strip).collect()
 }
 
-/// Sends a script with three kinds watched, and compares what is told; `C` stands for a class.
+/// Sends a script while three kinds are watched, and compares the lines; `C` matches any class.
 pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
     let script = script.as_ref();
     let fixture = Fixture::new();
@@ -34,7 +34,7 @@ pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
     let mut client = Client::new(fixture.worker(&shared));
     client.worker.descriptor = 30;
     client.send(script);
-    let told = unnumbered(watcher.watched_lines()).into_iter().map(|line| {
+    let lines = unnumbered(watcher.watched_lines()).into_iter().map(|line| {
         let fields = line.split(' ').map(|field| match field.strip_prefix("clsid=") {
             Some("0") | None => field,
             Some(_) => "clsid=C",
@@ -43,11 +43,11 @@ pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
     });
     let expected: Vec<_> =
         expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    assert_eq!(told.collect::<Vec<_>>(), expected, "{}", script.escape_ascii());
+    assert_eq!(lines.collect::<Vec<_>>(), expected, "{}", script.escape_ascii());
 }
 
 #[test]
-fn what_a_command_makes_beside_its_business_is_told_as_a_store() {
+fn items_made_by_arithmetic_or_deletes_are_reported_as_stores() {
     check_lines(
         "ma n N0 J25\r\nma n N0\r\nme n\r\nmd n x\r\nmd nothing x\r\nmd n x C9999\r\n",
         "type=item_get key=n status=not_found clsid=0 cfd=30 size=0
@@ -65,7 +65,7 @@ fn what_a_command_makes_beside_its_business_is_told_as_a_store() {
 }
 
 #[test]
-fn who_may_watch() {
+fn watch_checks_its_kinds_and_refuses_pipelining() {
     let fixture = Fixture::new();
     for (script, reply) in [
         ("watch garbage\r\n", "ERROR\r\n"),
@@ -75,7 +75,7 @@ fn who_may_watch() {
         ("watch rawcmds proxyreqs proxyevents proxyuser\r\n", "OK\r\n"),
         ("version\r\nwatch\r\n", "ERROR cannot pipeline other commands before watch\r\n"),
         ("version\r\nwatch x\r\n", "ERROR cannot pipeline other commands before watch\r\n"),
-        // What is sent to a watcher means nothing.
+        // Input from a watcher is ignored.
         ("watch\r\nversion\r\nget a\r\n", "OK\r\n"),
     ] {
         let received = fixture.talk([script.as_bytes()]);
@@ -94,7 +94,7 @@ fn who_may_watch() {
 }
 
 #[test]
-fn there_are_twenty_watchers_at_most_and_each_makes_room_when_it_goes() {
+fn at_most_twenty_clients_can_watch_at_a_time() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut watchers: Vec<_> = (0..20).map(|_| watcher(&fixture, &shared, "evictions")).collect();
@@ -116,7 +116,7 @@ fn there_are_twenty_watchers_at_most_and_each_makes_room_when_it_goes() {
 }
 
 #[test]
-fn look_ups_are_told_whatever_command_makes_them() {
+fn lookups_of_every_command_are_reported() {
     check_lines(
         "get a\r\nset a 0 0 3\r\nfoo\r\nget a b\r\ntouch a 5\r\ngat 0 a\r\nincr a 1\r\n",
         "type=item_get key=a status=not_found clsid=0 cfd=30 size=0
@@ -131,7 +131,7 @@ fn look_ups_are_told_whatever_command_makes_them() {
 }
 
 #[test]
-fn stores_are_told_with_what_came_of_them() {
+fn stores_are_reported_with_their_outcome() {
     check_lines(
         "add a 0 5 1\r\nx\r\nadd a 0 0 1\r\nx\r\nreplace b 0 0 1\r\nx\r\n\
          append a 0 0 4\r\nabcd\r\nprepend b 0 0 2\r\nab\r\ncas a 0 0 1 99\r\nx\r\n\
@@ -151,7 +151,7 @@ fn stores_are_told_with_what_came_of_them() {
          type=item_get key=b status=not_found clsid=0 cfd=30 size=0
          type=item_store key=b status=not_found cmd=cas ttl=0 clsid=C cfd=30 size=1",
     );
-    // What is too large is refused before its value has come; the old value of a set is looked for.
+    // A value that is too large is refused before it arrives; a set then looks up the old value to remove it.
     check_lines(
         format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
         "type=item_get key=a status=not_found clsid=0 cfd=30 size=0
@@ -162,7 +162,7 @@ fn stores_are_told_with_what_came_of_them() {
 }
 
 #[test]
-fn a_value_that_comes_in_pieces_is_told_once_it_is_stored() {
+fn a_value_that_arrives_in_parts_is_reported_when_stored() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut watcher = watcher(&fixture, &shared, "mutations");
@@ -191,7 +191,7 @@ fn deletions_are_told_when_something_was_deleted() {
 }
 
 #[test]
-fn items_that_have_ended_say_why() {
+fn lookups_distinguish_expired_and_flushed_items() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
@@ -203,13 +203,13 @@ fn items_that_have_ended_say_why() {
     let lines = unnumbered(watcher.watched_lines());
     let statuses: Vec<_> = lines.iter().filter_map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(statuses, ["status=expired", "status=not_found", "status=flushed"]);
-    // As many were counted as without a watcher.
+    // Watching does not change the counters.
     let stats = fixture.engine.stats(fixture.clock.now());
     assert_eq!((stats.get_expired, stats.get_flushed, stats.get_misses), (1, 1, 3));
 }
 
 #[test]
-fn evictions_are_told() {
+fn every_eviction_is_reported() {
     let fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
     let shared = fixture.shared();
     let observer = Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>;
@@ -239,7 +239,7 @@ fn evictions_are_told() {
 }
 
 #[test]
-fn lines_rise_in_number_and_a_watcher_that_does_not_read_is_told_what_it_missed() {
+fn lines_are_numbered_and_a_slow_watcher_gets_the_skipped_count() {
     let mut fixture = Fixture::new();
     fixture.settings.watcher_log_bytes = 1_000;
     let shared = fixture.shared();
@@ -257,9 +257,9 @@ fn lines_rise_in_number_and_a_watcher_that_does_not_read_is_told_what_it_missed(
     }
     assert_eq!(last, 1_000);
     let lines = slow.watched_lines();
-    let (told, kept) = lines.split_last().expect("some lines found room");
+    let (last_line, kept) = lines.split_last().expect("some lines are kept");
     let skipped: usize =
-        told.strip_prefix("skipped=").expect("the last").parse().expect("a number");
+        last_line.strip_prefix("skipped=").expect("the last").parse().expect("a number");
     assert_eq!(kept.len() + skipped, 1_000);
     assert!(kept.iter().map(String::len).sum::<usize>() <= 1_000, "the buffer is bounded");
     client.send(b"get a\r\n");
@@ -275,7 +275,7 @@ fn number_of(line: &str) -> Option<u64> {
 }
 
 #[test]
-fn whoever_writes_and_whenever_it_is_read_each_line_comes_once_and_in_order() {
+fn lines_of_concurrent_writers_arrive_once_and_in_order() {
     const WRITERS: u64 = 3;
     const EVENTS: u64 = 2_000;
     for seed in 0..8 {
@@ -284,7 +284,7 @@ fn whoever_writes_and_whenever_it_is_read_each_line_comes_once_and_in_order() {
         let shared = fixture.shared();
         let watch = &shared.watch;
         let mut watcher = Watcher::new(&shared.watch, shared.engine, 5, WatchKinds::SYSEVENTS)
-            .expect("nobody else watches");
+            .expect("there is no other watcher");
         let mut taken = Vec::new();
         std::thread::scope(|scope| {
             let write = |_| {
@@ -320,22 +320,22 @@ fn whoever_writes_and_whenever_it_is_read_each_line_comes_once_and_in_order() {
 }
 
 #[test]
-fn a_worker_is_woken_once_for_many_lines_and_again_when_they_were_taken() {
+fn a_worker_is_woken_once_until_it_takes_the_lines() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut watcher = watcher(&fixture, &shared, "fetchers");
     let mut client = Client::new(fixture.worker(&shared));
-    let woken = || {
+    let woken_workers = || {
         let mut workers = Vec::new();
         shared.watch.deliver(|worker| workers.push(worker));
         workers
     };
-    assert_eq!(woken(), []);
+    assert_eq!(woken_workers(), []);
     client.send(b"get a b c\r\n");
-    assert_eq!(woken(), [0]);
+    assert_eq!(woken_workers(), [0]);
     client.send(b"get d\r\n");
-    assert_eq!(woken(), [], "it knows");
+    assert_eq!(woken_workers(), [], "it is woken already");
     assert_eq!(watcher.watched_lines().len(), 4);
     client.send(b"get e\r\n");
-    assert_eq!(woken(), [0]);
+    assert_eq!(woken_workers(), [0]);
 }

@@ -1,11 +1,11 @@
-//! Cutting the input anywhere changes nothing in the replies.
+//! The replies do not depend on how the input is split.
 
 use super::super::super::testing::Fixture;
 use super::packet::{arithmetic, packet, store};
 use crate::passwords::testing::TemporaryFile;
 use slabwise_base::Random;
 
-/// What a fresh server answers to input in these pieces.
+/// Returns the replies of a new server to input in these pieces.
 fn talk<'p>(change: &dyn Fn(&mut Fixture), pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
     let mut fixture = Fixture::new();
     change(&mut fixture);
@@ -22,7 +22,7 @@ fn check(change: &dyn Fn(&mut Fixture), input: &[u8], what: &str) {
     }
 }
 
-/// A request that may or may not make sense, on few keys, so that they meet.
+/// Returns a valid or invalid request on one of a few keys, so that requests affect each other.
 fn request(random: &mut Random) -> Vec<u8> {
     let key = ["a", "b", "n"][random.below(3) as usize];
     let value_len = [0, 1, 10, 600][random.below(4) as usize];
@@ -35,7 +35,7 @@ fn request(random: &mut Random) -> Vec<u8> {
         0x05 | 0x06 | 0x15 | 0x16 => arithmetic(opcode, key, random.below(9), 5, exptime),
         0x07 | 0x08 | 0x0a | 0x0b | 0x17 | 0x18 | 0x20 => packet(opcode),
         0x0e | 0x0f | 0x19 | 0x1a => packet(opcode).key(key).value(&vec![b'1'; value_len]),
-        // The general statistics hold the time.
+        // The general statistics contain the time.
         0x10 => packet(opcode).key("items"),
         0x1c..=0x1e | 0x23 | 0x24 => packet(opcode).extras(&[0, 0, 0, 9]).key(key),
         0x21 | 0x22 => packet(opcode).key("PLAIN").value(b"\0user\0pass"),
@@ -45,7 +45,7 @@ fn request(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn of_random_batches() {
+fn replies_to_random_batches_do_not_depend_on_splits() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
         let input: Vec<u8> = (0..12).flat_map(|_| request(&mut random)).collect();
@@ -54,7 +54,7 @@ fn of_random_batches() {
 }
 
 #[test]
-fn of_random_batches_of_a_client_that_must_authenticate() {
+fn replies_with_sasl_do_not_depend_on_splits() {
     let file = TemporaryFile::new("user:pass\n");
     let with_sasl = |fixture: &mut Fixture| {
         fixture.settings.sasl_enabled = true;

@@ -1,4 +1,4 @@
-//! How packets come and go: large values, long batches, turns.
+//! Large values, long batches and yielding in the binary protocol.
 
 use super::super::super::testing::Fixture;
 use super::packet::{Packet, Talk, answers, packet, store};
@@ -11,7 +11,7 @@ fn value(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn large_values_go_straight_in_and_come_back_whole() {
+fn large_values_are_received_into_the_arena_and_returned_whole() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -20,7 +20,7 @@ fn large_values_go_straight_in_and_come_back_whole() {
         let bytes = store(SET, "k", &value).bytes();
         let uploaded_before = talk.0.uploaded;
         talk.0.received.clear();
-        // The head comes first, as from a client that writes twice.
+        // The head arrives first, as from a client that writes twice.
         let (head, body) = bytes.split_at(bytes.len() - len);
         talk.0.send(head);
         talk.0.send(body);
@@ -33,7 +33,7 @@ fn large_values_go_straight_in_and_come_back_whole() {
 }
 
 #[test]
-fn a_long_batch_takes_several_turns_and_is_answered_in_order() {
+fn a_long_batch_takes_several_rounds_and_is_answered_in_order() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -49,12 +49,12 @@ fn a_long_batch_takes_several_turns_and_is_answered_in_order() {
         assert!(hit.value == value(index), "{index}");
     }
     assert_eq!(got[COUNT].opcode, NOOP);
-    // The clients' share of 20 requests a turn.
+    // The budget is 20 requests per round.
     assert!(talk.0.yields as usize >= 3 * COUNT / 20 - 1, "{} yields", talk.0.yields);
 }
 
 #[test]
-fn output_that_is_not_read_stops_the_batch() {
+fn a_full_output_stops_the_batch() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -64,18 +64,18 @@ fn output_that_is_not_read_stops_the_batch() {
     let before = talk.0.yields;
     let hits = talk.send(&vec![packet(GETQ).key("k"); 100]);
     assert!(hits.len() == 100 && hits.iter().all(|hit| hit.value == large));
-    assert!(talk.0.yields > before, "a hundred values of 90 kB are more than is held");
+    assert!(talk.0.yields > before, "a hundred values of 90 kB exceed the output's limit");
 }
 
 #[test]
-fn nothing_of_a_refused_value_is_taken_for_a_packet() {
+fn a_refused_value_is_never_parsed_as_requests() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
-    // A value made of packets that would delete the witness.
-    let hostile = packet(0x14).key("witness").bytes().repeat(5_000);
-    talk.ask(&store(SET, "witness", b"here"));
+    // A value of packets that would delete another item.
+    let hostile = packet(0x14).key("other").bytes().repeat(5_000);
+    talk.ask(&store(SET, "other", b"here"));
     assert_eq!(talk.ask(&store(SET, "k", &hostile)).status, 3);
     assert_eq!(talk.ask(&packet(0xee).extras(b"x").key("k").value(&hostile)).status, 0x81);
-    assert_eq!(talk.ask(&packet(0x00).key("witness")).text(), "here");
+    assert_eq!(talk.ask(&packet(0x00).key("other")).text(), "here");
 }

@@ -1,4 +1,4 @@
-//! What each command answers.
+//! The replies to each command.
 
 use super::super::super::testing::{Fixture, ITEM_SIZE_BYTES_MAX};
 use super::packet::{Talk, arithmetic, packet, store};
@@ -34,7 +34,7 @@ fn found(talk: &mut Talk<'_>, key: &str) -> String {
 }
 
 #[test]
-fn retrievals_answer_flags_value_and_perhaps_the_key() {
+fn retrievals_return_flags_value_and_sometimes_the_key() {
     talk(|talk, _| {
         let stored = talk.ask(&store(SET, "k", b"value"));
         assert_eq!((stored.status, stored.text()), (0, String::new()));
@@ -53,7 +53,7 @@ fn retrievals_answer_flags_value_and_perhaps_the_key() {
 }
 
 #[test]
-fn touching_retrievals_move_the_end() {
+fn retrievals_with_a_touch_set_the_expiry() {
     talk(|talk, fixture| {
         for (index, (opcode, has_value)) in
             [(TOUCH, false), (GAT, true), (GATQ, true), (GATK, true), (GATKQ, true)]
@@ -84,7 +84,7 @@ fn touching_retrievals_move_the_end() {
 }
 
 #[test]
-fn stores_have_conditions_and_name_what_failed() {
+fn stores_check_conditions_and_report_which_failed() {
     talk(|talk, _| {
         assert_eq!(talk.outcome(&store(REPLACE, "k", b"0")), (NOT_FOUND, "Not found".into()));
         let extend = |opcode| packet(opcode).key("k").value(b"+");
@@ -102,7 +102,7 @@ fn stores_have_conditions_and_name_what_failed() {
 }
 
 #[test]
-fn a_quiet_store_answers_only_what_failed() {
+fn a_quiet_store_answers_only_errors() {
     talk(|talk, _| {
         talk.is_silent(&store(SETQ, "k", b"1"));
         talk.is_silent(&store(REPLACEQ, "k", b"2"));
@@ -131,7 +131,7 @@ fn a_cas_value_is_a_condition_of_every_store() {
             let stored = talk.ask(&order.clone().cas(cas));
             assert_eq!(stored.status, 0);
             assert_ne!(stored.cas, cas);
-            assert_eq!(talk.ask(&order.cas(cas)).status, EXISTS, "the CAS value has passed");
+            assert_eq!(talk.ask(&order.cas(cas)).status, EXISTS, "the CAS value has changed");
             cas = stored.cas;
             assert_eq!(found(talk, "k"), value);
         }
@@ -149,7 +149,7 @@ fn a_cas_value_is_a_condition_of_every_store() {
 }
 
 #[test]
-fn deletes_say_whether_there_was_an_item() {
+fn deletes_report_whether_there_was_an_item() {
     talk(|talk, _| {
         talk.is_silent(&store(SETQ, "k", b"1"));
         let deleted = talk.ask(&packet(DELETE).key("k"));
@@ -162,7 +162,7 @@ fn deletes_say_whether_there_was_an_item() {
 }
 
 #[test]
-fn numbers_are_made_counted_and_bounded() {
+fn arithmetic_creates_changes_and_wraps_numbers() {
     const DO_NOT_CREATE: u32 = u32::MAX;
     talk(|talk, _| {
         let missing = arithmetic(INCREMENT, "n", 1, 10, DO_NOT_CREATE);
@@ -195,7 +195,7 @@ fn numbers_are_made_counted_and_bounded() {
 }
 
 #[test]
-fn a_number_that_was_made_ends_when_it_was_told_to() {
+fn a_created_number_expires() {
     talk(|talk, fixture| {
         talk.ask(&arithmetic(INCREMENT, "n", 1, 10, 5));
         fixture.clock.advance(Duration::from_secs(6));
@@ -205,7 +205,7 @@ fn a_number_that_was_made_ends_when_it_was_told_to() {
 }
 
 #[test]
-fn what_is_too_large_is_skipped_and_ends_the_old_value() {
+fn a_too_large_value_is_skipped_and_removes_the_old_one() {
     talk(|talk, _| {
         let large = vec![b'x'; ITEM_SIZE_BYTES_MAX as usize];
         talk.is_silent(&store(SETQ, "k", b"old"));
@@ -219,7 +219,7 @@ fn what_is_too_large_is_skipped_and_ends_the_old_value() {
         assert_eq!(found(talk, "other"), "old");
         let half = vec![b'x'; large.len() * 2 / 3];
         assert_eq!(talk.ask(&store(SET, "k", &half)).status, 0);
-        // Each fits, both together do not.
+        // Each value fits, but not both together.
         let rest = packet(APPEND).key("k").value(&half);
         assert_eq!(talk.outcome(&rest), (NOT_STORED, "Not stored.".into()));
         assert_eq!(talk.ask(&packet(GET).key("k")).value, half);
@@ -227,7 +227,7 @@ fn what_is_too_large_is_skipped_and_ends_the_old_value() {
 }
 
 #[test]
-fn flushes_are_at_once_or_later_and_can_be_forbidden() {
+fn flushes_are_immediate_or_delayed_and_can_be_disabled() {
     talk(|talk, fixture| {
         talk.is_silent(&store(SETQ, "k", b"1"));
         assert_eq!(talk.outcome(&packet(FLUSH)), (0, String::new()));
@@ -248,7 +248,7 @@ fn flushes_are_at_once_or_later_and_can_be_forbidden() {
 }
 
 #[test]
-fn the_rest_is_answered_too() {
+fn other_commands_are_answered() {
     talk(|talk, _| {
         assert_eq!(talk.outcome(&packet(NOOP)), (0, String::new()));
         assert_eq!(talk.outcome(&packet(VERSION)), (0, crate::wire::VERSION.to_owned()));
@@ -270,7 +270,7 @@ fn the_rest_is_answered_too() {
 }
 
 #[test]
-fn what_makes_no_sense_is_answered_and_ends_the_connection() {
+fn an_invalid_request_is_answered_and_closes_the_connection() {
     let long = "k".repeat(251);
     for (request, status) in [
         (packet(GET), INVALID),
@@ -303,13 +303,13 @@ fn what_makes_no_sense_is_answered_and_ends_the_connection() {
 }
 
 #[test]
-fn without_cas_nothing_has_a_cas_value_and_none_matches() {
+fn without_cas_every_cas_value_is_zero_and_none_matches() {
     let mut fixture = Fixture::new();
     fixture.settings.cas_enabled = false;
     talk_with(fixture, |talk, _| {
         assert_eq!(talk.ask(&store(SET, "k", b"1")).cas, 0);
         assert_eq!(talk.ask(&packet(GET).key("k")).cas, 0);
-        // As in memcached: a store forgets its condition, a delete or a number fails by it.
+        // As in memcached, a store ignores its CAS value, while a delete or an increment fails.
         assert_eq!(talk.ask(&store(SET, "k", b"2").cas(9)).status, 0);
         assert_eq!(talk.ask(&packet(DELETE).key("k").cas(9)).status, EXISTS);
         assert_eq!(talk.ask(&arithmetic(INCREMENT, "k", 1, 0, 0).cas(9)).status, EXISTS);

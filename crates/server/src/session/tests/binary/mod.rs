@@ -1,4 +1,4 @@
-//! Dialogues in the binary protocol.
+//! Tests of the binary protocol.
 
 mod cuts;
 mod flow;

@@ -1,12 +1,11 @@
-//! Packets, written and read.
+//! Composes requests and parses replies for tests.
 
 use super::super::super::testing::{Client, Fixture};
 use crate::shared::Shared;
 
-/// What every request here carries, so that a reply without it is noticed.
+/// The opaque of every request here. Every reply must repeat it.
 pub(super) const OPAQUE: u32 = 0x0bad_cafe;
 
-/// A request.
 #[derive(Clone)]
 pub(super) struct Packet {
     opcode: u8,
@@ -20,12 +19,12 @@ pub(super) fn packet(opcode: u8) -> Packet {
     Packet { opcode, extras: Vec::new(), key: Vec::new(), value: Vec::new(), cas: 0 }
 }
 
-/// set and its kin: flags 7 and no end.
+/// A set, add or replace with flags 7 and no expiry.
 pub(super) fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
     packet(opcode).extras(&[0, 0, 0, 7, 0, 0, 0, 0]).key(key).value(value)
 }
 
-/// increment and decrement.
+/// An increment or decrement.
 pub(super) fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
     let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
     packet(opcode).extras(&parts.concat()).key(key)
@@ -67,7 +66,7 @@ impl Packet {
     }
 }
 
-/// A reply, taken apart.
+/// A parsed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) opcode: u8,
@@ -79,13 +78,13 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The value as text, for a comparison that can be read.
+    /// The value as text, for readable comparisons.
     pub(super) fn text(&self) -> String {
         self.value.escape_ascii().to_string()
     }
 }
 
-/// Takes replies apart; panics unless they are whole and repeat what they must.
+/// Parses replies. Panics unless they are complete and have the right magic and opaque.
 pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !bytes.is_empty() {
@@ -111,7 +110,7 @@ pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
     answers
 }
 
-/// A connection that speaks packets.
+/// A client of the binary protocol.
 pub(super) struct Talk<'e>(pub(super) Client<'e>);
 
 impl<'e> Talk<'e> {
@@ -119,7 +118,7 @@ impl<'e> Talk<'e> {
         Talk(Client::new(fixture.worker(shared)))
     }
 
-    /// Sends packets in one piece; what is answered.
+    /// Sends packets in one piece; returns the replies.
     pub(super) fn send(&mut self, packets: &[Packet]) -> Vec<Answer> {
         let bytes: Vec<u8> = packets.iter().flat_map(Packet::bytes).collect();
         self.0.received.clear();
@@ -127,7 +126,7 @@ impl<'e> Talk<'e> {
         answers(&self.0.received)
     }
 
-    /// Sends a packet that has one answer.
+    /// Sends a packet that has one reply.
     #[track_caller]
     pub(super) fn ask(&mut self, packet: &Packet) -> Answer {
         let mut answers = self.send(std::slice::from_ref(packet));
@@ -137,14 +136,14 @@ impl<'e> Talk<'e> {
         answer
     }
 
-    /// The status and the text of the one answer.
+    /// Sends a packet that has one reply; returns its status and text.
     #[track_caller]
     pub(super) fn outcome(&mut self, packet: &Packet) -> (u16, String) {
         let answer = self.ask(packet);
         (answer.status, answer.text())
     }
 
-    /// Sends a packet that has no answer.
+    /// Sends a packet that has no reply.
     #[track_caller]
     pub(super) fn is_silent(&mut self, packet: &Packet) {
         assert_eq!(self.send(std::slice::from_ref(packet)), []);

@@ -1,4 +1,4 @@
-//! Who gets in, and who does not.
+//! SASL authentication.
 
 use super::super::super::testing::Fixture;
 use super::packet::{Packet, Talk, packet, store};
@@ -13,7 +13,7 @@ const AUTH_ERROR: u16 = 0x20;
 const AUTH_CONTINUE: u16 = 0x21;
 const UNKNOWN: u16 = 0x81;
 
-/// A server that knows one user, and its password file.
+/// Returns a server with one user, and its password file.
 fn server() -> (Fixture, TemporaryFile) {
     let file = TemporaryFile::new("user:pass\n");
     let mut fixture = Fixture::new();
@@ -31,13 +31,13 @@ fn login() -> Packet {
 }
 
 #[track_caller]
-fn is_shut_out(talk: &mut Talk<'_>) {
+fn check_unauthenticated(talk: &mut Talk<'_>) {
     assert_eq!(talk.outcome(&store(SET, "k", b"v")), (AUTH_ERROR, "Auth failure.".into()));
     assert!(talk.is_closed());
 }
 
 #[test]
-fn the_right_password_lets_in() {
+fn the_right_password_authenticates_one_connection() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -45,19 +45,19 @@ fn the_right_password_lets_in() {
     assert_eq!(talk.outcome(&login()), (0, "Authenticated".into()));
     assert_eq!(talk.ask(&store(SET, "k", b"v")).status, 0);
     assert_eq!(talk.ask(&packet(GET).key("k")).text(), "v");
-    // One client's name is not another's.
-    is_shut_out(&mut Talk::new(&fixture, &shared));
-    let mut patient = Talk::new(&fixture, &shared);
-    assert_eq!(patient.outcome(&auth("PLAIN", b"")), (AUTH_CONTINUE, String::new()));
+    // Other connections are not authenticated.
+    check_unauthenticated(&mut Talk::new(&fixture, &shared));
+    let mut in_two_steps = Talk::new(&fixture, &shared);
+    assert_eq!(in_two_steps.outcome(&auth("PLAIN", b"")), (AUTH_CONTINUE, String::new()));
     let step = packet(SASL_STEP).key("PLAIN").value(b"\0user\0pass");
-    assert_eq!(patient.outcome(&step), (0, "Authenticated".into()));
-    assert_eq!(patient.ask(&packet(NOOP)).status, 0);
+    assert_eq!(in_two_steps.outcome(&step), (0, "Authenticated".into()));
+    assert_eq!(in_two_steps.ask(&packet(NOOP)).status, 0);
     assert_eq!(shared.counters.auth_commands.load(Ordering::Relaxed), 2);
     assert_eq!(shared.counters.auth_errors.load(Ordering::Relaxed), 0);
 }
 
 #[test]
-fn before_it_only_the_version_and_the_way_in_are_told() {
+fn before_authentication_only_version_and_mechanisms_are_answered() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -74,7 +74,7 @@ fn before_it_only_the_version_and_the_way_in_are_told() {
         packet(0x11).extras(&[0; 8]).key("k").value(b"v"),
         packet(0x10).key("reset"),
         packet(0xee),
-        // Makes no sense either, but who asks is asked first.
+        // Also invalid, but authentication is checked first.
         packet(GET),
     ] {
         let mut talk = Talk::new(&fixture, &shared);
@@ -82,7 +82,7 @@ fn before_it_only_the_version_and_the_way_in_are_told() {
         assert!(talk.is_closed());
     }
     let mut talk = Talk::new(&fixture, &shared);
-    // What stands behind the refused request is not looked at.
+    // Requests after the refused one are ignored.
     let got = talk.send(&[packet(GET).key("k"), login(), store(SET, "k", b"v")]);
     assert_eq!(got.len(), 1);
     let mut talk = Talk::new(&fixture, &shared);
@@ -93,7 +93,7 @@ fn before_it_only_the_version_and_the_way_in_are_told() {
 }
 
 #[test]
-fn no_wrong_attempt_lets_in() {
+fn wrong_credentials_do_not_authenticate() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let long = [&b"\0user\0"[..], &[b'p'; 2_000]].concat();
@@ -114,18 +114,18 @@ fn no_wrong_attempt_lets_in() {
         let mut talk = Talk::new(&fixture, &shared);
         assert_eq!(talk.outcome(attempt), (AUTH_ERROR, "Auth failure.".into()), "{index}");
         assert!(!talk.is_closed());
-        is_shut_out(&mut talk);
+        check_unauthenticated(&mut talk);
     }
     assert_eq!(shared.counters.auth_commands.load(Ordering::Relaxed), attempts.len() as u64);
     assert_eq!(shared.counters.auth_errors.load(Ordering::Relaxed), attempts.len() as u64);
     let mut talk = Talk::new(&fixture, &shared);
     let too_long = auth(&"X".repeat(40), b"\0user\0pass");
     assert_eq!(talk.outcome(&too_long), (0x04, "Invalid arguments".into()));
-    is_shut_out(&mut talk);
+    check_unauthenticated(&mut talk);
 }
 
 #[test]
-fn a_failed_attempt_ends_what_was_before_it() {
+fn a_failed_attempt_ends_an_earlier_authentication() {
     let (fixture, file) = server();
     let shared = fixture.shared();
     for attempt in [
@@ -138,31 +138,31 @@ fn a_failed_attempt_ends_what_was_before_it() {
         assert_eq!(talk.ask(&login()).status, 0);
         assert_eq!(talk.ask(&packet(NOOP)).status, 0);
         assert_eq!(talk.ask(&attempt).status, AUTH_ERROR);
-        is_shut_out(&mut talk);
+        check_unauthenticated(&mut talk);
     }
     let mut talk = Talk::new(&fixture, &shared);
     assert_eq!(talk.ask(&login()).status, 0);
     assert_eq!(talk.ask(&auth(&"X".repeat(40), b"")).status, 0x04);
-    is_shut_out(&mut talk);
+    check_unauthenticated(&mut talk);
     let mut talk = Talk::new(&fixture, &shared);
     assert_eq!(talk.ask(&login()).status, 0);
     file.write("user:other\n");
     assert_eq!(talk.ask(&login()).status, AUTH_ERROR);
-    is_shut_out(&mut talk);
+    check_unauthenticated(&mut talk);
 }
 
 #[test]
-fn without_a_password_file_nobody_gets_in() {
+fn without_a_password_file_every_attempt_fails() {
     let (mut fixture, _file) = server();
     fixture.settings.sasl_password_file = None;
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
     assert_eq!(talk.ask(&login()).status, AUTH_ERROR);
-    is_shut_out(&mut talk);
+    check_unauthenticated(&mut talk);
 }
 
 #[test]
-fn there_is_no_way_around_by_text() {
+fn text_commands_do_not_bypass_sasl() {
     for protocol in [Protocol::Binary, Protocol::Auto, Protocol::Ascii] {
         let (mut fixture, _file) = server();
         fixture.settings.protocol = protocol;
@@ -174,7 +174,7 @@ fn there_is_no_way_around_by_text() {
 }
 
 #[test]
-fn every_attempt_takes_a_turn() {
+fn every_attempt_ends_a_round() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);

@@ -1,11 +1,11 @@
-//! What watchers are told of packets.
+//! Watch events of binary requests.
 
 use super::super::watch::check_lines;
 use super::packet::{Packet, arithmetic, packet, store};
 use slabwise_protocol::binary::opcode::{DELETE, INCREMENT, SET};
 
 #[test]
-fn packets_are_told_as_lines_are() {
+fn binary_requests_are_reported_like_text_requests() {
     let packets = [
         store(SET, "a", b"v"),
         store(SET, "a", b"v").cas(99),
