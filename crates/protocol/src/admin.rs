@@ -1,19 +1,19 @@
-//! Orders to the server, and questions about it.
-#![expect(missing_docs, reason = "some names say all that there is to say")]
+//! Administrative commands and `stats`.
+#![expect(missing_docs, reason = "some names need no explanation")]
 
 use crate::words::{self, Exptime, WatchKinds};
 
-/// Orders to the server.
+/// Administrative commands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Admin<'a> {
-    /// flush_all: everything stored until then is gone; at once unless a time is given.
+    /// flush_all: expires all items, at once or at a time.
     FlushAll(Exptime),
-    /// verbosity: how much is logged.
+    /// verbosity: sets the log level.
     Verbosity(u32),
-    /// cache_memlimit: the new limit in MiB.
+    /// cache_memlimit: sets the memory limit in MiB.
     MemoryLimit(u32),
     Shutdown(ShutdownMode),
-    /// slabs reassign: moves a page. -1 stands for any class, 0 for the pool of free pages.
+    /// slabs reassign: moves a page. -1 means any class, 0 the page pool.
     Reassign {
         victim: i32,
         receiver: i32,
@@ -22,34 +22,33 @@ pub enum Admin<'a> {
     Classes(Classes<'a>),
     Lru(LruRequest),
     Crawler(Crawler<'a>),
-    /// refresh_certs: reads the server's certificate and key again.
+    /// refresh_certs: reloads the server's certificates and keys.
     RefreshCertificates,
-    /// watch: turns the connection into a watcher of these kinds of events; `None` if a word names
-    /// no kind.
+    /// watch: makes the connection a watcher of these kinds of events; `None` if a word is not a kind.
     Watch(Option<WatchKinds>),
-    /// What memcached's own tests ask of a debug build.
+    /// Commands of memcached's debug build, for its own tests.
     Debug(Debug<'a>),
 }
 
 /// `slabs classes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classes<'a> {
-    /// Shows the class table in force.
+    /// Shows the current class table.
     Show,
-    /// Puts this one in force, which then stays.
+    /// Sets the class table, and stops learning.
     Set(ChunkSizes<'a>),
-    /// From here on the table is learned.
+    /// Starts to learn the class table.
     Learn,
 }
 
-/// Chunk sizes in bytes, as `-o slab_sizes` takes them: numbers separated by `-`.
+/// Chunk sizes in bytes in the format of `-o slab_sizes`: numbers separated by `-`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkSizes<'a> {
     text: &'a [u8],
 }
 
 impl<'a> ChunkSizes<'a> {
-    /// The sizes that a word gives; `None` where a part of it is no number.
+    /// Parses a word; returns `None` if a part is not a number.
     pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
         let sizes = ChunkSizes { text };
         sizes.parts().all(|part| words::exact_u32(part).is_some()).then_some(sizes)
@@ -59,7 +58,7 @@ impl<'a> ChunkSizes<'a> {
         self.text.split(|&byte| byte == b'-')
     }
 
-    /// Each size, in the order in which they were given.
+    /// Returns the sizes, in the given order.
     pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
         self.parts().filter_map(words::exact_u32)
     }
@@ -71,24 +70,22 @@ pub enum Debug<'a> {
     /// Stops the clock.
     TimePause,
     TimeResume,
-    /// Moves it forward by so many seconds.
+    /// Advances the clock by this number of seconds.
     TimeMove(u32),
-    /// Holds the item of a key.
+    /// Pins the item of a key.
     ItemHold(&'a [u8]),
-    /// Lets go of the item of a key; `reffed` is the one held last.
+    /// Unpins the item of a key; the key `reffed` means the item pinned last.
     ItemRelease(&'a [u8]),
-    /// Tries what a server without privileges cannot do.
+    /// Attempts an operation that a process without privileges must not be able to do.
     Misbehave,
 }
 
 /// `shutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
-    /// At once.
     Now,
-    /// After what is under way.
     Graceful,
-    /// A word that means neither.
+    /// An unknown word.
     Unknown,
 }
 
@@ -97,29 +94,28 @@ pub enum ShutdownMode {
 pub enum Automove {
     /// 0 off, 1 slow, 2 on every eviction.
     Level(u32),
-    /// How much younger a class's oldest item must be for it to receive a page.
+    /// The ratio of tail ages below which a class receives a page.
     Ratio(f64),
-    /// The share of memory that is kept free.
+    /// The fraction of memory that is kept free.
     FreeRatio(f64),
-    /// Seconds over which ages are averaged.
+    /// The number of seconds over which ages are averaged.
     Window(u32),
 }
 
 /// `lru`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LruRequest {
-    /// The limits of hot and warm.
+    /// Sets the limits of the hot and warm queues.
     Tune {
         hot_percent: u32,
         warm_percent: u32,
-        /// Hot's age limit, as a factor of the cold tail's age.
+        /// The age limit of the hot queue, as a factor of the cold queue's tail age.
         hot_age_factor: f64,
-        /// Warm's.
+        /// The age limit of the warm queue, as a factor of the cold queue's tail age.
         warm_age_factor: f64,
     },
-    /// One queue or several.
     Mode(LruMode),
-    /// Items that live at most so many seconds are kept apart; never if negative.
+    /// Items with at most this TTL in seconds go to the temp queue; a negative number turns that off.
     TemporaryTtl(i32),
 }
 
@@ -135,13 +131,11 @@ pub enum LruMode {
 /// `lru_crawler`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crawler<'a> {
-    /// Allows crawls.
     Enable,
-    /// Forbids them.
     Disable,
-    /// Microseconds of rest between items.
+    /// The pause between steps, in microseconds.
     Sleep(u32),
-    /// The most items of a queue that a crawl visits; 0 for all.
+    /// The maximum number of items per class that a crawl visits; 0 for all.
     Tocrawl(u32),
     /// Starts a crawl over `all`, `hash`, or a list of class numbers.
     Crawl(CrawlKind, &'a [u8]),
@@ -150,7 +144,7 @@ pub enum Crawler<'a> {
 /// What a crawl does with each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlKind {
-    /// Frees it if its time is over.
+    /// Frees it if it has expired.
     Expire,
     /// Lists its key and metadata.
     Metadump,
@@ -158,7 +152,7 @@ pub enum CrawlKind {
     Mgdump,
 }
 
-/// Questions about the server: `stats` and its subjects.
+/// `stats` and its subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsRequest<'a> {
     General,
@@ -178,15 +172,15 @@ pub enum StatsRequest<'a> {
     Reset,
     Cachedump {
         class_number: u32,
-        /// The most keys to list; 0 for no limit.
+        /// The maximum number of keys to list; 0 for no limit.
         limit: u32,
     },
-    /// Something that nobody counts.
+    /// An unknown subject.
     Unknown(&'a [u8]),
 }
 
 impl<'a> StatsRequest<'a> {
-    /// What a name means in both protocols.
+    /// Returns the subject of a name that is the same in the text and binary protocols.
     pub(crate) fn of_name(name: &'a [u8]) -> StatsRequest<'a> {
         match name {
             b"" => StatsRequest::General,
@@ -209,6 +203,6 @@ pub enum DetailMode {
     On,
     Off,
     Dump,
-    /// A word that means none of these, or no word.
+    /// Another word, or none.
     Unknown,
 }

@@ -1,19 +1,18 @@
 //! memcached's protocol as pure functions over bytes: no sockets, no storage, no clock.
 //!
 //! ```text
-//!   socket bytes --> parse --> Request (borrows the bytes), Answer --> the server acts
-//!   socket bytes <-- compose <-- what it found
+//!   socket bytes --> parse --> Request (borrows the bytes), Answer --> the server
+//!   socket bytes <-- compose <-- outcome
 //! ```
 //!
-//! A connection speaks one dialect: lines, which are those of the classic text protocol ([`text`]) and of
-//! the meta protocol ([`meta`]), or packets ([`binary`]). Each parses into the same [`Request`] and an
-//! [`Answer`], which says how it is to be answered. The client's side is the crate
-//! `slabwise-client`.
+//! A connection uses one dialect: either lines, of the classic text protocol ([`text`]) and the meta protocol
+//! ([`meta`]), or packets ([`binary`]). Each dialect parses into the same [`Request`] and an [`Answer`], which says in
+//! which form to reply. The client's side of the protocol is the crate `slabwise-client`.
 //!
-//! Laws, checked by `tests/parser_property.rs` and the fuzz target:
-//! - no input makes a parser panic, and none consumes more than it was given;
-//! - cutting the input into pieces anywhere gives the same requests;
-//! - nothing on the way of a get or a set allocates.
+//! Invariants, checked by `tests/parser_property.rs` and the fuzz target:
+//! - no input makes a parser panic, and no parser consumes more than its input;
+//! - the requests do not depend on how the input is split;
+//! - parsing and answering a get or a set does not allocate.
 #![forbid(unsafe_code)]
 
 mod admin;

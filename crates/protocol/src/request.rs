@@ -1,65 +1,63 @@
-//! What a client can ask for, whatever dialect it speaks, and how it is answered.
+//! The requests of all dialects, and the form of their replies.
 //!
-//! Requests borrow from the bytes they were read from. Two kinds are only a beginning, because what
-//! follows may be larger than any buffer: a retrieval's keys and a [`Store`]'s value are
-//! read from the bytes after it.
+//! Requests borrow from the input. Two kinds are incomplete, because the rest may be larger than any buffer: a
+//! retrieval's keys and a [`Store`]'s value are in the bytes after it.
 //!
-//! An [`Answer`] holds what a reply needs that is no part of the operation. It borrows nothing, because a value may
-//! arrive long after its line is gone.
-#![expect(missing_docs, reason = "some names say all that there is to say")]
+//! An [`Answer`] has the data that a reply needs besides the outcome of the operation. It borrows nothing, because a
+//! value may arrive long after its line is discarded.
+#![expect(missing_docs, reason = "some names need no explanation")]
 
 use crate::admin::{Admin, StatsRequest};
 use crate::words::Exptime;
 use slabwise_base::Cost;
 
-/// One request. A key is as it stands on the wire: in base64 where the [`Answer`](crate::Answer) says so.
+/// One request. Keys are as sent: in base64 if the [`Answer`](crate::Answer) says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
-    /// get, gets, gat, gats: the keys follow. Every item that is found is given this lifetime.
+    /// get, gets, gat, gats, whose keys follow. gat and gats set this expiry for each item found.
     Retrieve(Option<Exptime>),
     Get(Get<'a>),
-    /// set, add, replace, append, prepend, cas: the value follows.
+    /// set, add, replace, append, prepend, cas, whose value follows.
     Store(Store<'a>),
     Delete(Delete<'a>),
     /// incr, decr.
     Arithmetic(Arithmetic<'a>),
-    /// touch: an item's new lifetime.
+    /// touch: sets an item's expiry.
     Touch(&'a [u8], Exptime),
-    /// me: what is known of an item.
+    /// me: returns an item's metadata.
     Examine(&'a [u8]),
-    /// mn, noop: nothing but an answer.
+    /// mn, noop: only a reply.
     NoOp,
     Version,
-    /// quit: close the connection.
     Quit,
     Stats(StatsRequest<'a>),
     Admin(Admin<'a>),
-    /// A step of authenticating.
+    /// A step of SASL authentication.
     Sasl(Sasl<'a>),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Get<'a> {
     pub key: &'a [u8],
-    /// A new lifetime, if it is found.
+    /// The expiry to set if the item is found.
     pub touch: Option<Exptime>,
-    /// An empty item to make, if there is none.
+    /// The empty item to create on a miss.
     pub vivify: Option<Vivify>,
-    /// With less than this to live, an item is to be stored anew.
+    /// One client is asked to recache the item if it expires before this.
     pub recache: Option<Exptime>,
-    /// Leaves the item as unused as it was.
+    /// True if the get does not count as an access of the item.
     pub leaves_no_mark: bool,
 }
 
-/// An item that is made where there was none.
+/// An item to create on a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
     pub exptime: Exptime,
-    /// Its CAS value, if not the server's next.
+    /// Its CAS value, instead of the server's next one.
     pub cas: Option<u64>,
 }
 
-/// What a storage command does with the item that is there.
+/// The storage commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreVerb {
     #[default]
@@ -68,7 +66,7 @@ pub enum StoreVerb {
     Replace,
     Append,
     Prepend,
-    /// Stores if what is there still has this CAS value.
+    /// Stores if the existing item has this CAS value.
     Cas(u64),
 }
 
@@ -80,17 +78,17 @@ pub struct Store<'a> {
     /// The client's own 32 bits.
     pub client_flags: u32,
     pub exptime: Exptime,
-    /// What the item costs to recompute, where the client says so.
+    /// The item's client-supplied cost to recompute.
     pub cost: Option<Cost>,
-    /// Bytes of the value that follows, without its end of line.
+    /// The length of the value that follows, without its line end.
     pub value_len: usize,
-    /// The CAS value that the item must have, whatever the verb.
+    /// The CAS value that the existing item must have, for any verb.
     pub expected_cas: Option<u64>,
-    /// The item's CAS value, if not the server's next.
+    /// The new item's CAS value, instead of the server's next one.
     pub new_cas: Option<u64>,
-    /// A value that comes too late for its CAS value is stored all the same, as stale.
+    /// True if a value with an older CAS value is stored anyway, as stale.
     pub stale_allowed: bool,
-    /// append and prepend store the value as it is where there is no item.
+    /// True if append and prepend store the value if there is no item.
     pub vivify: bool,
 }
 
@@ -98,7 +96,7 @@ pub struct Store<'a> {
 pub struct Delete<'a> {
     pub key: &'a [u8],
     pub expected_cas: Option<u64>,
-    /// What is left in its place.
+    /// The item to leave in its place.
     pub leaves: Leave,
 }
 
@@ -107,14 +105,14 @@ pub struct Delete<'a> {
 pub enum Leave {
     #[default]
     Nothing,
-    /// The item, stale.
+    /// The item, marked as stale.
     Stale {
-        /// Its new lifetime, if it is given one.
+        /// Its new expiry, if any.
         exptime: Option<Exptime>,
-        /// Its CAS value, if not the server's next.
+        /// Its CAS value, instead of the server's next one.
         new_cas: Option<u64>,
     },
-    /// An item without a value.
+    /// An item with an empty value.
     Empty {
         /// The client's own 32 bits.
         client_flags: u32,
@@ -124,28 +122,27 @@ pub enum Leave {
     },
 }
 
-/// A change of a number.
+/// An increment or decrement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arithmetic<'a> {
     pub key: &'a [u8],
     pub direction: Direction,
     pub delta: u64,
     pub expected_cas: Option<u64>,
-    /// Its CAS value afterwards, if not the server's next.
+    /// The item's new CAS value, instead of the server's next one.
     pub new_cas: Option<u64>,
     pub touch: Option<Exptime>,
-    /// The number to store where there is none.
+    /// The number to store if there is no item.
     pub initial: Option<Initial>,
 }
 
-/// A number that is stored where there was none.
+/// A number to store if there is no item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initial {
     pub value: u64,
     pub exptime: Exptime,
 }
 
-/// incr or decr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     #[default]
@@ -156,21 +153,20 @@ pub enum Direction {
 /// Authentication in the binary protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sasl<'a> {
-    /// Which mechanisms there are.
     ListMechanisms,
-    /// Begins to authenticate.
+    /// Starts the authentication.
     Auth {
         /// The mechanism's name, 1 to 32 bytes.
         mechanism: &'a [u8],
-        /// What the client says first; empty if it waits to be asked.
+        /// The initial response; empty if the client waits for a challenge.
         response: &'a [u8],
     },
-    /// Goes on authenticating with what the client answers.
+    /// Continues the authentication with a response.
     Step(&'a [u8]),
 }
 
 impl<'a> Request<'a> {
-    /// The one key that the request names, as it stands on the wire; empty if it names none, or several.
+    /// The request's key as sent; empty if there is none, or if there are several.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         match *self {
@@ -185,28 +181,28 @@ impl<'a> Request<'a> {
     }
 }
 
-/// How a request is to be answered.
+/// The form of a request's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// In lines of the classic text protocol.
+    /// Lines of the classic text protocol.
     Text(TextAnswer),
-    /// In a line of the meta protocol.
+    /// A line of the meta protocol, with these flags.
     Meta(Echo),
-    /// In a packet that repeats this.
+    /// A packet that repeats parts of this head.
     Binary(Head),
 }
 
-/// What a client of the classic text protocol wants to be answered.
+/// The form of a reply in the classic text protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextAnswer {
-    /// Nothing, not even an error.
+    /// True if the client wants no reply, not even an error.
     pub noreply: bool,
-    /// Each value with its CAS value.
+    /// True if each value is sent with its CAS value.
     pub with_cas: bool,
 }
 
 impl Answer {
-    /// What follows a value on the wire.
+    /// The bytes that follow a value on the wire.
     #[inline]
     pub fn value_end(&self) -> &'static [u8] {
         match self {
@@ -216,41 +212,41 @@ impl Answer {
     }
 }
 
-/// What the beginning of some input is.
+/// The result of parsing the start of an input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Parsed<'a> {
-    /// Not a whole request yet.
+    /// The request is not complete yet.
     Incomplete,
-    /// Not a client of this protocol: close the connection.
+    /// The client does not use this protocol: close the connection.
     Hangup,
     Request {
         request: Request<'a>,
         answer: Answer,
-        /// Bytes of the input that it took. A retrieval's keys or a store's value start there.
+        /// The number of input bytes consumed. A retrieval's keys or a store's value follow them.
         consumed: usize,
     },
-    /// A request that cannot be acted on.
+    /// An invalid request.
     Refused {
         refusal: Refusal,
-        /// Bytes of the input that it took.
+        /// The number of input bytes consumed.
         consumed: usize,
-        /// Bytes after them that belong to it and mean nothing.
+        /// The number of bytes after them to skip, because they belong to the request.
         skip_len: usize,
     },
 }
 
-/// Why a request cannot be acted on.
+/// The reply to an invalid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// What to answer a line, its end included; empty if the client wants none.
+    /// The reply to a line, including its end; empty if the client wants none.
     Line(&'static [u8]),
-    /// What the reply to a packet repeats, and what is wrong with it.
+    /// The packet's head, and the error.
     Packet(Head, Fault),
 }
 
 impl Parsed<'_> {
-    /// Where in an input of this length the request ends, if it is about one item or none and all of it is at
-    /// hand. Then what follows is another request, whatever comes of this one.
+    /// Returns the end of the request in an input of this length, if the request is complete and about at most one item.
+    /// The bytes after it are then another request, even if this one fails.
     #[inline]
     pub fn end(&self, input_len: usize) -> Option<usize> {
         let Parsed::Request { request, answer, consumed } = self else { return None };
@@ -270,20 +266,20 @@ impl Parsed<'_> {
     }
 }
 
-/// The most flags of a request; memcached counts 20 words with command and key.
+/// The maximum number of flags of a request: as in memcached, a line has at most 20 words, including command and key.
 pub const FLAG_COUNT_MAX: usize = 18;
 
-/// The most bytes of an opaque token with its letter.
+/// The maximum length of an opaque token, including its letter.
 pub const OPAQUE_LEN_MAX: usize = 32;
 
-/// The flags of a request in order, and what else its reply depends on.
+/// The flags of a meta request in order, with the other data that its reply depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
     /// A bit for each letter.
     seen: u64,
-    /// The key came in base64, and so is answered in base64.
+    /// True if the key is in base64, in the request and in the reply.
     pub key_is_base64: bool,
-    /// The value is left out where it has this CAS value.
+    /// The value is omitted if the item has this CAS value.
     pub unless_cas: Option<u64>,
     letters: [u8; FLAG_COUNT_MAX],
     len: u8,
@@ -292,7 +288,7 @@ pub struct Echo {
 }
 
 impl Echo {
-    /// No flags.
+    /// An echo without flags.
     pub const EMPTY: Echo = Echo {
         seen: 0,
         key_is_base64: false,
@@ -303,30 +299,30 @@ impl Echo {
         opaque: [0; OPAQUE_LEN_MAX],
     };
 
-    /// The letters, in order.
+    /// The letters of the flags, in order.
     #[inline]
     pub fn letters(&self) -> &[u8] {
         &self.letters[..usize::from(self.len)]
     }
 
-    /// The opaque token, with its letter.
+    /// The opaque token, including its letter.
     pub fn opaque(&self) -> &[u8] {
         &self.opaque[..usize::from(self.opaque_len)]
     }
 
-    /// Whether a flag that has a meaning was given.
+    /// True if the request has this flag.
     #[inline]
     pub fn has(&self, letter: u8) -> bool {
         self.seen & bit(letter) != 0
     }
 
-    /// Whether one flag stands before another.
+    /// True if the request has both flags, in this order.
     pub fn has_before(&self, first: u8, second: u8) -> bool {
         let at = |flag| self.letters().iter().position(|&letter| letter == flag);
         at(first).is_some_and(|first| at(second).is_some_and(|second| first < second))
     }
 
-    /// Adds a letter; false where there is no place for it.
+    /// Adds a letter; returns false if there are too many.
     #[inline]
     pub(crate) fn push(&mut self, letter: u8, count_max: usize) -> bool {
         let count = usize::from(self.len);
@@ -338,7 +334,7 @@ impl Echo {
         true
     }
 
-    /// Notes that a flag has a meaning; false if it was noted before.
+    /// Records a known flag; returns false if it is a duplicate.
     #[inline]
     pub(crate) fn note(&mut self, letter: u8) -> bool {
         let is_new = !self.has(letter);
@@ -346,7 +342,7 @@ impl Echo {
         is_new
     }
 
-    /// Keeps the opaque token; false if it is too long.
+    /// Copies the opaque token; returns false if it is too long.
     pub(crate) fn keep_opaque(&mut self, token: &[u8]) -> bool {
         let Some(place) = self.opaque.get_mut(..token.len()) else { return false };
         place.copy_from_slice(token);
@@ -355,28 +351,28 @@ impl Echo {
     }
 }
 
-/// The bit of a letter from `A` to `z`.
+/// Returns the bit of a letter from `A` to `z`.
 #[inline]
 pub(crate) const fn bit(letter: u8) -> u64 {
     1 << (letter - b'A')
 }
 
-/// The part of a request that every command has, and every reply repeats.
+/// The head of a binary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The command's number.
     pub opcode: u8,
-    /// The client's own four bytes.
+    /// The client's own four bytes, which the reply repeats.
     pub opaque: [u8; 4],
-    /// The CAS value that the item must have; 0 if any will do.
+    /// The CAS value that the item must have; 0 for any.
     pub cas: u64,
-    /// Whether the client wants no answer but an error, or but a hit.
+    /// True if the client wants only errors, or for a get only a hit.
     pub quiet: bool,
-    /// Whether the answer to a get repeats the key.
+    /// True if the reply to a get has the key.
     pub with_key: bool,
 }
 
-/// The status of a reply, as its number on the wire.
+/// The status of a binary reply, by its number on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
@@ -385,19 +381,18 @@ pub enum Status {
     Exists = 0x02,
     TooLarge = 0x03,
     InvalidArguments = 0x04,
-    /// There is nothing to append or prepend to.
+    /// An append or prepend found no item.
     NotStored = 0x05,
     NotNumeric = 0x06,
     AuthError = 0x20,
-    /// The mechanism has another step.
+    /// The mechanism needs another step.
     AuthContinue = 0x21,
     UnknownCommand = 0x81,
-    /// Nothing could be evicted for the item.
     OutOfMemory = 0x82,
 }
 
 impl Status {
-    /// The text that comes with the status; clients show it, and some look for it. Empty if none does.
+    /// The text that is sent with the status; may be empty. Some clients depend on it.
     pub fn message(self) -> &'static [u8] {
         match self {
             Status::Success | Status::AuthContinue => b"",
@@ -414,25 +409,24 @@ impl Status {
     }
 }
 
-/// Why a request cannot be acted on.
+/// The error in a binary request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Extras and key are longer than the body they are in.
+    /// Extras and key together are longer than the body.
     BadLengths,
-    /// The body is longer than any item may be.
+    /// The body is longer than [`BODY_LEN_MAX`](crate::BODY_LEN_MAX).
     BodyTooLarge,
-    /// Extras, key or value are missing, too long, or not the command's.
+    /// Extras, key or value are missing, too long, or not allowed.
     BadArguments,
-    /// There is no such command.
     UnknownCommand,
-    /// No SASL mechanism has such a name.
+    /// The name of the SASL mechanism is too long.
     MechanismTooLong,
-    /// No user authenticates with so much.
+    /// The SASL response is too long.
     ResponseTooLong,
 }
 
 impl Fault {
-    /// What to answer.
+    /// The status of the reply.
     pub fn status(self) -> Status {
         match self {
             Fault::BadLengths | Fault::UnknownCommand => Status::UnknownCommand,
@@ -443,20 +437,20 @@ impl Fault {
         }
     }
 
-    /// Whether the connection cannot go on after it, because nobody knows where the next request begins.
+    /// True if the connection must be closed, because the start of the next request is unknown.
     pub fn closes(self) -> bool {
         matches!(self, Fault::BadLengths | Fault::BodyTooLarge | Fault::BadArguments)
     }
 
-    /// Whether it is found before it is asked who the client is.
+    /// True if the error is detected before authentication is checked.
     pub fn precedes_authentication(self) -> bool {
         matches!(self, Fault::BadLengths | Fault::BodyTooLarge)
     }
 }
 
-/// What every request begins with.
+/// The first byte of every binary request.
 pub const REQUEST_MAGIC: u8 = 0x80;
-/// What every reply begins with.
+/// The first byte of every binary reply.
 pub const REPLY_MAGIC: u8 = 0x81;
-/// Bytes of a request before its extras, and of a reply.
+/// The length of the head of a binary request or reply in bytes.
 pub const HEAD_LEN: usize = 24;

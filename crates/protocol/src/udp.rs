@@ -1,4 +1,4 @@
-//! The frame of a datagram: what stands before the protocol's bytes when they travel by UDP.
+//! The header of UDP datagrams, which precedes the protocol's bytes.
 //!
 //! ```text
 //!   0         2          4         6          8
@@ -6,33 +6,33 @@
 //!     big-endian, 16 bits each
 //! ```
 //!
-//! A request is one datagram: its commands are complete in it. A reply is a *message*: as many datagrams
-//! as it needs, numbered from 0, each saying how many there are and whose id it answers; in order of their
-//! numbers their payloads are what TCP would have carried.
+//! A request is one datagram with complete commands. A reply is a *message* of one or more datagrams, numbered from 0.
+//! Each of them states the number of datagrams and the request's id. Their payloads, in order, are the bytes that TCP
+//! would carry.
 //!
-//! Invariants: any bytes are parsed without a panic; the datagrams of a message are all full but the last; what
-//! cannot be numbered is refused as a whole and never cut.
+//! Invariants: no bytes make the parser panic. All datagrams of a message but the last are full. A message of more
+//! datagrams than can be numbered is refused, and never truncated.
 
-/// Bytes of the header.
+/// The length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of a reply's datagram, its header included: what passes every common network unfragmented.
+/// The length of a reply's datagram with its header in bytes. Common networks transport it without fragmentation.
 pub const DATAGRAM_LEN_MAX: usize = 1_400;
-/// Bytes of the message that a reply's datagram carries.
+/// The length of the payload of a reply's datagram in bytes.
 pub const PAYLOAD_LEN_MAX: usize = DATAGRAM_LEN_MAX - HEADER_LEN;
 
-/// The header of a datagram. Its reserved bytes are sent as 0 and not looked at when received.
+/// The header of a datagram. Its reserved bytes are sent as 0 and ignored when received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The client's own number for its request; a reply repeats it.
     pub request_id: u16,
-    /// Which datagram of the message this is, from 0.
+    /// The number of this datagram in the message, from 0.
     pub sequence: u16,
-    /// How many datagrams the message has.
+    /// The number of datagrams of the message.
     pub total: u16,
 }
 
 impl Header {
-    /// The header that a datagram begins with; `None` if it is too short to have one.
+    /// Parses the header of a datagram; returns `None` if the datagram is too short.
     pub fn parse(datagram: &[u8]) -> Option<Header> {
         let &[id_high, id_low, sequence_high, sequence_low, total_high, total_low, _, _] =
             datagram.first_chunk::<HEADER_LEN>()?;
@@ -43,7 +43,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the header.
+    /// Returns the bytes of the header.
     pub fn compose(self) -> [u8; HEADER_LEN] {
         let [id_high, id_low] = self.request_id.to_be_bytes();
         let [sequence_high, sequence_low] = self.sequence.to_be_bytes();
@@ -52,15 +52,15 @@ impl Header {
     }
 }
 
-/// The number that replies to a request's datagram must bear, and its commands, a byte at least. Of the header only id
-/// and total count, as in memcached. `None`: nobody asked anything, or it is a part of a request of several datagrams,
-/// which no server puts together.
+/// Returns the id and the commands (at least one byte) of a request's datagram. As in memcached, only the id and the
+/// total of the header are used. Returns `None` for a datagram without commands, and for a part of a request of several
+/// datagrams, which is not supported.
 pub fn receive(datagram: &[u8]) -> Option<(u16, &[u8])> {
     let (header, payload) = (Header::parse(datagram)?, &datagram[HEADER_LEN..]);
     (header.total == 1 && !payload.is_empty()).then_some((header.request_id, payload))
 }
 
-/// How many datagrams a message of `message_len` bytes takes; `None` if it has more than can be numbered.
+/// Returns the number of datagrams of a message of `message_len` bytes, or `None` if they cannot be numbered.
 pub fn datagram_count(message_len: usize) -> Option<u16> {
     u16::try_from(message_len.div_ceil(PAYLOAD_LEN_MAX)).ok()
 }
@@ -78,10 +78,10 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_one_datagram_with_something_in_it() {
+    fn a_request_is_one_datagram_with_a_payload() {
         let request = Some((258, &b"x"[..]));
         assert_eq!(receive(b"\x01\x02\0\0\0\x01\0\0x"), request);
-        assert_eq!(receive(b"\x01\x02\0\x09\0\x01\xff\xffx"), request, "what does not count");
+        assert_eq!(receive(b"\x01\x02\0\x09\0\x01\xff\xffx"), request, "ignored fields");
         assert_eq!(receive(b"\x01\x02\0\0\0\x02\0\0x"), None);
         assert_eq!(receive(b"\x01\x02\0\0\0\0\0\0x"), None);
         assert_eq!(receive(b"\x01\x02\0\0\x01\x01\0\0x"), None);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_as_many_datagrams_as_it_fills() {
+    fn the_number_of_datagrams_is_that_of_payloads_rounded_up() {
         assert_eq!(datagram_count(0), Some(0));
         assert_eq!(datagram_count(1), Some(1));
         assert_eq!(datagram_count(PAYLOAD_LEN_MAX), Some(1));

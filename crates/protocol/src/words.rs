@@ -1,29 +1,27 @@
-//! A line as words, numbers as memcached reads them, what words stand for (lifetimes, kinds of events), the limits,
-//! and what is answered to a line that cannot be acted on.
+//! The parts of lines: words, numbers, exptimes, kinds of events, limits, and refusals.
 //!
-//! Words are what lies between spaces. Only the space parts words; tabs and control characters belong to them, as
-//! in memcached.
+//! As in memcached, only spaces separate words; tabs and control characters are parts of words.
 //!
-//! Most numbers are read exactly: a number that 32 or 64 bits cannot hold is none. The client flags and the TTL of
-//! a classic storage command are read as C's `strtol` family reads them, in 64 bits, and the low 32 are
-//! kept: client flags of 2^32 are 0 and a TTL of 2^31 is negative. Clients in the field may lean on either.
+//! Most numbers are parsed exactly: a number that does not fit into 32 or 64 bits is invalid. The client flags and the
+//! exptime of a classic storage command are parsed like C's `strtol` in 64 bits, and their low 32 bits are used: client
+//! flags of 2^32 are 0, and an exptime of 2^31 is negative. Existing clients may depend on both.
 
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX};
 
-/// When an item ends, before the server's clock gives it a meaning.
+/// The expiry of an item as sent by a client; its meaning depends on the server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exptime {
-    /// Never.
+    /// The item does not expire.
     #[default]
     Never,
-    /// At once.
+    /// The item expires immediately.
     Past,
-    /// Up to 30 days: so many seconds from now. Beyond: a Unix time. Never 0.
+    /// Up to 30 days a number of seconds from now, otherwise a Unix time. Never 0.
     At(u32),
 }
 
 impl Exptime {
-    /// What a number of a text protocol means: negative ones are past.
+    /// Converts a number of a text protocol; negative numbers are past.
     #[inline]
     pub fn of_signed(number: i32) -> Exptime {
         match number {
@@ -32,7 +30,7 @@ impl Exptime {
         }
     }
 
-    /// What a number of the binary protocol means, where none is negative.
+    /// Converts a number of the binary protocol, which has no negative numbers.
     #[inline]
     pub fn of_unsigned(number: u32) -> Exptime {
         match number {
@@ -42,41 +40,40 @@ impl Exptime {
     }
 }
 
-/// The most bytes of a key. This and the other limits are memcached's, which its clients know.
+/// The maximum length of a key in bytes. This and the other limits are memcached's.
 pub const KEY_LEN_MAX: usize = KEY_SIZE_BYTES_MAX;
-/// How much of a line is waited for before its end must be in sight. Only the keys of a retrieval may go on beyond
-/// it.
+/// The maximum length of a line in bytes. Only a retrieval may be longer.
 pub const LINE_LEN_MAX: usize = 2048;
-/// The largest value that a storage command may announce, in bytes. memcached counts in 32 bits with a sign, and the
-/// value's `\r\n` is part of the count.
+/// The maximum length of a value in bytes that a storage command may announce. memcached uses a signed 32-bit number
+/// that includes the value's `\r\n`.
 pub const VALUE_LEN_MAX: usize = i32::MAX as usize - 2;
-/// The largest body that a request of the binary protocol may announce, in bytes.
+/// The maximum length of a body in bytes that a binary request may announce.
 pub const BODY_LEN_MAX: usize = 1 << 30;
 /// Class numbers on the wire are below this.
 pub(crate) const CLASS_NUMBER_MAX: u32 = ClassId::COUNT_MAX as u32 + 1;
 
-/// A set of kinds of events.
+/// A set of kinds of events that a watcher can request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchKinds(u8);
 
 impl WatchKinds {
-    /// No kind.
+    /// The empty set.
     pub const NONE: WatchKinds = WatchKinds(0);
-    /// Look-ups of keys, by whatever command.
+    /// Lookups of keys, by any command.
     pub const FETCHERS: WatchKinds = WatchKinds(1 << 0);
-    /// Stores, and what came of them.
+    /// Stores and their outcomes.
     pub const MUTATIONS: WatchKinds = WatchKinds(1 << 1);
-    /// Items that left because their memory was needed.
+    /// Evictions of items.
     pub const EVICTIONS: WatchKinds = WatchKinds(1 << 2);
     /// Connections that open and close.
     pub const CONNEVENTS: WatchKinds = WatchKinds(1 << 3);
-    /// Items that a client deleted.
+    /// Deletions of items by clients.
     pub const DELETIONS: WatchKinds = WatchKinds(1 << 4);
-    /// What the background does.
+    /// Page moves and crawls.
     pub const SYSEVENTS: WatchKinds = WatchKinds(1 << 5);
 
-    /// Names and kinds in the order in which they are looked for. Those of memcached's proxy, and a
-    /// name of old, are known and stand for nothing.
+    /// Names and their kinds in the order of the search. The names of memcached's proxy and its old `rawcmds` are
+    /// accepted and select no kind.
     const NAMED: [(&str, WatchKinds); 10] = [
         ("rawcmds", WatchKinds::NONE),
         ("evictions", WatchKinds::EVICTIONS),
@@ -90,8 +87,8 @@ impl WatchKinds {
         ("deletions", WatchKinds::DELETIONS),
     ];
 
-    /// The kinds that words ask for: fetchers if there are none; `None` if one means nothing. As in
-    /// memcached the beginning of a name is enough.
+    /// Returns the kinds of these words: fetchers if there are no words, `None` if a word is unknown. As in memcached, a
+    /// prefix of a name is enough.
     pub(crate) fn of_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<WatchKinds> {
         let mut words = words.peekable();
         if words.peek().is_none() {
@@ -103,23 +100,23 @@ impl WatchKinds {
         })
     }
 
-    /// Both sets in one.
+    /// Returns the union of both sets.
     #[must_use]
     pub fn union(self, other: WatchKinds) -> WatchKinds {
         WatchKinds(self.0 | other.0)
     }
 
-    /// Whether the sets have a kind in common.
+    /// True if the sets have a kind in common.
     pub fn intersects(self, other: WatchKinds) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// The set as a word, to be kept where threads share it.
+    /// The set as bits, for atomics.
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// The inverse of [`WatchKinds::bits`].
+    /// Returns the set with these [`WatchKinds::bits`].
     pub fn from_bits(bits: u8) -> WatchKinds {
         WatchKinds(bits)
     }
@@ -130,15 +127,14 @@ pub(crate) struct Words<'a> {
     line: &'a [u8],
     words: [&'a [u8]; Words::KEPT_MAX],
     pub(crate) len: usize,
-    /// Empty if there is none.
+    /// The last word; empty if there are no words.
     pub(crate) last: &'a [u8],
 }
 
 impl<'a> Words<'a> {
-    /// How many words are kept: one more than any command reads. The others are only counted.
+    /// The maximum number of words kept, one more than any command needs. Others are only counted.
     const KEPT_MAX: usize = 8;
-    /// How many words are counted. As in memcached those behind them are on no line: the last word, which
-    /// may be `noreply`, is the last of these.
+    /// The maximum number of words counted. As in memcached, later words are ignored, even a last `noreply`.
     const LEN_MAX: usize = 22;
 
     pub(crate) fn of(line: &'a [u8]) -> Words<'a> {
@@ -159,24 +155,24 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// A word by its position; empty if there are fewer.
+    /// The word at this position; empty if there are fewer.
     pub(crate) fn at(&self, index: usize) -> &'a [u8] {
         self.words[index]
     }
 
-    /// Every word, also those that are not kept.
+    /// All words, including those that are not kept.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let words = self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
         words.take(Words::LEN_MAX)
     }
 
-    /// Whether the client wants no answer.
+    /// True if the last word is `noreply`.
     pub(crate) fn end_in_noreply(&self) -> bool {
         self.last == b"noreply"
     }
 }
 
-/// The first word, empty if there is none, and what follows it.
+/// Returns the first word, empty if there is none, and the bytes after it.
 pub(crate) fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
     let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
     let line = &line[start..];
@@ -184,12 +180,12 @@ pub(crate) fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
     line.split_at(end)
 }
 
-/// A number without a sign (a `+` is let through), up to 2^64 - 1.
+/// Parses an unsigned number up to 2^64 - 1, with an optional `+`.
 pub(crate) fn unsigned(word: &[u8]) -> Option<u64> {
     digits(word.strip_prefix(b"+").unwrap_or(word))
 }
 
-/// A number with an optional sign, in 64 bits.
+/// Parses a 64-bit number with an optional sign.
 pub(crate) fn signed(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
         Some(rest) => 0i64.checked_sub_unsigned(digits(rest)?),
@@ -197,27 +193,27 @@ pub(crate) fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// The low 32 bits of a number without a sign.
+/// Parses an unsigned number and returns its low 32 bits.
 pub(crate) fn unsigned_low_32(word: &[u8]) -> Option<u32> {
     unsigned(word).map(|number| number as u32)
 }
 
-/// The low 32 bits of a number with an optional sign.
+/// Parses a number with an optional sign and returns its low 32 bits.
 pub(crate) fn signed_low_32(word: &[u8]) -> Option<i32> {
     signed(word).map(|number| number as i32)
 }
 
-/// A number without any sign, of at most 22 digits, up to 2^64 - 1.
+/// Parses a number without a sign, of at most 22 digits, up to 2^64 - 1.
 pub(crate) fn exact_u64(word: &[u8]) -> Option<u64> {
     if word.len() > 22 { None } else { digits(word) }
 }
 
-/// The same in 32 bits, of at most 11 digits.
+/// Parses a 32-bit number without a sign, of at most 11 digits.
 pub(crate) fn exact_u32(word: &[u8]) -> Option<u32> {
     if word.len() > 11 { None } else { digits(word)?.try_into().ok() }
 }
 
-/// The same with an optional minus, which counts among the 11; alone it is 0.
+/// Parses a 32-bit number with an optional minus, of at most 11 characters; `-` alone is 0.
 pub(crate) fn exact_i32(word: &[u8]) -> Option<i32> {
     if word.len() > 11 {
         return None;
@@ -229,7 +225,7 @@ pub(crate) fn exact_i32(word: &[u8]) -> Option<i32> {
     }
 }
 
-/// A finite decimal fraction of at most 31 characters.
+/// Parses a finite decimal fraction of at most 31 characters.
 pub(crate) fn fraction(word: &[u8]) -> Option<f64> {
     if word.len() > 31 {
         return None;
@@ -251,27 +247,27 @@ fn digits(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// A line that cannot be acted on: the reply, and the length of the data that belongs to it.
+/// The refusal of a line: the reply, and the length of the value to skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) reply: &'static [u8],
     pub(crate) skip_len: usize,
-    /// Whether the client is answered even if it wants no answer.
-    pub(crate) is_aloud: bool,
+    /// True if the reply is sent despite `noreply`.
+    pub(crate) ignores_noreply: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0, is_aloud: false }
+        Refusal { reply, skip_len: 0, ignores_noreply: false }
     }
 
-    /// A line with a value of this length behind it.
+    /// Refuses a line that is followed by a value of this length.
     pub(crate) fn with_value(reply: &'static [u8], value_len: usize) -> Refusal {
         Refusal { skip_len: value_len + b"\r\n".len(), ..Refusal::new(reply) }
     }
 
-    pub(crate) fn aloud(reply: &'static [u8]) -> Refusal {
-        Refusal { is_aloud: true, ..Refusal::new(reply) }
+    pub(crate) fn ignoring_noreply(reply: &'static [u8]) -> Refusal {
+        Refusal { ignores_noreply: true, ..Refusal::new(reply) }
     }
 }
 
@@ -281,8 +277,8 @@ impl From<&'static [u8]> for Refusal {
     }
 }
 
-/// Whether `input` begins with a command of the meta protocol. Needs three bytes, or four at the end of a
-/// line; of fewer it says no. As in memcached a line of three bytes in all is no command.
+/// True if `input` begins with a command of the meta protocol. Needs three bytes of input, or four if the line ends
+/// after the command; returns false for fewer. As in memcached, a line of three bytes is not a command.
 #[inline]
 pub fn begins(input: &[u8]) -> bool {
     input.len() > 2
@@ -299,7 +295,7 @@ mod tests {
     };
 
     #[test]
-    fn reads_what_memcached_reads() {
+    fn numbers_are_parsed_as_in_memcached() {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"+7"), Some(7));
@@ -313,13 +309,13 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_low_32_bits() {
+    fn large_numbers_keep_their_low_32_bits() {
         assert_eq!(unsigned_low_32(b"4294967296"), Some(0));
         assert_eq!(signed_low_32(b"2147483648"), Some(i32::MIN));
     }
 
     #[test]
-    fn exact_numbers_are_never_cut() {
+    fn exact_numbers_are_never_truncated() {
         assert_eq!(exact_u64(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(exact_u64(b"0018446744073709551615"), Some(u64::MAX));
         assert_eq!(exact_u64(b"00018446744073709551615"), None);
@@ -349,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn words_name_kinds_as_memcached_reads_them() {
+    fn words_select_kinds_as_in_memcached() {
         assert_eq!(of(""), Some(WatchKinds::FETCHERS));
         assert_eq!(of("rawcmds proxyuser"), Some(WatchKinds::NONE));
         let both = WatchKinds::MUTATIONS.union(WatchKinds::EVICTIONS);
@@ -361,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_survive_the_way_through_a_word() {
+    fn kinds_can_be_converted_to_bits_and_back() {
         for (_, kind) in WatchKinds::NAMED {
             assert_eq!(WatchKinds::from_bits(kind.bits()), kind);
             assert_eq!(kind.intersects(kind), kind != WatchKinds::NONE);

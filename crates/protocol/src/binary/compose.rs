@@ -1,18 +1,17 @@
-//! Replies. Everything is appended to a buffer that the caller keeps.
+//! Replies of the binary protocol, appended to the caller's buffer.
 
 use super::opcode;
 use crate::request::{HEAD_LEN, Head, REPLY_MAGIC, Status};
 use std::fmt::Display;
 use std::io::Write;
 
-/// Bytes of the extras of a hit: the client's flags.
+/// The length of the extras of a hit, the client's flags.
 const FLAGS_LEN: usize = 4;
 
-/// Where a reply's lengths stand.
 const KEY_LEN_AT: std::ops::Range<usize> = 2..4;
 const BODY_LEN_AT: std::ops::Range<usize> = 8..12;
 
-/// Appends the 24 bytes that every reply begins with.
+/// Appends the head of a reply.
 fn head(
     out: &mut Vec<u8>,
     head: &Head,
@@ -56,7 +55,7 @@ pub fn miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// Appends a hit up to where its value begins: flags, and the key unless it is empty.
+/// Appends a hit without its value.
 pub fn hit(
     out: &mut Vec<u8>,
     request: &Head,
@@ -74,20 +73,20 @@ pub fn hit(
     out.extend_from_slice(key);
 }
 
-/// Appends the answer to increment and decrement.
+/// Appends the reply to increment and decrement.
 pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
     head(out, request, Status::Success, (0, 0, size_of::<u64>() as u32), cas);
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Appends one statistic: its name is the key, its value the value.
+/// Appends one statistic, with its name as the key.
 pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
     stat_of(out, opaque, name, |out| {
         write!(out, "{value}").expect("a Vec takes every write");
     });
 }
 
-/// The same with a value that `write_value` appends.
+/// Appends one statistic whose value `write_value` appends.
 pub fn stat_of(
     out: &mut Vec<u8>,
     opaque: [u8; 4],
@@ -106,12 +105,12 @@ pub fn stat_of(
     reply[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
 }
 
-/// Appends the end of statistics: one without a name.
+/// Appends the end of statistics, a statistic without a name.
 pub fn stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
     success(out, &stats_head(opaque), 0);
 }
 
-/// Appends the answer to a question for statistics that there are not.
+/// Appends the error for unknown statistics.
 pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
     error(out, &stats_head(opaque), Status::NotFound);
 }

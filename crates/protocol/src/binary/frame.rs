@@ -1,4 +1,4 @@
-//! One packet, taken apart.
+//! Parses one packet.
 
 use super::opcode;
 use super::opcode::Command;
@@ -9,23 +9,23 @@ use crate::request::{
 };
 use crate::words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX};
 
-/// An item that is to be created if it is missing has an expiry other than this.
+/// The expiry with which increment and decrement do not create a missing item.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;
-/// The longest name of a SASL mechanism, in bytes.
+/// The maximum length of the name of a SASL mechanism in bytes.
 const MECHANISM_LEN_MAX: usize = 32;
-/// The longest word of a SASL dialogue that is waited for; longer ones name no user of any password file.
+/// The maximum length of a SASL response in bytes; longer ones match no user of any password file.
 const SASL_RESPONSE_LEN_MAX: usize = 1024;
 
 const _: () = assert!(
     HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LINE_LEN_MAX,
-    "a SASL request is waited for whole"
+    "the parser waits for complete SASL requests"
 );
 const _: () = assert!(
     HEAD_LEN + u8::MAX as usize + KEY_LEN_MAX <= LINE_LEN_MAX,
-    "extras and a key that may be are waited for whole"
+    "the parser waits for complete extras and valid keys"
 );
 
-/// Reads one request, up to where its value begins.
+/// Parses one request without its value.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
         return Parsed::Hangup;
@@ -43,25 +43,25 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     Parsed::Request { request, answer: Answer::Binary(frame.head), consumed: frame.consumed }
 }
 
-/// A request taken apart.
+/// The parts of a request.
 struct Frame<'a> {
     head: Head,
     key_len: usize,
     extras_len: usize,
     body_len: usize,
-    /// What the body holds beside extras and key; 0 if those alone are longer than it.
+    /// The length of the body without extras and key; 0 if these are longer than the body.
     value_len: usize,
     extras: &'a [u8],
-    /// Cut off where the input is, which only a key that is too long can be.
+    /// The key; incomplete only if it is too long.
     key: &'a [u8],
     /// The input after the key.
     rest: &'a [u8],
-    /// Bytes of the input up to there.
+    /// The number of input bytes up to the end of the key.
     consumed: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// `None` until head, extras and key are at hand, or as much of them as is waited for.
+    /// Returns `None` if head, extras or key are incomplete and may be valid.
     fn read(input: &'a [u8]) -> Option<Frame<'a>> {
         let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -93,7 +93,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Whether the lengths are possible, and such as the command has them.
+    /// Checks the lengths.
     fn check(&self, command: Option<Command>) -> Result<(), Fault> {
         if self.extras_len + self.key_len > self.body_len {
             return Err(Fault::BadLengths);
@@ -118,7 +118,7 @@ impl<'a> Frame<'a> {
         Parsed::Refused { refusal, consumed: self.consumed, skip_len }
     }
 
-    /// A SASL request, which is waited for with its value: that is one word of a dialogue.
+    /// Parses a SASL request with its value, which is the response.
     fn sasl(&self, command: Command) -> Parsed<'a> {
         if self.key.len() > MECHANISM_LEN_MAX {
             return self.refused(Fault::MechanismTooLong);
@@ -139,7 +139,7 @@ impl<'a> Frame<'a> {
     fn request(&self, command: Command) -> Request<'a> {
         let key = self.key;
         let store = |verb| {
-            // append and prepend have no extras: the item keeps its own.
+            // append and prepend have no extras.
             let has_extras = self.extras_len > 0;
             let exptime = if has_extras { self.u32_at(4) } else { 0 };
             Request::Store(Store {
@@ -180,7 +180,7 @@ impl<'a> Frame<'a> {
             Command::Version => Request::Version,
             Command::Stat => Request::Stats(subject(key)),
             Command::SaslListMechanisms => Request::Sasl(Sasl::ListMechanisms),
-            Command::SaslAuth | Command::SaslStep => unreachable!("these have a value to wait for"),
+            Command::SaslAuth | Command::SaslStep => unreachable!("SASL requests are parsed with their values"),
         }
     }
 
@@ -198,12 +198,12 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The CAS value that the item must have; 0 asks for none.
+    /// The CAS value that the item must have; 0 means none.
     fn expected_cas(&self) -> Option<u64> {
         (self.head.cas != 0).then_some(self.head.cas)
     }
 
-    /// The extras' number at this byte; [`Command::takes`] has made sure that it is there.
+    /// Reads a number of the extras, whose length [`Command::takes`] has checked.
     fn u32_at(&self, at: usize) -> u32 {
         let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
         u32::from_be_bytes(*bytes)
@@ -215,8 +215,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What `stat` asks for. As in memcached only some subjects are answered in this protocol, and of some
-/// only the beginning counts.
+/// Returns the subject of `stat`. As in memcached, some subjects are text only, and some are recognized by a prefix.
 fn subject(name: &[u8]) -> StatsRequest<'_> {
     match name {
         _ if name.starts_with(b"reset") => StatsRequest::Reset,

@@ -9,20 +9,19 @@
 //!        |<------------------------- 24 bytes: the head ------------------------>|<------ body ------->|
 //! ```
 //!
-//! All numbers are big-endian. A reply begins with 0x81 and repeats the request's opcode and opaque
-//! bytes, by which clients tell their replies apart. A quiet opcode wants no answer but an error, or
-//! for a retrieval but a hit.
+//! All numbers are big-endian. A reply begins with 0x81 and repeats the request's opcode and opaque, by which clients
+//! match replies with requests. A quiet opcode is answered only with an error, or for a retrieval only with a hit.
 //!
-//! [`parse`] reads head, extras and key, which have bounds; a value to be stored is the caller's to
-//! read. [`compose`] writes replies.
+//! [`parse`] parses head, extras and key, whose lengths are bounded; the caller reads the value of a store. [`compose`]
+//! appends replies.
 //!
-//! Invariants: lengths are checked before what they measure is looked at; a request is never waited for
-//! beyond [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes; the body of a request that is refused but leaves the
-//! connection open is skipped once and whole, so that no byte of it is taken for a request.
+//! Invariants: lengths are checked before the bytes that they describe are used. The parser never waits for more than
+//! [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes. If a refused request leaves the connection open, its body is skipped
+//! exactly once, so that no byte of it is parsed as a request.
 //!
-//! Two bodies that memcached misreads are held to the last invariant here: that of an unknown opcode, whose
-//! extras and key it skips twice, and one that is longer than its command asks for, which it goes on
-//! reading as a request. The first is skipped, the second refused.
+//! memcached violates the last invariant in two cases. It skips extras and key of an unknown opcode twice; here the
+//! body is skipped once. It parses the excess of a body that is too long for its command as a request; here the request
+//! is refused.
 
 pub mod compose;
 mod frame;

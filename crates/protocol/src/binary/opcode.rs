@@ -1,7 +1,7 @@
-//! The numbers of the commands, and what each must come with.
+//! The opcodes of the commands, and which parts each request must have.
 //!
-//! Names are memcached's: a command that ends in Q is quiet, one with a K repeats its key in its reply.
-#![expect(missing_docs, reason = "each is a command by its name")]
+//! Names are memcached's: a command that ends in Q is quiet, and the reply to one with a K has the key.
+#![expect(missing_docs, reason = "each name is that of its command")]
 
 pub const GET: u8 = 0x00;
 pub const SET: u8 = 0x01;
@@ -39,7 +39,7 @@ pub const SASL_STEP: u8 = 0x22;
 pub const GATK: u8 = 0x23;
 pub const GATKQ: u8 = 0x24;
 
-/// What an opcode means, quiet or not.
+/// The command of an opcode, quiet or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Get,
@@ -63,7 +63,7 @@ pub(super) enum Command {
     SaslStep,
 }
 
-/// The command behind an opcode. As in memcached, `verbosity` (0x1b) is none.
+/// Returns the command of an opcode. As in memcached, `verbosity` (0x1b) is unknown.
 pub(super) fn command(opcode: u8) -> Option<Command> {
     Some(match opcode {
         GET | GETQ | GETK | GETKQ => Command::Get,
@@ -89,18 +89,18 @@ pub(super) fn command(opcode: u8) -> Option<Command> {
     })
 }
 
-/// Whether the client wants no answer but an error, or but a hit.
+/// True if the client wants only errors, or for a get only a hit.
 pub(super) fn is_quiet(opcode: u8) -> bool {
     matches!(opcode, GETQ | GETKQ | SETQ..=PREPENDQ | GATQ | GATKQ)
 }
 
-/// Whether the answer to a get repeats its key.
+/// True if the reply to a get has the key.
 pub(super) fn names_key(opcode: u8) -> bool {
     matches!(opcode, GETK | GETKQ | GATK | GATKQ)
 }
 
 impl Command {
-    /// Whether the command comes with extras, key and value of these lengths.
+    /// True if a request of this command may have extras, key and value of these lengths.
     pub(super) fn takes(self, extras_len: usize, key_len: usize, value_len: usize) -> bool {
         let has_key = key_len > 0;
         let has_value = value_len > 0;

@@ -5,7 +5,6 @@ use crate::{
     Request, Sasl, StatsRequest, Store, StoreVerb,
 };
 
-/// A request with these parts.
 fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     let body_len = extras.len() + key.len() + value.len();
     let mut bytes = head(opcode, extras.len(), key.len(), body_len);
@@ -54,7 +53,7 @@ fn fault(input: &[u8]) -> (Fault, usize) {
 }
 
 #[test]
-fn retrievals_have_a_key_and_perhaps_a_lifetime() {
+fn retrievals_have_a_key_and_an_optional_expiry() {
     let input = frame(opcode::GET, b"", b"key", b"");
     assert_eq!(request(&input), (Request::Get(Get { key: b"key", ..Get::default() }), 27));
     assert!(!read(&input).1.with_key);
@@ -70,7 +69,7 @@ fn retrievals_have_a_key_and_perhaps_a_lifetime() {
 }
 
 #[test]
-fn a_value_is_left_to_be_read() {
+fn the_value_of_a_store_is_not_consumed() {
     let input = frame(opcode::SET, &[1, 2, 3, 4, 0, 0, 0, 5], b"key", b"value");
     let order = Store {
         client_flags: 0x0102_0304,
@@ -90,7 +89,7 @@ fn a_value_is_left_to_be_read() {
 }
 
 #[test]
-fn numbers_are_created_unless_told_not_to() {
+fn arithmetic_creates_numbers_unless_the_expiry_forbids_it() {
     let mut extras = [&[0; 7][..], &[3], &[0; 7], &[9], &[0, 0, 0, 60]].concat();
     let input = frame(opcode::INCREMENT, &extras, b"n", b"");
     let change = |direction, initial| {
@@ -108,7 +107,7 @@ fn numbers_are_created_unless_told_not_to() {
 }
 
 #[test]
-fn subjects_of_statistics_are_few() {
+fn stat_subjects_are_parsed() {
     for (name, subject) in [
         (&b""[..], StatsRequest::General),
         (b"items", StatsRequest::Items),
@@ -124,7 +123,7 @@ fn subjects_of_statistics_are_few() {
 }
 
 #[test]
-fn quiet_opcodes_are_the_ones_that_memcached_has() {
+fn quiet_opcodes_are_those_of_memcached() {
     let quiet = |&opcode: &u8| opcode::is_quiet(opcode);
     let all: Vec<u8> = (0..=255).filter(quiet).collect();
     let expected =
@@ -133,7 +132,7 @@ fn quiet_opcodes_are_the_ones_that_memcached_has() {
 }
 
 #[test]
-fn lengths_are_checked_before_anything_is_read() {
+fn lengths_are_checked_first() {
     let input = [&head(opcode::GET, 0, 5, 4)[..], &[0; 5]].concat();
     assert_eq!(fault(&input), (Fault::BadLengths, 0));
     let input = [&head(0xee, 255, 0, 254)[..], &[0; 255]].concat();
@@ -151,9 +150,9 @@ fn lengths_are_checked_before_anything_is_read() {
 }
 
 #[test]
-fn every_command_has_its_own_parts_and_no_others() {
+fn each_command_accepts_only_its_own_parts() {
     const KEY: usize = 1;
-    /// Opcodes, lengths of extras, lengths of the key, and whether there may be a value.
+    /// Opcodes, lengths of extras, lengths of the key, and whether a value is allowed.
     type Shape = (&'static [u8], &'static [usize], &'static [usize], bool);
     let shapes: [Shape; 8] = [
         (&[0x00, 0x09, 0x0c, 0x0d, 0x04, 0x14], &[0], &[KEY], false),
@@ -208,7 +207,7 @@ fn an_unknown_command_is_skipped_with_its_body() {
 }
 
 #[test]
-fn what_authenticates_is_read_whole_and_bounded() {
+fn sasl_requests_are_parsed_whole_and_bounded() {
     let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", b"\0user\0pass");
     let expected = Request::Sasl(Sasl::Auth { mechanism: b"PLAIN", response: b"\0user\0pass" });
     assert_eq!(request(&input), (expected, input.len()));
@@ -222,7 +221,7 @@ fn what_authenticates_is_read_whole_and_bounded() {
 }
 
 #[test]
-fn another_protocol_is_known_by_its_first_byte() {
+fn another_first_byte_closes_the_connection() {
     assert_eq!(parse(b"get"), Parsed::Hangup);
     assert_eq!(parse(b"\x81"), Parsed::Hangup);
     assert_eq!(parse(b""), Parsed::Incomplete);

@@ -10,7 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use slabwise_base::Cost;
 
-/// Reads one command line, of an input that [`begins`](super::begins) with one.
+/// Parses one command line, for an input for which [`begins`](super::begins) is true.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         let waits = input.len() <= LINE_LEN_MAX;
@@ -27,7 +27,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// What a line asks for, and how it is answered.
+/// A parsed line.
 type Read<'a> = (Request<'a>, Echo);
 
 fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
@@ -39,7 +39,7 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
         let (word, rest) = split_first(rest);
         let value_len = words::exact_i32(word).and_then(|len| usize::try_from(len).ok());
         let value_len = value_len.filter(|&len| !word.is_empty() && len <= VALUE_LEN_MAX);
-        // Without a length nobody knows where the value ends: what follows is read as commands.
+        // Without a length the end of the value is unknown, so its bytes are parsed as commands.
         let value_len = value_len.ok_or(Refusal::new(reply::BAD_FORMAT))?;
         return read_flags(key, rest, FLAG_COUNT_MAX - 1)
             .and_then(|flags| set(key, value_len, flags))
@@ -57,29 +57,29 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
 /// The values of a request's flags, by their letters.
 #[derive(Clone, Copy, Default)]
 struct Options {
-    /// T: a new lifetime.
+    /// T: the expiry to set.
     exptime: Option<Exptime>,
-    /// N: the lifetime of an item that is made where there is none.
+    /// N: the expiry of an item created on a miss.
     vivify: Option<Exptime>,
-    /// R: with less than this to live, an item is to be stored anew.
+    /// R: one client is asked to recache an item that expires before this.
     recache: Option<Exptime>,
     /// C: the CAS value that the item must have.
     expected_cas: Option<u64>,
-    /// E: the CAS value that it is given.
+    /// E: the new CAS value of the item.
     new_cas: Option<u64>,
     /// F: the client's own 32 bits.
     client_flags: Option<u32>,
-    /// G: what the item costs to recompute.
+    /// G: the item's cost to recompute.
     cost: Option<Cost>,
     /// M: the first letter of the token.
     mode: Option<u8>,
-    /// J: the number where there was none.
+    /// J: the initial value of a created number.
     initial: Option<u64>,
-    /// D: by how much a number changes.
+    /// D: the amount by which a number changes.
     delta: Option<u64>,
 }
 
-/// Letters that mean something to some command, or are let through.
+/// The letters that are accepted as flags.
 const KNOWN: u64 = {
     let letters = b"bNTRlOPLkstcfvhuqxFCEMJDIgG";
     let (mut known, mut index) = (0, 0);
@@ -90,17 +90,17 @@ const KNOWN: u64 = {
     known
 };
 
-/// What was read of a request's flags.
+/// The parsed flags of a request.
 struct Flags<'a> {
     options: Options,
     echo: Echo,
     /// O, with its letter.
     opaque: &'a [u8],
-    /// What is wrong with them, in memcached's words.
+    /// The error in the flags, as memcached's reply.
     fault: Option<&'static [u8]>,
 }
 
-/// Checks the key's length and reads the words after it, at most so many. `Err`: they are no flags.
+/// Checks the key's length and parses the words after it. Fails if they are not flags, or more than `count_max`.
 fn read_flags<'a>(
     key: &[u8],
     words: &'a [u8],
@@ -111,7 +111,7 @@ fn read_flags<'a>(
     }
     let (options, echo) = (Options::default(), Echo::EMPTY);
     let mut flags = Flags { options, echo, opaque: b"", fault: None };
-    // Beyond a letter that is unknown or repeated nothing is read but the words' count.
+    // After an unknown or repeated letter, words are only counted.
     let mut is_readable = true;
     let mut rest = words;
     while let Some((&letter, after)) = rest.split_first() {
@@ -137,8 +137,8 @@ fn read_flags<'a>(
 }
 
 impl<'a> Flags<'a> {
-    /// Notes one flag. `Err`: it is none, or was there before. A token that is wrong is only noted as a
-    /// fault: what comes after it may be told instead.
+    /// Records one flag. Fails if it is unknown or a duplicate. An invalid token is only recorded as a fault, because an
+    /// error in a later flag replaces it.
     #[inline]
     fn note(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
         if letter < b'A' || KNOWN & bit(letter) == 0 {
@@ -147,7 +147,7 @@ impl<'a> Flags<'a> {
         if !self.echo.note(letter) {
             return Err(reply::DUPLICATE_FLAG);
         }
-        // The capitals have tokens; `I`, `P` and `L` ignore theirs.
+        // Capital letters have tokens; those of `I`, `P` and `L` are ignored.
         if letter < b'a' {
             self.token(letter, word);
         }
@@ -175,7 +175,7 @@ impl<'a> Flags<'a> {
                 put(&mut options.delta, words::exact_u64(token))
             }
             b'F' => {
-                // A fault that was found before keeps its own words.
+                // An earlier fault is kept.
                 fault = self.fault.unwrap_or(reply::BAD_FORMAT);
                 put(&mut options.client_flags, words::exact_u32(token))
             }
@@ -192,21 +192,21 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// Keeps a value if there is one.
+/// Sets an option; returns false if there is no value.
 fn put<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     *place = value;
     place.is_some()
 }
 
-/// Flags without a fault.
+/// Returns the options and the echo of flags without a fault.
 #[inline]
 fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8]> {
     let Flags { options, mut echo, opaque, fault } = flags;
     if echo.has(b'b') {
-        // F has no words of its own for its fault.
-        let said = fault.filter(|&fault| fault != reply::BAD_FORMAT);
+        // As in memcached, an invalid key takes precedence over an invalid F.
+        let specific_fault = fault.filter(|&fault| fault != reply::BAD_FORMAT);
         if !is_base64(key) {
-            return Err(said.unwrap_or(reply::BAD_KEY));
+            return Err(specific_fault.unwrap_or(reply::BAD_KEY));
         }
         echo.key_is_base64 = true;
     }
@@ -220,7 +220,7 @@ fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8
     Ok((options, echo))
 }
 
-/// The lifetime of an item that is made where there was none: by the last of N and T.
+/// Returns the expiry of an item created on a miss: that of the last of N and T.
 fn vivify_exptime(options: &Options, echo: &Echo) -> Option<Exptime> {
     let vivify = options.vivify?;
     let exptime = options.exptime.filter(|_| echo.has_before(b'N', b'T'));
@@ -256,7 +256,7 @@ fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>
             (options, echo, verb.unwrap_or(StoreVerb::Set))
         }
     };
-    // To set and replace, a CAS value is one to match, and no item has 0; to append and prepend, 0 is none.
+    // For set and replace, every CAS value must match, and no item has 0. For append and prepend, 0 is no condition.
     let joins = matches!(verb, StoreVerb::Append | StoreVerb::Prepend);
     let (verb, expected_cas) = match (verb, options.expected_cas) {
         (StoreVerb::Set | StoreVerb::Replace, Some(cas)) => (StoreVerb::Cas(cas), None),
@@ -313,7 +313,7 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
         key,
         direction,
         delta: options.delta.unwrap_or(1),
-        // 0 asks for nothing.
+        // 0 is no condition.
         expected_cas: options.expected_cas.filter(|&cas| cas != 0),
         new_cas: options.new_cas,
         touch: options.exptime,
@@ -323,7 +323,7 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
     Ok((Request::Arithmetic(change), echo))
 }
 
-/// `me` looks at nothing but a `b` right behind the key.
+/// Parses `me`, which ignores all flags except a `b` right after the key.
 fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
     let key_is_base64 = flags.echo.letters().first() == Some(&b'b');
     if key_is_base64 && !is_base64(key) {
@@ -334,10 +334,10 @@ fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8
     Ok((Request::Examine(key), echo))
 }
 
-/// Bytes that a decoded key needs at most: what is checked is the length on the line.
+/// The maximum length of a decoded key in bytes. The limit for keys applies to the encoded form.
 pub const KEY_BUFFER_LEN: usize = KEY_LEN_MAX / 4 * 3 + 3;
 
-/// As memcached reads it: padded, and with any bits behind the last byte.
+/// Base64 as memcached decodes it: padded, with any trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -345,17 +345,17 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// Whether a key is in base64, and holds something.
+/// True if a key is valid base64 and not empty.
 #[cold]
 fn is_base64(wire: &[u8]) -> bool {
     let mut buffer = [0; KEY_BUFFER_LEN];
     BASE64.decode_slice(wire, &mut buffer).is_ok_and(|len| len > 0)
 }
 
-/// The bytes of a key that was sent in base64 and found good by the parser, decoded into `buffer`.
+/// Decodes a key in base64, which the parser has checked, into `buffer`.
 #[cold]
 pub fn decode_key<'b>(wire: &[u8], buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
-    let len = BASE64.decode_slice(wire, buffer).expect("it was decoded once before");
+    let len = BASE64.decode_slice(wire, buffer).expect("the parser has decoded the key");
     &buffer[..len]
 }
 

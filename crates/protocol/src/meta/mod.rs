@@ -1,25 +1,24 @@
 //! The meta text protocol: `mg`, `ms`, `md`, `ma`, `mn`, `me`.
 //!
 //! ```text
-//!   mg <key> <flag>*            flag = a letter, for some with its token behind it: v  t  T30  Oabc
+//!   mg <key> <flag>*            flag = a letter, some with a token: v  t  T30  Oabc
 //!   ms <key> <datalen> <flag>*  then the value and its end of line
 //! ```
 //!
-//! A client says by flags what it wants done and what it wants told; what it is told comes in the order of
-//! its flags. So a line becomes two things: the operation, and its [`Echo`], the letters of the flags in
-//! order. It shares its connection with the classic protocol: [`begins`] tells the two apart by a line's
-//! first bytes, and no classic command is slowed down by more than that look.
+//! Flags select what a request does and what its reply contains; the reply has them in the order of the request. A line
+//! is therefore parsed into the operation and an [`Echo`], the letters of the flags in order. Both text protocols can
+//! be used on one connection: [`begins`] distinguishes them by the first bytes of a line, and costs classic commands
+//! only that check.
 //!
 //! Replies and errors are those of memcached 1.6.45, with these exceptions:
-//! - the value of a refused `ms` is skipped whenever its length is known, so that it is never taken for
-//!   commands;
-//! - keys in base64 hold the characters of base64 and no others;
-//! - `k` names the key in the form that the request had;
-//! - `me <key> b` decodes its key, as its documentation says;
-//! - `ma` with T gives its lifetime to a number that grows, too; `t` of an item that has just been ended is 0;
-//! - a refused append, prepend or add leaves the item that is there.
+//! - the value of a refused `ms` is skipped if its length is known, so that it is never parsed as commands;
+//! - keys in base64 with other characters are refused;
+//! - `k` returns the key in the form of the request;
+//! - `me <key> b` decodes its key, as documented;
+//! - `ma` with T also sets the expiry of a number that gets more digits; `t` of an item that has just expired is 0;
+//! - a refused append, prepend or add keeps the existing item.
 //!
-//! Two flags are ours: `G<units>` of `ms` tells what an item costs to recompute, `g` of `mg` asks for it.
+//! Two flags are slabwise's own: `G<units>` of `ms` supplies the cost of an item, and `g` of `mg` returns it.
 
 pub mod compose;
 mod line;

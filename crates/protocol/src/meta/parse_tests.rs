@@ -36,7 +36,7 @@ fn refused(line: &str) -> (&'static [u8], usize) {
 }
 
 #[test]
-fn only_its_own_commands_begin_it() {
+fn begins_accepts_only_meta_commands() {
     for line in ["mg k\r\n", "ms", "mn\r\n", "me \r\n", "md k", "ma k"] {
         assert_eq!(begins(line.as_bytes()), line.len() > 2, "{line}");
     }
@@ -57,7 +57,7 @@ fn only_its_own_commands_begin_it() {
 }
 
 #[test]
-fn flags_are_values_and_letters_in_order() {
+fn flags_are_parsed_into_values_and_letters_in_order() {
     let (get, echo) = read("mg  key  v t Oab  T30 N-1 R7 C5 E18446744073709551615 k\r\nrest");
     assert_eq!(echo.letters(), b"vtOTNRCEk");
     assert_eq!(echo.opaque(), b"Oab");
@@ -92,7 +92,7 @@ fn flags_are_values_and_letters_in_order() {
 }
 
 #[test]
-fn the_last_of_n_and_t_is_the_lifetime_of_what_is_made() {
+fn the_last_of_n_and_t_is_the_expiry_of_a_created_item() {
     for (line, exptime) in [
         ("mg k N5\r\n", Exptime::At(5)),
         ("mg k N5 T9\r\n", Exptime::At(9)),
@@ -104,7 +104,7 @@ fn the_last_of_n_and_t_is_the_lifetime_of_what_is_made() {
 }
 
 #[test]
-fn a_cost_is_told_and_asked_for() {
+fn a_cost_is_supplied_and_requested() {
     let cost = |line| store(line).cost;
     assert_eq!(cost("ms k 3 G0\r\n"), Some(Cost::from_units(0)));
     assert_eq!(cost("ms k 3 T30 G4294967295 MA\r\n"), Some(Cost::from_units(u32::MAX)));
@@ -146,7 +146,7 @@ fn sets_have_a_length_and_a_mode() {
 }
 
 #[test]
-fn faults_are_told_as_memcached_tells_them() {
+fn errors_are_those_of_memcached() {
     let long_key: &'static str = format!("mg {} v\r\n", "k".repeat(251)).leak();
     let many: &'static str = format!("mg k {}\r\n", "v ".repeat(19)).leak();
     let cases: [(&str, &[u8]); 19] = [
@@ -195,7 +195,7 @@ fn keys_in_base64_are_decoded() {
 }
 
 #[test]
-fn a_line_is_waited_for_up_to_the_limit() {
+fn a_line_is_incomplete_up_to_the_limit() {
     assert_eq!(parse(b"mg key"), Parsed::Incomplete);
     let long = format!("mg {}", "k".repeat(2046));
     assert_eq!(parse(long.as_bytes()), Parsed::Hangup);

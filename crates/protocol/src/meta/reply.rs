@@ -1,19 +1,19 @@
-//! Every fixed answer of the meta protocol, end of line included, and the codes that others begin with.
-#![expect(missing_docs, reason = "each says for itself what happened")]
+//! The fixed replies of the meta protocol, including their line ends, and the codes at the start of other replies.
+#![expect(missing_docs, reason = "each text explains itself")]
 
 pub use crate::text::reply::{
     BAD_DATA, BAD_FORMAT, NO_MEMORY, NO_MEMORY_STORING, NOT_NUMERIC, TOO_LARGE,
 };
 
 pub const NO_OP: &[u8] = b"MN\r\n";
-// Of `me`.
+// For `me`.
 pub const MISS: &[u8] = b"EN\r\n";
 
 pub const CODE_DONE: &[u8] = b"HD";
 pub const CODE_NOT_STORED: &[u8] = b"NS";
 pub const CODE_EXISTS: &[u8] = b"EX";
 pub const CODE_NOT_FOUND: &[u8] = b"NF";
-// Of `mg`.
+// For `mg`.
 pub const CODE_MISS: &[u8] = b"EN";
 
 pub const TOO_MANY_FLAGS: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";

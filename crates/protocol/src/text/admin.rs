@@ -1,4 +1,4 @@
-//! Orders to the server, and `stats` with its subjects.
+//! Parsers of administrative commands and of `stats`.
 
 use super::reply;
 use crate::admin::{
@@ -10,8 +10,7 @@ use crate::words::{self, CLASS_NUMBER_MAX, Exptime, Refusal, WatchKinds, Words};
 
 type Read<'a> = Result<Request<'a>, Refusal>;
 
-/// The first of the names that begins with the word, empty if none does. As in memcached the beginning of a
-/// name is enough.
+/// Returns the first name that starts with the word, or an empty string. As in memcached, a prefix of a name is enough.
 fn expand<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
     names.iter().find(|name| name.as_bytes().starts_with(word)).copied().unwrap_or_default()
 }
@@ -108,7 +107,7 @@ fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
 
 /// `tune <hot %> <warm %> <hot factor> <warm factor>`, `mode flat|segmented`, `temp_ttl <seconds>`.
 pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
-    // `t` begins two names: with few words it is the one that takes one.
+    // `t` is a prefix of two names. With fewer than five words it means `temp_ttl`.
     let names: &[&str] = match words.len {
         5.. => &["tune", "mode", "temp_ttl"],
         _ => &["mode", "temp_ttl"],
@@ -163,7 +162,7 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Crawler(request)))
 }
 
-/// Whatever follows is ignored.
+/// Words after the name are ignored.
 pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::RefreshCertificates))
 }

@@ -1,5 +1,5 @@
-//! A line of the classic text protocol: the table of commands, and those on items; replies that are not fixed,
-//! which are appended to a buffer of the caller's. What orders and questions mean is in `admin`.
+//! Lines of the classic text protocol: the table of commands, the parsers of item commands, and the replies that are
+//! not fixed, which are appended to the caller's buffer. The parsers of administrative commands are in `admin`.
 
 use super::{admin, reply};
 use crate::admin::{Admin, Debug};
@@ -13,10 +13,10 @@ use slabwise_base::Cost;
 use std::fmt::Display;
 use std::io::Write;
 
-/// The length of the shortest line, its end included.
+/// The length of the shortest line, including its end.
 const LINE_LEN_MIN: usize = 4;
 
-/// Reads one command line.
+/// Parses one command line.
 pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         return match input.len() {
@@ -41,7 +41,7 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let words = Words::of(rest);
     let request = match command.family {
         Family::Keyed { words_min } if words.len < words_min => {
-            Err(Refusal::aloud(reply::BAD_FORMAT))
+            Err(Refusal::ignoring_noreply(reply::BAD_FORMAT))
         }
         _ => command.shape.request(&words, cost_wire),
     };
@@ -51,15 +51,15 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
             let answer = Answer::Text(TextAnswer { noreply, with_cas: false });
             Parsed::Request { request, answer, consumed }
         }
-        Err(Refusal { reply, skip_len, is_aloud }) => {
-            let reply = if noreply && !is_aloud { b"" } else { reply };
+        Err(Refusal { reply, skip_len, ignores_noreply }) => {
+            let reply = if noreply && !ignores_noreply { b"" } else { reply };
             refused(reply, consumed, skip_len)
         }
     }
 }
 
-/// A line with no known command on it. Browsers and health checks speak HTTP to any port: they are
-/// hung up on, so that they do not wait for more.
+/// Refuses a line with an unknown command. HTTP clients (browsers, health checks) are disconnected, so that they do not
+/// wait for more.
 fn unknown<'a>(name: &[u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
     let words = Words::of(rest);
     if words.last.starts_with(b"HTTP/") {
@@ -80,18 +80,18 @@ struct Command {
     shape: Shape,
 }
 
-/// What is asked of a line before its command looks at it.
+/// The rules for a command's line that are checked before its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// Begins its line. With fewer words than this behind the name it is refused, whatever they are; a last
-    /// `noreply` silences the rest.
+    /// The name is at the start of the line. A line with too few words is refused; a last word `noreply` suppresses all
+    /// other replies.
     Keyed {
-        /// Words behind the name, at least.
+        /// The minimum number of words after the name.
         words_min: usize,
     },
-    /// Begins its line, and is always answered, whatever words follow.
+    /// The name is at the start of the line, and `noreply` has no effect.
     Question,
-    /// May stand behind spaces, takes any words; a last `noreply` silences it.
+    /// Spaces may precede the name; a last word `noreply` suppresses replies.
     Order,
 }
 
@@ -99,15 +99,15 @@ enum Family {
 #[derive(Clone, Copy)]
 struct Form {
     with_cas: bool,
-    /// Whether a lifetime stands before the keys.
+    /// True if an exptime precedes the keys.
     touches: bool,
 }
 
-/// What a command's words mean.
+/// How a command's words are parsed.
 #[derive(Clone, Copy)]
 enum Shape {
     Retrieval(Form),
-    /// Of `cas` the value is on the line.
+    /// The CAS value of `cas` is a placeholder for that of the line.
     Storage(StoreVerb),
     Arithmetic(Direction),
     Other(for<'a> fn(&Words<'a>) -> Result<Request<'a>, Refusal>),
@@ -116,7 +116,7 @@ enum Shape {
 impl Shape {
     fn request<'a>(self, words: &Words<'a>, cost_wire: CostWire) -> Result<Request<'a>, Refusal> {
         match self {
-            Shape::Retrieval(_) => unreachable!("a retrieval's words are keys, read one by one"),
+            Shape::Retrieval(_) => unreachable!("a retrieval's keys are parsed one by one"),
             Shape::Storage(verb) => store(verb, words, cost_wire),
             Shape::Arithmetic(direction) => arithmetic(direction, words),
             Shape::Other(read) => read(words),
@@ -143,7 +143,7 @@ const fn order(
     row(name, Family::Order, Shape::Other(read))
 }
 
-/// In order of how often they are sent: the search starts at the top.
+/// The commands, the most frequent first, because the search is linear.
 static COMMANDS: [Command; 29] = [
     retrieval("get", Form { with_cas: false, touches: false }),
     storage("set", StoreVerb::Set),
@@ -180,8 +180,8 @@ fn find(name: &[u8]) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
 }
 
-/// Reads a retrieval whose whole line is at hand; `rest` is what follows its name. Every key is
-/// checked here, so that a line with a bad one is answered with the error alone.
+/// Parses a retrieval whose line is complete; `rest` follows its name. Checks every key, so that a line with an invalid
+/// key is answered with the error alone.
 fn parse_retrieval<'a>(form: Form, line: &'a [u8], rest: &'a [u8], consumed: usize) -> Parsed<'a> {
     let refused = |reply| refused(reply, consumed, 0);
     let (exptime, keys) = if form.touches { split_first(rest) } else { (&b""[..], rest) };
@@ -198,8 +198,8 @@ fn parse_retrieval<'a>(form: Form, line: &'a [u8], rest: &'a [u8], consumed: usi
     retrieve(form, touch, line.len() - keys.len())
 }
 
-/// Reads the beginning of a retrieval whose line is longer than the limit. Any other command that
-/// long comes from no client of this protocol.
+/// Parses the start of a retrieval whose line is longer than the limit. No client of this protocol sends any other
+/// command of that length.
 fn parse_beginning(input: &[u8]) -> Parsed<'_> {
     let (name, rest) = split_first(input);
     if input[0] == b' ' || rest.is_empty() {
@@ -231,20 +231,20 @@ fn has_long_word(words: &[u8]) -> bool {
     words.split(|&byte| byte == b' ').any(|word| word.len() > KEY_LEN_MAX)
 }
 
-/// What comes next on a retrieval's line.
+/// The next part of a retrieval's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextKey<'a> {
-    /// A key of 1 to 250 bytes, and where in the input it ends.
+    /// A key of 1 to 250 bytes, and its end in the input.
     Key(&'a [u8], usize),
-    /// The end of the line, and where it ends.
+    /// The end of the line, as a position in the input.
     End(usize),
-    /// Perhaps a key, but its end is not in sight; spaces before it, which can be forgotten.
+    /// No complete key yet, and the number of leading spaces that can be consumed.
     Incomplete(usize),
-    /// A key that is too long. The rest of its line means nothing.
+    /// A key that is too long. The rest of its line is to be skipped.
     TooLong,
 }
 
-/// Reads the next key of a retrieval.
+/// Parses the next key of a retrieval.
 pub fn next_key(input: &[u8]) -> NextKey<'_> {
     let start = input.iter().position(|&byte| byte != b' ').unwrap_or(input.len());
     let rest = &input[start..];
@@ -268,7 +268,7 @@ pub fn next_key(input: &[u8]) -> NextKey<'_> {
     NextKey::Key(key, start + key.len())
 }
 
-/// Makes of a retrieval of one key, all of whose line is at hand, a [`Request::Get`]; `input` is what was parsed.
+/// Turns a parsed retrieval of one key into a [`Request::Get`], if the line is complete in `input`.
 #[inline]
 pub fn join_sole_key<'a>(parsed: &mut Parsed<'a>, input: &'a [u8]) {
     if let Parsed::Request { request, consumed, .. } = parsed
@@ -280,8 +280,8 @@ pub fn join_sole_key<'a>(parsed: &mut Parsed<'a>, input: &'a [u8]) {
     }
 }
 
-/// The key of a retrieval that has one, and the length of its line; `None` if there are several, or if the end
-/// of the line is not in sight.
+/// Returns the only key of a retrieval and the length of its line; `None` if there are several keys or the line is
+/// incomplete.
 #[inline]
 fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
     let NextKey::Key(key, end) = next_key(input) else { return None };
@@ -292,7 +292,7 @@ fn sole_key(input: &[u8]) -> Option<(&[u8], usize)> {
     }
 }
 
-/// `<key> <flags> <exptime> <bytes> [<cas>]`, or that of [`has_cost_form`]; whatever follows means nothing.
+/// `<key> <flags> <exptime> <bytes> [<cas>]`, or the form of [`has_cost_form`]. Further words are ignored.
 fn store<'a>(
     verb: StoreVerb,
     words: &Words<'a>,
@@ -303,10 +303,9 @@ fn store<'a>(
         refuse_cost(words)?;
     }
     let has_cost = has_cost && cost_wire == CostWire::On;
-    // Client flags, lifetime and length stand next to each other.
     let flags_at = if has_cost { 2 } else { 1 };
-    // Without a length nobody knows where the value ends: what follows is read as commands.
-    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::aloud(reply::BAD_FORMAT))?;
+    // Without a length the end of the value is unknown, so its bytes are parsed as commands.
+    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::ignoring_noreply(reply::BAD_FORMAT))?;
     let refusal = Refusal::with_value(reply::BAD_FORMAT, value_len);
     let cost = match has_cost {
         true => Some(Cost::from_units(words::exact_u32(words.at(1)).ok_or(refusal)?)),
@@ -330,15 +329,15 @@ fn store<'a>(
     }))
 }
 
-/// Whether a line is `<key> <cost> <flags> <exptime> <bytes> [noreply]`, by the number of its words. Source:
-/// Coelho, "Cost-aware Memory Management of Memcached", 2018, section 4.2.
+/// True if a line has the number of words of `<key> <cost> <flags> <exptime> <bytes> [noreply]`. Source: Coelho,
+/// "Cost-aware Memory Management of Memcached", 2018, section 4.2.
 fn has_cost_form(verb: StoreVerb, words: &Words<'_>) -> bool {
     let has_cost = words.len == if words.end_in_noreply() { 6 } else { 5 };
     has_cost && matches!(verb, StoreVerb::Set | StoreVerb::Add | StoreVerb::Replace)
 }
 
-/// Refuses what can be read as a store with a cost: memcached would take its cost for client flags and its
-/// value for commands. What cannot is a line with a word too many, which means nothing.
+/// Refuses a line that is valid as a store with a cost: memcached would parse its cost as client flags and its value as
+/// commands. Otherwise the line is a normal store with an extra word, which is ignored.
 fn refuse_cost(words: &Words<'_>) -> Result<(), Refusal> {
     let numbers = words::exact_u32(words.at(1)).is_some()
         && words::unsigned_low_32(words.at(2)).is_some()
@@ -356,8 +355,8 @@ fn arithmetic<'a>(direction: Direction, words: &Words<'a>) -> Result<Request<'a>
     Ok(Request::Arithmetic(Arithmetic { key, direction, delta, ..Arithmetic::default() }))
 }
 
-/// `<key> [0] [noreply]`: the 0 is what is left of a delay that old clients still send. Another delay is
-/// refused, for it would not be kept.
+/// `<key> [0] [noreply]`. The 0 is a delay that old clients still send. Other delays are refused because they are not
+/// supported.
 fn delete<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     let well_formed = matches!(
         (words.len, words.at(1), words.at(2)),
@@ -377,7 +376,7 @@ fn touch<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     Ok(Request::Touch(key, Exptime::of_signed(exptime)))
 }
 
-/// The first word.
+/// Returns the first word, if it is not too long for a key.
 fn key<'a>(words: &Words<'a>) -> Result<&'a [u8], Refusal> {
     let key = words.at(0);
     if key.len() <= KEY_LEN_MAX { Ok(key) } else { Err(reply::BAD_FORMAT.into()) }
@@ -388,19 +387,19 @@ fn value_len(word: &[u8]) -> Option<usize> {
     (len <= VALUE_LEN_MAX).then_some(len)
 }
 
-/// Whether storage lines may say what their items cost.
+/// Whether storage lines may have costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostWire {
-    /// They are memcached's alone.
+    /// Only memcached's forms are valid.
     Off,
-    /// `set|add|replace <key> <cost> <flags> <exptime> <bytes> [noreply]` does.
+    /// `set|add|replace <key> <cost> <flags> <exptime> <bytes> [noreply]` is valid, too.
     On,
 }
 
-/// The most bytes of a `VALUE` line beside its key: three numbers and the words around them.
+/// The maximum length of a `VALUE` line without its key.
 const VALUE_LINE_LEN_MAX: usize = "VALUE  4294967295 2147483647 18446744073709551615\r\n".len();
 
-/// Appends `VALUE <key> <flags> <bytes> [<cas>]\r\n`, with room for the value after it.
+/// Appends `VALUE <key> <flags> <bytes> [<cas>]\r\n`.
 pub fn value_line(
     out: &mut Vec<u8>,
     key: &[u8],
@@ -426,7 +425,7 @@ pub fn value_line(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a number and the end of the line: the answer to incr and decr.
+/// Appends a number and a line end, the reply to incr and decr.
 pub fn number_line(out: &mut Vec<u8>, value: u64) {
     number(out, value);
     out.extend_from_slice(b"\r\n");
@@ -437,7 +436,7 @@ pub fn stat_line(out: &mut Vec<u8>, name: impl Display, value: impl Display) {
     write!(out, "STAT {name} {value}\r\n").expect("a Vec takes every write");
 }
 
-/// Appends a key as a URI has it, so that spaces part the fields of a line.
+/// Appends a key percent-encoded as in URIs, so that it contains no space.
 pub fn percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
     const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in key {

@@ -1,54 +1,53 @@
-//! What a client says before it is let in: `set <any key> <any> <any> <length>`, and as its value
-//! `user password`. The form of a `set`, so that clients which know nothing of passwords can send it.
+//! ASCII authentication: a client sends `set <any key> <any> <any> <length>` with the value `user password`. It has the
+//! form of a `set` so that clients without support for authentication can send it.
 //!
 //! ```text
-//!   set k 0 0 10\r\n         the key and both numbers after it mean nothing
-//!   ana secret\r\n           up to the first space the user, behind it the password
+//!   set k 0 0 10\r\n         the key and the two numbers are ignored
+//!   ana secret\r\n           the user, a space, and the password
 //! ```
 //!
-//! Everything else is refused line by line, a value included, which is then read as lines. Limits, texts
-//! and the moments of hanging up are memcached's. Nothing is remembered between two calls: input that is
-//! not whole is looked at again from its beginning.
+//! Everything else is refused line by line; a value is parsed as lines, too. Limits, texts and the conditions for
+//! closing the connection are memcached's. The parser has no state: incomplete input is parsed again from its start.
 
 use super::reply;
 use crate::words::Words;
 
-/// The longest `user password`. It bounds what is kept of a client that is not let in.
+/// The maximum length of `user password`. It bounds the memory of a client that is not authenticated.
 const TOKEN_LEN_MAX: usize = 16_384;
-/// Without the end of a line in so many bytes, nobody is logging in.
+/// The maximum length of a line; a longer one closes the connection.
 const LINE_LEN_MAX: usize = 2_048;
-/// Nor is anybody with a line shorter than this.
+/// The minimum length of a line; a shorter one closes the connection.
 const LINE_LEN_MIN: usize = 6;
-/// Less than this is not looked at: the end of a line alone does not end the connection.
+/// The parser waits for this number of bytes, so that a line end alone does not close the connection.
 const INPUT_LEN_MIN: usize = 3;
 const VALUE_END: &[u8] = b"\r\n";
 
-/// What the beginning of some input is.
+/// The result of parsing the start of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login<'a> {
-    /// Not whole yet.
+    /// The login is not complete yet.
     Incomplete,
-    /// No client of this protocol: close the connection.
+    /// The client does not use this protocol: close the connection.
     Hangup,
-    /// Something else than a login.
+    /// The line is not a valid login.
     Refused {
-        /// The answer.
+        /// The error to send.
         reply: &'static [u8],
-        /// Bytes of the input that are done with.
+        /// The number of input bytes consumed.
         consumed: usize,
     },
     /// A user and a password to be checked.
     Credentials {
-        /// Up to the first space.
+        /// The value up to the first space.
         user: &'a [u8],
-        /// All behind it, spaces included.
+        /// The value after the first space, which may contain spaces.
         password: &'a [u8],
-        /// Bytes of the input that are done with.
+        /// The number of input bytes consumed.
         consumed: usize,
     },
 }
 
-/// Reads what a client says that is not let in yet.
+/// Parses input from a client that has not authenticated yet.
 pub fn parse(input: &[u8]) -> Login<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         let is_too_long = input.len() > LINE_LEN_MAX;
@@ -75,8 +74,8 @@ pub fn parse(input: &[u8]) -> Login<'_> {
     }
 }
 
-/// The length that a `set` announces; `None` if the line is no `set`. What follows "set" in its own word
-/// is not looked at, nor are words behind the length.
+/// Returns the length of the value of a `set`, or `None` for another line. Only the first three letters of the command
+/// are checked, and words after the length are ignored.
 fn token_len(line: &[u8]) -> Option<usize> {
     if !line.starts_with(b"set") {
         return None;
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_names_user_and_password() {
+    fn a_set_has_user_and_password() {
         for line in [
             "set k 0 0 7\r\n",
             "set k 0 0 7\n",
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_logging_in_is_hung_up_on() {
+    fn lines_that_are_too_short_or_too_long_close_the_connection() {
         assert_eq!(parse(b"quit\r\n"), Login::Hangup);
         assert_eq!(parse(b"\r\n"), Login::Incomplete);
         assert_eq!(parse(b"\r\n\r"), Login::Hangup);
@@ -184,10 +183,10 @@ mod tests {
         assert_eq!(parse(&[b'x'; 2_049]), Login::Hangup);
         assert_eq!(parse(&[0x80; 2_049]), Login::Hangup);
         let long_line = [&b"set k 0 0 7"[..], &[b' '; 2_039], b"\nfoo bar\r\n"].concat();
-        assert_eq!(parse(&long_line), Login::Hangup, "however it comes");
+        assert_eq!(parse(&long_line), Login::Hangup, "even if it arrives at once");
     }
 
-    /// Bytes of the input that are done with; `None` if more are needed.
+    /// Returns the number of input bytes consumed, or `None` if more are needed.
     fn done(input: &[u8]) -> Option<usize> {
         match parse(input) {
             Login::Incomplete => None,
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decided_of_a_beginning_stays_so() {
+    fn more_input_does_not_change_a_result() {
         const WORDS: [&[u8]; 10] = [
             b"set ",
             b"k ",
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_token_is_waited_for() {
+    fn the_longest_token_is_incomplete_until_its_end() {
         let input = [&b"set k 0 0 16384\r\n"[..], &[b'x'; 16_385]].concat();
         assert_eq!(parse(&input), Login::Incomplete);
     }

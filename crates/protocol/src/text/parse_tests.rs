@@ -6,7 +6,7 @@ use crate::{
 };
 use slabwise_base::Cost;
 
-/// As where costs are off, which is memcached's protocol.
+/// Parses without costs, which is memcached's protocol.
 fn parse(input: &[u8]) -> Parsed<'_> {
     super::parse(input, CostWire::Off)
 }
@@ -50,7 +50,7 @@ fn a_retrieval_stops_before_its_keys() {
 }
 
 #[test]
-fn a_retrieval_with_a_fault_is_refused_whole() {
+fn a_malformed_retrieval_is_refused_whole() {
     let long = [&b"get a "[..], &[b'k'; 251], b"\r\n"].concat();
     assert_eq!(refused(b"get\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"gets  \r\n"), (reply::BAD_FORMAT, 0));
@@ -79,7 +79,7 @@ fn a_storage_command_announces_its_value() {
 }
 
 #[test]
-fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
+fn a_store_with_a_cost_is_recognized_by_its_number_of_words() {
     let on = |line: &'static str| match super::parse(line.as_bytes(), CostWire::On) {
         Parsed::Request { request: Request::Store(header), answer, .. } => {
             (header, noreply(answer))
@@ -105,7 +105,7 @@ fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
         let line: &'static str = format!("{name} k 7 5 -1 10\r\n").leak();
         assert_eq!(on(line).0, Store { verb, ..told(7) });
     }
-    // No other verb has such a form, and no other number of words.
+    // No other command and no other number of words has a cost.
     assert_eq!(on("cas k 5 -1 10 9\r\n").0, Store { verb: StoreVerb::Cas(9), ..standard });
     assert_eq!(on("append k 5 -1 10 9\r\n").0.cost, None);
     assert_eq!(on("prepend k 5 -1 10 9 noreply\r\n").0.value_len, 10);
@@ -114,7 +114,7 @@ fn a_store_with_its_cost_is_told_by_the_number_of_its_words() {
 }
 
 #[test]
-fn a_cost_out_of_range_is_a_bad_line() {
+fn a_line_with_an_invalid_cost_is_refused() {
     let refused = |line: &str| match super::parse(line.as_bytes(), CostWire::On) {
         Parsed::Refused { refusal: Refusal::Line(reply), skip_len, .. } => (reply, skip_len),
         other => panic!("{line:?} gave {other:?}"),
@@ -132,14 +132,14 @@ fn a_cost_out_of_range_is_a_bad_line() {
 }
 
 #[test]
-fn a_store_with_its_cost_is_refused_where_costs_are_off() {
+fn a_store_with_a_cost_is_refused_if_costs_are_off() {
     for name in ["set", "add", "replace"] {
         let line = format!("{name} k 400 5 -1 10\r\n");
         assert_eq!(refused(line.as_bytes()), (reply::COST_WIRE_OFF, 12));
         let line = format!("{name} k 400 5 -1 10 noreply\r\n");
         assert_eq!(refused(line.as_bytes()), (b"".as_slice(), 12));
     }
-    // What cannot be meant so has a word too many, which means nothing.
+    // Any other line has an extra word, which is ignored.
     for words in ["5 -1 10 -1", "5 0 10 x", "0 0 10 2147483647", "0 0 10 1 2"] {
         let line: &'static str = format!("add k {words}\r\n").leak();
         let (Request::Store(header), _) = request(line.as_bytes()) else {
@@ -165,7 +165,7 @@ fn a_refused_value_is_skipped_when_its_length_is_known() {
 }
 
 #[test]
-fn what_comes_before_noreply_is_refused_aloud() {
+fn errors_detected_before_noreply_are_sent() {
     for line in [
         &b"set k 0 0\r\n"[..],
         b"set k 0 noreply\r\n",
@@ -182,7 +182,7 @@ fn what_comes_before_noreply_is_refused_aloud() {
 }
 
 #[test]
-fn words_behind_the_23rd_are_not_seen() {
+fn words_after_the_23rd_are_ignored() {
     let line =
         |fill, last: &str| ["touch k 0", &" x".repeat(fill), last, "\r\n"].concat().into_bytes();
     let touch = Request::Touch(b"k", Exptime::Never);
@@ -192,7 +192,7 @@ fn words_behind_the_23rd_are_not_seen() {
 }
 
 #[test]
-fn words_that_no_command_reads_mean_nothing() {
+fn extra_words_are_ignored() {
     let delete = Request::Delete(Delete { key: b"k", ..Delete::default() });
     assert_eq!(request(b"delete k\r\n"), (delete, false));
     assert_eq!(request(b"delete k 0\r\n"), (delete, false));
@@ -202,7 +202,7 @@ fn words_that_no_command_reads_mean_nothing() {
         request(b"delete noreply\r\n"),
         (Request::Delete(Delete { key: b"noreply", ..Delete::default() }), true)
     );
-    // A delay would not be kept.
+    // Delays are not supported.
     assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k a b c\r\n"), (reply::BAD_DELETE, 0));
@@ -216,7 +216,7 @@ fn words_that_no_command_reads_mean_nothing() {
 }
 
 #[test]
-fn the_beginning_of_an_orders_name_is_enough() {
+fn a_prefix_of_an_argument_name_is_enough() {
     let level = Request::Admin(Admin::Automove(Automove::Level(1)));
     assert_eq!(request(b"slabs a 1\r\n"), (level, false));
     let temporary_ttl = Request::Admin(Admin::Lru(LruRequest::TemporaryTtl(5)));
@@ -230,7 +230,7 @@ fn the_beginning_of_an_orders_name_is_enough() {
 }
 
 #[test]
-fn numbers_are_checked_where_memcached_checks_them() {
+fn numbers_are_checked_as_in_memcached() {
     let up = Request::Arithmetic(Arithmetic {
         key: b"k",
         direction: Direction::Increment,
@@ -261,7 +261,7 @@ fn numbers_are_checked_where_memcached_checks_them() {
 }
 
 #[test]
-fn what_is_no_command_is_an_error_or_a_hangup() {
+fn unknown_commands_are_errors_or_close_the_connection() {
     for short in [&b"\n"[..], b"\r\n", b"a\r\n", b"mn\n"] {
         assert_eq!(refused(short), (reply::BAD_FORMAT, 0));
     }
@@ -277,7 +277,7 @@ fn what_is_no_command_is_an_error_or_a_hangup() {
 }
 
 #[test]
-fn only_a_retrieval_may_go_on_beyond_the_limit() {
+fn only_a_retrieval_may_exceed_the_line_limit() {
     assert_eq!(parse(&[b'x'; 2048]), Parsed::Incomplete);
     assert_eq!(parse(&[b'x'; 2049]), Parsed::Hangup);
     assert_eq!(parse(&[b' '; 2049]), Parsed::Hangup);
@@ -303,7 +303,7 @@ fn a_sole_key_ends_with_its_line() {
 }
 
 #[test]
-fn reads_keys_up_to_the_end_of_the_line() {
+fn keys_are_parsed_up_to_the_end_of_the_line() {
     assert_eq!(next_key(b"  a b\r\n"), NextKey::Key(b"a", 3));
     assert_eq!(next_key(b" b\r\nget"), NextKey::Key(b"b", 2));
     assert_eq!(next_key(b"\r\nget"), NextKey::End(2));
@@ -312,14 +312,14 @@ fn reads_keys_up_to_the_end_of_the_line() {
 }
 
 #[test]
-fn waits_for_the_end_of_a_key() {
+fn a_key_without_its_end_is_incomplete() {
     assert_eq!(next_key(b""), NextKey::Incomplete(0));
     assert_eq!(next_key(b"   ab"), NextKey::Incomplete(3));
     assert_eq!(next_key(b"ab\r"), NextKey::Incomplete(0));
 }
 
 #[test]
-fn gives_up_on_a_key_of_251_bytes() {
+fn a_key_of_251_bytes_is_too_long() {
     let longest = [b'k'; 250];
     let line = [&longest[..], b"\r\n"].concat();
     assert_eq!(next_key(&line), NextKey::Key(&longest, 250));
@@ -329,7 +329,7 @@ fn gives_up_on_a_key_of_251_bytes() {
 }
 
 #[test]
-fn value_lines_have_a_cas_only_when_asked() {
+fn value_lines_have_a_cas_value_only_if_requested() {
     let mut out = Vec::new();
     value_line(&mut out, b"k", 0, 5, None);
     value_line(&mut out, b"k", u32::MAX, 0, Some(u64::MAX));
@@ -338,7 +338,7 @@ fn value_lines_have_a_cas_only_when_asked() {
 }
 
 #[test]
-fn numbers_and_stats_end_their_line() {
+fn number_and_stat_lines_have_line_ends() {
     let mut out = Vec::new();
     number_line(&mut out, 10);
     stat_line(&mut out, "pid", 7);
