@@ -245,8 +245,8 @@ pub enum Refusal {
 }
 
 impl Parsed<'_> {
-    /// Returns the end of the request in an input of this length, if the request is complete and about at most one item.
-    /// The bytes after it are then another request, even if this one fails.
+    /// Returns the end of the request in an input of this length, if the request is complete and about at most one
+    /// item. The bytes after it are then another request, even if this one fails.
     #[inline]
     pub fn end(&self, input_len: usize) -> Option<usize> {
         let Parsed::Request { request, answer, consumed } = self else { return None };

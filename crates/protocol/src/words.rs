@@ -87,8 +87,8 @@ impl WatchKinds {
         ("deletions", WatchKinds::DELETIONS),
     ];
 
-    /// Returns the kinds of these words: fetchers if there are no words, `None` if a word is unknown. As in memcached, a
-    /// prefix of a name is enough.
+    /// Returns the kinds of these words: fetchers if there are no words, `None` if a word is unknown. As in
+    /// memcached, a prefix of a name is enough.
     pub(crate) fn of_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<WatchKinds> {
         let mut words = words.peekable();
         if words.peek().is_none() {

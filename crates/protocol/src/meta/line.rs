@@ -137,8 +137,8 @@ fn read_flags<'a>(
 }
 
 impl<'a> Flags<'a> {
-    /// Records one flag. Fails if it is unknown or a duplicate. An invalid token is only recorded as a fault, because an
-    /// error in a later flag replaces it.
+    /// Records one flag. Fails if it is unknown or a duplicate. An invalid token is only recorded as a fault, because
+    /// an error in a later flag replaces it.
     #[inline]
     fn note(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
         if letter < b'A' || KNOWN & bit(letter) == 0 {

@@ -305,7 +305,8 @@ fn store<'a>(
     let has_cost = has_cost && cost_wire == CostWire::On;
     let flags_at = if has_cost { 2 } else { 1 };
     // Without a length the end of the value is unknown, so its bytes are parsed as commands.
-    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::ignoring_noreply(reply::BAD_FORMAT))?;
+    let value_len =
+        value_len(words.at(flags_at + 2)).ok_or(Refusal::ignoring_noreply(reply::BAD_FORMAT))?;
     let refusal = Refusal::with_value(reply::BAD_FORMAT, value_len);
     let cost = match has_cost {
         true => Some(Cost::from_units(words::exact_u32(words.at(1)).ok_or(refusal)?)),

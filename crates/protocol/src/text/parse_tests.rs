@@ -94,16 +94,16 @@ fn a_store_with_a_cost_is_recognized_by_its_number_of_words() {
         value_len: 10,
         ..Store::default()
     };
-    let told = |units| Store { cost: Some(Cost::from_units(units)), ..standard };
+    let with_cost = |units| Store { cost: Some(Cost::from_units(units)), ..standard };
     assert_eq!(on("set k 5 -1 10\r\n"), (standard, false));
     assert_eq!(on("set k 5 -1 10 noreply\r\n"), (standard, true));
-    assert_eq!(on("set k 400 5 -1 10\r\n"), (told(400), false));
-    assert_eq!(on("set k 400 5 -1 10 noreply\r\n"), (told(400), true));
-    assert_eq!(on("set k 4294967295 5 -1 10\n"), (told(u32::MAX), false));
-    assert_eq!(on("set k 0 5 -1 10\n"), (told(0), false));
+    assert_eq!(on("set k 400 5 -1 10\r\n"), (with_cost(400), false));
+    assert_eq!(on("set k 400 5 -1 10 noreply\r\n"), (with_cost(400), true));
+    assert_eq!(on("set k 4294967295 5 -1 10\n"), (with_cost(u32::MAX), false));
+    assert_eq!(on("set k 0 5 -1 10\n"), (with_cost(0), false));
     for (name, verb) in [("add", StoreVerb::Add), ("replace", StoreVerb::Replace)] {
         let line: &'static str = format!("{name} k 7 5 -1 10\r\n").leak();
-        assert_eq!(on(line).0, Store { verb, ..told(7) });
+        assert_eq!(on(line).0, Store { verb, ..with_cost(7) });
     }
     // No other command and no other number of words has a cost.
     assert_eq!(on("cas k 5 -1 10 9\r\n").0, Store { verb: StoreVerb::Cas(9), ..standard });

@@ -106,12 +106,16 @@ impl<'e> Acceptor<'e> {
         match logins.as_ref().map(PasswordFile::reload) {
             None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: reloaded the password file"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: cannot reload passwords, the old ones stay active: {error}"),
+            Some(Err(error)) => {
+                tracing::warn!("SIGHUP: cannot reload passwords, the old ones stay active: {error}")
+            }
         }
         match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
             None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: reloaded the certificates"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: cannot reload certificates, the old ones stay active: {error}"),
+            Some(Err(error)) => tracing::warn!(
+                "SIGHUP: cannot reload certificates, the old ones stay active: {error}"
+            ),
         }
     }
 
@@ -130,7 +134,9 @@ impl<'e> Acceptor<'e> {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    tracing::warn!("no file descriptors are left: accepting is paused until a connection closes");
+                    tracing::warn!(
+                        "no file descriptors are left: accepting is paused until a connection closes"
+                    );
                     return self.pause(open);
                 }
                 // The client gave up while it waited.
@@ -173,8 +179,8 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    /// Stops accepting until fewer than `connections` are open. A backlog of 0 lets the kernel refuse clients instead of
-    /// queueing them.
+    /// Stops accepting until fewer than `connections` are open. A backlog of 0 lets the kernel refuse clients instead
+    /// of queueing them.
     fn pause(&mut self, connections: u64) {
         let since_nanos = self.shared.clock.nanos();
         self.pause = Some(Pause { since_nanos, connections });

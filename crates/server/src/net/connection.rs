@@ -226,7 +226,12 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps unwritten output for the next round, which follows as `next` says.
-    fn wait(&mut self, out: Box<Out<'e>>, worker: &mut WorkerState<'e>, next: RoundEnd) -> RoundEnd {
+    fn wait(
+        &mut self,
+        out: Box<Out<'e>>,
+        worker: &mut WorkerState<'e>,
+        next: RoundEnd,
+    ) -> RoundEnd {
         // With TLS `out` may be empty while the stream still has ciphertext to write.
         self.keep(out, worker);
         self.blocked = true;
@@ -259,7 +264,11 @@ impl<'e> Connection<'e> {
     }
 
     /// Receives once, and serves all complete requests.
-    fn receive_and_serve(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<()> {
+    fn receive_and_serve(
+        &mut self,
+        out: &mut Out<'e>,
+        worker: &mut WorkerState<'e>,
+    ) -> io::Result<()> {
         let (receipt, input_len) = self.receive(worker)?;
         // SHORT-READ
         self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);
@@ -293,7 +302,10 @@ impl<'e> Connection<'e> {
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
         let target = self.session.upload_target().unwrap_or_default();
-        debug_assert!(target.is_empty() || head.is_empty(), "input is unread while a value arrives");
+        debug_assert!(
+            target.is_empty() || head.is_empty(),
+            "input is unread while a value arrives"
+        );
         let target_len = target.len();
         let receipt = self.stream.receive([target, room], ciphertext)?;
         let direct = receipt.count().min(target_len);
@@ -361,8 +373,8 @@ impl Stream {
         }
     }
 
-    /// Writes as much as the socket accepts. Returns how the call ended and the number of bytes taken from `out`. Call it
-    /// with an empty `out`, too, because TLS has messages of its own.
+    /// Writes as much as the socket accepts. Returns how the call ended and the number of bytes taken from `out`.
+    /// Call it with an empty `out`, too, because TLS has messages of its own.
     pub fn write(&mut self, out: &mut Out<'_>) -> io::Result<(Flush, usize)> {
         match self {
             Stream::Plain(_) if out.is_empty() => Ok((Flush::Drained, 0)),

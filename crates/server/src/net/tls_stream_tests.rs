@@ -133,30 +133,33 @@ fn bytes_arrive_once_and_in_order_in_both_directions() {
         let mut random = Random::new(seed);
         let mut pair = Pair::open(if seed % 2 == 0 { &TLS13 } else { &TLS12 });
         let (up, down) = (bytes(&mut random, 300_000), bytes(&mut random, 300_000));
-        let (mut sent, mut came, mut got) = (0, Vec::new(), Vec::new());
+        let (mut sent, mut received, mut got) = (0, Vec::new(), Vec::new());
         let mut out = Out::default();
         out.bytes().extend_from_slice(&down);
         let largest = 1 + random.below(40_000);
         let mut rounds_without_news = 0;
-        while came.len() < up.len() || got.len() < down.len() {
-            let before = came.len() + got.len() + sent;
+        while received.len() < up.len() || got.len() < down.len() {
+            let before = received.len() + got.len() + sent;
             let part = (random.below(largest) as usize).min(up.len() - sent);
-            pair.client.writer().write_all(&up[sent..sent + part]).expect("the buffer is unlimited");
+            pair.client
+                .writer()
+                .write_all(&up[sent..sent + part])
+                .expect("the buffer is unlimited");
             sent += part;
             pair.client_writes();
             let first = random.below(2) * random.below(largest);
             let second = 1 + random.below(largest);
-            came.extend(pair.server_receives(first as usize, second as usize));
+            received.extend(pair.server_receives(first as usize, second as usize));
             let flush = pair.server_writes(&mut out);
             assert!(flush != Flush::Drained || out.is_empty(), "seed {seed}");
             if random.below(3) == 0 {
                 got.extend(pair.client_reads());
             }
-            let is_news = came.len() + got.len() + sent > before;
+            let is_news = received.len() + got.len() + sent > before;
             rounds_without_news = if is_news { 0 } else { rounds_without_news + 1 };
             assert!(rounds_without_news < 1000, "seed {seed}: bytes are stuck");
         }
-        assert!(came == up && got == down, "bytes differ with seed {seed}");
+        assert!(received == up && got == down, "bytes differ with seed {seed}");
     }
 }
 

@@ -31,7 +31,7 @@
 //! Commands that take over a connection or whose output is unbounded (`watch`, the dumps of `lru_crawler`) are refused.
 //! memcached does not answer them over UDP at all.
 
-use super::connection::{WorkerState, OutPool, RoundEnd};
+use super::connection::{OutPool, RoundEnd, WorkerState};
 use super::listen::DatagramSocket;
 use crate::os::sys;
 use crate::out::{Flush, Out};
@@ -52,7 +52,10 @@ const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 const ROUND_BYTES_MAX: usize = 1 << 20;
 
 /// Distributes the sockets to this number of workers, as evenly as possible.
-pub(super) fn distribute(all: Vec<Vec<DatagramSocket>>, workers: usize) -> Vec<Vec<DatagramSocket>> {
+pub(super) fn distribute(
+    all: Vec<Vec<DatagramSocket>>,
+    workers: usize,
+) -> Vec<Vec<DatagramSocket>> {
     let mut by_worker: Vec<Vec<DatagramSocket>> = (0..workers).map(|_| Vec::new()).collect();
     for (index, socket) in all.into_iter().flatten().enumerate() {
         by_worker[index % workers].push(socket);
@@ -285,8 +288,8 @@ impl<'e> Message<'e> {
         self.total = 0;
     }
 
-    /// Starts to send a complete reply; an empty one is not sent at all. Returns `None` if the reply needs more datagrams
-    /// than can be numbered.
+    /// Starts to send a complete reply; an empty one is not sent at all. Returns `None` if the reply needs more
+    /// datagrams than can be numbered.
     fn begin(&mut self) -> Option<()> {
         let rest = self.second.as_ref().map_or(0, |second| second.pending_bytes());
         self.total = datagram_count(self.first.pending_bytes() + rest)?;
@@ -297,8 +300,8 @@ impl<'e> Message<'e> {
         self.total > 0
     }
 
-    /// Sends datagrams until `bytes_max` bytes are sent, at least one. Returns how the call ended and the number of bytes
-    /// sent.
+    /// Sends datagrams until `bytes_max` bytes are sent, at least one. Returns how the call ended and the number of
+    /// bytes sent.
     fn send(
         &mut self,
         socket: BorrowedFd<'_>,

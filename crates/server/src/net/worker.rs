@@ -14,7 +14,7 @@
 //! - The clock is read once per wake-up.
 //! - After a wake-up through the mailbox, both new connections and watchers are served.
 
-use super::connection::{Connection, WorkerState, OutPool, Stream, RoundEnd};
+use super::connection::{Connection, OutPool, RoundEnd, Stream, WorkerState};
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
@@ -265,7 +265,12 @@ impl<'e> Worker<'e> {
                 let tls = self.shared.tls.as_ref();
                 let tls = tls.expect("TLS listeners need certificates");
                 let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
-                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(certificates), counters, watch)))
+                Stream::Tls(Box::new(TlsStream::new(
+                    socket,
+                    tls.accept(certificates),
+                    counters,
+                    watch,
+                )))
             }
         }
     }

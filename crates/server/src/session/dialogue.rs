@@ -1,7 +1,7 @@
 //! The phases of a session.
 
 use super::batch::Batch;
-use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Dialect, Step, charge};
+use super::items::{Arriving, Dialect, Done, Item, Keys, KeysStep, Next, Progress, Step, charge};
 use super::orders::{self, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
@@ -464,7 +464,9 @@ impl<'e> Session<'e> {
             (Answer::Binary(head), Dialect::Binary(exchange)) => {
                 orders::packet(worker, *request, head, exchange, out.bytes())
             }
-            _ => unreachable!("no meta command is administrative, and packets have their own dialect"),
+            _ => unreachable!(
+                "no meta command is administrative, and packets have their own dialect"
+            ),
         };
         match then {
             Then::Nothing => {}

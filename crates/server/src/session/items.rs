@@ -105,7 +105,8 @@ pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     reason = "a box would be an allocation in the middle of a set"
 )]
 pub(super) enum Done<'e> {
-    /// The request is answered. `consumed` bytes after its line are consumed, and the next `skip_len` are to be skipped.
+    /// The request is answered. `consumed` bytes after its line are consumed, and the next `skip_len` are to be
+    /// skipped.
     Answered { consumed: usize, skip_len: usize },
     /// The rest of the value is still to arrive; this number of bytes after the line is consumed.
     Arriving(usize, Arriving<'e>),
@@ -251,9 +252,10 @@ impl<'e> Item<'_, 'e> {
             unreachable!("only the meta protocol examines items");
         };
         let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-        let asked = (echo, key.bytes());
-        let show =
-            |view: ItemView<'_, 'e>| meta::examined(asked, &view, cas_enabled, now, out.bytes());
+        let echo_and_key = (echo, key.bytes());
+        let show = |view: ItemView<'_, 'e>| {
+            meta::examined(echo_and_key, &view, cas_enabled, now, out.bytes())
+        };
         if get::examine(worker, key, show).is_none() {
             out.bytes().extend_from_slice(meta_reply::MISS);
         }

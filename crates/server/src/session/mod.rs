@@ -16,8 +16,9 @@
 //! ```
 //!
 //! A session does no input or output itself. It receives the bytes that arrived, reports how many it consumed, and
-//! appends replies. Anything larger than a line is a phase of its own. Therefore every call is short, and no value, list
-//! of keys or dump needs a buffer of its size: an incomplete value is read from the socket straight into the arena.
+//! appends replies. Anything larger than a line is a phase of its own. Therefore every call is short, and no value,
+//! list of keys or dump needs a buffer of its size: an incomplete value is read from the socket straight into the
+//! arena.
 //!
 //! Complete requests in the input are parsed a few at a time. Each key is hashed once, the lookups of all of them are
 //! prefetched, and then the requests run in order (`batch`).

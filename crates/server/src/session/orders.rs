@@ -27,8 +27,8 @@ pub(super) fn line<'e>(
             out.bytes().extend_from_slice(line.as_bytes());
         }
         Request::Quit => return Then::Close(CloseReason::Normal),
-        Request::Stats(question) => {
-            return statistics(worker, question, &mut Rows::text(out.bytes()));
+        Request::Stats(subject) => {
+            return statistics(worker, subject, &mut Rows::text(out.bytes()));
         }
         Request::Admin(Admin::Watch(kinds)) => return commands::watch(worker, kinds, out),
         Request::Admin(Admin::Debug(order)) => {
@@ -61,9 +61,9 @@ pub(super) fn packet<'e>(
         Request::Stats(StatsRequest::Detail(_)) if !worker.shared.settings.dump_enabled => {
             compose::error(out, head, Status::NotFound);
         }
-        Request::Stats(question) => {
+        Request::Stats(subject) => {
             let form = StatsForm::Binary { opaque: head.opaque };
-            return statistics(worker, question, &mut Rows::new(out, form));
+            return statistics(worker, subject, &mut Rows::new(out, form));
         }
         Request::Admin(Admin::FlushAll(exptime)) => flush(worker, head, exptime, out),
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
@@ -74,11 +74,10 @@ pub(super) fn packet<'e>(
 
 fn statistics<'e>(
     worker: &mut WorkerContext<'e>,
-    question: StatsRequest<'_>,
+    subject: StatsRequest<'_>,
     rows: &mut Rows<'_>,
 ) -> Then<'e> {
-    stats::answer(worker, question, rows)
-        .map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)))
+    stats::answer(worker, subject, rows).map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)))
 }
 
 fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {

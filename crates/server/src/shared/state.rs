@@ -279,8 +279,8 @@ impl<'e> WorkerContext<'e> {
 
     /// The CAS value that an item must have. With `-C` items have none: a requested 0 is no condition, and any other
     /// value matches no item.
-    pub(crate) fn expected_cas(&self, asked: Option<u64>) -> Option<u64> {
-        match asked {
+    pub(crate) fn expected_cas(&self, requested: Option<u64>) -> Option<u64> {
+        match requested {
             Some(0) if !self.shared.settings.cas_enabled => None,
             // No item has CAS value 0.
             Some(_) if !self.shared.settings.cas_enabled => Some(0),

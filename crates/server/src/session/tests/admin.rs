@@ -342,5 +342,8 @@ fn each_refresh_of_the_certificates_ends_a_round() {
     client.send(b"refresh_certs\r\n".repeat(3).as_slice());
     assert_eq!(client.received, b"OK\r\n".repeat(3));
     assert_eq!(client.yields, 2);
-    assert_eq!(client.worker.served.requests, 3, "an early end of a round does not count as full budget");
+    assert_eq!(
+        client.worker.served.requests, 3,
+        "an early end of a round does not count as full budget"
+    );
 }

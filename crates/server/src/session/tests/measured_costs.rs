@@ -168,7 +168,11 @@ fn recaches_of_stale_or_expiring_items_are_timed() {
         talk.says("md a:1 I T30\r\n");
         assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 W X\r\nvalue\r\n".replace("W X", "X W"));
         talk.wait(3);
-        assert_eq!(talk.says("mg a:1 v\r\n"), "VA 5 Z X\r\nvalue\r\n", "another client recaches it");
+        assert_eq!(
+            talk.says("mg a:1 v\r\n"),
+            "VA 5 Z X\r\nvalue\r\n",
+            "another client recaches it"
+        );
         talk.wait(8);
         talk.stores("a:1");
         assert_eq!(talk.cost_us("a:1"), 11_000);
